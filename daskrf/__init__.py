@@ -1,0 +1,95 @@
+"""Gaussian processes with random features over ultra-large molecular libraries, on Dask.
+
+Every command of the command line is a function of the same name here. Names are imported on first
+use, so that ``import daskrf`` costs nothing.
+
+Examples
+--------
+>>> import daskrf
+>>> daskrf.TanimotoMinMaxFeatures(n_components=256).n_components
+256
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from daskrf.demo import quickstart
+    from daskrf.drivers import (
+        connect,
+        featurize,
+        fingerprint,
+        fit,
+        gram,
+        local_cluster,
+        plan,
+        predict,
+        screen,
+        status,
+        verify,
+    )
+    from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
+    from daskrf.features.minmax import TanimotoMinMaxFeatures
+    from daskrf.gp.model import RandomFeatureGP
+    from daskrf.gp.statistics import SufficientStatistics
+    from daskrf.kernels.tanimoto import TanimotoMinMax
+    from daskrf.molecules.fingerprints import FingerprintSpec
+    from daskrf.molecules.formats import TableFormat
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DaskrfError",
+    "FingerprintSpec",
+    "InputError",
+    "MemoryLimitError",
+    "RandomFeatureGP",
+    "StoreError",
+    "SufficientStatistics",
+    "TableFormat",
+    "TanimotoMinMax",
+    "TanimotoMinMaxFeatures",
+    "WorkerError",
+    "connect",
+    "featurize",
+    "fingerprint",
+    "fit",
+    "gram",
+    "local_cluster",
+    "plan",
+    "predict",
+    "quickstart",
+    "screen",
+    "status",
+    "verify",
+]
+
+_HOME = {
+    "quickstart": "demo",
+    "TanimotoMinMaxFeatures": "features.minmax",
+    "TanimotoMinMax": "kernels.tanimoto",
+    "RandomFeatureGP": "gp.model",
+    "SufficientStatistics": "gp.statistics",
+    "FingerprintSpec": "molecules.fingerprints",
+    "TableFormat": "molecules.formats",
+    **dict.fromkeys(["DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError"], "errors"),
+    **dict.fromkeys(["featurize", "fingerprint", "fit", "gram", "plan", "predict"], "drivers"),
+    **dict.fromkeys(["connect", "local_cluster", "screen", "status", "verify"], "drivers"),
+}
+_SUBPACKAGES = ("features", "gp", "kernels", "molecules", "stores", "drivers", "screening", "seeds", "errors")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"daskrf.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'daskrf' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"daskrf.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBPACKAGES})

@@ -1,0 +1,25 @@
+"""The errors that a user can act on: each message is one sentence saying what, where and what to do."""
+
+from __future__ import annotations
+
+__all__ = ["DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError"]
+
+
+class DaskrfError(Exception):
+    """Base of every error that the command line prints as one sentence instead of a traceback."""
+
+
+class InputError(DaskrfError, ValueError):
+    """An input file, array, label or option cannot be used as given."""
+
+
+class StoreError(DaskrfError):
+    """A store is missing, damaged, of another format version, or was made for another specification."""
+
+
+class MemoryLimitError(DaskrfError, MemoryError):
+    """The predicted memory or disk does not fit into what there is."""
+
+
+class WorkerError(DaskrfError, RuntimeError):
+    """The cluster lost a task more often than the retry budget allows, or has no workers."""
