@@ -1,0 +1,36 @@
+"""Molecules: files of SMILES, fingerprints, and a make-on-demand library; the only importer of RDKit."""
+
+from daskrf.molecules.fingerprints import FingerprintBlock, Fingerprinter, FingerprintSpec, rdkit_version
+from daskrf.molecules.lines import clean_smiles
+from daskrf.molecules.tables import (
+    Library,
+    Partition,
+    Reject,
+    RowBatch,
+    Segment,
+    Source,
+    TableFormat,
+    expand,
+    read_partition,
+    sample_rows,
+    scan,
+)
+
+__all__ = [
+    "FingerprintBlock",
+    "FingerprintSpec",
+    "Fingerprinter",
+    "Library",
+    "Partition",
+    "Reject",
+    "RowBatch",
+    "Segment",
+    "Source",
+    "TableFormat",
+    "clean_smiles",
+    "expand",
+    "rdkit_version",
+    "read_partition",
+    "sample_rows",
+    "scan",
+]

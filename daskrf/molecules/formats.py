@@ -1,0 +1,163 @@
+"""Which files, and how a table in them is laid out."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from daskrf.errors import InputError
+
+__all__ = ["Column", "TableFormat", "delimiter_of", "expand", "is_parquet"]
+
+Column = str | int
+
+_DELIMITERS = {
+    **dict.fromkeys((".smi", ".smiles", ".cxsmiles", ".cxsmi", ".ism", ".can", ".txt"), "auto"),
+    ".csv": ",",
+    ".tsv": "\t",
+    ".tab": "\t",
+}
+_PARQUET = (".parquet", ".pq")
+_COMPRESSED = (".gz", ".bz2", ".zst")
+
+
+@dataclasses.dataclass(frozen=True)
+class TableFormat:
+    """How to read the rows of the input files; everything that is None is found out for each file.
+
+    Parameters
+    ----------
+    smiles, id : str or int, optional
+        Column by name (then the file, or an earlier one of the same layout, needs a header) or by position
+        from 0.
+    extra : sequence of str or int
+        Further columns to keep, as text.
+    header : bool, optional
+        Whether the first line holds the names of the columns.
+    delimiter : str, optional
+        One character, or " " for any white space; by default it follows from the name of the file: comma for
+        .csv, tab for .tsv, and for .smi, .smiles, .cxsmiles, .txt tab if the first lines have tabs, else
+        white space.
+
+    Raises
+    ------
+    InputError
+        If a column or the delimiter cannot be one.
+
+    Examples
+    --------
+    >>> from daskrf.molecules import TableFormat
+    >>> TableFormat(smiles=1, id=0)
+    TableFormat(smiles=1, id=0, extra=(), header=None, delimiter=None)
+    """
+
+    smiles: Column | None = None
+    id: Column | None = None
+    extra: tuple[Column, ...] = ()
+    header: bool | None = None
+    delimiter: str | None = None
+
+    def __post_init__(self) -> None:
+        extra = (self.extra,) if isinstance(self.extra, (str, int)) else tuple(self.extra)
+        object.__setattr__(self, "extra", extra)
+        for column in (self.smiles, self.id, *extra):
+            is_position = isinstance(column, int) and not isinstance(column, bool) and column >= 0
+            if not (column is None or is_position or (isinstance(column, str) and column)):
+                raise InputError(f"column {column!r} must be a name, or a position counted from 0.")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '\n\r"'):
+            raise InputError(
+                f"delimiter {self.delimiter!r} must be one character other than a quote or line end."
+            )
+        if self.header is False and any(isinstance(column, str) for column in (self.smiles, self.id, *extra)):
+            raise InputError("columns can be named only if there is a header; give their positions instead.")
+
+    def state(self) -> dict[str, object]:
+        """Return the parameters as a dict for JSON."""
+        return {**dataclasses.asdict(self), "extra": list(self.extra)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, object]) -> TableFormat:
+        """Return the format that :meth:`state` described."""
+        return cls(**{**state, "extra": tuple(state["extra"])})  # type: ignore[arg-type]
+
+
+def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files that `paths` and glob patterns name: in the order given, sorted within a pattern.
+
+    Raises
+    ------
+    InputError
+        If a path does not exist, is a directory, or is given twice, or a pattern matches nothing.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from daskrf.molecules import expand
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("b.smi", "a.smi"):
+    ...         _ = pathlib.Path(folder, name).write_text("CCO\\n")
+    ...     [path.name for path in expand(folder + "/*.smi")]
+    ['a.smi', 'b.smi']
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not given:
+        raise InputError("no input files are given; name at least one file or pattern.")
+    found: dict[Path, None] = {}
+    for item in given:
+        for path in _matches(os.path.expanduser(os.fspath(item))):
+            if path in found:
+                raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
+            found[path] = None
+    return list(found)
+
+
+def _matches(pattern: str) -> list[Path]:
+    """Return the absolute paths of the files that `pattern` names."""
+    path = Path(os.path.abspath(pattern))
+    if path.is_dir():
+        raise InputError(f"{pattern} is a directory; name its files, for example '{pattern}/*.smi'.")
+    if path.exists():  # a file may have brackets in its name
+        return [path]
+    if not glob.has_magic(pattern):
+        raise InputError(f"{pattern} does not exist; check the path.")
+    files = [Path(os.path.abspath(name)) for name in sorted(glob.glob(pattern, recursive=True))]
+    files = [file for file in files if not file.is_dir()]
+    if not files:
+        raise InputError(f"no file matches {pattern!r}; check the pattern, and quote it in the shell.")
+    return files
+
+
+def _suffix(path: Path) -> str:
+    """Return the ending that tells the format, lower case, without that of the compression."""
+    name = path.name.lower()
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    return Path(name).suffix
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether the name of the file says Parquet."""
+    return _suffix(path) in _PARQUET
+
+
+def delimiter_of(path: Path, fmt: TableFormat) -> str:
+    """Return the delimiter of a text file: a character, " " for white space, or "auto" (tab or white space).
+
+    Raises
+    ------
+    InputError
+        If neither the format nor the file name tells it.
+    """
+    if fmt.delimiter is not None:
+        return fmt.delimiter
+    delimiter = _DELIMITERS.get(_suffix(path))
+    if delimiter is None:
+        known = ", ".join((*_DELIMITERS, *_PARQUET))
+        raise InputError(
+            f"{path} has an unknown ending; rename it to one of {known} (and .gz, .bz2 or .zst after it), "
+            "or give the delimiter."
+        )
+    return delimiter

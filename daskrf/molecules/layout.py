@@ -1,0 +1,252 @@
+"""Find out how a file is laid out: delimiter, header, and which column is what."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rdkit import Chem
+
+from daskrf.errors import InputError
+from daskrf.molecules.formats import Column, TableFormat, delimiter_of, is_parquet
+from daskrf.molecules.library import Layout
+from daskrf.molecules.lines import MAX_LINE_BYTES, clean_smiles, split_line
+from daskrf.molecules.quiet import Quiet
+from daskrf.molecules.streams import LineStream, compression_of, text_blocks
+
+__all__ = ["detect_layout", "open_parquet"]
+
+_SAMPLE_LINES = 26
+_SMILES_NAMES = ("smiles", "canonical_smiles", "isomeric_smiles", "cxsmiles", "smi", "structure")
+_ID_NAMES = (
+    *("id", "idnumber", "id_number", "identifier", "name", "title", "compound_id", "molecule_id", "mol_id"),
+    *("catalog_id", "zinc_id", "zincid", "chembl_id", "molecule_chembl_id", "cid", "pubchem_cid", "code"),
+)
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -> Layout:
+    """Return the layout of the file `path`.
+
+    Parameters
+    ----------
+    path : Path
+    fmt : TableFormat
+        What the user says; the rest is found out from the first 26 lines.
+    earlier : Layout, optional
+        Layout of an earlier file with a header. A file without one, as the later parts of a split file are,
+        takes the names from there if it has as many columns.
+
+    Raises
+    ------
+    InputError
+        If a column is not there (the message names those that are), or the file is UTF-16.
+
+    Notes
+    -----
+    The first line is a header if one of its fields contains "smiles", or is a usual name of a SMILES or ID
+    column or a name that the user gave while no field is a valid SMILES. Without a name for it, the SMILES
+    column is the one with most valid SMILES. The ID is found by the usual names in a header; without a
+    header, and in a .smi file without such a name, it is the first other column that does not hold decimal
+    numbers.
+    """
+    if is_parquet(path):
+        return _parquet_layout(path, fmt)
+    compression = compression_of(path)
+    lines = _head(path, compression)
+    delimiter = _delimiter(path, fmt, lines)
+    exact = delimiter != " " and delimiter_of(path, fmt) != "auto"
+    probe = Layout("text", compression, delimiter, exact, 0, None, 0, 0, None)
+    rows = [fields for line in lines if not isinstance(fields := _split(line, probe), str)]
+    has_header = bool(lines) and (_is_header(rows[:1], fmt) if fmt.header is None else fmt.header)
+    names: tuple[str, ...] | None = None
+    if has_header:
+        names = tuple(name.strip() for name in (rows[0] if rows else []))
+        rows = rows[1:]
+    widths = Counter(map(len, rows))
+    n_columns = len(names) if names else (widths.most_common(1)[0][0] if widths else 0)
+    if names is None and earlier is not None and earlier.names and len(earlier.names) == n_columns:
+        names = earlier.names
+    if not rows and names is None:  # nothing to lay out
+        return dataclasses.replace(probe, extra=tuple((_key(column), 0) for column in fmt.extra))
+    smiles, name, extra = _columns(path, fmt, names, rows, max(n_columns, *widths, 0))
+    if name is None and not exact:
+        name = _id_by_content(rows, n_columns, smiles)
+    return Layout(
+        "text", compression, delimiter, exact, int(has_header), names, n_columns, smiles, name, extra
+    )
+
+
+def _head(path: Path, compression: str) -> list[str]:
+    """Return the first lines of the file."""
+    head = LineStream(text_blocks(path, compression)).take(_SAMPLE_LINES)
+    if head.startswith(_UTF16):
+        raise InputError(f"{path} is UTF-16 text; convert it to UTF-8, for example with iconv.")
+    text = head.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
+    return [line.rstrip("\r")[:MAX_LINE_BYTES] for line in text.split("\n")[:-1]]
+
+
+def _delimiter(path: Path, fmt: TableFormat, lines: list[str]) -> str:
+    """Return the delimiter: of the format, or tab if more of the first lines have tabs than blanks alone."""
+    delimiter = delimiter_of(path, fmt)
+    if delimiter != "auto":
+        return delimiter
+    tabs = sum("\t" in line.strip() for line in lines)
+    blanks = sum("\t" not in line and len(clean_smiles(line).split()) > 1 for line in lines)
+    return "\t" if tabs > blanks else " "
+
+
+def _split(line: str, probe: Layout) -> list[str] | str:
+    """Return the fields of a line whose SMILES column is not known yet, or why it has none."""
+    if not line.strip():
+        return "empty line"
+    fields = split_line(line, probe)
+    if isinstance(fields, str) or probe.delimiter != " ":
+        return fields
+    extension = next((k for k, field in enumerate(fields) if k and field.startswith("|")), None)
+    if extension is None:
+        return fields
+    return split_line(line, Layout("text", "", " ", False, 0, None, 0, extension - 1, None))
+
+
+def _is_header(first: list[list[str]], fmt: TableFormat) -> bool:
+    """Return whether the fields of the first line look like names."""
+    names = [name.strip().lower() for fields in first for name in fields]
+    if any("smiles" in name for name in names):
+        return True
+    asked = {column.lower() for column in (fmt.smiles, fmt.id, *fmt.extra) if isinstance(column, str)}
+    known = asked.union(_SMILES_NAMES, _ID_NAMES)
+    return any(name in known for name in names) and not any(map(_is_smiles, names))
+
+
+def _is_smiles(text: str) -> bool:
+    """Return whether RDKit can parse `text`."""
+    smiles = clean_smiles(text)
+    if not smiles or " " in smiles:
+        return False
+    with Quiet():
+        return Chem.MolFromSmiles(smiles, sanitize=False) is not None
+
+
+def _columns(
+    path: Path, fmt: TableFormat, names: tuple[str, ...] | None, rows: list[list[str]], width: int
+) -> tuple[int, int | None, tuple[tuple[str, int], ...]]:
+    """Return the positions of SMILES and ID, and keys and positions of the extra columns."""
+    asked_id = None if fmt.id is None else _position(path, fmt.id, names, width)
+    if fmt.smiles is not None:
+        smiles = _position(path, fmt.smiles, names, width)
+    else:
+        smiles = _find_smiles(path, names, rows, width, asked_id)
+    name = asked_id if fmt.id is not None else _find_id(names, rows, width, smiles)
+    extra = tuple((_key(column), _position(path, column, names, width)) for column in fmt.extra)
+    return smiles, name, extra
+
+
+def _key(column: Column) -> str:
+    return column if isinstance(column, str) else f"column_{column}"
+
+
+def _position(path: Path, column: Column, names: tuple[str, ...] | None, width: int) -> int:
+    """Return the position of a column that was asked for by name or position."""
+    if isinstance(column, int):
+        if column >= width:
+            raise InputError(f"{path} has {width} columns, so there is no position {column}; count from 0.")
+        return column
+    if names is None:
+        raise InputError(f"{path} has no header to find column {column!r} in; give its position, from 0.")
+    if column in names:
+        return names.index(column)
+    matches = [k for k, name in enumerate(names) if name.lower() == column.lower()]
+    if len(matches) != 1:
+        raise InputError(f"{path} has no column {column!r}; its columns are {', '.join(names)}.")
+    return matches[0]
+
+
+def _find_smiles(
+    path: Path, names: tuple[str, ...] | None, rows: list[list[str]], width: int, taken: int | None
+) -> int:
+    """Return the position of the SMILES column from the usual names, or from its content."""
+    lower = [name.lower() for name in names or ()]
+    for known in _SMILES_NAMES:
+        if known in lower:
+            return lower.index(known)
+    for position, name in enumerate(lower):
+        if "smiles" in name:
+            return position
+    scores = []
+    for position in range(width):
+        valid = [row[position] for row in rows if position < len(row) and _is_smiles(row[position])]
+        scores.append((len(valid), sum(map(len, valid)), -position))
+    if taken is not None and taken < width:
+        scores[taken] = (0, 0, -width)
+    best = max(scores, default=(0, 0, 0))
+    if names and rows and best[0] == 0:
+        raise InputError(f"{path} has no column of SMILES; choose one of its columns: {', '.join(names)}.")
+    return -best[2] if best[0] else 0
+
+
+def _find_id(names: tuple[str, ...] | None, rows: list[list[str]], width: int, smiles: int) -> int | None:
+    """Return the position of the ID column, if there is one."""
+    if names:
+        lower = [name.lower() for name in names]
+        for known in _ID_NAMES:
+            if known in lower and lower.index(known) != smiles:
+                return lower.index(known)
+        return next(
+            (k for k, name in enumerate(lower) if k != smiles and name.endswith(("_id", " id", "-id"))), None
+        )
+    return _id_by_content(rows, width, smiles)
+
+
+def _id_by_content(rows: list[list[str]], width: int, smiles: int) -> int | None:
+    """Return the first column, but that of the SMILES, that does not hold decimal numbers."""
+    for position in range(width):
+        fields = [row[position] for row in rows if position < len(row)]
+        if position != smiles and not all(map(_is_decimal, fields)):
+            return position
+    return None
+
+
+def _is_decimal(field: str) -> bool:
+    """Return whether `field` is a number with a fraction or exponent, which an ID is not, or is blank."""
+    text = field.strip()
+    if not text:
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.isdigit()
+
+
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """Open a Parquet file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is damaged.
+    """
+    try:
+        return pq.ParquetFile(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read as Parquet ({error.strerror or 'I/O error'}).") from None
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise InputError(f"{path} is damaged or no Parquet file ({reason}); fetch the file again.") from None
+
+
+def _parquet_layout(path: Path, fmt: TableFormat) -> Layout:
+    """Return the layout of a Parquet file from its schema."""
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
+    names = tuple(schema.names)
+    smiles, name, extra = _columns(path, fmt, names, [], len(names))
+    found_by_name = fmt.smiles is not None or "smi" in names[smiles].lower() or names[smiles] in _SMILES_NAMES
+    kind = schema.field(smiles).type
+    if not found_by_name or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise InputError(f"{path} has no text column of SMILES; choose one of {', '.join(names)}.")
+    return Layout("parquet", "", "", True, 0, names, len(names), smiles, name, extra)

@@ -1,0 +1,108 @@
+"""A cache of the rows that lie deep in a compressed file, which cannot be sought."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import zstandard
+
+from daskrf.molecules.library import Source
+from daskrf.molecules.streams import text_blocks
+
+__all__ = ["CHUNK_ROWS", "SpoolWriter", "spooled_blocks"]
+
+CHUNK_ROWS = 50_000
+
+
+class SpoolWriter:
+    """Copies a stream of text into zstd files of 50,000 rows, all but the first, which is near the start.
+
+    The files appear under their final name, that of the digest of the source, only when all are written.
+
+    Parameters
+    ----------
+    folder : Path
+    header : int
+        Number of lines to leave out at the beginning.
+    """
+
+    def __init__(self, folder: Path, header: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
+        self._left = header + CHUNK_ROWS  # lines until the next chunk begins
+        self._chunk = 0
+        self._parts: list[bytes] = []
+
+    def __enter__(self) -> SpoolWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._partial, ignore_errors=True)
+
+    def through(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield `blocks` as they are, and write their chunks."""
+        for block in blocks:
+            self._add(block)
+            yield block
+        self._flush()
+
+    def _add(self, block: bytes) -> None:
+        count = block.count(b"\n")
+        begin = 0
+        if count >= self._left:
+            ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")) + 1
+            used = 0
+            while count - used >= self._left:
+                used += self._left
+                end = int(ends[used - 1])
+                self._keep(block[begin:end])
+                self._flush()
+                self._chunk += 1
+                self._left = CHUNK_ROWS
+                begin = end
+            count -= used
+        self._left -= count
+        self._keep(block[begin:])
+
+    def _keep(self, part: bytes) -> None:
+        if self._chunk and part:
+            self._parts.append(part)
+
+    def _flush(self) -> None:
+        if self._parts:
+            data = zstandard.ZstdCompressor(level=1).compress(b"".join(self._parts))
+            _chunk_path(self._partial, self._chunk).write_bytes(data)
+            self._parts = []
+
+    def publish(self, sha256: str) -> None:
+        """Give the files their final name, unless nothing was written or another process has done it."""
+        final = _folder_of(self._folder, sha256)
+        if any(self._partial.iterdir()):
+            try:
+                os.replace(self._partial, final)
+            except OSError:
+                if not final.exists():
+                    raise
+
+
+def spooled_blocks(spool: Path, source: Source, chunk: int) -> Iterator[bytes] | None:
+    """Return the text of chunk number `chunk` (from 1) of `source`, or None if it is not there."""
+    path = _chunk_path(_folder_of(Path(spool), source.sha256), chunk)
+    return text_blocks(path, "zstd") if path.exists() else None
+
+
+def _folder_of(spool: Path, sha256: str) -> Path:
+    return spool / sha256[:32]
+
+
+def _chunk_path(folder: Path, chunk: int) -> Path:
+    return folder / f"{chunk:06d}.zst"

@@ -1,0 +1,158 @@
+"""Bytes of plain and compressed files, and lines of them, in bounded memory."""
+
+from __future__ import annotations
+
+import bz2
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from daskrf.errors import InputError
+
+__all__ = ["LineStream", "compression_of", "decompressed", "raw_blocks", "text_blocks"]
+
+_PLAIN_BLOCK = 1 << 20
+_COMPRESSED_BLOCK = 1 << 15  # a small one, because it may hold a thousand times as much
+_KEPT_OF_A_LONG_LINE = 1 << 16
+
+_MAGIC = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "zstd": b"\x28\xb5\x2f\xfd"}
+_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(wbits=31),
+    "bzip2": bz2.BZ2Decompressor,
+    "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+}
+
+
+def compression_of(path: Path) -> str:
+    """Return "gzip", "bzip2", "zstd" or "" for a plain file; the first bytes decide, not the name.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or its name says compressed and its first bytes do not.
+    """
+    head = next(raw_blocks(path, 4), b"")
+    found = next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "")
+    named = _SUFFIXES.get(path.suffix.lower(), "")
+    if named and head and not found:
+        raise InputError(f"{path} is named like a {named} file but is none; rename or replace it.")
+    return found or named
+
+
+def raw_blocks(path: Path, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterator[bytes]:
+    """Yield the bytes of `path` from `offset` on, as they are on disk, in blocks of at most `size`."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(offset)
+            while block := file.read(size):
+                yield block
+    except IsADirectoryError:
+        raise InputError(f"{path} is a directory; name its files, for example '{path}/*.smi'.") from None
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error.strerror}); check the path and its permissions."
+        ) from None
+
+
+def decompressed(path: Path, blocks: Iterator[bytes], compression: str) -> Iterator[bytes]:
+    """Yield the content of compressed `blocks`: gzip members, bzip2 streams or zstd frames one after another.
+
+    Raises
+    ------
+    InputError
+        If the content is damaged or ends too early; the message names `path`.
+    """
+    new = _DECOMPRESSORS[compression]
+    current = new()
+    fed = False
+    try:
+        for block in blocks:
+            while block:
+                if current.eof:
+                    if not block.strip(b"\0"):  # padding, as tape archives have it
+                        break
+                    current = new()
+                fed = True
+                yield current.decompress(block)
+                block = current.unused_data if current.eof else b""
+    except (zlib.error, OSError, EOFError, ValueError, zstandard.ZstdError) as error:
+        raise InputError(f"{path} is damaged {compression} data ({error}); fetch the file again.") from None
+    if fed and not current.eof:
+        raise InputError(f"{path} ends in the middle of its {compression} data; fetch the file again.")
+
+
+def text_blocks(path: Path, compression: str, raw: Iterator[bytes] | None = None) -> Iterator[bytes]:
+    """Yield the uncompressed content of `path` in blocks; `raw` overrides the bytes on disk."""
+    if not compression:
+        return raw_blocks(path) if raw is None else raw
+    return decompressed(path, raw_blocks(path, _COMPRESSED_BLOCK) if raw is None else raw, compression)
+
+
+def block_size(compression: str) -> int:
+    """Return the number of bytes on disk that are read at a time."""
+    return _COMPRESSED_BLOCK if compression else _PLAIN_BLOCK
+
+
+class LineStream:
+    """Lines of a stream of blocks, skipped or taken many at a time; only one block is held.
+
+    A line ends with a newline or with the stream. Of a line longer than 64 KiB only the beginning is kept.
+
+    Examples
+    --------
+    >>> from daskrf.molecules.streams import LineStream
+    >>> lines = LineStream(iter([b"one\\ntw", b"o\\nthree"]))
+    >>> lines.skip(1), lines.take(5)
+    (1, b'two\\nthree\\n')
+    """
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._buffer = b""
+        self._ends: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # positions after the newlines
+        self._next = 0  # index of the end of the first line that is still here
+        self._start = 0  # where that line begins
+
+    def skip(self, count: int) -> int:
+        """Pass over `count` lines; return how many there were."""
+        skipped = 0
+        while skipped < count and self._has_line():
+            skipped += self._pass(count - skipped)[0]
+        return skipped
+
+    def take(self, count: int) -> bytes:
+        """Return the next `count` lines, or as many as are left, each ended by a newline."""
+        parts = []
+        taken = 0
+        while taken < count and self._has_line():
+            start = self._start
+            lines, end = self._pass(count - taken)
+            taken += lines
+            parts.append(self._buffer[start:end])
+        return b"".join(parts)
+
+    def _pass(self, count: int) -> tuple[int, int]:
+        """Advance by up to `count` lines of the buffer; return how many, and where they end."""
+        last = min(self._next + count, len(self._ends))
+        lines = last - self._next
+        self._next, self._start = last, int(self._ends[last - 1])
+        return lines, self._start
+
+    def _has_line(self) -> bool:
+        while self._next == len(self._ends):
+            rest = self._buffer[self._start :][:_KEPT_OF_A_LONG_LINE]
+            block = next(self._blocks, None)
+            if block is None:
+                if not rest:
+                    return False
+                block = b"\n"
+            self._buffer = rest + block
+            self._ends = np.flatnonzero(np.frombuffer(self._buffer, dtype=np.uint8) == ord("\n")) + 1
+            self._next = self._start = 0
+        return True

@@ -1,0 +1,286 @@
+"""Read tables of molecules: scan them once, then read any partition of their rows."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+from daskrf.molecules.formats import TableFormat, delimiter_of, expand, is_parquet
+from daskrf.molecules.layout import detect_layout, open_parquet
+from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatch, Segment, Source
+from daskrf.molecules.rows import read_rows, read_sorted
+from daskrf.molecules.spool import SpoolWriter
+from daskrf.molecules.streams import block_size, raw_blocks, text_blocks
+from daskrf.seeds import generator
+
+__all__ = [
+    "Library",
+    "Partition",
+    "Reject",
+    "RowBatch",
+    "Segment",
+    "Source",
+    "TableFormat",
+    "expand",
+    "read_partition",
+    "sample_rows",
+    "scan",
+]
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+_SAMPLE_PLACES = 100
+_INDEX_STEP = 10_000
+"""The scan notes where every so many lines begin; a reader skips the rest of the way."""
+
+
+def scan(
+    paths: Paths,
+    fmt: TableFormat | None = None,
+    rows_per_partition: int | None = None,
+    spool: Path | None = None,
+    on_bytes: Callable[[int], None] | None = None,
+) -> Library:
+    """Find out what the input files hold, in one pass and in bounded memory.
+
+    Parameters
+    ----------
+    paths : path, or sequence of paths and glob patterns
+        Text tables (.smi, .smiles, .cxsmiles, .txt, .csv, .tsv), plain or compressed (.gz, .bz2, .zst), and
+        Parquet files.
+    fmt : TableFormat, optional
+    rows_per_partition : int, optional
+        By default a 64th of the rows, but at least 2,000 and at most 100,000.
+    spool : Path, optional
+        Directory for a copy of what lies deep in compressed files: zstd files of 50,000 rows each. With it
+        any partition is read at once; without it a partition of a compressed file is read from the beginning
+        of the file. It is only a cache and may be deleted.
+    on_bytes : callable, optional
+        Called with the number of bytes read from disk, for a progress bar.
+
+    Returns
+    -------
+    Library
+
+    Raises
+    ------
+    InputError
+        If a file is missing, damaged or of unknown layout, or all of them together have no row.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from daskrf.molecules import read_partition, scan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "three.smi")
+    ...     _ = path.write_text("CCO ethanol\\n\\nCC |some extension| ethane\\n")
+    ...     library = scan(path)
+    ...     batch, = read_partition(library, 0)
+    >>> library.n_rows, batch.row.tolist(), batch.id, [reject.reason for reject in batch.rejects]
+    (3, [0, 2], ['ethanol', 'ethane'], ['empty line'])
+    """
+    if rows_per_partition is not None and rows_per_partition < 1:
+        raise InputError(f"rows per partition must be at least 1, not {rows_per_partition}.")
+    fmt = fmt or TableFormat()
+    files = expand(paths)
+    for path in files:
+        if not is_parquet(path):
+            delimiter_of(path, fmt)  # refuse before the first long read
+    sources: list[Source] = []
+    indexes: list[list[int]] = []
+    named: Layout | None = None
+    for path in files:
+        layout = detect_layout(path, fmt, named)
+        if layout.header:
+            named = layout
+        source, index = _scan_file(path, layout, spool, on_bytes or _ignore)
+        sources.append(source)
+        indexes.append(index)
+    n_rows = sum(source.rows for source in sources)
+    if n_rows == 0:
+        what = f"{files[0]} holds" if len(files) == 1 else f"the {len(files)} input files hold"
+        raise InputError(f"{what} no rows; check that the right files are given.")
+    step = rows_per_partition or int(np.clip(-(-n_rows // 64), 2_000, 100_000))
+    return Library(tuple(sources), _partitions(sources, indexes, step), step)
+
+
+def _ignore(count: int) -> None:
+    """Report no progress."""
+
+
+def _scan_file(
+    path: Path, layout: Layout, spool: Path | None, on_bytes: Callable[[int], None]
+) -> tuple[Source, list[int]]:
+    """Read a file once; return its source, and the offsets of every 10,000th row of a text file."""
+    digest = hashlib.sha256()
+    size = 0
+    index: list[int] = []
+
+    def watched() -> Iterator[bytes]:
+        nonlocal size
+        for block in raw_blocks(path, block_size(layout.compression)):
+            digest.update(block)
+            size += len(block)
+            on_bytes(len(block))
+            yield block
+
+    if layout.kind == "parquet":
+        for _ in watched():
+            pass
+        with open_parquet(path) as file:
+            rows = int(file.metadata.num_rows)
+    elif spool is not None and layout.compression:
+        with SpoolWriter(Path(spool), layout.header) as writer:
+            rows, index = _index_lines(
+                writer.through(text_blocks(path, layout.compression, watched())), layout
+            )
+            writer.publish(digest.hexdigest())
+    else:
+        rows, index = _index_lines(text_blocks(path, layout.compression, watched()), layout)
+    return Source(str(path), size, digest.hexdigest(), rows, layout), index
+
+
+def _index_lines(blocks: Iterator[bytes], layout: Layout) -> tuple[int, list[int]]:
+    """Return the number of rows in `blocks`, and the offset of every 10,000th."""
+    lines = position = 0
+    last = b"\n"
+    index = [] if layout.header else [0]
+    wanted = layout.header or _INDEX_STEP  # the line that the next index entry points to
+    for block in blocks:
+        if not block:
+            continue
+        count = block.count(b"\n")
+        if lines + count >= wanted:
+            ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")) + 1
+            while lines + count >= wanted:
+                index.append(position + int(ends[wanted - lines - 1]))
+                wanted += _INDEX_STEP
+        lines += count
+        position += len(block)
+        last = block[-1:]
+    lines += last != b"\n"
+    return max(lines - layout.header, 0), index
+
+
+def _partitions(sources: list[Source], indexes: list[list[int]], step: int) -> tuple[Partition, ...]:
+    """Cut the rows of all sources into partitions of `step` rows."""
+    n_rows = sum(source.rows for source in sources)
+    starts = np.cumsum([0, *(source.rows for source in sources)]).tolist()
+    partitions = []
+    current = 0
+    for start in range(0, n_rows, step):
+        stop = min(start + step, n_rows)
+        segments = []
+        while current < len(sources) and starts[current] < stop:
+            first = max(start, starts[current])
+            last = min(stop, starts[current + 1])
+            if last > first:
+                segments.append(_segment(current, first - starts[current], last - first, indexes[current]))
+            if starts[current + 1] > stop:
+                break
+            current += 1
+        partitions.append(Partition(start, stop, tuple(segments)))
+    return tuple(partitions)
+
+
+def _segment(source: int, first_row: int, n_rows: int, index: list[int]) -> Segment:
+    """Return a segment that starts at the last indexed row before `first_row`."""
+    if not index:  # Parquet is sought by row
+        return Segment(source, first_row, n_rows, 0, 0)
+    entry = first_row // _INDEX_STEP
+    return Segment(source, first_row, n_rows, index[entry], first_row - entry * _INDEX_STEP)
+
+
+def read_partition(library: Library, p: int, spool: Path | None = None) -> Iterator[RowBatch]:
+    """Yield the rows of partition `p` in order, in batches of at most 10,000 rows of one file.
+
+    Parameters
+    ----------
+    library : Library
+    p : int
+        Number of the partition.
+    spool : Path, optional
+        The directory that :func:`scan` was given.
+
+    Raises
+    ------
+    InputError
+        If a file has changed since the scan, or cannot be read.
+    """
+    partition = library.partitions[p]
+    row = partition.start
+    for segment in partition.segments:
+        yield from read_rows(library, segment, row, spool)
+        row += segment.n_rows
+
+
+def sample_rows(library: Library, n: int, seed: int = 0, spool: Path | None = None) -> list[RowBatch]:
+    """Return `n` rows (all, if there are fewer) from 100 random places of the library.
+
+    Every row has the same chance. Each place gives n / 100 rows in a row, which costs a seek; files are
+    sorted often, so that the head of a file would tell nothing about the rest.
+
+    Parameters
+    ----------
+    library : Library
+    n : int
+        Number of rows; rounded down to a multiple of the rows at one place.
+    seed : int
+    spool : Path, optional
+        The directory that :func:`scan` was given. Without it a compressed file is decompressed once.
+
+    Returns
+    -------
+    list of RowBatch
+        In the order of the rows, the rejected ones included.
+
+    Raises
+    ------
+    InputError
+        If `n` is not positive, or a file has changed since the scan or cannot be read.
+    """
+    if n < 1:
+        raise InputError(f"the number of sampled rows must be at least 1, not {n}.")
+    rows = _sampled(library.n_rows, n, seed)
+    starts = np.cumsum([0, *(source.rows for source in library.sources)])
+    source = np.searchsorted(starts, rows, side="right") - 1
+    breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(source) != 0)) + 1
+    batches: list[RowBatch] = []
+    runs = [(int(part[0]), len(part)) for part in np.split(rows, breaks)]
+    for k, group in itertools.groupby(
+        runs, key=lambda item: int(np.searchsorted(starts, item[0], side="right"))
+    ):
+        windows = [
+            (row, _window(library, k - 1, row, row - int(starts[k - 1]), count)) for row, count in group
+        ]
+        if library.sources[k - 1].layout.compression and spool is None:
+            batches.extend(read_sorted(library, windows))
+        else:
+            for row, window in windows:
+                batches.extend(read_rows(library, window, row, spool))
+    return batches
+
+
+def _sampled(n_rows: int, n: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the sorted rows of a sample: random ones of equal runs, which a circle of all rows is cut to."""
+    if n >= n_rows:
+        return np.arange(n_rows, dtype=np.int64)
+    random = generator(seed, "sample-rows")
+    run = -(-n // _SAMPLE_PLACES)
+    places = random.choice(n_rows // run, size=n // run, replace=False)
+    rows = (places[:, None] * run + np.arange(run) + random.integers(n_rows)) % n_rows
+    return np.sort(rows.ravel())
+
+
+def _window(library: Library, source: int, row: int, first_row: int, count: int) -> Segment:
+    """Return the segment of `count` rows from global row `row`, row `first_row` of `source`."""
+    partition = library.partitions[row // library.rows_per_partition]
+    known = next(segment for segment in partition.segments if segment.source == source)
+    return Segment(source, first_row, count, known.offset, known.skip + first_row - known.first_row)

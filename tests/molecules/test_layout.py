@@ -1,0 +1,152 @@
+"""Delimiter, header and columns are found in the files that users come with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from daskrf.errors import InputError
+from daskrf.molecules import TableFormat, read_partition, scan
+from tests.molecules.helpers import rejects_of, rows_of, write
+
+ENAMINE = "smiles\tidnumber\tMW\nCCO\tZ1\t46\nC[C@H](F)Cl |&1:1|\tZ2\t82\n"
+
+TABS = [("an A", "CCO"), ("row-1", "CC"), ("row-2", "C[C@H](F)Cl")]
+
+CASES = {
+    # name: (file name, content, format, [(id, smiles)])
+    "one column": ("a.smi", "CCO\nCC\n", {}, [("row-0", "CCO"), ("row-1", "CC")]),
+    "smiles and id": ("a.smi", "CCO ZINC1\nCC\tZINC2\n", {}, [("ZINC1", "CCO"), ("ZINC2", "CC")]),
+    "tabs, and SMILES alone": ("a.smi", "CCO\tan A\nCC\nC[C@H](F)Cl |&1:1|\n", {"id": 1}, TABS),
+    "missing id": ("a.smi", "CCO A\nCC\n", {}, [("A", "CCO"), ("row-1", "CC")]),
+    "enamine": ("a.cxsmiles", ENAMINE, {}, [("Z1", "CCO"), ("Z2", "C[C@H](F)Cl")]),
+    "enamine compressed": ("a.cxsmiles.bz2", ENAMINE, {}, [("Z1", "CCO"), ("Z2", "C[C@H](F)Cl")]),
+    "extension, white space": (
+        "a.smi",
+        "C[C@H](F)Cl |&1:1, a b| X\nCC Y\n",
+        {},
+        [("X", "C[C@H](F)Cl"), ("Y", "CC")],
+    ),
+    "extension, no id": ("a.smi", "C[C@H](F)Cl |&1:1|\n", {}, [("row-0", "C[C@H](F)Cl")]),
+    "pubchem": ("CID-SMILES.txt.gz", "1\tCCO\n2\tCC\n", {}, [("1", "CCO"), ("2", "CC")]),
+    "pubchem by position": ("a.txt", "1\tCCO\n2\tC\n", {"smiles": 1, "id": 0}, [("1", "CCO"), ("2", "C")]),
+    "chembl": (
+        "chemreps.txt",
+        "chembl_id\tcanonical_smiles\tstandard_inchi\nCHEMBL1\tCCO\tInChI=1S/x\n",
+        {},
+        [("CHEMBL1", "CCO")],
+    ),
+    "docking dump": ("a.txt", "CCO A -9.5\nCC B -9.1\n", {}, [("A", "CCO"), ("B", "CC")]),
+    "score is no id": ("a.csv", "smiles,score\nCCO,-9.5\n", {}, [("row-0", "CCO")]),
+    "score without header": ("a.csv", "CCO,-9.5\nCC,-9.0\n", {}, [("row-0", "CCO"), ("row-1", "CC")]),
+    "named": ("a.csv", "x,Mol,Key\n1,CCO,A\n", {"smiles": "mol", "id": "Key"}, [("A", "CCO")]),
+    "quoted": ("a.csv", '"smiles","name"\n"CCO","a, b"\n', {}, [("a, b", "CCO")]),
+    "header by content": ("a.csv", "compound_id,mol\nA,CCO\nB,CCC\n", {}, [("A", "CCO"), ("B", "CCC")]),
+    "columns called C and N": ("a.csv", "SMILES,C,N\nCCO,1,2\n", {}, [("row-0", "CCO")]),
+    "first line is bad": ("a.smi", "Qq A\nCC B\n", {"header": False}, [("A", "Qq"), ("B", "CC")]),
+    "header is forced": ("a.smi", "CC A\nCCO B\n", {"header": True}, [("B", "CCO")]),
+    "semicolon": ("a.dat", "id;smiles\nA;CCO\n", {"delimiter": ";"}, [("A", "CCO")]),
+    "byte order mark": ("a.smi", "\ufeffCCO A\n", {}, [("A", "CCO")]),
+    "byte order mark and header": ("a.csv", "\ufeffsmiles,id\r\nCCO,A\r\n", {}, [("A", "CCO")]),
+    "no final newline": ("a.tsv", "smiles\tid\nCCO\tA", {}, [("A", "CCO")]),
+    "name with a quote": ("a.smi", 'CCO\t5"-x\n', {}, [('5"-x', "CCO")]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_columns_are_found(case: str, tmp_path: Path) -> None:
+    name, content, fmt, expected = CASES[case]
+    library = scan(write(tmp_path / name, content), TableFormat(**fmt))
+    assert [(row[3], row[4]) for row in rows_of(library)] == expected
+    assert not rejects_of(library)
+
+
+def test_first_line_that_is_no_molecule_is_a_row(tmp_path: Path) -> None:
+    library = scan(write(tmp_path / "a.smi", "garbage A\nCCO B\n"))
+    assert [row[3:] for row in rows_of(library)] == [("A", "garbage"), ("B", "CCO")]
+
+
+def test_later_parts_without_header_take_its_names(tmp_path: Path) -> None:
+    write(tmp_path / "part1.tsv", "score\tsmiles\tidnumber\n1\tCCO\tA\n")
+    write(tmp_path / "part2.tsv", "2\tCC\tB\n")
+    library = scan(str(tmp_path / "part*.tsv"), TableFormat(smiles="smiles", id="idnumber", extra=("score",)))
+    assert [row[3:] for row in rows_of(library)] == [("A", "CCO"), ("B", "CC")]
+    assert library.extra == ("score",)
+
+
+def test_a_cxsmiles_extension_is_never_an_id(tmp_path: Path) -> None:
+    library = scan(write(tmp_path / "a.smi", "CCO |open A\nCC B\n"))
+    assert [row[3] for row in rows_of(library)] == ["B"]
+    assert [reject.reason for reject in rejects_of(library)] == ["CXSMILES extension without end"]
+
+
+def test_parquet(tmp_path: Path) -> None:
+    smiles = ["CCO", None, " CC |x|", "", "C" * 10_001, "N"]
+    table = pa.table({"n": [1, 2, 3, 4, 5, None], "SMILES": smiles, "zinc_id": ["a", "b", "", "d", "e", "f"]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    library = scan(tmp_path / "a.parquet", TableFormat(extra=("n",)), rows_per_partition=5)
+    assert rows_of(library) == [
+        (0, 0, 1, "a", "CCO"),
+        (2, 0, 3, "row-2", "CC"),
+        (5, 0, 6, "f", "N"),
+    ]
+    assert [(r.row, r.line, r.reason) for r in rejects_of(library)] == [
+        (1, 2, "no SMILES"),
+        (3, 4, "no SMILES"),
+        (4, 5, "longer than 10,000 bytes"),
+    ]
+
+
+def test_extra_columns_are_text_and_may_be_missing(tmp_path: Path) -> None:
+    library = scan(write(tmp_path / "a.smi", "CCO A 1.50\nCC B\n"), TableFormat(extra=(2,)))
+    (batch,) = read_partition(library, 0)
+    assert batch.extra == {"column_2": ["1.50", None]}
+
+
+ERRORS = {
+    "unknown name": (
+        "a.csv",
+        "smiles,id\nCC,A\n",
+        {"smiles": "mol"},
+        "has no column 'mol'; its columns are smiles, id",
+    ),
+    "name without header": ("a.csv", "CC,A\n", {"id": "key"}, "has no header to find column 'key' in"),
+    "position": ("a.csv", "smiles,id\nCC,A\n", {"id": 2}, "has 2 columns, so there is no position 2"),
+    "no column of SMILES": (
+        "a.csv",
+        "id,value\nA?,1\n",
+        {},
+        "has no column of SMILES; choose one of its columns: id, value",
+    ),
+    "unknown ending": ("a.sdf", "CC\n", {}, "unknown ending"),
+    "no ending": ("molecules", "CC\n", {}, "give the delimiter"),
+    "utf-16": ("a.csv", "smiles\nCC\n".encode("utf-16"), {}, "is UTF-16 text; convert it to UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_name_file_and_remedy(case: str, tmp_path: Path) -> None:
+    name, content, fmt, message = ERRORS[case]
+    with pytest.raises(InputError) as error:
+        scan(write(tmp_path / name, content), TableFormat(**fmt))
+    assert message in str(error.value)
+    assert name in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "fmt",
+    [{"smiles": -1}, {"smiles": ""}, {"id": True}, {"delimiter": ";;"}, {"smiles": "x", "header": False}],
+)
+def test_formats_that_cannot_be(fmt: dict) -> None:
+    with pytest.raises(InputError):
+        TableFormat(**fmt)
+
+
+@pytest.mark.parametrize("columns", [["score"], ["smiles", "score"]])
+def test_parquet_without_smiles_names_its_columns(columns: list[str], tmp_path: Path) -> None:
+    pq.write_table(pa.table({name: [1.5] for name in columns}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=f"no text column of SMILES; choose one of {', '.join(columns)}"):
+        scan(tmp_path / "a.parquet")

@@ -1,0 +1,208 @@
+"""Scan, partitions, samples and errors of the reader."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daskrf.errors import InputError
+from daskrf.molecules import Library, TableFormat, expand, read_partition, sample_rows, scan
+from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
+
+SMILES = "CC(=O)Nc1ccc(O)cc1"
+
+
+def numbered(n: int) -> bytes:
+    return b"".join(b"%s ID%07d\n" % (SMILES.encode(), k) for k in range(n))
+
+
+@pytest.mark.parametrize(("rows", "step"), [(1, 2_000), (2_000 * 64, 2_000), (2_000 * 64 + 1, 2_001)])
+def test_default_partitions(rows: int, step: int, tmp_path: Path) -> None:
+    library = scan(write(tmp_path / "a.smi", b"C\n" * rows))
+    assert library.rows_per_partition == step
+    assert [part.start for part in library.partitions] == list(range(0, rows, step))
+    assert library.partitions[-1].stop == rows == library.n_rows
+
+
+def test_sources_have_size_and_digest_of_the_bytes_on_disk(tmp_path: Path) -> None:
+    seen: list[int] = []
+    path = write(tmp_path / "a.smi.bz2", numbered(30_000), parts=3)
+    (source,) = scan(path, on_bytes=seen.append).sources
+    assert source.bytes == path.stat().st_size == sum(seen)
+    assert source.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("spooled", [False, True])
+def test_any_partition_is_read_alone(ending: str, spooled: bool, tmp_path: Path) -> None:
+    path = write(tmp_path / f"a.smi{ending}", numbered(120_000), parts=2)
+    spool = tmp_path / "spool" if spooled else None
+    library = scan(path, rows_per_partition=45_000, spool=spool)
+    for p in (2, 0, 1):
+        ids = [name for batch in read_partition(library, p, spool) for name in batch.id]
+        part = library.partitions[p]
+        assert ids == [f"ID{k:07d}" for k in range(part.start, part.stop)]
+    assert spool is None or len(list(spool.rglob("*.zst"))) == (2 if ending else 0)
+
+
+def test_a_spool_that_is_gone_is_not_missed(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    library = scan(write(tmp_path / "a.smi.gz", numbered(120_000)), rows_per_partition=60_000, spool=spool)
+    next(iter(spool.rglob("*.zst"))).unlink()
+    assert [row[3] for row in rows_of(library, spool)] == [f"ID{k:07d}" for k in range(120_000)]
+
+
+def test_state_goes_through_json(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", "smiles,id,x\nCC,A,1\n")
+    write(tmp_path / "b.csv", "")
+    library = scan([tmp_path / "a.csv", tmp_path / "b.csv"], TableFormat(extra=("x", 1)))
+    assert Library.from_state(json.loads(json.dumps(library.state()))) == library
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_memory_does_not_grow_with_the_file(ending: str, tmp_path: Path) -> None:
+    def peak(rows: int) -> int:
+        random = np.random.default_rng(0).integers(2**63, size=rows).tolist()
+        lines = b"".join(b"%s %d\n" % (SMILES.encode(), number) for number in random)
+        path = write(tmp_path / f"{rows}.smi{ending}", lines)
+        tracemalloc.start()
+        try:
+            library = scan(path, rows_per_partition=rows, spool=tmp_path / "spool")
+            for batch in read_partition(library, 0, tmp_path / "spool"):
+                del batch
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    small = peak(60_000)
+    assert peak(400_000) < small + 2_000_000  # the larger file has 13 MB
+
+
+def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.smi", b"CC A\n" + b"C" * 30_000_000 + b"\nCCO B\n")
+    tracemalloc.start()
+    try:
+        library = scan(path)
+        assert [row[3] for row in rows_of(library)] == ["A", "B"]
+        (reject,) = rejects_of(library)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert (reject.line, reject.text, reject.reason) == (2, "C" * 500, "longer than 10,000 bytes")
+
+
+def test_empty_files_beside_a_full_one_do_no_harm(tmp_path: Path) -> None:
+    files = [("a.smi", ""), ("b.csv", "smiles,id\n"), ("c.smi.gz", "CC A\n"), ("d.smi.gz", "")]
+    library = scan([write(tmp_path / name, content) for name, content in files])
+    assert [row[:4] for row in rows_of(library)] == [(0, 2, 1, "A")]
+    (tmp_path / "d.smi.gz").write_bytes(b"")
+    assert library.n_rows == scan(sorted(tmp_path.iterdir())).n_rows
+
+
+@pytest.mark.parametrize(
+    "files", [{"a.smi": ""}, {"a.csv": "smiles,id\n"}, {"a.smi": "", "b.csv": "smiles\n", "c.smi.gz": ""}]
+)
+def test_no_rows_at_all_is_an_error(files: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no rows"):
+        scan([write(tmp_path / name, content) for name, content in files.items()])
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
+def test_truncated_and_damaged_files_are_named(ending: str, tmp_path: Path) -> None:
+    path = write(tmp_path / f"a.smi{ending}", numbered(200_000))
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(InputError, match=f"{path} ends in the middle of its .* data"):
+        scan(path)
+    path.write_bytes(data[: len(data) // 2] + bytes(1000) + data[len(data) // 2 + 1000 :])
+    with pytest.raises(InputError, match=f"{path} is damaged"):
+        scan(path)
+    path.write_bytes(b"CCO A\n")
+    with pytest.raises(InputError, match=f"{path} is named like a .* file but is none"):
+        scan(path)
+
+
+def test_parquet_that_is_none_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", "smiles\nCC\n")
+    with pytest.raises(InputError, match=f"{path} is damaged or no Parquet file"):
+        scan(path)
+
+
+def test_compressed_without_the_ending_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.smi.gz", "CC A\n").rename(tmp_path / "a.smi")
+    assert [row[3] for row in rows_of(scan(path))] == ["A"]
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    library = scan(write(tmp_path / "a.smi", "CC A\n"))
+    write(tmp_path / "a.smi", "CC A\nCC B\n")
+    with pytest.raises(InputError, match="has changed since it was scanned"):
+        list(read_partition(library, 0))
+    (tmp_path / "a.smi").unlink()
+    with pytest.raises(InputError, match="it was there at the scan"):
+        list(read_partition(library, 0))
+
+
+def test_expand(tmp_path: Path) -> None:
+    for name in ("b.smi", "a.smi", "[x].smi"):
+        write(tmp_path / name, "C\n")
+    (tmp_path / "folder.smi").mkdir()
+    names = [path.name for path in expand([tmp_path / "[x].smi", f"{tmp_path}/[ab].smi"])]
+    assert names == ["[x].smi", "a.smi", "b.smi"]
+    for bad, message in [
+        ([], "no input files"),
+        ([tmp_path], "is a directory; name its files"),
+        ([tmp_path / "c.smi"], "does not exist"),
+        ([f"{tmp_path}/*.csv"], "no file matches"),
+        ([tmp_path / "a.smi", f"{tmp_path}/*.smi"], "is given twice"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            expand(bad)
+
+
+@pytest.mark.parametrize("step", [0, -1])
+def test_partitions_have_rows(step: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        scan(write(tmp_path / "a.smi", "CC A\n"), rows_per_partition=step)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_sample_is_uniform_over_rows_of_all_files(ending: str, tmp_path: Path) -> None:
+    sizes = (900, 37, 1_063)
+    starts = (0, 900, 937)
+    paths = [write(tmp_path / f"{k}.smi{ending}", numbered(size)) for k, size in enumerate(sizes)]
+    library = scan(paths, rows_per_partition=300)
+    counts: Counter[int] = Counter()
+    for seed in range(40):
+        rows = [int(row) for batch in sample_rows(library, 500, seed) for row in batch.row]
+        assert rows == sorted(set(rows))
+        assert len(rows) == 500
+        counts.update(rows)
+    for batch in sample_rows(library, 500, 3):
+        first = starts[batch.source[0]]
+        assert batch.id == [f"ID{row - first:07d}" for row in batch.row]
+    per_tenth = [sum(counts[row] for row in range(at, at + 200)) for at in range(0, 2_000, 200)]
+    assert all(1_700 < count < 2_300 for count in per_tenth)  # 2,000 each; the standard deviation is about 80
+
+
+def test_sample_of_more_rows_than_there_are_is_all(tmp_path: Path) -> None:
+    library = scan(write(tmp_path / "a.smi", "CC A\n\nC B\n"))
+    (batch,) = sample_rows(library, 10)
+    assert (batch.row.tolist(), len(batch.rejects)) == ([0, 2], 1)
+    with pytest.raises(InputError, match="at least 1"):
+        sample_rows(library, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("guacamol_10k.smiles", 10_000), ("Enamine50k_library.csv.gz", 50_240), ("muv_smiles.csv.gz", 93_087)],
+)
+def test_real_files_are_read_whole(name: str, rows: int, data_dir: Path) -> None:
+    library = scan(data_dir / name)
+    assert library.n_rows == len(rows_of(library)) == rows

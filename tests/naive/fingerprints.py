@@ -1,0 +1,73 @@
+"""Slow, readable fingerprints: one molecule at a time, through RDKit's dicts and Python integers."""
+
+from __future__ import annotations
+
+from rdkit import Chem, RDLogger
+from rdkit.Chem import rdFingerprintGenerator
+
+from daskrf.molecules import FingerprintSpec
+
+MASK = 2**64 - 1
+
+
+def mixed(word: int) -> int:
+    """Return the finalizer of SplitMix64."""
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB & MASK
+    return word ^ (word >> 31)
+
+
+def generator(spec: FingerprintSpec) -> object:
+    """Return RDKit's generator with each option written out."""
+    size = spec.size or 2048
+    if spec.kind == "morgan":
+        invariants = rdFingerprintGenerator.GetMorganFeatureAtomInvGen() if spec.features else None
+        return rdFingerprintGenerator.GetMorganGenerator(
+            radius=spec.radius,
+            countSimulation=False,
+            includeChirality=spec.chirality,
+            atomInvariantsGenerator=invariants,
+            fpSize=size,
+        )
+    if spec.kind == "atompair":
+        return rdFingerprintGenerator.GetAtomPairGenerator(
+            includeChirality=spec.chirality, countSimulation=False, fpSize=size
+        )
+    if spec.kind == "torsion":
+        return rdFingerprintGenerator.GetTopologicalTorsionGenerator(
+            includeChirality=spec.chirality, countSimulation=False, fpSize=size
+        )
+    return rdFingerprintGenerator.GetRDKitFPGenerator(countSimulation=False, fpSize=size, numBitsPerFeature=1)
+
+
+def largest_fragment(smiles: str) -> str:
+    """Return the dot-separated part with most heavy atoms, then most atoms, then the first."""
+    parts = smiles.split(".")
+
+    def size(part: str) -> tuple[int, int]:
+        molecule = Chem.MolFromSmiles(part)
+        return molecule.GetNumHeavyAtoms(), molecule.GetNumAtoms()
+
+    best = parts[0]
+    for part in parts[1:]:
+        if size(part) > size(best):
+            best = part
+    return best
+
+
+def fingerprint(smiles: str, spec: FingerprintSpec) -> dict[int, int] | None:
+    """Return the counts by column, or None if RDKit cannot parse `smiles`."""
+    RDLogger.DisableLog("rdApp.error")
+    try:
+        molecule = Chem.MolFromSmiles(smiles)
+    finally:
+        RDLogger.EnableLog("rdApp.error")
+    if molecule is None or not molecule.GetNumAtoms():
+        return None
+    rdkit = generator(spec)
+    vector = rdkit.GetCountFingerprint(molecule) if spec.size else rdkit.GetSparseCountFingerprint(molecule)
+    columns: dict[int, int] = {}
+    for feature, count in vector.GetNonzeroElements().items():
+        column = mixed(feature) >> 32 if spec.kind == "torsion" and not spec.size else feature
+        columns[column] = columns.get(column, 0) + count
+    return {column: min(count, 65_535) if spec.counts else 1 for column, count in columns.items()}
