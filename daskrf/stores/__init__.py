@@ -1,0 +1,1 @@
+"""Stores: the plan, the data and the commit records of partitioned results, models and labels."""

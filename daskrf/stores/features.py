@@ -1,0 +1,231 @@
+"""The feature store: packed bits or floats of every kept row, in the order of a fingerprint store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from daskrf.errors import StoreError
+from daskrf.stores.files import file_errors
+from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.store import CommitRecord, Store
+from daskrf.stores.zarrays import create_array, create_group, open_array, read_errors
+
+__all__ = ["FeatureStore"]
+
+CHUNK_BYTES = 16 << 20
+DTYPES = ("bits", "float32", "float16")
+
+
+class FeatureStore(Store):
+    """Features of the kept rows of a fingerprint store.
+
+    The spec holds ``source`` (spec hash of the fingerprint store), ``map`` (state of the feature map),
+    ``dtype`` and ``n_components``; the path of the source is in the provenance, because a store may move.
+    Nothing is compressed: random bits and mantissas do not shrink.
+    """
+
+    needed_kind: ClassVar[str | None] = "features"
+
+    @classmethod
+    def new(
+        cls,
+        path: str | os.PathLike[str],
+        source: FingerprintStore,
+        feature_map: dict[str, Any],
+        n_components: int,
+        dtype: str = "bits",
+        provenance: dict[str, Any] | None = None,
+    ) -> Self:
+        """Plan a feature store, or resume the one that is there.
+
+        Parameters
+        ----------
+        path : path
+            Directory.
+        source : FingerprintStore
+            Where the rows come from; it gives the partitions.
+        feature_map : dict
+            ``FeatureMap.state()``.
+        n_components : int
+            Number of features.
+        dtype : {"bits", "float32", "float16"}
+            How they are stored.
+        provenance : dict, optional
+            See `Store.create`.
+
+        Returns
+        -------
+        FeatureStore
+
+        Raises
+        ------
+        StoreError
+            See `Store.create`.
+        """
+        if dtype not in DTYPES:
+            raise StoreError(f"features are stored as {', '.join(DTYPES)}, not as {dtype!r}")
+        spec = {
+            "source": source.spec_hash,
+            "map": feature_map,
+            "dtype": dtype,
+            "n_components": int(n_components),
+        }
+        origin = {"source_path": str(source.path.resolve()), **(provenance or {})}
+        partitions = [{"rows": source.partition_rows(p)} for p in range(source.n_partitions)]
+        return cls.create(path, "features", spec, partitions, origin)
+
+    @property
+    def n_components(self) -> int:
+        """Number of features of a row."""
+        return int(self.spec["n_components"])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the stored array: uint8 for bits."""
+        return np.dtype(np.uint8 if self.spec["dtype"] == "bits" else self.spec["dtype"])
+
+    @property
+    def n_stored_columns(self) -> int:
+        """Columns of the stored array: bytes for bits, features for floats."""
+        return -(-self.n_components // 8) if self.spec["dtype"] == "bits" else self.n_components
+
+    def source(self) -> FingerprintStore:
+        """Open the fingerprint store whose rows these are.
+
+        Raises
+        ------
+        StoreError
+            It is gone, or another one is in its place.
+        """
+        path = self.provenance.get("source_path", "")
+        store = FingerprintStore.open(path)
+        if store.spec_hash != self.spec["source"]:
+            raise StoreError(
+                f"{self.path} was made from another fingerprint store than the one that is now at {path}; "
+                "run `daskrf featurize` into a new store"
+            )
+        return store
+
+    def write_partition(
+        self,
+        p: int,
+        features: np.ndarray | Iterable[np.ndarray],
+        n_rows: int | None = None,
+        counts: dict[str, int] | None = None,
+    ) -> CommitRecord:
+        """Write and record one partition.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        features : ndarray of shape (n, n_stored_columns), or an iterable of such blocks
+            Of `dtype`; blocks of any number of rows, so that a partition need not fit into memory.
+        n_rows : int, optional
+            Needed with blocks: their rows in total.
+        counts : dict, optional
+            Further counts for the record; ``kept`` is counted here.
+
+        Returns
+        -------
+        CommitRecord
+
+        Raises
+        ------
+        StoreError
+            Another shape or type than planned, or a disk that does not take it.
+        """
+        if isinstance(features, np.ndarray):
+            n_rows, features = len(features), [features]
+        if n_rows is None:
+            raise StoreError("blocks of features need n_rows; this is a defect of the caller")
+        rows = max(1, CHUNK_BYTES // (self.n_stored_columns * self.dtype.itemsize))
+        with self.staging(p) as directory, file_errors("write", directory):
+            group = create_group(directory / "data", {"n_components": self.n_components})
+            shape = (n_rows, self.n_stored_columns)
+            array = create_array(group, "phi", shape, self.dtype, (min(rows, n_rows), shape[1]), level=0)
+            written = 0
+            for block in _aligned(self._checked(p, features), rows):
+                array[written : written + len(block)] = block
+                written += len(block)
+            if written != n_rows:
+                raise StoreError(
+                    f"partition {p} of {self.path} got {written} rows instead of {n_rows}; this is a defect "
+                    "of the caller"
+                )
+            return self.publish(
+                p, {self.partition_path(p): directory / "data"}, {**(counts or {}), "kept": n_rows}
+            )
+
+    def _checked(self, p: int, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """Refuse blocks of another shape or type than planned."""
+        for block in blocks:
+            if block.ndim != 2 or block.shape[1] != self.n_stored_columns or block.dtype != self.dtype:
+                raise StoreError(
+                    f"partition {p} of {self.path} got features of shape {block.shape} and type "
+                    f"{block.dtype} instead of (rows, {self.n_stored_columns}) and {self.dtype}; this is a "
+                    "defect of the caller"
+                )
+            yield block
+
+    def n_rows(self, p: int) -> int:
+        """Rows of one partition, from its record."""
+        return self.record(p).counts["kept"]
+
+    def read(self, p: int, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """Read the features of one partition, or of some of its rows.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        start, stop : int
+            Positions within the partition.
+
+        Returns
+        -------
+        ndarray of shape (stop - start, n_stored_columns)
+
+        Raises
+        ------
+        StoreError
+            The partition is pending or damaged.
+        """
+        self.record(p)
+        with read_errors(self.path, p):
+            return np.asarray(open_array(self.partition_path(p), "phi")[start:stop])
+
+    def blocks(self, p: int) -> Iterator[np.ndarray]:
+        """Read one partition chunk by chunk, at most 16 MiB each.
+
+        Yields
+        ------
+        ndarray of shape (rows, n_stored_columns)
+            In order.
+        """
+        self.record(p)
+        with read_errors(self.path, p):
+            array = open_array(self.partition_path(p), "phi")
+            for start in range(0, array.shape[0], array.chunks[0]):
+                yield np.asarray(array[start : start + array.chunks[0]])
+
+
+def _aligned(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:
+    """Cut and join blocks into ones of exactly `rows` rows, the last one shorter: each fills whole chunks."""
+    held: list[np.ndarray] = []
+    n_held = 0
+    for block in blocks:
+        held.append(block)
+        n_held += len(block)
+        if n_held >= rows:
+            joined = held[0] if len(held) == 1 else np.concatenate(held)
+            whole = n_held - n_held % rows
+            for start in range(0, whole, rows):
+                yield joined[start : start + rows]
+            held, n_held = [joined[whole:].copy()], n_held - whole
+    if n_held:
+        yield np.concatenate(held)

@@ -1,0 +1,252 @@
+"""Files that survive a crash: atomic replacement, fsync, CRC32C digests, and errors as sentences."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+
+from daskrf.errors import StoreError
+
+__all__ = ["atomic_write", "canonical_json", "crc32c_of", "crc32c_of_file", "file_errors", "sync_files"]
+
+TEMPORARY = ".tmp-"
+STALE_SECONDS = 24 * 3600.0
+READ_BYTES = 4 << 20
+
+_REASONS = {
+    errno.ENOSPC: "no space is left on the device; free some and run the same command again, "
+    "finished partitions are kept",
+    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again, "
+    "finished partitions are kept",
+    errno.EACCES: "permission denied; check who owns it, or give another path",
+    errno.EPERM: "the operation is not permitted; check who owns it, or give another path",
+    errno.EROFS: "the file system is read-only; give another path",
+    errno.ENOENT: "no such file or directory; check the path",
+    errno.ENOTDIR: "a part of the path is a file, not a directory; check the path",
+    errno.EMFILE: "too many files are open; raise the limit with `ulimit -n`",
+}
+
+
+@contextmanager
+def file_errors(action: str, path: Path | str) -> Iterator[None]:
+    """Turn an ``OSError`` inside the block into one `StoreError` sentence that names the path.
+
+    Parameters
+    ----------
+    action : str
+        What was being done, such as ``"write"``.
+    path : path
+        What it was done to, used where the error itself names no file.
+
+    Raises
+    ------
+    StoreError
+        In place of any ``OSError``.
+
+    Examples
+    --------
+    >>> with file_errors("read", "absent.json"):
+    ...     open("absent.json").close()
+    Traceback (most recent call last):
+    daskrf.errors.StoreError: cannot read absent.json: no such file or directory; check the path
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+        raise StoreError(f"cannot {action} {path}: {reason}") from error
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON text with sorted keys and no spaces, the form that is hashed.
+
+    Parameters
+    ----------
+    value : object
+        Anything made of dict, list, str, int, float, bool and None; NaN is refused.
+
+    Returns
+    -------
+    bytes
+        UTF-8 text.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For values that JSON does not have.
+
+    Examples
+    --------
+    >>> canonical_json({"b": 1, "a": [True, None]})
+    b'{"a":[true,null],"b":1}'
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def crc32c_of(data: bytes) -> str:
+    """CRC32C of some bytes as eight hexadecimal digits.
+
+    Examples
+    --------
+    >>> crc32c_of(b"123456789")
+    'e3069283'
+    """
+    return f"{google_crc32c.value(data):08x}"
+
+
+def crc32c_of_file(path: Path, sync: bool = False) -> tuple[int, str]:
+    """Size and CRC32C of a file, read once in pieces; with `sync` its bytes are forced to the disk too.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    sync : bool
+        Call ``fsync`` before returning.
+
+    Returns
+    -------
+    (int, str)
+        Bytes, and eight hexadecimal digits.
+
+    Raises
+    ------
+    OSError
+        Where the file cannot be read.
+    """
+    size, checksum = 0, 0
+    with open(path, "rb") as file:
+        while piece := file.read(READ_BYTES):
+            size += len(piece)
+            checksum = google_crc32c.extend(checksum, piece)
+        if sync:
+            os.fsync(file.fileno())
+    return size, f"{checksum:08x}"
+
+
+def sync_directory(path: Path) -> None:
+    """Force the entries of a directory to the disk, where the file system can."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems refuse fsync on a directory; they write its entries synchronously.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str]]:
+    """Force files and every directory between them and `root` to the disk.
+
+    Returns
+    -------
+    list of (str, int, str)
+        Path relative to `root` in POSIX form, bytes and CRC32C of each file, sorted by path.
+
+    Raises
+    ------
+    OSError
+        Where a file is gone or the disk fails.
+    """
+    found, directories = [], {root}
+    for path in sorted(paths):
+        found.append((path.relative_to(root).as_posix(), *crc32c_of_file(path, sync=True)))
+        directories.update(parent for parent in path.parents if parent.is_relative_to(root))
+    for directory in sorted(directories, reverse=True):
+        sync_directory(directory)
+    return found
+
+
+def temporary_name(stem: str) -> str:
+    """A name for an unfinished file or directory: it says which process of which host is at work on it."""
+    return f"{TEMPORARY}{stem}~{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; when the block succeeds it is synced and takes the final name."""
+    temporary = path.with_name(temporary_name(path.name))
+    try:
+        yield temporary
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Write a whole file so that a reader, or a crash, sees either the old one or the new one.
+
+    Parameters
+    ----------
+    path : Path
+        Final name; its directory exists.
+    data : bytes
+        The content.
+
+    Raises
+    ------
+    StoreError
+        Disk full, no permission, and so on.
+    """
+    with file_errors("write", path), atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _is_stale(entry: os.DirEntry[str]) -> bool:
+    """Whether the writer of a temporary name is gone: dead on this host, or silent for a day."""
+    parts = entry.name.split("~")
+    if len(parts) == 4 and parts[1] == socket.gethostname() and parts[2].isdigit():
+        try:
+            os.kill(int(parts[2]), 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > STALE_SECONDS
+
+
+def remove_stale(directory: Path) -> int:
+    """Delete what dead writers left in a directory; what living ones are at work on stays.
+
+    Returns
+    -------
+    int
+        Number of files and directories deleted.
+    """
+    removed = 0
+    with suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.name.startswith(TEMPORARY) and _is_stale(entry):
+                    remove(Path(entry.path))
+                    removed += 1
+    return removed
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a whole directory; nothing happens where there is none."""
+    try:
+        path.unlink(missing_ok=True)
+    except (IsADirectoryError, PermissionError):
+        if not path.is_dir():
+            raise
+        shutil.rmtree(path)

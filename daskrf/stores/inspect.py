@@ -1,0 +1,311 @@
+"""What a store holds, how far it is, and whether its bytes are still what was written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from daskrf.errors import StoreError
+from daskrf.stores import plans
+from daskrf.stores.container import read_container, read_metadata
+from daskrf.stores.describe import byte_words, fingerprint_words, map_words
+from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.store import Store
+
+__all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]
+
+REASON_PARTITIONS = 100
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """How far a store is, and what it holds; ``str()`` gives the text for people.
+
+    Attributes
+    ----------
+    path : Path
+        Of the store or model.
+    kind : str
+        ``"fingerprints"``, ``"features"``, ``"predictions"`` or ``"model"``.
+    words : tuple of str
+        What it holds: fingerprints, state of the map, targets.
+    n_partitions, done : int
+        Partitions planned and finished; a model is one.
+    missing : tuple of int
+        Partitions never finished.
+    damaged : dict of int to str
+        Partitions whose record or objects do not hold, and why (sizes are looked at, digests not).
+    counts : dict of str to int
+        Sums over the finished partitions: ``read``, ``kept``, ``rejected``, ``empty``, ``saturated``, ...
+    bytes : int
+        On disk, of the finished partitions.
+    reasons : dict of str to int
+        Reasons of rejects, numbers in them as #, most frequent first, in the first partitions that have any.
+    provenance : dict
+        Versions, host and time.
+    """
+
+    path: Path
+    kind: str
+    words: tuple[str, ...]
+    n_partitions: int
+    done: int
+    missing: tuple[int, ...]
+    damaged: dict[int, str]
+    counts: dict[str, int]
+    bytes: int
+    reasons: dict[str, int] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every partition is finished."""
+        return self.done == self.n_partitions
+
+    def __str__(self) -> str:
+        state = "complete" if self.complete else "unfinished"
+        lines = [f"{self.path}: {plans.KIND_NAMES.get(self.kind, self.kind)}, {state}"]
+        lines += [f"  {words}" for words in self.words]
+        if self.kind != "model":
+            lines.append(
+                f"  partitions: {self.done:,} of {self.n_partitions:,} done, {len(self.missing):,} missing, "
+                f"{len(self.damaged):,} damaged"
+            )
+        lines += [f"    partition {p}: {reason}" for p, reason in list(self.damaged.items())[:5]]
+        lines += self._row_lines()
+        if self.provenance:
+            made = (
+                f"{key} {self.provenance[key]}"
+                for key in ("daskrf", "created", "host")
+                if key in self.provenance
+            )
+            lines.append(f"  made by {', '.join(made)}")
+        if not self.complete and self.kind in plans.KIND_COMMANDS:
+            lines.append(f"  run `{plans.KIND_COMMANDS[self.kind]}` again with the same options to finish it")
+        return "\n".join(lines)
+
+    def _row_lines(self) -> list[str]:
+        """Rows, rejects and bytes."""
+        counts, lines = self.counts, []
+        if "read" in counts:
+            lines.append(
+                f"  rows: {counts['read']:,} read = {counts['kept']:,} kept + {counts['rejected']:,} rejected"
+            )
+        elif "kept" in counts:
+            lines.append(f"  rows: {counts['kept']:,}")
+        lines += [f"    rejected {number:,}: {reason}" for reason, number in list(self.reasons.items())[:5]]
+        if counts.get("empty"):
+            lines.append(f"  molecules without any feature: {counts['empty']:,}")
+        if counts.get("saturated"):
+            lines.append(f"  counts above 65,535, stored as 65,535: {counts['saturated']:,}")
+        each = f", {self.bytes / counts['kept']:.1f} bytes a molecule" if counts.get("kept") else ""
+        lines.append(f"  on disk: {byte_words(self.bytes)}{each}")
+        return lines
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a check of every digest found; ``str()`` gives the text for people.
+
+    Attributes
+    ----------
+    path : Path
+        Of the store or model.
+    checked : int
+        Partitions that were checked; a model is one.
+    damaged : dict of int to list of str
+        Problems of each damaged partition.
+    missing : tuple of int
+        Partitions never finished: nothing to check.
+    """
+
+    path: Path
+    checked: int
+    damaged: dict[int, list[str]]
+    missing: tuple[int, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.damaged
+
+    def __str__(self) -> str:
+        unit = "partition" if self.checked == 1 else "partitions"
+        if self.sound:
+            lines = [f"{self.path}: every digest of {self.checked:,} {unit} is right"]
+        else:
+            lines = [f"{self.path}: {len(self.damaged):,} of {self.checked:,} {unit} damaged"]
+            for p, problems in list(self.damaged.items())[:20]:
+                lines += [f"  partition {p}: {problem}" for problem in problems[:3]]
+            lines.append(f"  `daskrf verify --repair {self.path}` makes just these again")
+        if self.missing:
+            lines.append(f"  {len(self.missing):,} partitions are not finished yet")
+        return "\n".join(lines)
+
+
+def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
+    """Kind of the store or model at a path.
+
+    Parameters
+    ----------
+    path : path
+        Its directory.
+    missing_ok : bool
+        Return None where there is neither, instead of raising.
+
+    Returns
+    -------
+    str or None
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, or a damaged plan, or an unknown format version.
+    """
+    path = Path(path)
+    if (path / plans.MODEL_FILE).exists():
+        return "model"
+    if missing_ok and not (path / plans.PLAN_FILE).exists():
+        return None
+    return str(plans.read_plan(path)["kind"])
+
+
+def status(path: str | os.PathLike[str]) -> StoreStatus:
+    """Look at a store or a model: records and sizes, not digests.
+
+    Parameters
+    ----------
+    path : path
+        Its directory.
+
+    Returns
+    -------
+    StoreStatus
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, or it is of an unknown format version.
+    """
+    path = Path(path)
+    if kind_of(path) == "model":
+        return _model_status(path)
+    store = Store.open(path)
+    survey = store.survey()
+    counts: Counter[str] = Counter()
+    for record in survey.valid.values():
+        counts.update(record.counts)
+    return StoreStatus(
+        path=path,
+        kind=store.kind,
+        words=_store_words(store),
+        n_partitions=store.n_partitions,
+        done=len(survey.valid),
+        missing=tuple(survey.missing),
+        damaged=survey.damaged,
+        counts=dict(counts),
+        bytes=sum(record.bytes for record in survey.valid.values()),
+        reasons=_reasons(path, [p for p, record in survey.valid.items() if record.counts.get("rejected")]),
+        provenance=store.provenance,
+    )
+
+
+def _store_words(store: Store) -> tuple[str, ...]:
+    """What a store of partitions holds."""
+    spec = store.spec
+    if store.kind == "fingerprints":
+        words = fingerprint_words(spec.get("fingerprint", {}))
+        return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
+    if store.kind == "features":
+        return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
+    return (_source_words(store),)
+
+
+def _source_words(store: Store) -> str:
+    origin = store.provenance.get("source_path") or f"the store with spec hash {store.spec['source'][:12]}"
+    return f"rows of {origin}"
+
+
+def _reasons(path: Path, partitions: list[int]) -> dict[str, int]:
+    """Reasons of the rejects of the first partitions that have any."""
+    found: Counter[str] = Counter()
+    if partitions:
+        store = FingerprintStore.open(path)
+        for p in partitions[:REASON_PARTITIONS]:
+            # Without the numbers, or each position in a SMILES would be a reason of its own.
+            found.update(
+                re.sub(r"\d+", "#", reason) for reason in store.read_rejects(p)["reason"].to_pylist()
+            )
+    return dict(found.most_common())
+
+
+def _model_status(path: Path) -> StoreStatus:
+    """Status of a model, from its header alone."""
+    file = path / plans.MODEL_FILE
+    header = read_metadata(file)
+    metadata = header["metadata"]
+    words = []
+    if "map" in metadata:
+        words.append(map_words(metadata["map"]))
+    if metadata.get("targets"):
+        words.append(f"targets: {', '.join(map(str, metadata['targets']))}")
+    if isinstance(metadata.get("labels"), dict):
+        words.append("labels: " + ", ".join(f"{value} {key}" for key, value in metadata["labels"].items()))
+    return StoreStatus(
+        path=path,
+        kind="model",
+        words=tuple(words),
+        n_partitions=1,
+        done=1,
+        missing=(),
+        damaged={},
+        counts={},
+        bytes=file.stat().st_size,
+        provenance=header["provenance"],
+    )
+
+
+def verify(path: str | os.PathLike[str], partitions: Iterable[int] | None = None) -> VerifyReport:
+    """Check every digest of a store or a model; nothing is changed.
+
+    Parameters
+    ----------
+    path : path
+        Its directory.
+    partitions : iterable of int, optional
+        Only these partitions; by default all of them.
+
+    Returns
+    -------
+    VerifyReport
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, or it is of an unknown format version.
+    """
+    path = Path(path)
+    if kind_of(path) == "model":
+        return VerifyReport(path, 1, _model_problems(path))
+    store = Store.open(path)
+    survey = store.survey()
+    wanted = range(store.n_partitions) if partitions is None else sorted(set(partitions))
+    missing = [p for p in wanted if p in set(survey.missing)] if survey.missing else []
+    absent = set(missing)
+    problems = {p: store.verify(p) for p in wanted if p not in absent}
+    damaged = {p: found for p, found in problems.items() if found}
+    return VerifyReport(path, len(problems), damaged, tuple(missing))
+
+
+def _model_problems(path: Path) -> dict[int, list[str]]:
+    """Read a model whole, which checks the digest of every array."""
+    try:
+        read_container(path / plans.MODEL_FILE, "model")
+    except StoreError as error:
+        return {0: [str(error)]}
+    return {}

@@ -1,0 +1,410 @@
+"""Labels: measured or computed values, read from a table and attached to rows of a library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from daskrf.errors import InputError
+from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.label_files import Column, LabelFile, is_number, open_labels
+
+__all__ = ["JoinedLabels", "Labels", "Matches", "join_labels", "match_labels", "read_labels"]
+
+KEY_NAMES: dict[str, tuple[str, ...]] = {
+    "id": (
+        *(
+            "id",
+            "idnumber",
+            "id_number",
+            "identifier",
+            "name",
+            "title",
+            "compound_id",
+            "molecule_id",
+            "mol_id",
+        ),
+        *("catalog_id", "zinc_id", "zincid", "chembl_id", "molecule_chembl_id", "cid", "pubchem_cid", "code"),
+    ),
+    "smiles": ("smiles", "canonical_smiles", "isomeric_smiles", "smi", "structure"),
+    "row": ("row",),
+}
+MISSING = frozenset({"", "na", "n/a", "null", "none"})
+JOIN_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels as read, one row a key.
+
+    Attributes
+    ----------
+    keys : pyarrow.Array of string, or of int64 for rows
+        Distinct.
+    y : float64 array, shape (n, n_targets)
+        Finite.
+    names : tuple of str
+        Of the targets.
+    key : {"id", "smiles", "row"}
+        What the keys are.
+    read : int
+        Rows of the file: ``len(keys) + duplicates + dropped``.
+    duplicates : int
+        Rows whose key had come before; the first one counts.
+    dropped : int
+        Rows with a value that is missing or not finite.
+    path : str
+        The file.
+    """
+
+    keys: pa.Array
+    y: np.ndarray
+    names: tuple[str, ...]
+    key: str
+    read: int
+    duplicates: int
+    dropped: int
+    path: str
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Rows of a library that carry labelled keys; `combine` is associative and commutative.
+
+    Attributes
+    ----------
+    first_row : int64 array, shape (n_labels,)
+        Smallest row with the key of each label; -1 where there is none.
+    n_hits : int
+        Rows with any labelled key.
+    """
+
+    first_row: np.ndarray
+    n_hits: int
+
+    def combine(self, other: Self) -> Matches:
+        """Matches in the rows of both."""
+        a, b = (side.first_row.view(np.uint64) for side in (self, other))
+        # As unsigned numbers, -1 is larger than every row.
+        return Matches(np.minimum(a, b).view(np.int64), self.n_hits + other.n_hits)
+
+
+@dataclass(frozen=True)
+class JoinedLabels:
+    """Labels attached to rows of a library.
+
+    Attributes
+    ----------
+    row : int64 array, shape (n,)
+        Global row numbers, ascending.
+    y : float64 array, shape (n, n_targets)
+        Their labels.
+    names : tuple of str
+        Of the targets.
+    matched, unmatched : int
+        Labels whose key is in the library, and is not.
+    duplicate_labels : int
+        Rows of the label file that repeat a key, left out.
+    library_duplicates : int
+        Rows of the library that repeat a labelled key; the label went to the first one.
+    dropped : int
+        Rows of the label file left out because a value was missing or not finite.
+    unmatched_keys : tuple of str
+        The first few.
+    """
+
+    row: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...]
+    matched: int
+    unmatched: int
+    duplicate_labels: int
+    library_duplicates: int
+    dropped: int
+    unmatched_keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [f"{self.matched:,} labels attached"]
+        if self.unmatched:
+            keys = ", ".join(self.unmatched_keys)
+            parts.append(f"{self.unmatched:,} are not in the library (such as {keys})")
+        if self.duplicate_labels:
+            parts.append(f"{self.duplicate_labels:,} repeat an earlier label and were left out")
+        if self.dropped:
+            parts.append(f"{self.dropped:,} had a value that is missing or not finite and were left out")
+        if self.library_duplicates:
+            parts.append(
+                f"{self.library_duplicates:,} rows of the library repeat a labelled molecule and got none"
+            )
+        return "; ".join(parts)
+
+
+def read_labels(
+    path: str | os.PathLike[str],
+    key: str = "id",
+    key_column: Column | None = None,
+    targets: Sequence[Column] | None = None,
+    drop_non_finite: bool = False,
+) -> Labels:
+    """Read labels from CSV, TSV, text (plain or compressed) or Parquet.
+
+    Parameters
+    ----------
+    path : path
+    key : {"id", "smiles", "row"}
+        What joins labels to the library.
+    key_column : str or int, optional
+        Column of the key, by name or by position from 0; by default found by its usual names, else the first.
+    targets : sequence of str or int, optional
+        Columns of the values; by default the only other column of numbers.
+    drop_non_finite : bool
+        Leave rows out that have a value which is missing or not finite, and count them.
+
+    Returns
+    -------
+    Labels
+
+    Raises
+    ------
+    InputError
+        A column that is not there, a choice that is not clear, or a value that is no finite number, by file
+        and line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "scores.csv")
+    ...     _ = path.write_text("id,score\\nA,-7.5\\nB,-8\\nA,-1\\n")
+    ...     labels = read_labels(path)
+    >>> labels.keys.to_pylist(), labels.y.ravel().tolist(), labels.duplicates
+    (['A', 'B'], [-7.5, -8.0], 1)
+    """
+    table = open_labels(Path(path))
+    key_position = _key_position(table, key, key_column)
+    positions = _target_positions(table, key_position, targets)
+    parts, n_read = _read_parts(table, key, [key_position, *positions], drop_non_finite)
+    keys = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0)
+    dropped = n_read - len(keys)
+    if not len(keys):
+        raise InputError(f"{path} has no label left: all {dropped:,} rows have a value that is not finite")
+    first = _first_of_each(keys)
+    return Labels(
+        keys=keys.take(pa.array(first)),
+        y=np.concatenate([values for _, values in parts])[first],
+        names=tuple(table.names[position] for position in positions),
+        key=key,
+        read=n_read,
+        duplicates=len(keys) - len(first),
+        dropped=dropped,
+        path=str(path),
+    )
+
+
+def _key_position(table: LabelFile, key: str, column: Column | None) -> int:
+    """Column of the key: as given, by its usual names, or the first one."""
+    if key not in KEY_NAMES:
+        raise InputError(f"labels are joined by id, smiles or row, not by {key!r}")
+    if column is not None:
+        return table.position(column)
+    lower = [name.lower() for name in table.names]
+    return next((lower.index(name) for name in KEY_NAMES[key] if name in lower), 0)
+
+
+def _target_positions(table: LabelFile, key: int, targets: Sequence[Column] | None) -> list[int]:
+    """Columns of the values: as given, or the only column of numbers besides the key."""
+    if targets is not None:
+        positions = [
+            table.position(target) for target in ([targets] if isinstance(targets, str) else targets)
+        ]
+        if not positions or key in positions or len(set(positions)) != len(positions):
+            raise InputError(
+                f"the targets of {table.path} must be distinct columns other than the key "
+                f"({table.names[key]}); its columns are {', '.join(table.names)}"
+            )
+        return positions
+    known = {name for names in KEY_NAMES.values() for name in names}
+    found = [
+        position
+        for position, name in enumerate(table.names)
+        if position != key
+        and name.lower() not in known
+        and (is_number(table.sample[position]) or table.sample[position].strip().lower() in MISSING)
+    ]
+    if len(found) == 1:
+        return found
+    names = ", ".join(table.names[position] for position in found)
+    problem = f"several columns of numbers ({names})" if found else "no column of numbers besides the key"
+    raise InputError(f"{table.path} has {problem}; name the target columns among {', '.join(table.names)}")
+
+
+def _read_parts(
+    table: LabelFile, key: str, positions: list[int], drop_non_finite: bool
+) -> tuple[list[tuple[pa.Array, np.ndarray]], int]:
+    """Keys and values, block by block, of all rows or of those that are finite; and the rows read."""
+    parts, n_read = [], 0
+    for lines, (keys, *columns) in table.blocks(positions):
+        y = np.column_stack([_numbers(table, lines, texts) for texts in columns])
+        finite = np.isfinite(y).all(axis=1)
+        if not finite.all() and not drop_non_finite:
+            i = int(np.argmin(finite))
+            bad = next(texts[i].strip() for j, texts in enumerate(columns) if not np.isfinite(y[i, j]))
+            what = f"the value {bad!r}" if bad else "no value"
+            raise InputError(
+                f"{table.path}, {table.line_word} {lines[i]} has {what}, which is not a finite number; "
+                "correct it, or leave such rows out with --drop-non-finite"
+            )
+        n_read += len(lines)
+        key_array = _row_keys(table, lines, keys) if key == "row" else _text_keys(keys)
+        parts.append((key_array.filter(pa.array(finite)), y[finite]))
+    return parts, n_read
+
+
+def _numbers(table: LabelFile, lines: list[int], texts: list[str]) -> np.ndarray:
+    """The values of a column; NaN where one is missing."""
+    try:
+        return np.array(texts, dtype=np.float64)
+    except ValueError:
+        return np.array([_number(table, line, text) for line, text in zip(lines, texts, strict=True)])
+
+
+def _number(table: LabelFile, line: int, text: str) -> float:
+    """The value of a field; NaN where it is missing."""
+    if text.strip().lower() in MISSING:
+        return np.nan
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"{table.path}, {table.line_word} {line} has the value {text!r}, which is no number; correct it"
+        ) from None
+
+
+def _text_keys(keys: list[str]) -> pa.Array:
+    """Keys as text without blanks around it."""
+    return pa.array([key.strip() for key in keys], pa.string())
+
+
+def _row_keys(table: LabelFile, lines: list[int], keys: list[str]) -> pa.Array:
+    """Keys as row numbers."""
+    for line, text in zip(lines, keys, strict=True):
+        digits = text.strip()
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+            raise InputError(
+                f"{table.path}, {table.line_word} {line} has the key {text!r}, which is no row number "
+                "(counted from 0); choose the key column, or join by id or smiles"
+            )
+    return pa.array([int(text) for text in keys], pa.int64())
+
+
+def _first_of_each(keys: pa.Array) -> np.ndarray:
+    """Positions of the first appearance of each key, ascending."""
+    codes = keys.dictionary_encode().indices.to_numpy()
+    return np.sort(np.unique(codes, return_index=True)[1])
+
+
+def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[int]) -> Matches:
+    """Look the keys of labels up in some partitions of a library; keys are compared exactly.
+
+    Parameters
+    ----------
+    labels : Labels
+        What to look for.
+    store : FingerprintStore
+        Where to look.
+    partitions : iterable of int
+        Finished partitions.
+
+    Returns
+    -------
+    Matches
+        Those of several calls combine to those of all partitions.
+    """
+    matches = Matches(np.full(len(labels), -1, dtype=np.int64), 0)
+    # The hash table of the labels is made anew for each call of index_in, so a call takes many rows.
+    for rows, keys in _key_blocks(labels, store, partitions, max(JOIN_ROWS, 4 * len(labels))):
+        found = pc.index_in(keys, value_set=labels.keys)
+        hit = found.is_valid().to_numpy(zero_copy_only=False)
+        label = found.drop_null().to_numpy()
+        first = np.full(len(labels), np.iinfo(np.int64).max, dtype=np.int64)
+        np.minimum.at(first, label, rows[hit])
+        first[first == np.iinfo(np.int64).max] = -1
+        matches = matches.combine(Matches(first, len(label)))
+    return matches
+
+
+def _key_blocks(
+    labels: Labels, store: FingerprintStore, partitions: Iterable[int], block_rows: int
+) -> Iterator[tuple[np.ndarray, pa.Array]]:
+    """Row numbers and keys of consecutive partitions, joined to blocks of `block_rows` rows or more."""
+    columns = ["row"] if labels.key == "row" else ["row", labels.key]
+    tables: list[pa.Table] = []
+    n_rows = 0
+
+    def block() -> tuple[np.ndarray, pa.Array]:
+        table = pa.concat_tables(tables)
+        keys = table[columns[-1]].cast(labels.keys.type).combine_chunks()
+        return table["row"].to_numpy(), keys
+
+    for p in partitions:
+        tables.append(store.read_rows(p, columns))
+        n_rows += tables[-1].num_rows
+        if n_rows >= block_rows:
+            yield block()
+            tables, n_rows = [], 0
+    if n_rows:
+        yield block()
+
+
+def join_labels(labels: Labels, store: FingerprintStore, matches: Matches | None = None) -> JoinedLabels:
+    """Attach each label to the first row of the library with its key.
+
+    Parameters
+    ----------
+    labels : Labels
+        From `read_labels`.
+    store : FingerprintStore
+        A complete one.
+    matches : Matches, optional
+        Of all its partitions, where they were looked up elsewhere.
+
+    Returns
+    -------
+    JoinedLabels
+
+    Raises
+    ------
+    InputError
+        No label is in the library.
+    """
+    if matches is None:
+        matches = match_labels(labels, store, range(store.n_partitions))
+    found = np.flatnonzero(matches.first_row >= 0)
+    missing = labels.keys.take(pa.array(np.flatnonzero(matches.first_row < 0)[:5])).to_pylist()
+    if not len(found):
+        raise InputError(
+            f"none of the {len(labels):,} labels of {labels.path} is in {store.path}: there is no "
+            f"{labels.key} {missing[0]!r} in it; choose the key and its column, or another library"
+        )
+    found = found[np.argsort(matches.first_row[found], kind="stable")]
+    return JoinedLabels(
+        row=matches.first_row[found],
+        y=labels.y[found],
+        names=labels.names,
+        matched=len(found),
+        unmatched=len(labels) - len(found),
+        duplicate_labels=labels.duplicates,
+        library_duplicates=matches.n_hits - len(found),
+        dropped=labels.dropped,
+        unmatched_keys=tuple(str(key) for key in missing),
+    )

@@ -1,0 +1,150 @@
+"""Models and checkpoints: arrays that one atomic file holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from daskrf.errors import StoreError
+from daskrf.stores.container import Container, content_digest, read_container, write_container
+from daskrf.stores.files import file_errors, remove_stale
+from daskrf.stores.plans import MODEL_FILE, PLAN_FILE, check_kind, read_plan
+
+__all__ = ["load_model", "model_digest", "read_checkpoint", "save_model", "write_checkpoint"]
+
+
+def save_model(
+    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]
+) -> Path:
+    """Write a model; one that is there is replaced in a single step.
+
+    Parameters
+    ----------
+    path : path
+        Directory of the model; made if need be.
+    arrays : mapping of str to ndarray
+        Weights, statistics and so on.
+    metadata : mapping
+        JSON values: state of the map, hyperparameters, names of the targets, spec hashes.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    StoreError
+        A store of another kind is at `path`, or the disk does not take the model.
+    """
+    path = Path(path)
+    if (path / PLAN_FILE).exists():
+        check_kind(read_plan(path)["kind"], "model", path)
+    with file_errors("create", path):
+        path.mkdir(parents=True, exist_ok=True)
+        remove_stale(path)
+    write_container(path / MODEL_FILE, "model", arrays, metadata)
+    return path / MODEL_FILE
+
+
+def load_model(
+    path: str | os.PathLike[str], names: Collection[str] | None = None, except_names: Collection[str] = ()
+) -> Container:
+    """Read a model, checking the digest of all that is read.
+
+    Parameters
+    ----------
+    path : path
+        Directory of the model.
+    names : collection of str, optional
+        Only these arrays; by default all of them.
+    except_names : collection of str
+        Not these: prediction does not need the Gram matrix.
+
+    Returns
+    -------
+    Container
+        Its ``arrays`` and ``metadata``.
+
+    Raises
+    ------
+    StoreError
+        No model there, another kind of store, damaged, or of an unknown format version.
+    """
+    return read_container(_model_file(Path(path)), "model", names, except_names)
+
+
+def model_digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 over the metadata and arrays of a model: the same for equal models, whenever they were made.
+
+    Raises
+    ------
+    StoreError
+        No model there, or damaged.
+    """
+    return content_digest(_model_file(Path(path)))
+
+
+def _model_file(path: Path) -> Path:
+    """The file of a model, refused in words where there is none."""
+    if not (path / MODEL_FILE).exists():
+        if (path / PLAN_FILE).exists():
+            check_kind(read_plan(path)["kind"], "model", path)
+        raise StoreError(f"{path} holds no model: check the path, or run `daskrf fit` first")
+    return path / MODEL_FILE
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], spec_hash: str
+) -> None:
+    """Write a partial result durably; equal content gives equal bytes.
+
+    Parameters
+    ----------
+    path : path
+        File; its directory exists.
+    arrays : mapping of str to ndarray
+        The partial result.
+    meta : mapping
+        JSON values.
+    spec_hash : str
+        Of the work that it belongs to.
+
+    Raises
+    ------
+    StoreError
+        The disk does not take it.
+    """
+    metadata = {"spec_hash": spec_hash, "meta": dict(meta)}
+    write_container(Path(path), "checkpoint", arrays, metadata, origin=False)
+
+
+def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Container | None:
+    """Read a partial result; its ``metadata`` are what `write_checkpoint` was given as `meta`.
+
+    Parameters
+    ----------
+    path : path
+        File.
+    spec_hash : str
+        Of the work that asks for it.
+
+    Returns
+    -------
+    Container or None
+        None where it is absent, damaged, or belongs to other work: it is then made again.
+    """
+    path = Path(path)
+    if not path.exists():
+        return None
+    try:
+        found = read_container(path, "checkpoint")
+    except StoreError:
+        return None
+    if found.metadata.get("spec_hash") != spec_hash:
+        return None
+    return Container(found.metadata["meta"], found.arrays, found.provenance)

@@ -1,0 +1,236 @@
+"""The plan of a store: what it is to hold, written before any data, and the hash that guards it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from daskrf.errors import StoreError
+from daskrf.stores.files import atomic_write, canonical_json, file_errors
+
+__all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
+
+FORMAT = "daskrf"
+FORMAT_VERSION = 1
+PLAN_FILE = "plan.json"
+MODEL_FILE = "model.zip"
+HASHED = ("format", "format_version", "kind", "spec", "partitions")
+PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
+KIND_NAMES = {
+    "fingerprints": "a fingerprint store",
+    "features": "a feature store",
+    "predictions": "a prediction store",
+    "model": "a model",
+    "checkpoint": "a checkpoint",
+}
+KIND_COMMANDS = {
+    "fingerprints": "daskrf fingerprint",
+    "features": "daskrf featurize",
+    "predictions": "daskrf predict",
+    "model": "daskrf fit",
+}
+
+
+def provenance() -> dict[str, Any]:
+    """What made a store, beside its specification: versions, host and time; never hashed.
+
+    Returns
+    -------
+    dict
+        ``python``, ``host``, ``created`` (UTC, ISO 8601) and one version for each package installed.
+
+    Examples
+    --------
+    >>> sorted(provenance())[:3]
+    ['created', 'dask', 'daskrf']
+    """
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "host": socket.gethostname(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hash_of(value: Any) -> str:
+    """SHA-256 of the canonical JSON text of `value`, as hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def plan_hash(plan: dict[str, Any]) -> str:
+    """Hash of the hashed part of a plan."""
+    return hash_of({key: plan[key] for key in HASHED})
+
+
+def make_plan(
+    kind: str, spec: dict[str, Any], partitions: list[dict[str, Any]] | int, origin: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Build the content of ``plan.json``.
+
+    Parameters
+    ----------
+    kind : str
+        One of the kinds of `KIND_NAMES`.
+    spec : dict
+        All that the bytes of the store depend on; made of JSON values.
+    partitions : list of dict, or int
+        One entry a partition, or only their number.
+    origin : dict or None
+        Added to `provenance`.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    StoreError
+        Where `spec` or `partitions` hold something that JSON has no exact form for.
+    """
+    plan = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "spec": spec,
+        "partitions": partitions,
+    }
+    try:
+        # The round trip turns tuples into lists, so that a plan equals itself when read again.
+        plan = json.loads(canonical_json(plan))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the specification of {KIND_NAMES[kind]} is not plain JSON ({error})") from error
+    plan["spec_hash"] = plan_hash(plan)
+    plan["provenance"] = {**provenance(), **(origin or {})}
+    return plan
+
+
+def write_plan(path: Path, plan: dict[str, Any]) -> None:
+    """Write ``plan.json`` atomically into the directory `path`."""
+    atomic_write(path / PLAN_FILE, json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n")
+
+
+def check_format(found: Any, path: Path) -> None:
+    """Refuse what is no daskrf file, and a format version that this daskrf does not know, by name.
+
+    Raises
+    ------
+    StoreError
+    """
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise StoreError(f"{path} was not made by daskrf; check the path")
+    if found.get("format_version") != FORMAT_VERSION:
+        made_by = found.get("provenance", {}).get("daskrf", "of an unknown version")
+        raise StoreError(
+            f"{path} has format version {found.get('format_version')} (made by daskrf {made_by}), and this "
+            f"daskrf {version('daskrf')} knows version {FORMAT_VERSION} only: use the daskrf that made it, "
+            f"or make it again"
+        )
+
+
+def check_kind(found: str, wanted: str | None, path: Path) -> None:
+    """Refuse a store of another kind in one sentence.
+
+    Raises
+    ------
+    StoreError
+    """
+    if wanted is None or found == wanted:
+        return
+    name, needed = KIND_NAMES.get(found, f"a store of kind {found!r}"), KIND_NAMES.get(wanted, wanted)
+    command = KIND_COMMANDS.get(wanted)
+    advice = f": make one with `{command}`" if command else ""
+    raise StoreError(f"{path} is {name}, but {needed} is needed here{advice}")
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Read and check the ``plan.json`` of a store.
+
+    Parameters
+    ----------
+    path : Path
+        Directory of the store.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    StoreError
+        No store there, damaged, or of an unknown format version.
+    """
+    file = path / PLAN_FILE
+    if not file.exists():
+        if (path / MODEL_FILE).exists():
+            raise StoreError(f"{path} is a model, and a store of partitions is needed here; check the path")
+        raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
+    with file_errors("read", file):
+        data = file.read_bytes()
+    try:
+        plan = json.loads(data)
+    except ValueError as error:
+        raise StoreError(
+            f"{file} is damaged ({error}); restore it from a copy, or make the store again"
+        ) from error
+    check_format(plan, path)
+    missing = [key for key in (*HASHED, "spec_hash") if key not in plan]
+    if missing or plan_hash(plan) != plan["spec_hash"]:
+        raise StoreError(
+            f"{file} is damaged or was edited (its content does not match its hash); restore it from a copy, "
+            "or make the store again"
+        )
+    return plan
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of each leaf; an empty container is a leaf."""
+    if isinstance(value, dict) and value:
+        for key in sorted(value):
+            yield from _leaves(value[key], f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list) and value:
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{name}[{index}]")
+    else:
+        yield name, value
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str:
+    """Name each key in which two plans differ, with both values.
+
+    Parameters
+    ----------
+    old, new : dict
+        Plans, or any nested JSON values.
+    limit : int
+        Name at most this many; the rest are counted.
+
+    Returns
+    -------
+    str
+        Empty where they are equal.
+
+    Examples
+    --------
+    >>> differences({"map": {"seed": 0, "size": 8}}, {"map": {"seed": 1, "size": 8}})
+    'map.seed (was 0, now 1)'
+    """
+    first, second = dict(_leaves(old)), dict(_leaves(new))
+    named = []
+    for key in [*first, *(key for key in second if key not in first)]:
+        was, now = (json.dumps(side[key]) if key in side else "absent" for side in (first, second))
+        if was != now:
+            named.append(f"{key} (was {was}, now {now})")
+    more = f" and {len(named) - limit} more" if len(named) > limit else ""
+    return ", ".join(named[:limit]) + more

@@ -1,0 +1,444 @@
+"""A store: a directory with a plan, the data of each partition, and one commit record a partition.
+
+Layout::
+
+    plan.json           what the store is to hold, and the spec hash; written first
+    data/000012/        Zarr v3 group of partition 12
+    rows/000012.parquet, rejects/000012.parquet
+    commits/000012.json the record: without it the partition does not exist
+
+A partition is written into a staging directory, moved to its final names, forced to the disk, and only
+then recorded. So a crash at any point leaves it pending, and complete means: a record that is valid.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from daskrf.errors import StoreError
+from daskrf.stores import plans
+from daskrf.stores.files import (
+    atomic_write,
+    crc32c_of_file,
+    file_errors,
+    remove,
+    remove_stale,
+    sync_directory,
+    sync_files,
+    temporary_name,
+)
+from daskrf.stores.records import CommitRecord, StoredObject, Survey
+
+__all__ = ["Store"]
+
+STAGING = "staging"
+COMMITS = "commits"
+SPOOL = "spool"  # a cache of decompressed inputs, which a driver may make before the plan
+
+
+class Store:
+    """A partitioned store; open one with `open`, make or resume one with `create`.
+
+    Attributes
+    ----------
+    path : Path
+        Its directory.
+    kind : str
+        ``"fingerprints"``, ``"features"`` or ``"predictions"``.
+    spec : dict
+        All that its bytes depend on.
+    spec_hash : str
+        SHA-256 over format, version, kind, spec and partitions.
+    partitions : list of dict, or int
+        As planned.
+    provenance : dict
+        Versions, host, time: what made it.
+    """
+
+    needed_kind: ClassVar[str | None] = None
+
+    def __init__(self, path: Path, plan: dict[str, Any]) -> None:
+        self.path = path
+        self.kind: str = plan["kind"]
+        self.spec: dict[str, Any] = plan["spec"]
+        self.spec_hash: str = plan["spec_hash"]
+        self.partitions: list[dict[str, Any]] | int = plan["partitions"]
+        self.provenance: dict[str, Any] = plan.get("provenance", {})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, {self.n_partitions} partitions)"
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        kind: str,
+        spec: dict[str, Any],
+        partitions: list[dict[str, Any]] | int,
+        provenance: dict[str, Any] | None = None,
+    ) -> Self:
+        """Make a store, or open the one that is there if it was made for the same specification.
+
+        Parameters
+        ----------
+        path : path
+            Directory; absent or empty, or a store of the same specification, which is resumed.
+        kind, spec, partitions
+            See the attributes.
+        provenance : dict, optional
+            Added to the versions, host and time that are recorded anyway.
+
+        Returns
+        -------
+        Store
+
+        Raises
+        ------
+        StoreError
+            Something else is there, or a store that was made for another specification: each key that
+            differs is named with both values.
+        """
+        path = Path(path)
+        plans.check_kind(kind, cls.needed_kind, path)
+        plan = plans.make_plan(kind, spec, partitions, provenance)
+        if not (path / plans.PLAN_FILE).exists():
+            _prepare_directory(path)
+            plans.write_plan(path, plan)
+        found = plans.read_plan(path)
+        if found["spec_hash"] != plan["spec_hash"]:
+            plans.check_kind(found["kind"], kind, path)
+            old, new = ({key: side[key] for key in plans.HASHED} for side in (found, plan))
+            raise StoreError(
+                f"{path} was made for another specification: {plans.differences(old, new)}; give another "
+                "output path, or repeat the options that it was made with"
+            )
+        store = cls(path, found)
+        store.clean()
+        return store
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], kind: str | None = None) -> Self:
+        """Open a store for reading or for resuming; nothing is written.
+
+        Parameters
+        ----------
+        path : path
+            Its directory.
+        kind : str, optional
+            Refuse any other kind.
+
+        Returns
+        -------
+        Store
+
+        Raises
+        ------
+        StoreError
+            No store, another kind, a damaged plan or an unknown format version.
+        """
+        path = Path(path)
+        plan = plans.read_plan(path)
+        plans.check_kind(plan["kind"], kind or cls.needed_kind, path)
+        return cls(path, plan)
+
+    @property
+    def n_partitions(self) -> int:
+        """Number of partitions planned."""
+        return self.partitions if isinstance(self.partitions, int) else len(self.partitions)
+
+    def partition_rows(self, p: int) -> int:
+        """Rows that partition `p` was planned to read: its ``rows``, or ``stop - start``.
+
+        Raises
+        ------
+        StoreError
+            The plan gives the number of partitions alone.
+        """
+        self.partition_name(p)
+        entry = {} if isinstance(self.partitions, int) else self.partitions[p]
+        if "rows" in entry:
+            return int(entry["rows"])
+        if "start" in entry and "stop" in entry:
+            return int(entry["stop"]) - int(entry["start"])
+        raise StoreError(f"the plan of {self.path} does not say how many rows partition {p} has")
+
+    def partition_name(self, p: int) -> str:
+        """Six digits, refused outside the plan."""
+        if not 0 <= p < self.n_partitions:
+            raise StoreError(
+                f"{self.path} has partitions 0 to {self.n_partitions - 1}, and {p} was asked for"
+            )
+        return f"{p:06d}"
+
+    def partition_path(self, p: int) -> Path:
+        """Directory of the Zarr group of partition `p`."""
+        return self.path / "data" / self.partition_name(p)
+
+    def record_path(self, p: int) -> Path:
+        """File of the commit record of partition `p`."""
+        return self.path / COMMITS / f"{self.partition_name(p)}.json"
+
+    def object_paths(self, p: int) -> list[Path]:
+        """Everything that partition `p` may own, besides its record: files and directories."""
+        name = self.partition_name(p)
+        return [
+            self.path / "data" / name,
+            self.path / "rows" / f"{name}.parquet",
+            self.path / "rejects" / f"{name}.parquet",
+        ]
+
+    @contextmanager
+    def staging(self, p: int) -> Iterator[Path]:
+        """A fresh directory for one writer of partition `p`; it is deleted when the block ends."""
+        path = self.path / STAGING / temporary_name(self.partition_name(p))
+        with file_errors("write", path):
+            path.mkdir(parents=True)
+        try:
+            yield path
+        finally:
+            with file_errors("delete", path):
+                remove(path)
+
+    def publish(self, p: int, staged: dict[Path, Path], counts: dict[str, int]) -> CommitRecord:
+        """Move finished files and directories to their final names, and record the partition.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        staged : dict of Path to Path
+            Final path -> staged path; final paths are among `object_paths`.
+        counts : dict of str to int
+            For the record.
+
+        Returns
+        -------
+        CommitRecord
+        """
+        with file_errors("write", self.partition_path(p)):
+            if (record := self._committed_already(p, staged, counts)) is not None:
+                return record
+            self.discard(p)
+            for final, temporary in staged.items():
+                final.parent.mkdir(exist_ok=True)
+                os.replace(temporary, final)
+        return self.commit(p, counts, list(staged))
+
+    def _committed_already(
+        self, p: int, staged: dict[Path, Path], counts: dict[str, int]
+    ) -> CommitRecord | None:
+        """The record of partition `p` if another writer has committed the very same bytes meanwhile.
+
+        A worker that was given up for lost may still be at work; what it writes late must not take away
+        what readers already use.
+        """
+        record = self._valid_record(p)
+        if isinstance(record, str) or record.counts != counts or self.verify(p):
+            return None
+        found = {}
+        for final, temporary in staged.items():
+            files = temporary.rglob("*") if temporary.is_dir() else [temporary]
+            for file in files:
+                if file.is_file():
+                    name = (final / file.relative_to(temporary)).relative_to(self.path).as_posix()
+                    found[name] = crc32c_of_file(file)
+        committed = {item.path: (item.bytes, item.crc32c) for item in record.objects}
+        return record if found == committed else None
+
+    def discard(self, p: int) -> None:
+        """Delete the record of partition `p`, and only then its data."""
+        with file_errors("delete", self.partition_path(p)):
+            record = self.record_path(p)
+            if record.exists():
+                record.unlink()
+                sync_directory(record.parent)
+            for path in self.object_paths(p):
+                remove(path)
+
+    def commit(self, p: int, counts: dict[str, int], objects: Iterable[Path]) -> CommitRecord:
+        """Force the data of partition `p` to the disk, and then write its record.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        counts : dict of str to int
+            Whole numbers, NumPy ones too.
+        objects : iterable of Path
+            Files, or directories of which every file is taken; inside the store.
+
+        Returns
+        -------
+        CommitRecord
+
+        Raises
+        ------
+        StoreError
+            Where a file is gone, or the disk is full.
+        """
+        record_path = self.record_path(p)
+        files: list[Path] = []
+        for path in objects:
+            files += [item for item in path.rglob("*") if item.is_file()] if path.is_dir() else [path]
+        with file_errors("write", self.partition_path(p)):
+            found = sync_files(self.path, files)
+            record_path.parent.mkdir(exist_ok=True)
+        plain = {key: int(value) for key, value in counts.items()}
+        record = CommitRecord(p, self.spec_hash, plain, tuple(StoredObject(*item) for item in found))
+        atomic_write(record_path, record.to_json())
+        return record
+
+    def _valid_record(self, p: int) -> CommitRecord | str:
+        """The record of partition `p`, or why there is none."""
+        try:
+            with open(f"{self.path}/{COMMITS}/{self.partition_name(p)}.json", "rb") as file:
+                record = CommitRecord.from_json(file.read())
+        except FileNotFoundError:
+            return "it was never finished"
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"its commit record is damaged ({error})"
+        if record.spec_hash != self.spec_hash:
+            return "its commit record belongs to another specification"
+        if record.partition != p:
+            return f"its commit record is that of partition {record.partition}"
+        return record
+
+    def _missing_object(self, record: CommitRecord) -> str | None:
+        """The first object that is gone or of another size, as a phrase."""
+        root = str(self.path)
+        for item in record.objects:
+            try:
+                size = os.stat(f"{root}/{item.path}").st_size
+            except FileNotFoundError:
+                return f"{item.path} is missing"
+            if size != item.bytes:
+                return f"{item.path} has {size} bytes instead of {item.bytes}"
+        return None
+
+    def record(self, p: int) -> CommitRecord:
+        """The valid record of one partition, whose objects are all there.
+
+        Raises
+        ------
+        StoreError
+            Where the partition is pending: a reader must not go on, because a chunk that is gone would
+            read as zeros.
+        """
+        with file_errors("read", self.record_path(p)):
+            record = self._valid_record(p)
+            problem = record if isinstance(record, str) else self._missing_object(record)
+        if problem is None and isinstance(record, CommitRecord):
+            return record
+        raise StoreError(
+            f"partition {p} of {self.path} cannot be read: {problem}; run the command that makes the store "
+            f"again, or `daskrf verify --repair {self.path}`"
+        )
+
+    def records(self) -> dict[int, CommitRecord]:
+        """Valid records by partition: one scan of the directory, objects not looked at."""
+        found = {}
+        for p in self._recorded():
+            record = self._valid_record(p)
+            if isinstance(record, CommitRecord):
+                found[p] = record
+        return found
+
+    def _recorded(self) -> list[int]:
+        """Partitions of the plan that have a file of the name of a record."""
+        directory = self.path / COMMITS
+        if not directory.is_dir():
+            return []
+        with file_errors("read", directory), os.scandir(directory) as entries:
+            stems = [entry.name[:-5] for entry in entries if entry.name.endswith(".json")]
+        numbers = sorted(int(stem) for stem in stems if stem.isdigit() and len(stem) >= 6)
+        return [p for p in numbers if p < self.n_partitions]
+
+    def survey(self) -> Survey:
+        """Look at every record and at the size of every object once; digests are not computed."""
+        recorded = self._recorded()
+        survey = Survey({}, {}, sorted(set(range(self.n_partitions)).difference(recorded)))
+        with file_errors("read", self.path):
+            for p in recorded:
+                record = self._valid_record(p)
+                problem = record if isinstance(record, str) else self._missing_object(record)
+                if problem is not None:
+                    survey.damaged[p] = problem
+                elif isinstance(record, CommitRecord):
+                    survey.valid[p] = record
+        return survey
+
+    def pending(self) -> list[int]:
+        """Partitions still to be made: no valid record, or an object missing or of another size.
+
+        Returns
+        -------
+        list of int
+            Ascending; empty where the store is complete.
+        """
+        survey = self.survey()
+        return sorted([*survey.missing, *survey.damaged])
+
+    def counts(self) -> dict[str, int]:
+        """Sums of the counts of all valid records."""
+        total: Counter[str] = Counter()
+        for record in self.records().values():
+            total.update(record.counts)
+        return dict(total)
+
+    def verify(self, p: int) -> list[str]:
+        """Check every digest of one partition.
+
+        Returns
+        -------
+        list of str
+            Problems; empty where all is well.
+        """
+        with file_errors("read", self.path):
+            record = self._valid_record(p)
+            if isinstance(record, str):
+                return [record]
+            return [problem for item in record.objects if (problem := self._check(item))]
+
+    def _check(self, item: StoredObject) -> str | None:
+        """What is wrong with one object, or None."""
+        try:
+            size, checksum = crc32c_of_file(self.path / item.path)
+        except FileNotFoundError:
+            return f"{item.path} is missing"
+        if size != item.bytes:
+            return f"{item.path} has {size} bytes instead of {item.bytes}"
+        if checksum != item.crc32c:
+            return f"{item.path} has CRC32C {checksum} instead of {item.crc32c}"
+        return None
+
+    def require_complete(self) -> None:
+        """Refuse an unfinished store in one sentence.
+
+        Raises
+        ------
+        StoreError
+        """
+        if pending := self.pending():
+            raise StoreError(
+                f"{self.path} is unfinished: {len(pending)} of {self.n_partitions} partitions are pending "
+                f"(the first is {pending[0]}); run `{plans.KIND_COMMANDS[self.kind]}` again to finish it"
+            )
+
+    def clean(self) -> int:
+        """Delete what dead writers left behind; returns how many files and directories."""
+        with file_errors("clean", self.path):
+            return sum(remove_stale(path) for path in (self.path, self.path / STAGING, self.path / COMMITS))
+
+
+def _prepare_directory(path: Path) -> None:
+    """Make the directory of a new store, or accept an empty one."""
+    with file_errors("create", path):
+        path.mkdir(parents=True, exist_ok=True)
+        remove_stale(path)
+        if any(not item.name.startswith(".") and item.name != SPOOL for item in path.iterdir()):
+            raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")

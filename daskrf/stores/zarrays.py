@@ -1,0 +1,92 @@
+"""Zarr v3 groups of whole arrays: every chunk ends in a CRC32C, and every chunk is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
+from zarr.storage import LocalStore
+
+from daskrf.errors import StoreError
+from daskrf.stores.files import file_errors
+
+__all__ = ["create_array", "create_group", "open_array", "read_array", "read_errors", "write_array"]
+
+
+def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
+    """Make a new Zarr v3 group with attributes; its parent directory exists, and it does not."""
+    return zarr.create_group(LocalStore(path), zarr_format=3, attributes=attributes)
+
+
+def open_array(path: Path, name: str) -> zarr.Array[Any]:
+    """Open one array of the group at `path` for reading only."""
+    return zarr.open_array(LocalStore(path, read_only=True), path=name, mode="r", zarr_format=3)
+
+
+def read_array(path: Path, name: str) -> np.ndarray:
+    """Read one whole array of the group at `path`."""
+    return np.asarray(open_array(path, name)[...])
+
+
+def create_array(
+    group: zarr.Group, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...], level: int
+) -> zarr.Array[Any]:
+    """Make an empty array whose chunks are compressed (not where `level` is 0) and end in a CRC32C.
+
+    Parameters
+    ----------
+    group : zarr.Group
+        Group that takes it.
+    name : str
+        Name in the group.
+    shape, dtype, chunks
+        As in NumPy and Zarr; axes of length 0 are fine.
+    level : int
+        Zstandard level; 0 for no compression.
+
+    Returns
+    -------
+    zarr.Array
+    """
+    codecs: list[Any] = [ZstdCodec(level=level)] if level else []
+    return group.create_array(
+        name,
+        shape=shape,
+        dtype=dtype,
+        chunks=tuple(max(1, size) for size in chunks),
+        serializer=BytesCodec() if np.dtype(dtype).itemsize == 1 else BytesCodec(endian="little"),
+        compressors=[*codecs, Crc32cCodec()],
+        fill_value=0,
+        # A chunk of zeros is data too: only chunks on disk have a digest that can be checked.
+        config={"write_empty_chunks": True},
+    )
+
+
+def write_array(group: zarr.Group, name: str, values: np.ndarray, level: int) -> None:
+    """Write one array as one chunk."""
+    create_array(group, name, values.shape, values.dtype, values.shape, level)[...] = values
+
+
+@contextmanager
+def read_errors(path: Path, partition: int) -> Iterator[None]:
+    """Turn what Zarr and Arrow raise on damaged data into one `StoreError` sentence.
+
+    Raises
+    ------
+    StoreError
+    """
+    try:
+        with file_errors("read", path):
+            yield
+    except StoreError:
+        raise
+    # zarr: ValueError, KeyError, RuntimeError (zstd); pyarrow: ArrowInvalid is a ValueError.
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise StoreError(
+            f"partition {partition} of {path} is damaged ({error}); run `daskrf verify --repair {path}`"
+        ) from error
