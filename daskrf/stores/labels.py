@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daskrf.errors import InputError
+from daskrf.molecules import clean_smiles
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.label_files import Column, LabelFile, is_number, open_labels
 
@@ -265,7 +266,7 @@ def _read_parts(
                 "correct it, or leave such rows out with --drop-non-finite"
             )
         n_read += len(lines)
-        key_array = _row_keys(table, lines, keys) if key == "row" else _text_keys(keys)
+        key_array = _row_keys(table, lines, keys) if key == "row" else _text_keys(keys, key)
         parts.append((key_array.filter(pa.array(finite)), y[finite]))
     return parts, n_read
 
@@ -290,9 +291,10 @@ def _number(table: LabelFile, line: int, text: str) -> float:
         ) from None
 
 
-def _text_keys(keys: list[str]) -> pa.Array:
-    """Keys as text without blanks around it."""
-    return pa.array([key.strip() for key in keys], pa.string())
+def _text_keys(keys: list[str], kind: str) -> pa.Array:
+    """Keys as the library has them: without blanks around, and SMILES without their extensions."""
+    clean = clean_smiles if kind == "smiles" else str.strip
+    return pa.array([clean(key) for key in keys], pa.string())
 
 
 def _row_keys(table: LabelFile, lines: list[int], keys: list[str]) -> pa.Array:

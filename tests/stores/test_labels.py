@@ -211,3 +211,9 @@ def test_values_are_exact(tmp_path: Path) -> None:
     for labels in (from_text, from_parquet):
         assert isinstance(labels, Labels)
         assert np.array_equal(labels.y.ravel(), values)
+
+
+def test_smiles_keys_lose_their_extensions(tmp_path: Path) -> None:
+    path = tmp_path / "labels.tsv"
+    path.write_text("smiles\ty\nCCO |&1:1|\t1\n CCN\t2\n")
+    assert read_labels(path, key="smiles").keys.to_pylist() == ["CCO", "CCN"]

@@ -1,0 +1,201 @@
+"""Array types that the package accepts, and the checks that every input passes once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf.errors import InputError
+
+__all__ = ["MAX_COUNT", "as_csr", "check_bits", "check_counts", "n_bytes", "pack_signs", "unpack_bits"]
+
+MAX_COUNT = 65_535
+"""Largest count of one column: counts are stored as uint16."""
+
+
+def as_csr(X: Any) -> sp.csr_matrix:
+    """Return `X` as a canonical CSR matrix: sorted unique indices, no explicit zeros.
+
+    Duplicate entries are summed. The input is never changed; it is returned itself, or shares its arrays
+    with the result, where it is canonical already.
+
+    Parameters
+    ----------
+    X : scipy.sparse matrix or array, pydata/sparse array (COO, GCXS) or array_like
+        Two-dimensional, shape (n, n_columns).
+
+    Returns
+    -------
+    scipy.sparse.csr_matrix
+        Shape (n, n_columns), data of the input's dtype (bool becomes uint8).
+
+    Raises
+    ------
+    InputError
+        If `X` is not two-dimensional or not an array of numbers.
+
+    Examples
+    --------
+    >>> as_csr([[0, 2], [0, 0]]).indices.tolist()
+    [1]
+    """
+    csr = _to_csr(X)
+    if csr.dtype == np.bool_:
+        csr = csr.astype(np.uint8)
+    if csr.dtype.kind not in "uif":
+        raise InputError(f"Fingerprints must be an array of real numbers, not of dtype {csr.dtype}.")
+    if not _is_canonical(csr):
+        csr = _canonical(csr)
+    return csr
+
+
+def _to_csr(X: Any) -> sp.csr_matrix:
+    """Convert any accepted container to CSR without a copy where that is possible."""
+    if isinstance(X, sp.csr_matrix):
+        return X
+    if not sp.issparse(X) and hasattr(X, "to_scipy_sparse"):
+        if getattr(X, "ndim", 2) != 2:
+            raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row a molecule.")
+        X = X.to_scipy_sparse()
+    elif not sp.issparse(X) and hasattr(X, "tocsr"):
+        X = X.tocsr()
+    if sp.issparse(X):
+        if X.ndim != 2:
+            raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row a molecule.")
+        return sp.csr_matrix(X)
+    dense = np.asarray(X)
+    if dense.ndim != 2:
+        raise InputError(f"Fingerprints must have 2 dimensions, not {dense.ndim}; pass one row a molecule.")
+    if dense.dtype.kind not in "buif":
+        raise InputError(f"Fingerprints must be an array of real numbers, not of dtype {dense.dtype}.")
+    return sp.csr_matrix(dense)
+
+
+def _is_canonical(csr: sp.csr_matrix) -> bool:
+    """Tell whether indices increase strictly within each row and no stored value is zero."""
+    if csr.nnz != csr.data.size:
+        return False
+    if csr.nnz and not csr.data.all():
+        return False
+    increases = np.empty(csr.nnz, dtype=bool)
+    if csr.nnz:
+        increases[0] = True
+        np.greater(csr.indices[1:], csr.indices[:-1], out=increases[1:])
+        starts = csr.indptr[:-1]
+        increases[starts[starts < csr.nnz]] = True
+    return bool(increases.all())
+
+
+def _canonical(csr: sp.csr_matrix) -> sp.csr_matrix:
+    """Return a canonical copy; duplicates are summed in a type that holds their sum."""
+    wide = np.float64 if csr.dtype.kind == "f" else np.int64
+    copy = sp.csr_matrix((csr.data.astype(wide), csr.indices.copy(), csr.indptr.copy()), shape=csr.shape)
+    # scipy trusts cached flags; the arrays are new, so let it look again.
+    copy.has_canonical_format = False
+    copy.has_sorted_indices = False
+    copy.sum_duplicates()
+    copy.eliminate_zeros()
+    return copy
+
+
+def check_counts(csr: sp.csr_matrix) -> sp.csr_matrix:
+    """Return `csr` with its data as uint16 counts.
+
+    Raises
+    ------
+    InputError
+        If a value is negative, not finite, not an integer or above 65,535; the message names the row.
+
+    Examples
+    --------
+    >>> check_counts(as_csr([[0.0, 2.0]])).dtype
+    dtype('uint16')
+    """
+    data = csr.data
+    if data.dtype == np.uint16:
+        return csr
+    if data.size:
+        if data.dtype.kind == "f":
+            _refuse(csr, ~np.isfinite(data), "is not a finite number; remove or repair that row")
+            _refuse(
+                csr,
+                data != np.floor(data),
+                "is not an integer count; round the weights, or use a feature map by consistent weighted "
+                "sampling, which serves real weights",
+            )
+        _refuse(csr, data < 0, "is negative; counts start at 0")
+        _refuse(csr, data > MAX_COUNT, f"is above the largest count of {MAX_COUNT:,}; clip the counts")
+    return sp.csr_matrix((data.astype(np.uint16), csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _refuse(csr: sp.csr_matrix, bad: npt.NDArray[np.bool_], reason: str) -> None:
+    if bad.any():
+        position = int(np.argmax(bad))
+        row = int(np.searchsorted(csr.indptr, position, side="right")) - 1
+        column = int(csr.indices[position])
+        raise InputError(f"Value {csr.data[position]} in row {row}, column {column} {reason}.")
+
+
+def n_bytes(n_components: int) -> int:
+    """Return the bytes that hold `n_components` packed bits."""
+    return -(-n_components // 8)
+
+
+def check_bits(bits: npt.ArrayLike, n_components: int) -> npt.NDArray[np.uint8]:
+    """Return packed bits as a C-contiguous uint8 array of shape (n, ceil(n_components / 8)).
+
+    Raises
+    ------
+    InputError
+        If the shape or the dtype is another one.
+    """
+    array = np.asarray(bits)
+    if n_components < 1:
+        raise InputError(f"n_components must be at least 1, not {n_components}.")
+    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != n_bytes(n_components):
+        raise InputError(
+            f"Packed features of {n_components} components must be uint8 of shape "
+            f"(n, {n_bytes(n_components)}), not {array.dtype} of shape {array.shape}."
+        )
+    return np.ascontiguousarray(array)
+
+
+def unpack_bits(
+    bits: npt.ArrayLike, n_components: int, dtype: npt.DTypeLike = np.float32
+) -> npt.NDArray[Any]:
+    """Return the +1/-1 array of packed bits: bit 0 gives +1, bit 1 gives -1.
+
+    Parameters
+    ----------
+    bits : uint8 array, shape (n, ceil(n_components / 8))
+    n_components : int
+    dtype : dtype of the result, signed
+
+    Returns
+    -------
+    array of shape (n, n_components)
+
+    Examples
+    --------
+    >>> unpack_bits(np.array([[0b101]], dtype=np.uint8), 3).tolist()
+    [[-1.0, 1.0, -1.0]]
+    """
+    ones = np.unpackbits(check_bits(bits, n_components), axis=1, count=n_components, bitorder="little")
+    signs = ones.astype(dtype)
+    signs *= -2
+    signs += 1
+    return signs
+
+
+def pack_signs(signs: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    """Return packed bits (negative -> 1) of a (n, M) array of signs; the inverse of :func:`unpack_bits`.
+
+    Examples
+    --------
+    >>> pack_signs([[-1, 1, -1]]).tolist()
+    [[5]]
+    """
+    return np.packbits(np.asarray(signs) < 0, axis=1, bitorder="little")

@@ -1,0 +1,123 @@
+"""Containers, canonical form, count checks and packed bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from daskrf.arrays import as_csr, check_bits, check_counts, pack_signs, unpack_bits
+from daskrf.errors import InputError
+from tests.naive import bits as naive
+
+DENSE = np.array([[0, 3, 0, 1], [0, 0, 0, 0], [2, 0, 0, 7]])
+
+CONTAINERS = {
+    "list": lambda a: a.tolist(),
+    "numpy": lambda a: a,
+    "float": lambda a: a.astype(np.float64),
+    "fortran": np.asfortranarray,
+    "csr_matrix": sp.csr_matrix,
+    "csr_array": sp.csr_array,
+    "csc_matrix": sp.csc_matrix,
+    "coo_array": sp.coo_array,
+    "sparse.COO": sparse.COO.from_numpy,
+    "sparse.GCXS": sparse.GCXS.from_numpy,
+    "sparse.GCXS by columns": lambda a: sparse.GCXS.from_numpy(a, compressed_axes=(1,)),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_every_container_gives_the_same_canonical_csr(container: str) -> None:
+    csr = as_csr(CONTAINERS[container](DENSE))
+    assert isinstance(csr, sp.csr_matrix)
+    assert (csr.toarray() == DENSE).all()
+    assert csr.indices.tolist() == [1, 3, 0, 3]
+
+
+def test_unsorted_duplicates_and_zeros_are_put_right_and_the_input_is_kept() -> None:
+    data = np.array([1, 200, 0, 100], np.uint8)
+    X = sp.csr_matrix((data, np.array([3, 1, 2, 1]), np.array([0, 4])), shape=(1, 5))
+    csr = as_csr(X)
+    assert csr.indices.tolist() == [1, 3]
+    # 200 + 100 does not fit into uint8.
+    assert csr.data.tolist() == [300, 1]
+    assert X.data.tolist() == [1, 200, 0, 100]
+
+
+def test_a_stale_flag_of_canonical_format_is_not_believed() -> None:
+    X = sp.csr_matrix((np.array([1, 2]), np.array([3, 1]), np.array([0, 2])), shape=(1, 5))
+    X.has_canonical_format = True
+    assert as_csr(X).indices.tolist() == [1, 3]
+
+
+def test_a_descent_across_rows_is_canonical() -> None:
+    X = sp.csr_matrix((np.array([1, 2]), np.array([3, 1]), np.array([0, 1, 1, 2, 2])), shape=(4, 5))
+    assert as_csr(X) is X
+
+
+def test_columns_beyond_32_bits_are_kept() -> None:
+    column = 2**40 + 1
+    X = sp.csr_matrix((np.array([2]), np.array([column]), np.array([0, 1])), shape=(1, 2**41))
+    assert check_counts(as_csr(X)).indices.tolist() == [column]
+
+
+@pytest.mark.parametrize("bad", [np.zeros(3), np.zeros((1, 1, 1)), sparse.zeros((1, 1, 1))])
+def test_wrong_dimensions_are_refused(bad: object) -> None:
+    with pytest.raises(InputError, match="2 dimensions"):
+        as_csr(bad)
+
+
+@pytest.mark.parametrize(
+    "bad", [[["a", "b"]], np.ones((1, 1), complex), sp.csr_matrix(np.ones((1, 1), complex))]
+)
+def test_wrong_dtypes_are_refused(bad: object) -> None:
+    with pytest.raises(InputError, match="real numbers"):
+        as_csr(bad)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (-1.0, "negative"),
+        (np.nan, "finite"),
+        (np.inf, "finite"),
+        (0.5, "consistent weighted sampling"),
+        (65_536.0, "65,535"),
+    ],
+)
+def test_bad_counts_are_refused_by_row_and_column(value: float, words: str) -> None:
+    X = np.zeros((4, 6))
+    X[0, 0], X[2, 5] = 1.0, value
+    with pytest.raises(InputError, match=f"row 2, column 5 .*{words}"):
+        check_counts(as_csr(X))
+
+
+def test_the_largest_count_and_booleans_pass() -> None:
+    assert check_counts(as_csr([[65_535]])).data.tolist() == [65_535]
+    assert check_counts(as_csr(np.array([[True, False]]))).data.tolist() == [1]
+    assert check_counts(as_csr(np.zeros((0, 3)))).shape == (0, 3)
+
+
+@given(hnp.arrays(np.uint8, st.tuples(st.integers(0, 5), st.integers(1, 5))), st.integers(0, 7))
+@settings(derandomize=True, deadline=None, max_examples=50)
+def test_unpacking_agrees_with_the_oracle_and_packing_inverts_it(bits: np.ndarray, missing: int) -> None:
+    n_components = 8 * bits.shape[1] - missing
+    signs = unpack_bits(bits, n_components)
+    assert signs.dtype == np.float32
+    assert (signs == naive.signs(bits, n_components)).all()
+    assert (unpack_bits(pack_signs(signs), n_components) == signs).all()
+
+
+@pytest.mark.parametrize(
+    "bad", [np.zeros((2, 2), np.int64), np.zeros((2, 3), np.uint8), np.zeros(2, np.uint8)]
+)
+def test_bits_of_another_shape_or_dtype_are_refused(bad: np.ndarray) -> None:
+    with pytest.raises(InputError, match="uint8 of shape"):
+        check_bits(bad, 16)
+    with pytest.raises(InputError, match="at least 1"):
+        check_bits(bad, 0)

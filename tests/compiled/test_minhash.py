@@ -1,0 +1,85 @@
+"""The batched min-hash against an oracle that hashes every element for every feature."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daskrf import seeds
+from daskrf.compiled import minhash
+from daskrf.compiled.jit import jit_disabled
+from tests.naive import minhash as naive
+
+ROWS = st.lists(
+    st.dictionaries(
+        st.one_of(st.integers(0, 5), st.sampled_from([2**31, 2**32 - 1, 2**40, 2**62])),
+        st.integers(1, 4),
+        max_size=4,
+    ),
+    max_size=6,
+)
+
+
+def to_csr(rows: list[dict[int, int]], index_dtype: type = np.int64) -> sp.csr_matrix:
+    indptr = np.cumsum([0] + [len(row) for row in rows])
+    indices = np.array([column for row in rows for column in sorted(row)], index_dtype)
+    counts = np.array([row[column] for row in rows for column in sorted(row)], np.uint16)
+    return indptr, indices, counts
+
+
+def keys(n_components: int) -> tuple[int, np.ndarray, np.ndarray]:
+    empty = seeds.words(1, "test/empty", n_components).astype(np.uint32)
+    return seeds.key(1, "test/elements"), empty, seeds.words(1, "test/features", n_components)
+
+
+def unpacked(words: np.ndarray) -> np.ndarray:
+    return np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, bitorder="little")
+
+
+@given(ROWS)
+@settings(derandomize=True, deadline=None, max_examples=5 if jit_disabled() else 40)
+def test_bits_agree_with_the_oracle(rows: list[dict[int, int]]) -> None:
+    element_key, empty, feature_keys = keys(64 if jit_disabled() else 128)
+    words = minhash.minhash_words(*to_csr(rows), element_key, empty, feature_keys)
+    assert (unpacked(words) == naive.minhash_bits(rows, element_key, empty, feature_keys)).all()
+
+
+def test_the_index_dtype_does_not_matter() -> None:
+    rows = [{3: 2, 7: 1}, {3: 1}]
+    wide = minhash.minhash_words(*to_csr(rows), *keys(64))
+    narrow = minhash.minhash_words(*to_csr(rows, np.int32), *keys(64))
+    assert (wide == narrow).all()
+
+
+@pytest.mark.skipif(jit_disabled(), reason="65,535 levels: too slow without the JIT")
+def test_the_largest_count() -> None:
+    rows = [{9: 65_535}, {9: 65_535, 10: 1}, {9: 65_534}]
+    words = minhash.minhash_words(*to_csr(rows), *keys(64))
+    element_key, _, feature_keys = keys(64)
+    level = np.arange(1, 65_536)
+    bits = unpacked(words)
+    for m in range(3):
+        hashes = [naive.element_hash(9, int(i), element_key, int(feature_keys[m])) for i in level]
+        assert bits[0, m] == min(hashes) & 1
+        assert bits[2, m] == min(hashes[:-1]) & 1
+
+
+def test_batches_do_not_show_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix(rng.poisson(0.3, (30, 40)).astype(np.uint16) * (np.arange(30) % 4 > 0)[:, None])
+    whole = minhash.minhash_words(X.indptr, X.indices, X.data, *keys(64))
+    for entries in (1, 5, 30):
+        monkeypatch.setattr(minhash, "BATCH_ENTRIES", entries)
+        assert (minhash.minhash_words(X.indptr, X.indices, X.data, *keys(64)) == whole).all()
+
+
+def test_a_slice_of_rows_reads_its_own_entries() -> None:
+    """The first pointer of a sliced matrix need not be zero."""
+    rows = [{1: 1}, {2: 2, 5: 1}, {}, {4: 1}]
+    indptr, indices, counts = to_csr(rows)
+    whole = minhash.minhash_words(indptr, indices, counts, *keys(64))
+    part = minhash.minhash_words(indptr[1:4], indices, counts, *keys(64))
+    assert (part == whole[1:3]).all()

@@ -1,0 +1,131 @@
+"""One-bit Tanimoto features: what is theirs alone, and their statistics on real molecules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daskrf import seeds
+from daskrf.arrays import unpack_bits
+from daskrf.compiled.jit import jit_disabled
+from daskrf.errors import InputError
+from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.kernels import TanimotoMinMax
+from tests.naive import minhash as naive
+
+compiled_only = pytest.mark.skipif(jit_disabled(), reason="1,000 molecules: too slow without the JIT")
+
+
+def test_features_agree_with_the_oracle() -> None:
+    rows = [{3: 2, 2**32 - 1: 1}, {}, {3: 1}]
+    indices = np.array([3, 2**32 - 1, 3])
+    X = sp.csr_matrix((np.array([2, 1, 1]), indices, np.array([0, 2, 2, 3])), shape=(3, 2**32))
+    bits = TanimotoMinMaxFeatures(70, random_state=5).transform_bits(X)
+    expected = naive.minhash_bits(
+        rows,
+        seeds.key(5, "minmax/elements"),
+        seeds.words(5, "minmax/empty", 70).astype(np.uint32),
+        seeds.words(5, "minmax/features", 70),
+    )
+    assert (np.unpackbits(bits, axis=1, count=70, bitorder="little") == expected).all()
+
+
+def test_empty_rows_are_alike_and_counted() -> None:
+    X = np.array([[0, 0], [1, 2], [0, 0]])
+    feature_map = TanimotoMinMaxFeatures(512)
+    Phi = feature_map.transform(X)
+    assert (Phi[0] == Phi[2]).all()
+    assert abs(Phi[0] @ Phi[1]) < 5 / np.sqrt(512)
+    assert feature_map.empty_rows(X) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(0.5, "consistent weighted sampling"), (65_536, "65,535"), (-1, "negative")]
+)
+def test_real_negative_and_huge_values_are_refused(value: float, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        TanimotoMinMaxFeatures(8).transform_bits([[1, value]])
+
+
+def test_other_distributions_are_refused() -> None:
+    with pytest.raises(InputError, match="rademacher"):
+        TanimotoMinMaxFeatures(distribution="cauchy").fit()
+
+
+@pytest.fixture(scope="module")
+def folded(data_dir: Path) -> dict[str, np.ndarray]:
+    """The set-up of reference/tripp2023_mse.json: 1,000 molecules, Morgan radius 2 counts, id modulo 1024."""
+    from rdkit import Chem
+    from rdkit.Chem import rdFingerprintGenerator
+
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2)
+    counts = np.zeros((1000, 1024))
+    with (data_dir / "guacamol_10k.smiles").open() as file:
+        for row, line in zip(counts, file, strict=False):
+            fingerprint = generator.GetSparseCountFingerprint(Chem.MolFromSmiles(line.split()[0]))
+            for identifier, count in fingerprint.GetNonzeroElements().items():
+                row[identifier % 1024] += count
+    return {"binary": np.minimum(counts, 1), "count": counts}
+
+
+# Quartiles over 5 trials of the mean squared error over all pairs, Rademacher features, from the published
+# results of Tripp et al. 2023 (tanimoto-random-features-neurips23, commit f0edc6b, MIT licence).
+PUBLISHED = {
+    ("binary", 100): (0.00947119, 0.00954175),
+    ("binary", 1000): (0.000973317, 0.00097611),
+    ("binary", 10000): (9.64187e-05, 0.000106649),
+    ("count", 100): (0.00919666, 0.00931078),
+    ("count", 1000): (0.000934757, 0.000939261),
+    ("count", 10000): (9.39905e-05, 0.00010648),
+}
+
+
+@compiled_only
+@pytest.mark.parametrize(("kind", "n_components"), sorted(PUBLISHED))
+def test_median_error_lies_within_the_published_quartiles(
+    folded: dict[str, np.ndarray], kind: str, n_components: int
+) -> None:
+    X = folded[kind]
+    exact = TanimotoMinMax()(X)
+    errors = []
+    for seed in range(5):
+        Phi = TanimotoMinMaxFeatures(n_components, random_state=seed).transform(X)
+        errors.append(np.mean((exact - Phi @ Phi.T) ** 2))
+    lower, upper = PUBLISHED[kind, n_components]
+    assert 0.9 * lower <= np.median(errors) <= 1.1 * upper
+
+
+def replicate_errors(X: np.ndarray, exact: np.ndarray, n_components: int) -> Iterator[np.ndarray]:
+    """Yield the error of all pairs for 4 disjoint sets of features of each of 100 seeds."""
+    for seed in range(100):
+        feature_map = TanimotoMinMaxFeatures(n_components * 4, random_state=100 + seed)
+        signs = unpack_bits(feature_map.transform_bits(X), feature_map.n_components)
+        for part in np.split(signs, 4, axis=1):
+            yield part @ part.T / np.float32(n_components) - exact
+
+
+@compiled_only
+@pytest.mark.parametrize("kind", ["binary", "count"])
+def test_error_is_unbiased_with_the_theoretical_variance(folded: dict[str, np.ndarray], kind: str) -> None:
+    """E[error^2] = (1 - T^2) / M. The diagonal is exact and adds nothing to either side."""
+    n_components = 256
+    exact = TanimotoMinMax()(folded[kind]).astype(np.float32)
+    expected = (1 - exact.astype(np.float64) ** 2) / n_components
+    near = np.nonzero((exact > 0.5) & (exact < 1))
+    statistics = [
+        (
+            np.vdot(error, error) / expected.sum(),
+            np.sum(error[near] ** 2) / expected[near].sum(),
+            error.mean(dtype=np.float64),
+        )
+        for error in replicate_errors(folded[kind], exact, n_components)
+    ]
+    mean = np.mean(statistics, axis=0)
+    standard_error = np.std(statistics, axis=0, ddof=1) / np.sqrt(len(statistics))
+    assert standard_error[0] < 0.01
+    assert standard_error[1] < 0.02
+    assert (np.abs(mean - [1.0, 1.0, 0.0]) <= 3 * standard_error).all()

@@ -1,0 +1,67 @@
+"""The exact kernel against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from daskrf.compiled.jit import jit_disabled
+from daskrf.errors import InputError
+from daskrf.kernels import TanimotoMinMax
+from tests.naive.tanimoto import tanimoto_minmax
+
+COUNTS = hnp.arrays(
+    np.int64, st.tuples(st.integers(0, 6), st.just(5)), elements=st.sampled_from([0, 0, 0, 1, 2, 65_535])
+)
+WEIGHTS = hnp.arrays(np.float64, st.tuples(st.integers(0, 6), st.just(5)), elements=st.floats(0, 100))
+limits = settings(derandomize=True, deadline=None, max_examples=10 if jit_disabled() else 60)
+
+
+@given(COUNTS, COUNTS)
+@limits
+def test_counts_are_exact(X: np.ndarray, Y: np.ndarray) -> None:
+    assert (TanimotoMinMax()(X, sp.csr_matrix(Y)) == tanimoto_minmax(X, Y)).all()
+
+
+@given(WEIGHTS, WEIGHTS)
+@limits
+def test_weights_agree_to_rounding(X: np.ndarray, Y: np.ndarray) -> None:
+    np.testing.assert_allclose(TanimotoMinMax()(X, Y), tanimoto_minmax(X, Y), rtol=1e-12, atol=1e-12)
+
+
+@given(COUNTS)
+@limits
+def test_the_gram_matrix_is_symmetric_with_a_unit_diagonal(X: np.ndarray) -> None:
+    kernel = TanimotoMinMax()
+    gram = kernel(X)
+    assert (gram == gram.T).all()
+    assert (np.diag(gram) == kernel.diag(X)).all()
+
+
+def test_unfolded_identifiers() -> None:
+    indices = np.array([5, 2**32 - 1, 5, 7])
+    X = sp.csr_matrix((np.array([1, 2, 1, 1]), indices, np.array([0, 2, 4])), shape=(2, 2**32))
+    assert TanimotoMinMax()(X).tolist() == [[1.0, 0.25], [0.25, 1.0]]
+
+
+def test_empty_rows_are_like_each_other_only() -> None:
+    assert TanimotoMinMax()([[0, 0], [1, 0]], [[0, 0], [0, 3]]).tolist() == [[1.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "words"),
+    [([[1, 2]], [[1]], "same columns"), ([[-1]], None, "negative"), ([[np.inf]], None, "finite")],
+)
+def test_bad_input_is_refused(X: list, Y: list | None, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        TanimotoMinMax()(X, Y)
+
+
+def test_kernels_compare_by_value() -> None:
+    assert TanimotoMinMax() == TanimotoMinMax()
+    assert len({TanimotoMinMax(), TanimotoMinMax()}) == 1
+    assert repr(TanimotoMinMax()) == "TanimotoMinMax()"
