@@ -1,0 +1,317 @@
+"""The evidence (log marginal likelihood) of y = mean + f + noise, f ~ GP(0, amplitude k), from statistics.
+
+With lambda = noise / amplitude and C = Phi Phi^T + lambda I the covariance of y is amplitude C. For given
+lambda the best mean is the generalized least squares estimate and the best amplitude is r^T C^-1 r / n, so
+that the evidence is a function of lambda alone (Rasmussen & Williams 2006, eq. 5.8; Sherman-Morrison-Woodbury
+turns C^-1 and det C into A = Phi^T Phi + lambda I).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import eigh
+from scipy.optimize import minimize_scalar
+
+from daskrf.gp.linalg import ShiftedCholesky
+from daskrf.gp.statistics import Moments
+
+__all__ = [
+    "CholeskySolver",
+    "EigenSolver",
+    "Fixed",
+    "Hyperparameters",
+    "Quadratics",
+    "leading_block",
+    "log_likelihood",
+    "maximize_evidence",
+]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Mean, amplitude (variance of f) and ratio noise / amplitude of one target, with their evidence."""
+
+    mean: float
+    amplitude: float
+    ratio: float
+    log_marginal_likelihood: float
+
+    @property
+    def noise(self) -> float:
+        """Variance of y given f."""
+        return self.amplitude * self.ratio
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What the user gave; None is to be found. The mean is measured from the shift of the moments."""
+
+    mean: float | None = None
+    amplitude: float | None = None
+    noise: float | None = None
+
+
+@dataclass(frozen=True)
+class Quadratics:
+    """log det A and the forms lambda u^T C^-1 v for u, v among 1 and the columns of y - shift."""
+
+    ratio: float
+    log_det: float
+    one_one: float
+    one_y: Array
+    y_y: Array
+
+
+class Solver(Protocol):
+    """What the evidence needs: quadratic forms for any lambda."""
+
+    moments: Moments
+    smallest: float
+
+    def quadratics(self, ratio: float) -> Quadratics: ...
+
+    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]: ...
+
+
+class CholeskySolver:
+    """Quadratic forms through one Cholesky factorization per lambda: M^3 / 3 multiply-adds each.
+
+    Takes the Gram matrix of `moments` over as its workspace. When n < M the forms lose as many digits as
+    lambda lies below the mean of |phi|^2, so that the search stays above 1e-6 of that.
+    """
+
+    smallest = 1e-6
+
+    def __init__(self, moments: Moments) -> None:
+        self.moments = moments
+        self.factor = ShiftedCholesky(moments.gram)
+        self._right = np.column_stack([moments.phi_sum, moments.phi_y])
+        self._known: dict[float, Quadratics] = {}
+
+    def quadratics(self, ratio: float) -> Quadratics:
+        """Return the forms at lambda = `ratio`; remembered."""
+        if ratio not in self._known:
+            half = self.factor.factorize(ratio).half_solve(self._right)
+            m = self.moments
+            self._known[ratio] = Quadratics(
+                ratio=ratio,
+                log_det=self.factor.log_det(),
+                one_one=max(m.n - float(half[:, 0] @ half[:, 0]), 0.0),
+                one_y=m.y_sum - half[:, 0] @ half[:, 1:],
+                y_y=np.maximum(m.yy - np.square(half[:, 1:]).sum(axis=0), 0.0),
+            )
+        return self._known[ratio]
+
+    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]:
+        """Return tr A^-1 and lambda^2 r^T C^-2 r for r = y - shift - mean."""
+        m = self.moments
+        right = (m.phi_y[:, target] - mean * m.phi_sum)[:, None]
+        weights = self.factor.factorize(ratio).solve(right)[:, 0]
+        squares = m.yy[target] - 2 * mean * m.y_sum[target] + m.n * mean**2
+        explained = float(right[:, 0] @ weights) + ratio * float(weights @ weights)
+        return self.factor.inverse_trace(), max(squares - explained, 0.0)
+
+
+class EigenSolver:
+    """Quadratic forms through one eigendecomposition of Phi^T Phi: O(M) for each further lambda.
+
+    What lies outside the span of Phi is split off, so that lambda close to zero costs no digits when n < M.
+    """
+
+    smallest = 1e-9
+
+    def __init__(self, moments: Moments) -> None:
+        self.moments = moments
+        gram = np.triu(moments.gram)
+        # The upper triangle in C order is the lower one in LAPACK's Fortran order.
+        values, vectors = eigh(gram.T, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+        top = max(float(values[-1]), 0.0)
+        kept = values > top * len(values) * np.finfo(float).eps
+        right = np.column_stack([moments.phi_sum, moments.phi_y])
+        self.values = values[kept]
+        self._null = int(len(values) - kept.sum())
+        self._coefficients = (vectors[:, kept].T @ right) / np.sqrt(self.values)[:, None]
+        c = self._coefficients
+        rest = np.column_stack([[moments.n, *moments.y_sum], [0.0, *moments.yy]])
+        rest[:, 0] -= c[:, 0] @ c
+        rest[1:, 1] -= np.square(c[:, 1:]).sum(axis=0)
+        total = np.array([moments.n, *moments.yy])
+        inside = np.array([rest[0, 0], *rest[1:, 1]]) <= 1e-13 * total
+        if len(self.values) >= moments.n:
+            inside[:] = True
+        rest[inside] = 0.0
+        if inside[0]:
+            rest[:, 0] = 0.0
+        self._rest = rest
+
+    def quadratics(self, ratio: float) -> Quadratics:
+        """Return the forms at lambda = `ratio`."""
+        c = self._coefficients
+        weighted = c * (ratio / (self.values + ratio))[:, None]
+        return Quadratics(
+            ratio=ratio,
+            log_det=float(np.log(self.values + ratio).sum()) + self._null * math.log(ratio),
+            one_one=float(self._rest[0, 0] + weighted[:, 0] @ c[:, 0]),
+            one_y=self._rest[1:, 0] + weighted[:, 0] @ c[:, 1:],
+            y_y=self._rest[1:, 1] + np.einsum("ij,ij->j", weighted[:, 1:], c[:, 1:]),
+        )
+
+    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]:
+        """Return tr A^-1 and lambda^2 r^T C^-2 r for r = y - shift - mean."""
+        c = self._coefficients[:, 1 + target] - mean * self._coefficients[:, 0]
+        rest = self._rest[1 + target, 1] - 2 * mean * self._rest[1 + target, 0] + mean**2 * self._rest[0, 0]
+        trace = float((1.0 / (self.values + ratio)).sum()) + self._null / ratio
+        return trace, max(rest, 0.0) + float(np.square(c * ratio / (self.values + ratio)).sum())
+
+
+def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperparameters:
+    """Return the best hyperparameters of one target for given lambda, and their evidence."""
+    m, q = solver.moments, solver.quadratics(ratio)
+    mean = fixed.mean
+    if mean is None:
+        mean = float(q.one_y[target]) / q.one_one if q.one_one > 1e-13 * m.n else 0.0
+    form = float(q.y_y[target]) - 2 * mean * float(q.one_y[target]) + mean**2 * q.one_one
+    spread = float(m.yy[target]) / m.n + mean**2
+    form = max(form / ratio, 1e-300, 1e-15 * spread)
+    if fixed.amplitude is not None:
+        amplitude = fixed.amplitude
+    elif fixed.noise is not None:
+        amplitude = fixed.noise / ratio
+    else:
+        amplitude = form / m.n
+    log_det = (m.n - len(m.phi_sum)) * math.log(ratio) + q.log_det
+    value = -0.5 * (m.n * math.log(2 * math.pi * amplitude) + log_det + form / amplitude)
+    return Hyperparameters(mean, amplitude, ratio, value)
+
+
+def log_likelihood(
+    solver: Solver, mean: float, amplitude: float, noise: float, target: int = 0, *, gradient: bool = False
+) -> tuple[float, Array]:
+    """Return the log marginal likelihood and its gradient in (mean, amplitude, noise).
+
+    The mean is measured from ``solver.moments.shift``. Without `gradient` the second value is empty.
+    """
+    m, ratio = solver.moments, noise / amplitude
+    value = profile(solver, ratio, target, Fixed(mean, amplitude, noise)).log_marginal_likelihood
+    if not gradient:
+        return value, np.empty(0)
+    q = solver.quadratics(ratio)
+    trace, squared = solver.curvature(ratio, mean, target)
+    form = (float(q.y_y[target]) - 2 * mean * float(q.one_y[target]) + mean**2 * q.one_one) / ratio
+    trace_c = (m.n - len(m.phi_sum)) / ratio + trace  # tr C^-1
+    squared /= ratio**2  # r^T C^-2 r
+    by_mean = (float(q.one_y[target]) - mean * q.one_one) / noise
+    by_amplitude = -0.5 * (m.n - ratio * trace_c) / amplitude + 0.5 * (form - ratio * squared) / amplitude**2
+    by_noise = -0.5 * trace_c / amplitude + 0.5 * squared / amplitude**2
+    return value, np.array([by_mean, by_amplitude, by_noise])
+
+
+def leading_block(moments: Moments, size: int) -> Moments:
+    """Return the moments of the first `size` features, scaled up to the trace of all of them.
+
+    A cheap first guess of lambda: random features are exchangeable, so their first part sees nearly the
+    same evidence as all of them.
+    """
+    scale = float(np.trace(moments.gram)) / max(float(np.trace(moments.gram[:size, :size])), 1e-300)
+    return Moments(
+        n=moments.n,
+        gram=moments.gram[:size, :size] * scale,
+        phi_sum=moments.phi_sum[:size] * math.sqrt(scale),
+        phi_y=moments.phi_y[:size] * math.sqrt(scale),
+        y_sum=moments.y_sum,
+        yy=moments.yy,
+        shift=moments.shift,
+    )
+
+
+def maximize_evidence(
+    solver: Solver, target: int, fixed: Fixed, start: float | None = None
+) -> tuple[Hyperparameters, bool]:
+    """Maximize the evidence of one target over whatever is not fixed.
+
+    Parameters
+    ----------
+    solver : EigenSolver or CholeskySolver
+    target : int
+    fixed : Fixed
+    start : float, optional
+        First guess of lambda. Without it the whole range is scanned, which is cheap for an EigenSolver only.
+
+    Returns
+    -------
+    Hyperparameters, and whether lambda ran into an end of its range (no noise, or no signal, can be seen).
+    """
+    if fixed.amplitude is not None and fixed.noise is not None:
+        return profile(solver, fixed.noise / fixed.amplitude, target, fixed), False
+    low, high = _search_range(solver, target, fixed)
+
+    def loss(x: float) -> float:
+        # Rounded, so that a solver recognizes a point that it has seen.
+        return -profile(solver, math.exp(round(x, 12)), target, fixed).log_marginal_likelihood
+
+    if start is None:
+        grid = np.linspace(low, high, 257)
+        best = int(np.argmin([loss(x) for x in grid]))
+        points = (grid[max(best - 1, 0)], grid[best], grid[min(best + 1, len(grid) - 1)])
+        tolerance = 1e-9
+    else:
+        points = _bracket(loss, min(max(math.log(start), low), high), low, high)
+        tolerance = 1e-4
+    if not points[0] < points[1] < points[2]:
+        return profile(solver, math.exp(points[1]), target, fixed), True
+    x = _brent(loss, points, tolerance)
+    return profile(solver, math.exp(round(x, 12)), target, fixed), False
+
+
+def _search_range(solver: Solver, target: int, fixed: Fixed) -> tuple[float, float]:
+    """Return the ends of log lambda: from a small part of the mean of |phi|^2 to 1e4 times its sum."""
+    m = solver.moments
+    mean = 0.0 if fixed.mean is None else fixed.mean
+    trace = max(float(np.trace(m.gram)), 1e-300)
+    spread = max(float(m.yy[target]) / m.n + mean**2, 1e-300)
+    low, high = solver.smallest * trace / m.n, 1e4 * trace
+    if fixed.amplitude is not None:
+        high = max(high, 10 * spread / fixed.amplitude)
+    if fixed.noise is not None:
+        low = min(low, 1e-6 * fixed.noise / spread)
+        high = max(high, 1e6 * fixed.noise / spread)
+    return math.log(low), math.log(high)
+
+
+def _bracket(
+    loss: Callable[[float], float], start: float, low: float, high: float
+) -> tuple[float, float, float]:
+    """Walk downhill from `start` by growing steps until the loss rises or an end is met."""
+    step = 0.35
+    left, middle = start, min(start + step, high)
+    sign = 1.0
+    if middle == start or loss(middle) > loss(left):
+        left, middle, sign = middle, left, -1.0
+    while True:
+        step *= 1.8
+        right = min(max(middle + sign * step, low), high)
+        if right == middle:
+            return (middle, middle, middle)
+        if loss(right) > loss(middle):
+            return (left, middle, right) if sign > 0 else (right, middle, left)
+        left, middle = middle, right
+
+
+def _brent(loss: Callable[[float], float], points: tuple[float, float, float], tolerance: float) -> float:
+    """Minimize within a bracket; SciPy's tolerance is relative to the variable, so centre that on 10."""
+    if not loss(points[1]) < min(loss(points[0]), loss(points[2])):
+        return points[1]  # flat to the last bit
+    centre = points[1] - 10.0
+    bracket = tuple(p - centre for p in points)
+    found = minimize_scalar(
+        lambda u: loss(u + centre), bracket=bracket, method="brent", options={"xtol": tolerance}
+    )
+    return float(found.x) + centre

@@ -1,0 +1,491 @@
+"""A Gaussian process in feature space, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from daskrf import seeds
+from daskrf.compiled import bits as bit_engine
+from daskrf.errors import InputError
+from daskrf.features import from_state
+from daskrf.gp.evidence import (
+    CholeskySolver,
+    EigenSolver,
+    Fixed,
+    Hyperparameters,
+    leading_block,
+    log_likelihood,
+    maximize_evidence,
+)
+from daskrf.gp.fixedpoint import check_targets, choose_exponent
+from daskrf.gp.linalg import ShiftedCholesky
+from daskrf.gp.posterior import PosteriorFactor, as_features
+from daskrf.gp.statistics import SufficientStatistics
+
+__all__ = ["RandomFeatureGP"]
+
+EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
+_BLOCK_ENTRIES = 1 << 25  # features in memory at a time
+_STATE_VERSION = 1
+_FACTOR_LOCK = threading.Lock()
+
+Array = npt.NDArray[np.float64]
+
+
+class RandomFeatureGP(RegressorMixin, BaseEstimator):
+    """Exact Gaussian process regression with the kernel amplitude * phi(x) . phi(x').
+
+    y = mean + f(x) + noise, f ~ GP(0, amplitude phi . phi). Everything follows from sums over the rows
+    (`SufficientStatistics`); hyperparameters that are not given maximize the evidence on all rows.
+    Several targets share one Gram matrix and have their own hyperparameters.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap, optional
+        Map from what `fit` and `predict` are given to features. Without it they are given features: a float
+        array of shape (n, M), or packed bits (uint8, see `daskrf.arrays`) of shape (n, ceil(M / 8)).
+    mean, amplitude, noise : float or array of shape (n_targets,), optional
+        Hyperparameters to keep fixed: the mean of y, the variance of f where |phi| = 1, and the variance of
+        the noise. Any combination; the others are optimized.
+    method : {"auto", "eigh", "cholesky"}
+        How the evidence is searched: one eigendecomposition and then O(M) a step, or about ten Cholesky
+        factorizations. "auto" takes the first up to M = 1024; see benchmarks/README.md.
+    n_components : int, optional
+        M for packed bits; default 8 times their number of bytes.
+
+    Attributes
+    ----------
+    mean_, amplitude_, noise_ : float64 arrays, shape (n_targets,)
+    weights_ : float64 array, shape (M, n_targets)
+        Posterior mean of the feature weights.
+    log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
+    at_bound_ : bool array, shape (n_targets,)
+        Whether noise / amplitude ran into an end of its range: no noise, or no signal, can be seen.
+    jitter_ : float
+        Largest jitter that a Cholesky factorization needed (relative to Phi^T Phi), usually 0.
+    statistics_ : SufficientStatistics
+    feature_map_ : FeatureMap or None
+
+    Notes
+    -----
+    Source: Rasmussen & Williams 2006, sections 2.1.2 and 2.2 (weight-space view) and eq. 5.8 (evidence).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Phi = rng.standard_normal((200, 3))
+    >>> gp = RandomFeatureGP().fit(Phi, 5 + Phi @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(200))
+    >>> mean, std = gp.predict(np.eye(3), return_std=True)
+    >>> (mean.round(1).tolist(), std.round(1).tolist())
+    ([6.0, 3.0, 5.5], [0.1, 0.1, 0.1])
+    """
+
+    statistics_: SufficientStatistics | None
+    _factors: dict[float, PosteriorFactor]
+    _eigen: EigenSolver | None
+
+    def __init__(
+        self,
+        feature_map: Any = None,
+        *,
+        mean: npt.ArrayLike | None = None,
+        amplitude: npt.ArrayLike | None = None,
+        noise: npt.ArrayLike | None = None,
+        method: Literal["auto", "eigh", "cholesky"] = "auto",
+        n_components: int | None = None,
+    ) -> None:
+        self.feature_map = feature_map
+        self.mean = mean
+        self.amplitude = amplitude
+        self.noise = noise
+        self.method = method
+        self.n_components = n_components
+
+    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
+        """Fit to rows X (raw input of the feature map, or features) and targets y, (n,) or (n, n_targets).
+
+        Raises
+        ------
+        InputError
+            If y is not finite or has no variance, shapes do not fit, or a hyperparameter is out of range.
+        """
+        X, targets = _rows(X), check_targets(y)
+        if len(targets) == 0:
+            raise InputError("there is no row to fit to: pass at least one row with a label.")
+        self.feature_map_ = None if self.feature_map is None else clone(self.feature_map).fit(X)
+        return self._fit(self._statistics(X, targets, choose_exponent(targets)))
+
+    def fit_statistics(self, statistics: SufficientStatistics, feature_map: Any = None) -> Self:
+        """Fit to statistics; `feature_map` (already fitted) then serves `predict`.
+
+        Raises
+        ------
+        InputError
+            If there are no rows, y has no variance, or a hyperparameter is out of range.
+        """
+        self.feature_map_ = feature_map if feature_map is not None else self.feature_map
+        return self._fit(statistics)
+
+    def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
+        """Add rows and fit again, to all rows seen: exactly what `fit` on all of them gives.
+
+        For one-bit maps the fixed-point scale of y is that of the first call.
+        """
+        if not hasattr(self, "statistics_"):
+            return self.fit(X, y)
+        exponents = self._kept_statistics().y_exponents
+        return self.add_statistics(self._statistics(_rows(X), check_targets(y), exponents))
+
+    def add_statistics(self, statistics: SufficientStatistics) -> Self:
+        """Add the statistics of further rows and fit again."""
+        self._check_fitted()
+        return self._fit(self._kept_statistics().combine(statistics))
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f"] = "y",
+    ) -> Any:
+        """Return the predictive mean and, on request, the standard deviation or the joint covariance.
+
+        The mean costs M multiply-adds a row. The deviation costs M^2 / 2 a row and, at the first call, one
+        Cholesky factorization and inversion (2 M^3 / 3). The covariance needs n x M and n x n matrices at
+        once: it is for small sets.
+
+        Parameters
+        ----------
+        X : rows as for `fit`
+        return_std, return_cov : bool
+            At most one.
+        of : {"y", "f"}
+            Uncertainty of a new observation y (with noise) or of the function f (without).
+
+        Returns
+        -------
+        mean : float64 array, shape (n,) or (n, n_targets)
+        std : float64 array of the same shape, if `return_std`
+        cov : float64 array, shape (n, n) or (n, n, n_targets), if `return_cov`
+        """
+        self._check_fitted()
+        if return_std and return_cov:
+            raise InputError("ask for return_std or return_cov, not for both.")
+        if return_cov:
+            return self._predict_joint(X, of)
+        means, deviations = [np.empty((0, len(self.mean_)))], [np.empty((0, len(self.mean_)))]
+        for phi in self._feature_blocks(X):
+            means.append(self._means(phi))
+            if return_std:
+                deviations.append(np.sqrt(self._variances(phi, of)))
+        mean = self._squeeze(np.concatenate(means))
+        return (mean, self._squeeze(np.concatenate(deviations))) if return_std else mean
+
+    def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
+        """Return n exact draws from the posterior of the feature weights of one target, shape (M, n).
+
+        mean_[target] + phi(x) . w is then a draw of the whole function f. Draw i does not depend on n.
+        """
+        self._check_fitted()
+        noise = self._factor(target).sample(n, seed, target)
+        return self.weights_[:, target, None] + np.sqrt(self.noise_[target]) * noise
+
+    def draw(self, seed: int, target: int = 0) -> RandomFeatureGP:
+        """Return a model of one target whose mean is one exact posterior draw of the whole function.
+
+        It has no statistics, hence no deviations of its own. Draw `seed` is ``sample_weights(1, seed)``.
+        """
+        drawn = RandomFeatureGP(method=self.method, n_components=self.n_components)
+        drawn.weights_ = self.sample_weights(1, seed, target)
+        drawn.mean_ = self.mean_[[target]]
+        drawn.feature_map_, drawn.one_bit_, drawn.statistics_ = self.feature_map_, self.one_bit_, None
+        return drawn
+
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: int = 0,
+        *,
+        of: Literal["y", "f"] = "y",
+        target: int = 0,
+    ) -> Array:
+        """Return draws from the posterior at the rows X, shape (n, n_samples); of y with noise, or of f."""
+        weights = self.sample_weights(n_samples, random_state, target)
+        blocks = [as_features(phi, len(weights), np.float64) @ weights for phi in self._feature_blocks(X)]
+        draws = self.mean_[target] + np.concatenate([np.empty((0, n_samples)), *blocks])
+        if of == "y":
+            rng = seeds.generator(random_state, f"gp/noise/{target}")
+            draws += np.sqrt(self.noise_[target]) * rng.standard_normal(draws.shape)
+        return draws
+
+    def log_marginal_likelihood(
+        self,
+        mean: float | None = None,
+        amplitude: float | None = None,
+        noise: float | None = None,
+        eval_gradient: bool = False,
+        *,
+        target: int = 0,
+    ) -> Any:
+        """Return log p(y) of one target, and its gradient in (mean, amplitude, noise) on request.
+
+        Values that are not given are the fitted ones. Each call costs one Cholesky factorization, or O(M) on
+        the "eigh" route, which keeps its decomposition.
+        """
+        self._check_fitted()
+        given = [mean, amplitude, noise]
+        fitted = [self.mean_[target], self.amplitude_[target], self.noise_[target]]
+        m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
+        _check_positive("amplitude", a)
+        _check_positive("noise", s)
+        solver = self._eigen or self._solver(self._kept_statistics())
+        if isinstance(solver, EigenSolver):
+            self._eigen = solver
+        m -= float(solver.moments.shift[target])
+        value, gradient = log_likelihood(solver, m, a, s, target, gradient=eval_gradient)
+        return (value, gradient) if eval_gradient else value
+
+    def state(self) -> dict[str, Any]:
+        """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
+        self._check_fitted()
+        names = ("mean_", "amplitude_", "noise_", "log_marginal_likelihoods_", "at_bound_")
+        return {
+            "class": "RandomFeatureGP",
+            "version": _STATE_VERSION,
+            "n": self.n_rows_,
+            "n_components": len(self.weights_),
+            "one_bit": self.one_bit_,
+            "method": self.method,
+            "jitter": self.jitter_,
+            "feature_map": None if self.feature_map_ is None else self.feature_map_.state(),
+            **{name.rstrip("_"): getattr(self, name).tolist() for name in names},
+        }
+
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+        """Return the weights and (needed for deviations, samples and partial_fit) the statistics."""
+        self._check_fitted()
+        arrays = {"weights": self.weights_}
+        if statistics and self.statistics_ is not None:
+            arrays.update({f"statistics/{k}": v for k, v in self.statistics_.arrays().items()})
+        return arrays
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> RandomFeatureGP:
+        """Rebuild a fitted model from `state` and `arrays`.
+
+        Raises
+        ------
+        InputError
+            If the state is of another version, or the weights are missing.
+        """
+        if state.get("version") != _STATE_VERSION or "weights" not in arrays:
+            raise InputError(
+                f"the model has state version {state.get('version')!r}, but this daskrf reads "
+                f"version {_STATE_VERSION}: fit again."
+            )
+        model = cls(method=state["method"], n_components=state["n_components"])
+        model.feature_map_ = None if state["feature_map"] is None else from_state(state["feature_map"])
+        model.feature_map = model.feature_map_
+        for name in ("mean", "amplitude", "noise", "log_marginal_likelihoods"):
+            setattr(model, f"{name}_", np.array(state[name], dtype=np.float64))
+        model.at_bound_ = np.array(state["at_bound"], dtype=bool)
+        model.n_rows_, model.one_bit_, model.jitter_ = state["n"], state["one_bit"], state["jitter"]
+        model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
+        kept = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
+        model.statistics_ = SufficientStatistics.from_arrays(kept) if kept else None
+        model._factors, model._eigen = {}, None
+        return model
+
+    @property
+    def log_marginal_likelihood_value_(self) -> Any:
+        """Evidence of the fitted hyperparameters: a float, or an array for several targets."""
+        values = self.log_marginal_likelihoods_
+        return float(values[0]) if len(values) == 1 else values
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_factors": {}, "_eigen": None}
+
+    def _fit(self, statistics: SufficientStatistics) -> Self:
+        if statistics.n == 0:
+            raise InputError("there is no row to fit to: pass at least one row with a label.")
+        solver = self._solver(statistics)
+        found = [self._maximize(solver, t) for t in range(statistics.n_targets)]
+        fitted = [hyperparameters for hyperparameters, _ in found]
+        moments = solver.moments
+        factor = solver.factor if isinstance(solver, CholeskySolver) else ShiftedCholesky(moments.gram)
+        weights, jitter = np.empty((statistics.n_components, len(fitted))), 0.0
+        for t, h in enumerate(fitted):
+            right = moments.phi_y[:, t] - h.mean * moments.phi_sum
+            weights[:, t] = factor.factorize(h.ratio).solve(right[:, None])[:, 0]
+            jitter = max(jitter, factor.jitter)
+        self.statistics_ = statistics
+        self.n_rows_, self.one_bit_ = statistics.n, statistics.one_bit
+        self.mean_ = np.array([h.mean for h in fitted]) + moments.shift
+        self.amplitude_ = np.array([h.amplitude for h in fitted])
+        self.noise_ = np.array([h.noise for h in fitted])
+        self.log_marginal_likelihoods_ = np.array([h.log_marginal_likelihood for h in fitted])
+        self.at_bound_ = np.array([at_bound for _, at_bound in found])
+        self.weights_, self.jitter_ = weights, jitter
+        self._factors = {}
+        self._eigen = solver if isinstance(solver, EigenSolver) else None
+        return self
+
+    def _maximize(self, solver: EigenSolver | CholeskySolver, target: int) -> tuple[Hyperparameters, bool]:
+        """Find the hyperparameters of one target that the user did not give."""
+        moments = solver.moments
+        amplitude = _given(self.amplitude, "amplitude", target, moments.yy)
+        noise = _given(self.noise, "noise", target, moments.yy)
+        mean = _given(self.mean, "mean", target, moments.yy)
+        for name, value in (("amplitude", amplitude), ("noise", noise)):
+            if value is not None:
+                _check_positive(name, value)
+        variance = moments.yy[target] - moments.y_sum[target] ** 2 / moments.n
+        if (amplitude is None or noise is None) and variance <= 1e-14 * moments.yy[target]:
+            raise InputError(
+                f"y of target {target} is without variance over {moments.n} rows, so that no hyperparameters "
+                "can be found: give labels that differ, or fix both amplitude and noise."
+            )
+        fixed = Fixed(None if mean is None else mean - float(moments.shift[target]), amplitude, noise)
+        start = None
+        if isinstance(solver, CholeskySolver) and (amplitude is None or noise is None):
+            part = EigenSolver(leading_block(moments, 512))
+            start = maximize_evidence(part, target, fixed)[0].ratio
+        return maximize_evidence(solver, target, fixed, start)
+
+    def _solver(self, statistics: SufficientStatistics) -> EigenSolver | CholeskySolver:
+        if self.method not in ("auto", "eigh", "cholesky"):
+            raise InputError(f"method must be 'auto', 'eigh' or 'cholesky', not {self.method!r}.")
+        eigen = self.method == "eigh" or (self.method == "auto" and statistics.n_components <= EIGEN_LIMIT)
+        return (EigenSolver if eigen else CholeskySolver)(statistics.moments())
+
+    def _statistics(self, X: Any, targets: Array, exponents: Any) -> SufficientStatistics:
+        """Sum over blocks of rows of X."""
+        total: SufficientStatistics | None = None
+        start = 0
+        for phi in self._feature_blocks(X):
+            if total is None:
+                total = self._zero(phi, targets.shape[1], exponents)
+            if start + len(phi) > len(targets):
+                break
+            total.update(phi, targets[start : start + len(phi)])
+            start += len(phi)
+        if total is None or start != len(targets) or X.shape[0] != start:
+            raise InputError(f"X has {X.shape[0]} rows, but y has {len(targets)}: they must be the same.")
+        return total
+
+    def _zero(self, phi: npt.NDArray[Any], n_targets: int, exponents: Any) -> SufficientStatistics:
+        one_bit = phi.dtype == np.uint8
+        size = phi.shape[1] * (8 if one_bit else 1)
+        given = self.n_components
+        if self.feature_map_ is not None and one_bit:
+            given = self.feature_map_.n_components
+        return SufficientStatistics.zero(
+            given if given is not None and one_bit else size,
+            n_targets,
+            one_bit=one_bit,
+            y_exponents=exponents if one_bit else None,
+        )
+
+    def _feature_blocks(self, X: Any) -> Iterator[npt.NDArray[Any]]:
+        """Yield packed bits or features of consecutive rows, in bounded memory."""
+        feature_map = self.feature_map_
+        X = _rows(X)
+        width = X.shape[1] if feature_map is None else feature_map.n_components
+        rows = max(1, _BLOCK_ENTRIES // max(int(width), 1))
+        for start in range(0, X.shape[0], rows):
+            block = X[start : start + rows]
+            if feature_map is None:
+                block = np.asarray(block)
+                is_features = block.dtype.kind == "f" or block.dtype == np.uint8
+                yield block if is_features else block.astype(np.float64)
+            elif feature_map.one_bit:
+                yield feature_map.transform_bits(block)
+            else:
+                yield feature_map.transform(block)
+
+    def _means(self, phi: npt.NDArray[Any]) -> Array:
+        self._check_width(phi)
+        if phi.dtype == np.uint8:
+            scale = 1.0 / np.sqrt(len(self.weights_))
+            return bit_engine.bit_means(phi, len(self.weights_), self.weights_ * scale) + self.mean_
+        return phi.astype(np.float64, copy=False) @ self.weights_ + self.mean_
+
+    def _variances(self, phi: npt.NDArray[Any], of: str) -> Array:
+        variances = np.empty((len(phi), len(self.mean_)))
+        for t in range(len(self.mean_)):
+            white = self._factor(t).whiten(phi, len(self.weights_))
+            # float32 squares, summed pairwise along each row: good to 1e-6.
+            variances[:, t] = np.einsum("ij,ij->i", white, white, dtype=np.float64) * self.noise_[t]
+        return variances + (self.noise_ if of == "y" else 0.0)
+
+    def _predict_joint(self, X: Any, of: str) -> tuple[Array, Array]:
+        phi = np.concatenate(list(self._feature_blocks(X)))
+        self._check_width(phi)
+        covariances = []
+        for t in range(len(self.mean_)):
+            white = self._factor(t).whiten(phi, len(self.weights_)).astype(np.float64)
+            covariance = self.noise_[t] * (white @ white.T)
+            if of == "y":
+                covariance[np.diag_indices(len(phi))] += self.noise_[t]
+            covariances.append(covariance)
+        joint = covariances[0] if len(covariances) == 1 else np.stack(covariances, axis=-1)
+        return self._squeeze(self._means(phi)), joint
+
+    def _factor(self, target: int) -> PosteriorFactor:
+        """Return the factor of one target, made once per process; targets of one ratio share it."""
+        statistics = self._kept_statistics()
+        ratio = float(self.noise_[target] / self.amplitude_[target])
+        with _FACTOR_LOCK:
+            if ratio not in self._factors:
+                self._factors[ratio] = PosteriorFactor(statistics, ratio)
+            return self._factors[ratio]
+
+    def _kept_statistics(self) -> SufficientStatistics:
+        if self.statistics_ is None:
+            raise InputError("this model was stored without statistics and predicts means only: fit again.")
+        return self.statistics_
+
+    def _check_width(self, phi: npt.NDArray[Any]) -> None:
+        packed = phi.dtype == np.uint8
+        width = -(-len(self.weights_) // 8) if packed else len(self.weights_)
+        if (packed and not self.one_bit_) or phi.shape[1] != width:
+            kind = "one-bit" if self.one_bit_ else "dense"
+            raise InputError(
+                f"the model has {len(self.weights_)} {kind} features, which does not fit rows of {phi.dtype} "
+                f"with {phi.shape[1]} columns: use the map it was fitted with."
+            )
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "weights_"):
+            raise NotFittedError("this RandomFeatureGP is not fitted yet: call fit first.")
+
+    def _squeeze(self, values: Array) -> Array:
+        return values[:, 0] if values.shape[1] == 1 else values
+
+
+def _rows(X: Any) -> Any:
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _given(value: npt.ArrayLike | None, name: str, target: int, like: Array) -> float | None:
+    """Return the value that the user fixed for one target, or None."""
+    if value is None:
+        return None
+    values = np.asarray(value, dtype=np.float64)
+    if values.shape not in ((), like.shape) or not np.isfinite(values).all():
+        raise InputError(f"{name} must be one finite number, or one for each of {len(like)} targets.")
+    return float(values if values.ndim == 0 else values[target])
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not (value > 0.0 and np.isfinite(value)):
+        raise InputError(f"{name} must be positive and finite, not {value}: leave it out to have it found.")

@@ -1,0 +1,408 @@
+"""Sufficient statistics of a Gaussian process in feature space: a commutative monoid over rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import blas
+
+from daskrf.compiled import bits as bit_engine
+from daskrf.errors import InputError
+from daskrf.gp.fixedpoint import (
+    check_targets,
+    choose_exponent,
+    exact_cross_products,
+    integers_from_bytes,
+    integers_to_bytes,
+    to_fixed,
+)
+
+__all__ = ["Moments", "SufficientStatistics"]
+
+_ROWS = 16_384  # rows a block: bounds the memory that `update` needs beside the Gram matrix
+_SUM_LIMIT = 1 << 62
+
+
+@dataclass
+class Moments:
+    """Statistics as float64, features scaled, targets measured from `shift` (close to their means).
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    gram : float64 array, shape (M, M)
+        Phi^T Phi; only the upper triangle is filled.
+    phi_sum : float64 array, shape (M,)
+        Column sums of Phi.
+    phi_y : float64 array, shape (M, n_targets)
+        Phi^T (y - shift).
+    y_sum, yy : float64 arrays, shape (n_targets,)
+        Sums of (y - shift) and of its square.
+    shift : float64 array, shape (n_targets,)
+    """
+
+    n: int
+    gram: npt.NDArray[np.float64]
+    phi_sum: npt.NDArray[np.float64]
+    phi_y: npt.NDArray[np.float64]
+    y_sum: npt.NDArray[np.float64]
+    yy: npt.NDArray[np.float64]
+    shift: npt.NDArray[np.float64]
+
+
+@dataclass
+class SufficientStatistics:
+    """What a feature-space Gaussian process needs to know about its rows: sums, and nothing else.
+
+    For one-bit maps every sum is an integer (features are +1 and -1, not yet scaled by 1/sqrt(M); targets
+    are fixed-point), so the result does not depend on the order or the grouping of rows: it is the same to
+    the last bit. For dense maps the sums are float64, accumulated over blocks of rows.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    n_components : int
+        Number of features M.
+    one_bit : bool
+        Whether rows are packed bits (see `daskrf.arrays`) or dense features.
+    gram : int64 or float64 array, shape (M, M)
+        Phi^T Phi; only the upper triangle is filled, the rest is zero.
+    phi_sum : int64 or float64 array, shape (M,)
+    phi_y : int64 or float64 array, shape (M, n_targets)
+    y_sum, yy : arrays of object (exact Python integers) or float64
+        Shapes (n_targets,) and (n_targets, n_targets).
+    y_exponents : int64 array, shape (n_targets,), or None for dense maps
+        Targets are held as round(y * 2**exponent).
+    map_key : str or None
+        Name of the feature map (a hash of its state); statistics of different maps refuse to combine.
+
+    Examples
+    --------
+    >>> phi = np.array([[1.0, -1.0], [1.0, 1.0]])
+    >>> left = SufficientStatistics.zero(2, 1, one_bit=False).update(phi[:1], [2.0])
+    >>> right = SufficientStatistics.zero(2, 1, one_bit=False).update(phi[1:], [3.0])
+    >>> (left.combine(right).n, left.combine(right).phi_y.ravel().tolist())
+    (2, [5.0, 1.0])
+    """
+
+    n: int
+    n_components: int
+    one_bit: bool
+    gram: npt.NDArray[Any]
+    phi_sum: npt.NDArray[Any]
+    phi_y: npt.NDArray[Any]
+    y_sum: npt.NDArray[Any]
+    yy: npt.NDArray[Any]
+    y_exponents: npt.NDArray[np.int64] | None
+    map_key: str | None = None
+
+    @classmethod
+    def zero(
+        cls,
+        n_components: int,
+        n_targets: int = 1,
+        one_bit: bool = True,
+        y_exponents: npt.ArrayLike | None = None,
+        *,
+        map_key: str | None = None,
+    ) -> SufficientStatistics:
+        """Return the statistics of no rows.
+
+        Parameters
+        ----------
+        n_components, n_targets : int
+        one_bit : bool
+        y_exponents : int array, shape (n_targets,)
+            Required for one-bit maps with targets: `choose_exponent` of all labels.
+        map_key : str, optional
+
+        Raises
+        ------
+        InputError
+            If the exponents are missing or of another length.
+        """
+        kind = np.int64 if one_bit else np.float64
+        exponents = None
+        if one_bit:
+            exponents = np.array([] if y_exponents is None else y_exponents, dtype=np.int64).reshape(-1)
+            if len(exponents) != n_targets:
+                raise InputError(
+                    f"one-bit statistics of {n_targets} targets need as many y_exponents, not "
+                    f"{len(exponents)}: pass choose_exponent(y) of all labels."
+                )
+        wide = object if one_bit else np.float64
+        return cls(
+            n=0,
+            n_components=int(n_components),
+            one_bit=one_bit,
+            gram=np.zeros((n_components, n_components), dtype=kind),
+            phi_sum=np.zeros(n_components, dtype=kind),
+            phi_y=np.zeros((n_components, n_targets), dtype=kind),
+            y_sum=np.zeros(n_targets, dtype=wide),
+            yy=np.zeros((n_targets, n_targets), dtype=wide),
+            y_exponents=exponents,
+            map_key=map_key,
+        )
+
+    @classmethod
+    def from_chunk(
+        cls,
+        phi: npt.NDArray[Any],
+        y: npt.ArrayLike,
+        *,
+        n_components: int | None = None,
+        y_exponents: npt.ArrayLike | None = None,
+        map_key: str | None = None,
+    ) -> SufficientStatistics:
+        """Return the statistics of one chunk: packed bits (uint8) or dense features.
+
+        Parameters
+        ----------
+        phi : uint8 array, shape (n, ceil(M / 8)), or float array, shape (n, M)
+        y : float array, shape (n,) or (n, n_targets)
+        n_components : int, optional
+            M; for packed bits the default is 8 times the number of bytes.
+        y_exponents : int array, optional
+            Fixed-point exponents; default `choose_exponent(y)`. Chunks to be combined must share them.
+        map_key : str, optional
+        """
+        one_bit = phi.dtype == np.uint8
+        columns = phi.shape[1] * (8 if one_bit else 1)
+        exponents = choose_exponent(y) if y_exponents is None else np.asarray(y_exponents)
+        return cls.zero(
+            columns if n_components is None else n_components,
+            check_targets(y).shape[1],
+            one_bit=one_bit,
+            y_exponents=exponents if one_bit else None,
+            map_key=map_key,
+        ).update(phi, y)
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return self.phi_y.shape[1]
+
+    @property
+    def scale(self) -> float:
+        """Factor from `gram` to the Gram matrix of the scaled features: 1/M for one-bit maps, else 1."""
+        return 1.0 / self.n_components if self.one_bit else 1.0
+
+    def update(self, phi: npt.NDArray[Any], y: npt.ArrayLike | None = None) -> SufficientStatistics:
+        """Add rows in place and return self; needs memory for one block of rows besides.
+
+        Parameters
+        ----------
+        phi : uint8 array, shape (n, ceil(M / 8)), or float array, shape (n, M)
+            Packed bits where `one_bit`, otherwise dense features (float32 goes through ssyrk by blocks of
+            rows, float64 through dsyrk).
+        y : float array, shape (n,) or (n, n_targets), optional when there are no targets
+
+        Raises
+        ------
+        InputError
+            If shapes or dtypes do not fit, y is not finite, or a sum would overflow; nothing is added then.
+        """
+        targets = np.zeros((len(phi), 0)) if y is None else check_targets(y)
+        self._check_rows(phi, targets)
+        if self.one_bit:
+            self._update_bits(phi, targets)
+        else:
+            self._update_dense(phi, targets)
+        self.n += len(phi)
+        return self
+
+    def combine(self, other: SufficientStatistics) -> SufficientStatistics:
+        """Return the statistics of both sets of rows; commutative, and exact for one-bit maps."""
+        return self.copy().__iadd__(other)
+
+    def subtract(self, other: SufficientStatistics) -> SufficientStatistics:
+        """Return the statistics without the rows of `other`, which must be among these rows."""
+        self._check_partner(other)
+        if other.n > self.n:
+            raise InputError(f"cannot remove {other.n} rows from statistics of {self.n} rows.")
+        return replace(
+            self,
+            n=self.n - other.n,
+            gram=self.gram - other.gram,
+            phi_sum=self.phi_sum - other.phi_sum,
+            phi_y=self.phi_y - other.phi_y,
+            y_sum=self.y_sum - other.y_sum,
+            yy=self.yy - other.yy,
+        )
+
+    def copy(self) -> SufficientStatistics:
+        """Return an independent copy."""
+        names = ("gram", "phi_sum", "phi_y", "y_sum", "yy")
+        return replace(self, **{name: getattr(self, name).copy() for name in names})
+
+    def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
+        return self.combine(other)
+
+    def __iadd__(self, other: SufficientStatistics) -> SufficientStatistics:
+        self._check_partner(other)
+        self._check_sums(self.n + other.n, self.yy + other.yy)
+        self.n += other.n
+        self.gram += other.gram
+        self.phi_sum += other.phi_sum
+        self.phi_y += other.phi_y
+        self.y_sum = self.y_sum + other.y_sum
+        self.yy = self.yy + other.yy
+        self.map_key = self.map_key or other.map_key
+        return self
+
+    def moments(self, *, gram: bool = True) -> Moments:
+        """Return float64 sums of scaled features and of targets measured from about their means.
+
+        For one-bit maps the shift is an integer and the subtraction exact, so that a large mean of y costs
+        no digits. With ``gram=False`` the Gram matrix is left empty (shape (0, 0)).
+        """
+        root = math.sqrt(self.scale)
+        kind: Any = object if self.one_bit else np.float64
+        mean = [_nearest(total, self.n) if self.one_bit else total / max(self.n, 1) for total in self.y_sum]
+        shift = np.array(mean, dtype=kind)
+        y_sum = self.y_sum - self.n * shift
+        yy = np.diag(self.yy) - 2 * shift * self.y_sum + self.n * shift * shift
+        unit = np.ones(self.n_targets)
+        if self.y_exponents is not None:
+            unit = np.ldexp(1.0, -self.y_exponents.astype(np.int32))
+        shift_row = shift.astype(np.int64 if self.one_bit else np.float64)
+        phi_y = (self.phi_y - self.phi_sum[:, None] * shift_row).astype(np.float64)
+        return Moments(
+            n=self.n,
+            gram=np.multiply(self.gram, self.scale, dtype=np.float64) if gram else np.zeros((0, 0)),
+            phi_sum=self.phi_sum * root,
+            phi_y=phi_y * (root * unit),
+            y_sum=y_sum.astype(np.float64) * unit,
+            yy=np.maximum(yy.astype(np.float64), 0.0) * unit**2,
+            shift=shift.astype(np.float64) * unit,
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as plain arrays (int64, float64, uint8, bool) for storing; no copies."""
+        wide = integers_to_bytes if self.one_bit else np.asarray
+        arrays = {
+            "n": np.array(self.n, dtype=np.int64),
+            "one_bit": np.array(self.one_bit),
+            "gram": self.gram,
+            "phi_sum": self.phi_sum,
+            "phi_y": self.phi_y,
+            "y_sum": wide(self.y_sum),
+            "yy": wide(self.yy),
+        }
+        if self.y_exponents is not None:
+            arrays["y_exponents"] = self.y_exponents
+        if self.map_key is not None:
+            arrays["map_key"] = np.frombuffer(self.map_key.encode(), dtype=np.uint8)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> SufficientStatistics:
+        """Undo `arrays` exactly.
+
+        Raises
+        ------
+        InputError
+            If an array is missing.
+        """
+        try:
+            one_bit = bool(arrays["one_bit"])
+            wide = integers_from_bytes if one_bit else np.asarray
+            key = arrays.get("map_key")
+            return cls(
+                n=int(arrays["n"]),
+                n_components=len(arrays["phi_sum"]),
+                one_bit=one_bit,
+                gram=arrays["gram"],
+                phi_sum=arrays["phi_sum"],
+                phi_y=arrays["phi_y"],
+                y_sum=wide(arrays["y_sum"]),
+                yy=wide(arrays["yy"]),
+                y_exponents=np.asarray(arrays["y_exponents"]) if one_bit else None,
+                map_key=None if key is None else np.asarray(key).tobytes().decode(),
+            )
+        except KeyError as error:
+            raise InputError(f"stored statistics lack the array {error}: fit again.") from None
+
+    def _update_bits(self, bits: npt.NDArray[np.uint8], targets: npt.NDArray[np.float64]) -> None:
+        assert self.y_exponents is not None
+        fixed = to_fixed(targets, self.y_exponents)
+        yy = self.yy + exact_cross_products(fixed)
+        self._check_sums(self.n + len(bits), yy)
+        for rows in _blocks(len(bits)):
+            block = np.ascontiguousarray(bits[rows])
+            bit_engine.gram_bits(block, self.n_components, self.gram)
+            self.phi_sum += bit_engine.column_sums(block, self.n_components)
+            if self.n_targets:
+                self.phi_y += bit_engine.phi_y(block, fixed[rows], self.n_components)
+        self.y_sum = self.y_sum + fixed.sum(axis=0).astype(object)  # int64 holds it: see _check_sums
+        self.yy = yy
+
+    def _update_dense(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
+        single = phi.dtype != np.float64
+        syrk = blas.ssyrk if single else blas.dsyrk
+        for rows in _blocks(len(phi)):
+            block = np.ascontiguousarray(phi[rows], dtype=np.float32 if single else np.float64)
+            # The lower triangle in Fortran order is the upper one in C order.
+            self.gram += syrk(1.0, block.T, lower=1).T
+            wide = block.astype(np.float64, copy=False)
+            self.phi_sum += wide.sum(axis=0)
+            self.phi_y += wide.T @ targets[rows]
+        self.y_sum = self.y_sum + targets.sum(axis=0)
+        self.yy = self.yy + targets.T @ targets
+
+    def _check_rows(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
+        width = -(-self.n_components // 8) if self.one_bit else self.n_components
+        wanted = "packed bits (uint8)" if self.one_bit else "dense features (floating point)"
+        right_kind = phi.dtype == np.uint8 if self.one_bit else phi.dtype.kind == "f"
+        if phi.ndim != 2 or phi.shape[1] != width or not right_kind:
+            raise InputError(
+                f"these statistics take {wanted} with {width} columns (M = {self.n_components}), "
+                f"not {phi.dtype} of shape {phi.shape}."
+            )
+        if targets.shape != (len(phi), self.n_targets):
+            raise InputError(
+                f"y has shape {targets.shape}, but {len(phi)} rows and {self.n_targets} targets are expected."
+            )
+        if not self.one_bit and not np.isfinite(phi.sum(dtype=np.float64)):
+            raise InputError("features hold NaN or infinity: check the feature map and its input.")
+
+    def _check_partner(self, other: SufficientStatistics) -> None:
+        mine = (self.n_components, self.n_targets, self.one_bit)
+        theirs = (other.n_components, other.n_targets, other.one_bit)
+        if mine != theirs:
+            raise InputError(
+                f"statistics of (M, targets, one-bit) = {mine} and {theirs} cannot be combined: use one map."
+            )
+        exponents = [[] if s.y_exponents is None else s.y_exponents.tolist() for s in (self, other)]
+        if exponents[0] != exponents[1]:
+            raise InputError(
+                f"statistics with y exponents {exponents[0]} and {exponents[1]} cannot be combined: "
+                "choose them once, from all labels."
+            )
+        if self.map_key and other.map_key and self.map_key != other.map_key:
+            raise InputError(
+                f"statistics of the maps {self.map_key} and {other.map_key} cannot be combined: use one map."
+            )
+
+    def _check_sums(self, n: int, yy: npt.NDArray[Any]) -> None:
+        """Refuse sums that int64 cannot hold: |sum of +-y| <= sqrt(n * sum of y^2) by Cauchy-Schwarz."""
+        if self.one_bit and any(4 * n * int(v) >= _SUM_LIMIT**2 for v in np.diag(yy)):
+            raise InputError(
+                f"the sums over {n} rows would overflow 64-bit integers: take smaller y_exponents."
+            )
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS))
+
+
+def _nearest(total: int, n: int) -> int:
+    """Return total / n rounded to an integer, in exact arithmetic."""
+    return (2 * total + n) // (2 * n) if n else 0

@@ -1,0 +1,84 @@
+"""Cross-validation from statistics equals fitting and predicting fold by fold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from daskrf.errors import InputError
+from daskrf.gp import (
+    RandomFeatureGP,
+    SufficientStatistics,
+    choose_by_cross_validation,
+    choose_exponent,
+    cross_validate,
+)
+from tests.naive import gp as naive
+
+
+def problem(one_bit=False, n=120, m=16):
+    rng = np.random.default_rng(7)
+    bits = rng.integers(0, 256, (n, m // 8), dtype=np.uint8)
+    phi = naive.signs(bits, m) / np.sqrt(m)
+    y = 50.0 + phi @ rng.standard_normal((m, 2)) + 0.5 * rng.standard_normal((n, 2))
+    rows = np.array_split(rng.permutation(n), 4)
+    e = choose_exponent(y)
+    folds = [
+        SufficientStatistics.from_chunk(bits[r] if one_bit else phi[r], y[r], y_exponents=e) for r in rows
+    ]
+    return phi, y, rows, folds
+
+
+@pytest.mark.parametrize("one_bit", [False, True])
+@pytest.mark.parametrize("target", [0, 1])
+def test_figures_equal_those_of_explicit_folds(one_bit, target):
+    phi, y, rows, folds = problem(one_bit)
+    found = cross_validate(folds, 1.3, 0.4, target=target)
+    errors, joint, density = 0.0, 0.0, 0.0
+    for held in rows:
+        rest = np.setdiff1d(np.arange(len(phi)), held)
+        mean = naive.best_mean(phi[rest], y[rest, target], 1.3, 0.4)
+        predicted, covariance = naive.posterior(phi[rest], y[rest, target], phi[held], mean, 1.3, 0.4)
+        squares = np.square(y[held, target] - predicted).sum()
+        variance = 0.4 + np.diag(covariance).mean()
+        errors += squares
+        density += -0.5 * (len(held) * np.log(2 * np.pi * variance) + squares / variance)
+        whole = naive.best_mean(phi, y[:, target], 1.3, 0.4)
+        joint += naive.log_likelihood(phi, y[:, target], whole, 1.3, 0.4)
+        joint -= naive.log_likelihood(phi[rest], y[rest, target], mean, 1.3, 0.4)
+    assert found.mse == pytest.approx(errors / 120, rel=1e-6)
+    assert found.r2 == pytest.approx(1 - errors / 120 / y[:, target].var(), rel=1e-6)
+    assert found.log_probability == pytest.approx(density / 120, rel=1e-6)
+    assert found.joint_log_probability == pytest.approx(joint / 120, rel=1e-6)
+
+
+@pytest.mark.parametrize("criterion", ["mse", "log_probability"])
+def test_choice_beats_its_neighbours(criterion):
+    folds = problem()[3]
+    best = choose_by_cross_validation(folds, criterion=criterion, tolerance=1e-3)
+    ratio = best.noise / best.amplitude
+    for factor in (0.5, 0.8, 1.25, 2.0):
+        amplitude = best.amplitude if criterion == "mse" else best.amplitude * factor
+        other = cross_validate(folds, amplitude, best.amplitude * ratio * factor)
+        if criterion == "mse":
+            assert other.mse >= best.mse
+        else:
+            assert other.log_probability < best.log_probability
+            other = cross_validate(folds, best.amplitude, best.amplitude * ratio * factor)
+            assert other.log_probability < best.log_probability
+
+
+def test_choice_is_near_the_evidence():
+    folds = problem()[3]
+    total = folds[0] + folds[1] + folds[2] + folds[3]
+    gp = RandomFeatureGP().fit_statistics(total)
+    best = choose_by_cross_validation(folds, start=gp.noise_[0] / gp.amplitude_[0])
+    assert best.noise == pytest.approx(gp.noise_[0], rel=0.15)
+
+
+def test_too_few_folds_are_refused():
+    folds = problem()[3]
+    with pytest.raises(InputError, match="at least two folds"):
+        cross_validate(folds[:1], 1.0, 1.0)
+    with pytest.raises(InputError, match="at least one row"):
+        cross_validate([folds[0], folds[0].subtract(folds[0])], 1.0, 1.0)

@@ -1,0 +1,216 @@
+"""RandomFeatureGP against textbook formulas and against scikit-learn."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
+from sklearn.pipeline import Pipeline
+
+from daskrf.errors import InputError
+from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.gp import RandomFeatureGP
+from tests.gp.strategies import bit_problems, dense_problems
+from tests.naive import gp as naive
+
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=40)
+METHODS = ("eigh", "cholesky")
+
+
+def problem(n, m, seed=0, targets=1):
+    rng = np.random.default_rng(seed)
+    phi = rng.standard_normal((n, m)) / np.sqrt(m)
+    y = 5.0 + phi @ rng.standard_normal((m, targets)) + 0.3 * rng.standard_normal((n, targets))
+    return phi, y[:, 0] if targets == 1 else y, rng.standard_normal((7, m)) / np.sqrt(m)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("n", "m"), [(80, 20), (40, 64), (300, 100)])
+def test_agrees_with_scikit_learn(n, m, method):
+    phi, y, new = problem(n, m, seed=n)
+    gp = RandomFeatureGP(method=method, amplitude=None if n > m else 1.0).fit(phi, y)
+    kernel = ConstantKernel(gp.amplitude_[0]) * DotProduct(1e-30, "fixed") + WhiteKernel(gp.noise_[0])
+    peer = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0).fit(phi, y - gp.mean_[0])
+    mean, std = peer.predict(new, return_std=True)
+    covariance = peer.predict(new, return_cov=True)[1]
+    found_mean, found_std = gp.predict(new, return_std=True)
+    np.testing.assert_allclose(found_mean, mean + gp.mean_[0], rtol=1e-6)
+    np.testing.assert_allclose(found_std, std, rtol=1e-6)
+    np.testing.assert_allclose(gp.predict(new, return_cov=True)[1], covariance, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        gp.log_marginal_likelihood_value_, peer.log_marginal_likelihood_value_, rtol=1e-6
+    )
+    np.testing.assert_allclose(gp.log_marginal_likelihood(), peer.log_marginal_likelihood_value_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@PROPERTY
+@given(dense_problems())
+def test_given_hyperparameters_agree_with_textbook(method, data):
+    phi, y, new, (mean, amplitude, noise) = data
+    gp = RandomFeatureGP(mean=mean, amplitude=amplitude, noise=noise, method=method).fit(phi, y)
+    found_mean, found_std = gp.predict(new, return_std=True, of="f")
+    _, joint = gp.predict(new, return_cov=True)
+    for t in range(y.shape[1]):
+        expected, covariance = naive.posterior(phi, y[:, t], new, mean, amplitude, noise)
+        np.testing.assert_allclose(found_mean.reshape(4, -1)[:, t], expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            found_std.reshape(4, -1)[:, t] ** 2, np.diag(covariance), rtol=1e-6, atol=1e-9
+        )
+        wanted = covariance + noise * np.eye(4)
+        np.testing.assert_allclose(joint.reshape(4, 4, -1)[..., t], wanted, rtol=1e-6, atol=1e-8)
+        value = naive.log_likelihood(phi, y[:, t], mean, amplitude, noise)
+        np.testing.assert_allclose(gp.log_marginal_likelihood(target=t), value, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(gp.log_marginal_likelihoods_[t], value, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@PROPERTY
+@given(dense_problems())
+def test_gradient_agrees_with_differences(method, data):
+    phi, y, _, theta = data
+    gp = RandomFeatureGP(mean=0.0, amplitude=1.0, noise=1.0, method=method).fit(phi, y[:, 0])
+    value, gradient = gp.log_marginal_likelihood(*theta, eval_gradient=True)
+    numeric = approx_fprime(
+        theta, lambda v: naive.log_likelihood(phi, y[:, 0], *v), 1e-8 * np.maximum(1, np.abs(theta))
+    )
+    np.testing.assert_allclose(value, naive.log_likelihood(phi, y[:, 0], *theta), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(gradient, numeric, rtol=2e-4, atol=2e-4 * (1 + np.abs(numeric).max()))
+
+
+@PROPERTY
+@given(bit_problems(max_rows=30))
+def test_packed_bits_agree_with_dense_signs(data):
+    bits, m, y = data
+    given = {"mean": 0.5, "amplitude": 2.0, "noise": 0.3}
+    packed = RandomFeatureGP(n_components=m, **given).fit(bits, y)
+    phi = naive.signs(bits, m) / np.sqrt(m)
+    dense = RandomFeatureGP(**given).fit(phi, y)
+    scale = 1e-6 * max(1.0, np.abs(y).max())
+    for left, right in zip(
+        packed.predict(bits, return_std=True), dense.predict(phi, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(left, right, atol=scale)
+    np.testing.assert_allclose(packed.predict(phi), packed.predict(bits), atol=scale)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("fixed", list(itertools.product([False, True], repeat=3)))
+def test_every_combination_of_fixed_hyperparameters_is_optimal(fixed, method):
+    phi, y, _ = problem(60, 12, seed=3)
+    free = RandomFeatureGP().fit(phi, y)
+    at = np.array([free.mean_[0] + 0.2, free.amplitude_[0] * 1.7, free.noise_[0] * 0.6])
+    names = ("mean", "amplitude", "noise")
+    given = {name: at[i] for i, name in enumerate(names) if fixed[i]}
+    gp = RandomFeatureGP(method=method, **given).fit(phi, y)
+    found = np.array([gp.mean_[0], gp.amplitude_[0], gp.noise_[0]])
+    np.testing.assert_allclose(found[list(fixed)], at[list(fixed)])
+    best = naive.log_likelihood(phi, y, *found)
+    np.testing.assert_allclose(gp.log_marginal_likelihood_value_, best, rtol=1e-9)
+    for i in np.flatnonzero(~np.array(fixed)):
+        for step in (-0.03, 0.03):
+            other = found.copy()
+            other[i] = other[i] + step if i == 0 else other[i] * np.exp(step)
+            assert naive.log_likelihood(phi, y, *other) < best
+    _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
+    steps = np.array([1.0, found[1], found[2]])  # per unit of the mean, and of log amplitude and log noise
+    assert np.abs((gradient * steps)[~np.array(fixed)]).max(initial=0.0) < 0.02
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("n", "m"), [(50, 8), (30, 60), (150, 40)])
+def test_evidence_reaches_the_best_of_a_grid(n, m, method):
+    phi, y, _ = problem(n, m, seed=n + m)
+    gp = RandomFeatureGP(method=method).fit(phi, y)
+    grid = itertools.product(10.0 ** np.linspace(-2, 1, 25), 10.0 ** np.linspace(-4, 1, 40))
+    best = max(
+        naive.log_likelihood(phi, y, naive.best_mean(phi, y, amplitude, noise), amplitude, noise)
+        for amplitude, noise in grid
+    )
+    assert gp.log_marginal_likelihood_value_ >= best - 1e-6
+    assert gp.log_marginal_likelihood_value_ < best + 1.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_targets_are_independent_and_share_one_gram(method):
+    phi, y, new = problem(90, 15, targets=3)
+    y = y * [1.0, 100.0, 0.01] + [0.0, 3.0, -1.0]
+    together = RandomFeatureGP(method=method).fit(phi, y)
+    mean, std = together.predict(new, return_std=True)
+    assert mean.shape == std.shape == (7, 3)
+    assert together.predict(new, return_cov=True)[1].shape == (7, 7, 3)
+    for t in range(3):
+        alone = RandomFeatureGP(method=method).fit(phi, y[:, t])
+        np.testing.assert_allclose(alone.predict(new, return_std=True), [mean[:, t], std[:, t]], rtol=1e-4)
+        np.testing.assert_allclose(
+            together.log_marginal_likelihoods_[t], alone.log_marginal_likelihood_value_
+        )
+
+
+def test_partial_fit_equals_fit_to_all_rows():
+    phi, y, new = problem(90, 16)
+    bits = np.packbits(phi < 0, axis=1, bitorder="little")
+    y = np.round(y * 1024) / 1024  # exact in fixed point, whatever the exponent
+    whole = RandomFeatureGP().fit(bits, y)
+    pieces = RandomFeatureGP()
+    for rows in (slice(0, 50), slice(50, 60), slice(60, 90)):
+        pieces.partial_fit(bits[rows], y[rows])
+    assert np.array_equal(whole.statistics_.gram, pieces.statistics_.gram)
+    new_bits = np.packbits(new < 0, axis=1, bitorder="little")
+    np.testing.assert_allclose(whole.predict(new_bits), pieces.predict(new_bits), rtol=1e-7)
+    np.testing.assert_allclose(whole.noise_, pieces.noise_, rtol=1e-5)
+
+
+def test_state_rebuilds_the_model_exactly():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 3, (60, 30))
+    gp = RandomFeatureGP(TanimotoMinMaxFeatures(70, random_state=5)).fit(
+        counts, counts[:, 0] + rng.random(60)
+    )
+    state = json.loads(json.dumps(gp.state()))
+    again = RandomFeatureGP.from_state(state, gp.arrays())
+    for left, right in zip(gp.predict(counts, True), again.predict(counts, True), strict=True):
+        assert left.tobytes() == right.tobytes()
+    assert again.state() == gp.state()
+    small = RandomFeatureGP.from_state(state, gp.arrays(statistics=False))
+    assert small.predict(counts).tobytes() == gp.predict(counts).tobytes()
+    with pytest.raises(InputError, match="without statistics"):
+        small.predict(counts, return_std=True)
+    copied = pickle.loads(pickle.dumps(gp))
+    assert copied.predict(counts, True)[1].tobytes() == gp.predict(counts, True)[1].tobytes()
+    with pytest.raises(InputError, match="version"):
+        RandomFeatureGP.from_state({**state, "version": 99}, gp.arrays())
+
+
+def test_scikit_learn_conventions():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 3, (80, 30))
+    y = counts[:, :5].sum(axis=1) + 0.1 * rng.standard_normal(80)
+    features = TanimotoMinMaxFeatures(256)
+    piped = Pipeline([("features", features), ("gp", RandomFeatureGP())]).fit(counts, y)
+    direct = RandomFeatureGP(features).fit(counts, y)
+    np.testing.assert_allclose(piped.predict(counts), direct.predict(counts), rtol=1e-4)
+    assert piped.score(counts, y) == pytest.approx(direct.score(counts, y), rel=1e-4)
+    assert direct.score(counts, y) > 0.5
+    fresh = clone(direct)
+    assert not hasattr(fresh, "weights_")
+    assert fresh.get_params()["feature_map__n_components"] == 256
+    assert clone(RandomFeatureGP(noise=0.5)).set_params(noise=0.25).get_params()["noise"] == 0.25
+
+
+def test_many_blocks_of_rows_give_the_same_as_one(monkeypatch):
+    phi, y, _ = problem(50, 9)
+    whole = RandomFeatureGP().fit(phi, y)
+    monkeypatch.setattr("daskrf.gp.model._BLOCK_ENTRIES", 9 * 7)
+    blocks = RandomFeatureGP().fit(phi, y)
+    for left, right in zip(whole.predict(phi, True), blocks.predict(phi, True), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-5)
+    assert blocks.predict(phi[:0], True)[1].shape == (0,)

@@ -1,0 +1,60 @@
+"""Gaussian process regression as textbooks write it: with n x n covariance matrices, from the rows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+
+def log_likelihood(phi, y, mean, amplitude, noise):
+    """log N(y; mean, amplitude Phi Phi^T + noise I), Rasmussen & Williams 2006, eq. 2.30."""
+    covariance = amplitude * phi @ phi.T + noise * np.eye(len(y))
+    residual = y - mean
+    sign, log_det = np.linalg.slogdet(covariance)
+    assert sign > 0
+    form = residual @ np.linalg.solve(covariance, residual)
+    return -0.5 * (form + log_det + len(y) * math.log(2 * math.pi))
+
+
+def posterior(phi, y, phi_new, mean, amplitude, noise):
+    """Mean and covariance of f at new rows, Rasmussen & Williams 2006, eqs. 2.25 and 2.26."""
+    covariance = amplitude * phi @ phi.T + noise * np.eye(len(y))
+    cross = amplitude * phi_new @ phi.T
+    gain = np.linalg.solve(covariance, cross.T).T
+    return mean + gain @ (y - mean), amplitude * phi_new @ phi_new.T - gain @ cross.T
+
+
+def best_mean(phi, y, amplitude, noise):
+    """Generalized least squares estimate of the mean."""
+    covariance = amplitude * phi @ phi.T + noise * np.eye(len(y))
+    whitened = np.linalg.solve(covariance, np.ones(len(y)))
+    return float(whitened @ y / whitened.sum())
+
+
+def signs(bits, n_components):
+    """+1/-1 features of packed bits, one bit at a time."""
+    out = np.empty((len(bits), n_components))
+    for i, j in itertools.product(range(len(bits)), range(n_components)):
+        out[i, j] = -1.0 if (int(bits[i, j // 8]) >> (j % 8)) & 1 else 1.0
+    return out
+
+
+def integer_sums(bits, y, n_components, exponents):
+    """Gram, Phi^T y, sum of y and Y^T Y of fixed-point targets, in Python integers."""
+    phi = [[int(v) for v in row] for row in signs(bits, n_components)]
+    fixed = [[round(float(v) * 2.0 ** int(e)) for v, e in zip(row, exponents, strict=True)] for row in y]
+    m, t = range(n_components), range(len(exponents))
+    gram = [[sum(r[j] * r[k] for r in phi) if j <= k else 0 for k in m] for j in m]
+    phi_y = [[sum(r[j] * f[k] for r, f in zip(phi, fixed, strict=True)) for k in t] for j in m]
+    yy = [[sum(f[j] * f[k] for f in fixed) for k in t] for j in t]
+    return gram, phi_y, [sum(f[k] for f in fixed) for k in t], yy
+
+
+def top_k(rows, k):
+    """The best k of (score, row) pairs: larger scores first, then lower rows; a row counts once."""
+    best = {}
+    for score, row in rows:
+        best[row] = max(score, best.get(row, -math.inf))
+    return sorted(((score, row) for row, score in best.items()), key=lambda p: (-p[0], p[1]))[:k]
