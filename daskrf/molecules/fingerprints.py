@@ -1,4 +1,8 @@
-"""Count fingerprints of SMILES, as CSR matrices, through RDKit's fingerprint generators."""
+"""Count fingerprints of SMILES, as CSR matrices, through RDKit's fingerprint generators.
+
+RDKit holds the GIL while it parses and counts (``benchmarks/fingerprint.py`` shows it), so that more threads
+of one process do not make more fingerprints; more processes do.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -
         What the user says; the rest is found out from the first 26 lines.
     earlier : Layout, optional
         Layout of an earlier file with a header. A file without one, as the later parts of a split file are,
-        takes the names from there if it has as many columns.
+        takes the names from there if it has as many columns, and SMILES where that one has them.
 
     Raises
     ------
@@ -60,24 +60,20 @@ def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -
     delimiter = _delimiter(path, fmt, lines)
     exact = delimiter != " " and delimiter_of(path, fmt) != "auto"
     probe = Layout("text", compression, delimiter, exact, 0, None, 0, 0, None)
-    rows = [fields for line in lines if not isinstance(fields := _split(line, probe), str)]
-    has_header = bool(lines) and (_is_header(rows[:1], fmt) if fmt.header is None else fmt.header)
-    names: tuple[str, ...] | None = None
-    if has_header:
-        names = tuple(name.strip() for name in (rows[0] if rows else []))
-        rows = rows[1:]
+    header, names = _header(lines, probe, fmt)
+    rows = [fields for line in lines[header:] if not isinstance(fields := _split(line, probe), str)]
     widths = Counter(map(len, rows))
     n_columns = len(names) if names else (widths.most_common(1)[0][0] if widths else 0)
-    if names is None and earlier is not None and earlier.names and len(earlier.names) == n_columns:
+    if names is None and earlier is not None and _continues(earlier, delimiter, n_columns, rows):
         names = earlier.names
     if not rows and names is None:  # nothing to lay out
-        return dataclasses.replace(probe, extra=tuple((_key(column), 0) for column in fmt.extra))
+        return dataclasses.replace(
+            probe, header=header, extra=tuple((_key(column), 0) for column in fmt.extra)
+        )
     smiles, name, extra = _columns(path, fmt, names, rows, max(n_columns, *widths, 0))
     if name is None and not exact:
         name = _id_by_content(rows, n_columns, smiles)
-    return Layout(
-        "text", compression, delimiter, exact, int(has_header), names, n_columns, smiles, name, extra
-    )
+    return Layout("text", compression, delimiter, exact, header, names, n_columns, smiles, name, extra)
 
 
 def _head(path: Path, compression: str) -> list[str]:
@@ -112,14 +108,32 @@ def _split(line: str, probe: Layout) -> list[str] | str:
     return split_line(line, Layout("text", "", " ", False, 0, None, 0, extension - 1, None))
 
 
-def _is_header(first: list[list[str]], fmt: TableFormat) -> bool:
+def _header(lines: list[str], probe: Layout, fmt: TableFormat) -> tuple[int, tuple[str, ...] | None]:
+    """Return the number of header lines (blank ones before it included), and the names in the header."""
+    first = next((k for k, line in enumerate(lines) if line.strip()), None)
+    fields = "" if first is None else _split(lines[first], probe)
+    if first is None or isinstance(fields, str):
+        return int(bool(lines) and bool(fmt.header)), None
+    if not (_is_header(fields, fmt) if fmt.header is None else fmt.header):
+        return 0, None
+    return first + 1, tuple(name.strip() for name in fields)
+
+
+def _is_header(fields: list[str], fmt: TableFormat) -> bool:
     """Return whether the fields of the first line look like names."""
-    names = [name.strip().lower() for fields in first for name in fields]
+    names = [name.strip().lower() for name in fields]
     if any("smiles" in name for name in names):
         return True
     asked = {column.lower() for column in (fmt.smiles, fmt.id, *fmt.extra) if isinstance(column, str)}
     known = asked.union(_SMILES_NAMES, _ID_NAMES)
-    return any(name in known for name in names) and not any(map(_is_smiles, names))
+    return any(name in known for name in names) and not any(map(_is_smiles, fields))
+
+
+def _continues(earlier: Layout, delimiter: str, n_columns: int, rows: list[list[str]]) -> bool:
+    """Return whether a file without header can be a later part of one with the layout `earlier`."""
+    if not earlier.names or len(earlier.names) != n_columns or earlier.delimiter != delimiter:
+        return False
+    return any(_is_smiles(row[earlier.smiles]) for row in rows if earlier.smiles < len(row))
 
 
 def _is_smiles(text: str) -> bool:

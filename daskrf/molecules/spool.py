@@ -38,7 +38,7 @@ class SpoolWriter:
         self._partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
         self._left = header + CHUNK_ROWS  # lines until the next chunk begins
         self._chunk = 0
-        self._parts: list[bytes] = []
+        self._writer: zstandard.ZstdCompressionWriter | None = None
 
     def __enter__(self) -> SpoolWriter:
         return self
@@ -46,6 +46,7 @@ class SpoolWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._finish_chunk()
         shutil.rmtree(self._partial, ignore_errors=True)
 
     def through(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -53,7 +54,7 @@ class SpoolWriter:
         for block in blocks:
             self._add(block)
             yield block
-        self._flush()
+        self._finish_chunk()
 
     def _add(self, block: bytes) -> None:
         count = block.count(b"\n")
@@ -65,7 +66,7 @@ class SpoolWriter:
                 used += self._left
                 end = int(ends[used - 1])
                 self._keep(block[begin:end])
-                self._flush()
+                self._finish_chunk()
                 self._chunk += 1
                 self._left = CHUNK_ROWS
                 begin = end
@@ -75,13 +76,15 @@ class SpoolWriter:
 
     def _keep(self, part: bytes) -> None:
         if self._chunk and part:
-            self._parts.append(part)
+            if self._writer is None:
+                file = _chunk_path(self._partial, self._chunk).open("wb")
+                self._writer = zstandard.ZstdCompressor(level=1).stream_writer(file)
+            self._writer.write(part)
 
-    def _flush(self) -> None:
-        if self._parts:
-            data = zstandard.ZstdCompressor(level=1).compress(b"".join(self._parts))
-            _chunk_path(self._partial, self._chunk).write_bytes(data)
-            self._parts = []
+    def _finish_chunk(self) -> None:
+        if self._writer is not None:
+            self._writer.close()  # and the file with it
+            self._writer = None
 
     def publish(self, sha256: str) -> None:
         """Give the files their final name, unless nothing was written or another process has done it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,6 +45,9 @@ CASES = {
     "score without header": ("a.csv", "CCO,-9.5\nCC,-9.0\n", {}, [("row-0", "CCO"), ("row-1", "CC")]),
     "named": ("a.csv", "x,Mol,Key\n1,CCO,A\n", {"smiles": "mol", "id": "Key"}, [("A", "CCO")]),
     "quoted": ("a.csv", '"smiles","name"\n"CCO","a, b"\n', {}, [("a, b", "CCO")]),
+    "blank line first": ("a.csv", "\nsmiles,id\nCC,A\n", {}, [("A", "CC")]),
+    "first line with a lost quote": ("a.csv", '"smiles,id\nCC,A\n', {"smiles": 0, "id": 1}, [("A", "CC")]),
+    "chlorine is no name": ("a.smi", "CCl id\nCC B\n", {}, [("id", "CCl"), ("B", "CC")]),
     "header by content": ("a.csv", "compound_id,mol\nA,CCO\nB,CCC\n", {}, [("A", "CCO"), ("B", "CCC")]),
     "columns called C and N": ("a.csv", "SMILES,C,N\nCCO,1,2\n", {}, [("row-0", "CCO")]),
     "first line is bad": ("a.smi", "Qq A\nCC B\n", {"header": False}, [("A", "Qq"), ("B", "CC")]),
@@ -61,7 +65,7 @@ def test_columns_are_found(case: str, tmp_path: Path) -> None:
     name, content, fmt, expected = CASES[case]
     library = scan(write(tmp_path / name, content), TableFormat(**fmt))
     assert [(row[3], row[4]) for row in rows_of(library)] == expected
-    assert not rejects_of(library)
+    assert len(rejects_of(library)) == (case == "first line with a lost quote")
 
 
 def test_first_line_that_is_no_molecule_is_a_row(tmp_path: Path) -> None:
@@ -75,6 +79,13 @@ def test_later_parts_without_header_take_its_names(tmp_path: Path) -> None:
     library = scan(str(tmp_path / "part*.tsv"), TableFormat(smiles="smiles", id="idnumber", extra=("score",)))
     assert [row[3:] for row in rows_of(library)] == [("A", "CCO"), ("B", "CC")]
     assert library.extra == ("score",)
+
+
+def test_a_file_of_another_layout_does_not_take_names(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "score\tsmiles\n1\tCCO\n")
+    write(tmp_path / "b.txt", "CC\tZINC1\n")
+    library = scan([tmp_path / "a.txt", tmp_path / "b.txt"])
+    assert [row[4] for row in rows_of(library)] == ["CCO", "CC"]
 
 
 def test_a_cxsmiles_extension_is_never_an_id(tmp_path: Path) -> None:
@@ -143,6 +154,12 @@ def test_errors_name_file_and_remedy(case: str, tmp_path: Path) -> None:
 def test_formats_that_cannot_be(fmt: dict) -> None:
     with pytest.raises(InputError):
         TableFormat(**fmt)
+
+
+def test_format_goes_through_its_state() -> None:
+    fmt = TableFormat(smiles="smi", id=1, extra=("a", 2), header=True, delimiter=";")
+    assert TableFormat.from_state(json.loads(json.dumps(fmt.state()))) == fmt
+    assert TableFormat(extra="score").extra == ("score",)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("columns", [["score"], ["smiles", "score"]])
