@@ -228,7 +228,9 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     """
     first, second = dict(_leaves(old)), dict(_leaves(new))
     named = []
-    for key in [*first, *(key for key in second if key not in first)]:
+    keys = [*first, *(key for key in second if key not in first)]
+    # Items of lists last: one option that differs may change hundreds of them.
+    for key in sorted(keys, key=lambda name: name.count("[")):
         was, now = (json.dumps(side[key]) if key in side else "absent" for side in (first, second))
         if was != now:
             named.append(f"{key} (was {was}, now {now})")

@@ -1,0 +1,122 @@
+"""Where tasks run: this process, a cluster started on this machine, or one that is there already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+import psutil
+from distributed import Client, LocalCluster
+from distributed.system import MEMORY_LIMIT
+
+from daskrf.errors import InputError, WorkerError
+
+__all__ = ["connect", "local_cluster", "worker_memory", "worker_threads"]
+
+# A worker that dies is blamed for every task it had been sent, and scaling down counts as dying.
+# The retry budget is kept per task by drivers.execution, so the scheduler's own must not bite.
+_CONFIG = {
+    "distributed.scheduler.allowed-failures": 1000,
+    "distributed.worker.memory.terminate": 0.98,
+    "distributed.worker.profile.enabled": False,
+    "distributed.comm.timeouts.connect": "60s",
+}
+
+
+def usable_cpus() -> int:
+    """Return the number of processors this process may run on (cgroup and affinity aware)."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+@contextmanager
+def local_cluster(
+    n_workers: int | None = None, memory_limit: str | int | None = None, dashboard: bool = True
+) -> Iterator[Client]:
+    """Start workers on this machine, one process and one thread each, and yield a client.
+
+    RDKit and most of Python hold the interpreter lock, so threads of one process would wait for
+    each other; every stage is therefore run by processes.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Number of worker processes; default: the processors this process may use.
+    memory_limit : str or int, optional
+        Memory of one worker, such as ``"4GiB"``; default: the machine's share.
+    dashboard : bool
+        Serve Dask's dashboard on a free port.
+
+    Yields
+    ------
+    distributed.Client
+
+    Examples
+    --------
+    >>> from daskrf import local_cluster
+    >>> with local_cluster(n_workers=1, dashboard=False) as client:  # doctest: +SKIP
+    ...     client.submit(sum, [1, 2]).result()
+    3
+    """
+    n_workers = usable_cpus() if n_workers is None else n_workers
+    if n_workers < 1:
+        raise InputError(f"The number of workers must be at least 1, not {n_workers}.")
+    limit = MEMORY_LIMIT // n_workers if memory_limit is None else memory_limit
+    with (
+        dask.config.set(_CONFIG),
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=limit,
+            dashboard_address=":0" if dashboard else None,
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def connect(scheduler: str | None = None, scheduler_file: str | Path | None = None) -> Iterator[Client]:
+    """Join a scheduler that is already running, by address or by its scheduler file.
+
+    Raises
+    ------
+    InputError
+        If neither or both are given, or the scheduler file does not exist.
+    WorkerError
+        If the scheduler does not answer.
+    """
+    if (scheduler is None) == (scheduler_file is None):
+        raise InputError("Name the scheduler either by its address or by its scheduler file.")
+    options: dict[str, Any] = {"address": scheduler}
+    if scheduler_file is not None:
+        if not Path(scheduler_file).is_file():
+            raise InputError(f"There is no scheduler file {scheduler_file}; start dask scheduler first.")
+        options = {"scheduler_file": str(scheduler_file)}
+    try:
+        client = Client(**options, timeout="30s")
+    except (OSError, TimeoutError, ValueError) as error:
+        where = scheduler or scheduler_file
+        raise WorkerError(f"No Dask scheduler answers at {where}: {error}.") from error
+    with client:
+        yield client
+
+
+def worker_threads(client: Client | None) -> int:
+    """Return the number of tasks that can run at once (1 in this process)."""
+    return 1 if client is None else max(1, sum(client.nthreads().values()))
+
+
+def worker_memory(client: Client | None) -> int:
+    """Return the memory in bytes that one task may use: the smallest worker's, or this machine's."""
+    total = int(min(MEMORY_LIMIT, psutil.virtual_memory().total))
+    if client is None:
+        return total
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    limits = [w["memory_limit"] // max(1, w["nthreads"]) for w in workers if w.get("memory_limit")]
+    return min(limits, default=total)

@@ -1,0 +1,325 @@
+"""SMILES files -> fingerprint store."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from distributed import Client
+from scipy import sparse
+
+from daskrf.drivers.partitions import complete
+from daskrf.drivers.progress import Progress
+from daskrf.errors import InputError
+from daskrf.molecules import (
+    FingerprintBlock,
+    Fingerprinter,
+    FingerprintSpec,
+    Library,
+    Reject,
+    RowBatch,
+    TableFormat,
+    expand,
+    rdkit_version,
+    read_partition,
+    scan,
+)
+from daskrf.stores.fingerprints import FingerprintStore
+
+__all__ = [
+    "FingerprintReport",
+    "drop_spool",
+    "fingerprint",
+    "fingerprints_of",
+    "rejects_table",
+    "rows_table",
+    "scan_inputs",
+    "spool_of",
+]
+
+Paths = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class FingerprintReport:
+    """What `fingerprint` did.
+
+    Attributes
+    ----------
+    store : Path
+        The fingerprint store.
+    rows, kept, rejected : int
+        Rows read, and how many of them have a fingerprint and have none: read = kept + rejected.
+    empty, saturated : int
+        Kept rows without any feature; counts above 65,535, which are stored as 65,535.
+    partitions, made : int
+        Partitions of the store, and how many of them this run made.
+    seconds : float
+    """
+
+    store: Path
+    rows: int
+    kept: int
+    rejected: int
+    empty: int
+    saturated: int
+    partitions: int
+    made: int
+    seconds: float
+
+    def __str__(self) -> str:
+        lines = [f"{self.kept:,} fingerprints of {self.rows:,} rows in {self.store} ({self.seconds:.1f} s)"]
+        if self.made < self.partitions:
+            lines.append(
+                f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
+            )
+        if self.rejected:
+            lines.append(
+                f"  {self.rejected:,} rows were rejected: `daskrf status {self.store}` counts the reasons, "
+                f"{self.store / 'rejects'} has file, line, text and reason"
+            )
+        if self.empty:
+            lines.append(f"  {self.empty:,} molecules have no feature at all")
+        if self.saturated:
+            lines.append(f"  {self.saturated:,} counts above 65,535 are stored as 65,535")
+        return "\n".join(lines)
+
+
+def fingerprint(
+    inputs: Paths | Sequence[Paths],
+    output: Paths,
+    *,
+    spec: FingerprintSpec | None = None,
+    format: TableFormat | None = None,
+    fragments: str = "keep",
+    strict: bool = False,
+    rows_per_partition: int | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+) -> FingerprintReport:
+    """Turn SMILES files into a fingerprint store; a second run does what the first one left.
+
+    Parameters
+    ----------
+    inputs : path, glob, or a sequence of them
+        .smi, .smiles, .txt, .csv, .tsv (plain, .gz, .bz2, .zst) or Parquet.
+    output : path
+        Directory of the store, new or of an earlier run with the same options.
+    spec : FingerprintSpec, optional
+        Default: Morgan counts, unfolded.
+    format : TableFormat, optional
+        Columns and header; default: detected.
+    fragments : {"keep", "largest", "reject"}
+        What to do with molecules of several fragments.
+    strict : bool
+        Stop at the first rejected row instead of counting it.
+    rows_per_partition : int, optional
+        Default: a 64th of the rows, between 2,000 and 100,000.
+    client : distributed.Client, optional
+        Where to run; default: this process.
+    progress : Progress, optional
+
+    Returns
+    -------
+    FingerprintReport
+
+    Raises
+    ------
+    InputError
+        If a file or a column is not there, no row could be used, or, with `strict`, a row is rejected.
+    StoreError
+        If `output` was made from other files or with other options; what differs is named.
+    """
+    start = time.monotonic()
+    progress = progress or Progress()
+    spec = spec or FingerprintSpec()
+    Fingerprinter(spec, fragments)  # refuses bad options before anything is read
+    spool = spool_of(output)
+    library = scan_inputs(inputs, format, rows_per_partition, spool, progress)
+    store = create_store(output, library, spec, fragments)
+    stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
+    made = complete(
+        stage, store, [p.stop - p.start for p in library.partitions], client=client, progress=progress
+    )
+    drop_spool(spool)
+    counts = store.counts()
+    if not counts["kept"]:
+        raise InputError(
+            f"None of the {counts['read']:,} rows could be used; reasons are in {store.path / 'rejects'}, "
+            "and most often the SMILES are in another column than the one that was read."
+        )
+    return FingerprintReport(
+        store.path,
+        counts["read"],
+        counts["kept"],
+        counts["rejected"],
+        counts["empty"],
+        counts["saturated"],
+        store.n_partitions,
+        made,
+        time.monotonic() - start,
+    )
+
+
+def scan_inputs(
+    inputs: Paths | Sequence[Paths],
+    format: TableFormat | None,
+    rows_per_partition: int | None,
+    spool: Path | None,
+    progress: Progress,
+) -> Library:
+    """Read all input files once: digests, row counts, and where each partition begins."""
+    paths = expand([inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs))
+    progress.start("scan", sum(path.stat().st_size for path in paths), "bytes")
+    library = scan(paths, format or TableFormat(), rows_per_partition, spool=spool, on_bytes=progress.advance)
+    progress.finish()
+    return library
+
+
+def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragments: str) -> FingerprintStore:
+    """Plan the store of `library`, or resume the one that is there."""
+    return FingerprintStore.new(
+        output,
+        library=library.state(),
+        fingerprint=spec.state(),
+        n_columns=spec.n_columns,
+        partitions=[{"start": p.start, "stop": p.stop} for p in library.partitions],
+        rdkit_version=rdkit_version(),
+        fragments=fragments,
+        extra=library.extra,
+    )
+
+
+def spool_of(output: Paths) -> Path:
+    """Return where pieces of compressed inputs are kept while `output` is made: beside it."""
+    path = Path(output)
+    return path.parent / f".{path.name}.spool"
+
+
+def drop_spool(spool: Path) -> None:
+    """Delete the pieces of compressed inputs that `scan` left for the workers."""
+    if spool.is_dir():
+        for path in spool.iterdir():
+            path.unlink()
+        spool.rmdir()
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Fingerprinter]:
+    store = FingerprintStore.open(path)
+    fingerprinter = Fingerprinter(
+        FingerprintSpec.from_state(store.spec["fingerprint"]), store.spec["fragments"]
+    )
+    return store, Library.from_state(store.spec["library"]), fingerprinter
+
+
+@dataclass(frozen=True)
+class FingerprintStage:
+    """Makes partitions of a fingerprint store; see `daskrf.drivers.partitions`."""
+
+    path: str
+    spec_hash: str
+    strict: bool
+    name: str = "fingerprint"
+    seconds_per_row: float = 3e-4
+
+    def process(self, partition: int) -> None:
+        """See `PartitionStage`."""
+        store, library, fingerprinter = _opened(self.path, self.spec_hash)
+        blocks, tables, rejects, counts = [], [], [], {"empty": 0, "saturated": 0}
+        for block, table, rejected in fingerprints_of(
+            library, partition, fingerprinter, spool_of(store.path)
+        ):
+            if self.strict and rejected:
+                raise _refusal(rejected[0], library)
+            blocks.append(block.fingerprints)
+            tables.append(table)
+            rejects.extend(rejected)
+            counts["empty"] += block.empty
+            counts["saturated"] += block.saturated
+        store.write_partition(
+            partition,
+            _stacked(blocks, store.n_columns),
+            pa.concat_tables(tables),
+            rejects_table(rejects, library),
+            counts,
+        )
+
+
+def _stacked(blocks: list[sparse.csr_matrix], n_columns: int) -> sparse.csr_matrix:
+    if len(blocks) == 1:
+        return blocks[0]
+    # By hand, because scipy's vstack would first find a common index type by a pass over all of them.
+    indptr = [blocks[0].indptr]
+    for block in blocks[1:]:
+        indptr.append(block.indptr[1:] + indptr[-1][-1])
+    data = np.concatenate([b.data for b in blocks]), np.concatenate([b.indices for b in blocks])
+    shape = (sum(b.shape[0] for b in blocks), n_columns)
+    return sparse.csr_matrix((*data, np.concatenate(indptr)), shape=shape, copy=False)
+
+
+def fingerprints_of(
+    library: Library, partition: int, fingerprinter: Fingerprinter, spool: Path | None
+) -> Iterator[tuple[FingerprintBlock, pa.Table, list[Reject]]]:
+    """Yield fingerprints, the table of the kept rows, and all rejects of each batch of a partition."""
+    for batch in read_partition(library, partition, spool=spool):
+        yield _fingerprint_batch(batch, library, fingerprinter)
+
+
+def _fingerprint_batch(
+    batch: RowBatch, library: Library, fingerprinter: Fingerprinter
+) -> tuple[FingerprintBlock, pa.Table, list[Reject]]:
+    block = fingerprinter(batch.smiles)
+    rejected = [
+        Reject(int(batch.row[i]), int(batch.source[i]), int(batch.line[i]), batch.smiles[i][:500], reason)
+        for i, reason in block.rejects
+    ]
+    rejects = sorted([*batch.rejects, *rejected], key=lambda r: r.row)
+    return block, rows_table(batch, library, block.kept), rejects
+
+
+def rows_table(batch: RowBatch, library: Library, kept: Any) -> pa.Table:
+    """Return row, id, smiles, source, line and the extra columns of the rows at the positions `kept`."""
+    columns: dict[str, Any] = {
+        "row": pa.array(batch.row[kept], pa.int64()),
+        "id": pa.array([batch.id[i] for i in kept], pa.string()),
+        "smiles": pa.array([batch.smiles[i] for i in kept], pa.string()),
+        "source": _source_column(batch.source[kept], library),
+        "line": pa.array(batch.line[kept], pa.int64()),
+    }
+    for name in library.extra:
+        columns[name] = pa.array([batch.extra[name][i] for i in kept], pa.string())
+    return pa.table(columns)
+
+
+def _source_column(indices: Any, library: Library) -> pa.DictionaryArray:
+    paths = pa.array([source.path for source in library.sources], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), paths)
+
+
+def rejects_table(rejects: Sequence[Reject], library: Library) -> pa.Table:
+    """Return rejects as a table: row, source, line, text, reason."""
+    return pa.table(
+        {
+            "row": pa.array([r.row for r in rejects], pa.int64()),
+            "source": _source_column([r.source for r in rejects], library),
+            "line": pa.array([r.line for r in rejects], pa.int64()),
+            "text": pa.array([r.text for r in rejects], pa.string()),
+            "reason": pa.array([r.reason for r in rejects], pa.string()),
+        }
+    )
+
+
+def _refusal(reject: Reject, library: Library) -> InputError:
+    path = library.sources[reject.source].path
+    return InputError(
+        f"{path}, line {reject.line}: {reject.reason} ({reject.text[:80]!r}); mend the line, or run without "
+        "strict to count such rows and go on."
+    )

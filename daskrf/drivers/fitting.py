@@ -1,0 +1,308 @@
+"""Labels + features -> model: one pass over the labelled rows, a tree of sums, one solve."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from distributed import Client
+
+from daskrf.drivers import memory
+from daskrf.drivers.cluster import worker_memory
+from daskrf.drivers.folding import fold, remove_checkpoints
+from daskrf.drivers.models import read_model
+from daskrf.drivers.partitions import group_by_rows
+from daskrf.drivers.progress import Progress
+from daskrf.drivers.sources import Block, Source, gathered, open_source, rebuild, rows_store
+from daskrf.errors import StoreError
+from daskrf.features import FeatureMap
+from daskrf.gp import RandomFeatureGP, SufficientStatistics, choose_exponent
+from daskrf.stores.inspect import kind_of
+from daskrf.stores.labels import JoinedLabels, join_labels, read_labels
+from daskrf.stores.model import save_model
+from daskrf.stores.plans import differences, hash_of
+
+__all__ = ["FitReport", "fit"]
+
+COUNTS = ("matched", "unmatched", "duplicate_labels", "library_duplicates", "dropped")
+
+_GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task folds: few checkpoints, yet work for 1,000 cores
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What `fit` found.
+
+    Attributes
+    ----------
+    model : Path
+    labels : JoinedLabels
+        Rows and labels that the model was fitted to, and the counts of those that it was not.
+    mean, amplitude, noise, log_marginal_likelihood : tuple of float
+        One each a target.
+    n_components : int
+    seconds : float
+    warnings : tuple of str
+    """
+
+    model: Path
+    labels: JoinedLabels
+    mean: tuple[float, ...]
+    amplitude: tuple[float, ...]
+    noise: tuple[float, ...]
+    log_marginal_likelihood: tuple[float, ...]
+    n_components: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [
+            f"model of {len(self.labels.row):,} labelled molecules, {self.n_components:,} features, in "
+            f"{self.model} ({self.seconds:.1f} s)",
+            f"  {self.labels}",
+        ]
+        for name, mean, amplitude, noise, evidence in zip(
+            self.labels.names,
+            self.mean,
+            self.amplitude,
+            self.noise,
+            self.log_marginal_likelihood,
+            strict=True,
+        ):
+            lines.append(
+                f"  {name}: mean {mean:.4g}, signal std {amplitude**0.5:.3g}, noise std {noise**0.5:.3g}, "
+                f"log marginal likelihood {evidence:,.1f}"
+            )
+        return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
+
+
+def fit(
+    source: str | os.PathLike[str],
+    labels: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    feature_map: FeatureMap | None = None,
+    key: str = "id",
+    key_column: str | int | None = None,
+    targets: Sequence[str | int] | None = None,
+    drop_non_finite: bool = False,
+    mean: float | None = None,
+    amplitude: float | None = None,
+    noise: float | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+) -> FitReport:
+    """Fit a Gaussian process to the labelled molecules of a library; a second run goes on where one ended.
+
+    Parameters
+    ----------
+    source : path
+        A feature store, or a fingerprint store with `feature_map` (features are then not stored).
+    labels : path
+        CSV, TSV or Parquet with a key and one or more targets.
+    output : path
+        Directory of the model.
+    feature_map : FeatureMap, optional
+        For a fingerprint store.
+    key : {"id", "smiles", "row"}
+        What of a library row the key column of `labels` names.
+    key_column : str or int, optional
+        Column of `labels` with the keys; default: the one named like `key`, or the first.
+    targets : sequence of str or int, optional
+        Columns of `labels`; default: its only other column of numbers.
+    drop_non_finite : bool
+        Drop labels that are not finite instead of refusing them.
+    mean, amplitude, noise : float, optional
+        Hyperparameters to keep fixed; default: those of the greatest evidence on all labelled rows.
+    client : distributed.Client, optional
+        Where sums are made; default: this process, which also solves in any case.
+    progress : Progress, optional
+
+    Returns
+    -------
+    FitReport
+
+    Raises
+    ------
+    InputError
+        If labels cannot be read or match nothing, or have no variance.
+    StoreError
+        If `output` holds a model of other labels or features.
+    MemoryLimitError
+        If M x M statistics do not fit.
+    """
+    start = time.monotonic()
+    progress = progress or Progress()
+    features = open_source(source, feature_map)
+    store = rows_store(features)
+    given = read_labels(labels, key, key_column, list(targets) if targets else None, drop_non_finite)
+    joined = join_labels(given, store)
+    output = Path(output)
+    spec = _spec(features, joined)
+    _check_memory(features, joined, client, progress)
+    statistics = _stored_statistics(output, spec)
+    if statistics is None:
+        statistics = _sum(features, joined, spec, output / "partials", client, progress)
+    else:
+        progress.note(f"{output} holds the sums over these labels already.")
+    progress.start("solve", 1, "models")
+    gp = RandomFeatureGP(mean=mean, amplitude=amplitude, noise=noise).fit_statistics(
+        statistics, rebuild(features.map_state)
+    )
+    metadata = {
+        "gp": gp.state(),
+        "targets": list(joined.names),
+        "labels": {name: getattr(joined, name) for name in COUNTS},
+        "spec": spec,
+        "spec_hash": hash_of([spec, gp.state()]),
+        "range": [
+            [float(low), float(high)] for low, high in zip(joined.y.min(0), joined.y.max(0), strict=True)
+        ],
+        "library": store.spec_hash,
+        "fingerprint": store.spec["fingerprint"],
+        "fragments": store.spec["fragments"],
+        "map": features.map_state,
+    }
+    save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
+    remove_checkpoints(output / "partials")
+    progress.advance(1)
+    progress.finish()
+    return _report(output, gp, joined, time.monotonic() - start)
+
+
+def _spec(features: Source, joined: JoinedLabels) -> dict[str, Any]:
+    """Return what the sums depend on."""
+    return {
+        "source": features.spec_hash,
+        "map": features.map_state,
+        "targets": list(joined.names),
+        "rows": len(joined.row),
+        "labels": hash_of([joined.row.tobytes().hex(), joined.y.tobytes().hex()]),
+    }
+
+
+def _stored_statistics(output: Path, spec: dict[str, Any]) -> SufficientStatistics | None:
+    """Return the sums of an earlier model of the same labels, or None; refuse a model of anything else."""
+    if kind_of(output, missing_ok=True) is None:
+        return None
+    found = read_model(output)
+    if found.metadata["spec"] != spec:
+        raise StoreError(
+            f"{output} holds a model of something else: {differences(found.metadata['spec'], spec)}; "
+            "give another output path."
+        )
+    return found.gp.statistics_
+
+
+def _check_memory(features: Source, joined: JoinedLabels, client: Client | None, progress: Progress) -> None:
+    feature_map = rebuild(features.map_state)
+    n_components, one_bit = feature_map.n_components, feature_map.one_bit
+    need = memory.need_of_fit(n_components, max(features.partition_rows), len(joined.row), one_bit=one_bit)
+    memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+    memory.check(memory.need_of_solve(n_components), worker_memory(None), "this machine")
+
+
+def _sum(
+    features: Source,
+    joined: JoinedLabels,
+    spec: dict[str, Any],
+    directory: Path,
+    client: Client | None,
+    progress: Progress,
+) -> SufficientStatistics:
+    """Return the sufficient statistics of all labelled rows."""
+    bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
+    labelled = np.diff(np.searchsorted(joined.row, bounds))
+    smallest, largest = _GROUP_ROWS
+    target = min(largest, max(smallest, -(-len(joined.row) // 1024)))
+    groups = group_by_rows([(int(p), int(labelled[p])) for p in np.flatnonzero(labelled)], target)
+    directory.mkdir(parents=True, exist_ok=True)
+    _save_labels(directory, joined)
+    feature_map = rebuild(features.map_state)
+    exponents = tuple(int(e) for e in choose_exponent(joined.y)) if feature_map.one_bit else None
+    reduction = FitFold(features, str(directory.resolve()), joined.y.shape[1], exponents, hash_of(spec))
+    rows = [int(sum(labelled[p] for p in group)) for group in groups]
+    found = fold(reduction, groups, rows, directory, hash_of(spec), client=client, progress=progress)
+    assert isinstance(found, SufficientStatistics)
+    return found
+
+
+def _save_labels(directory: Path, joined: JoinedLabels) -> None:
+    """Leave the labels where every task finds them; memory-mapped, so that a host holds them once."""
+    for name, values in (("rows", joined.row), ("labels", joined.y)):
+        temporary = directory / f"{name}.tmp.npy"
+        np.save(temporary, values)
+        os.replace(temporary, directory / f"{name}.npy")
+
+
+@functools.lru_cache(maxsize=4)
+def _labels(directory: str, key: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    path = Path(directory)
+    return np.load(path / "rows.npy", mmap_mode="r"), np.load(path / "labels.npy", mmap_mode="r")
+
+
+@dataclass(frozen=True)
+class FitFold:
+    """Sums over the labelled rows of partitions; see `daskrf.drivers.folding`."""
+
+    source: Source
+    labels: str
+    n_targets: int
+    exponents: tuple[int, ...] | None
+    key: str
+    name: str = "fit"
+
+    def from_partitions(self, partitions: Sequence[int], directory: Path) -> SufficientStatistics:
+        """See `Fold`."""
+        rows, y = _labels(self.labels, self.key)
+        feature_map = rebuild(self.source.map_state)
+        statistics = SufficientStatistics.zero(
+            feature_map.n_components, self.n_targets, one_bit=feature_map.one_bit, y_exponents=self.exponents
+        )
+        rows_at_once = memory.block_rows(feature_map.n_components, one_bit=feature_map.one_bit)
+        for block in gathered(self._blocks(partitions, rows), rows_at_once):
+            statistics.update(block.phi, y[np.searchsorted(rows, block.rows)])
+        return statistics
+
+    def _blocks(self, partitions: Sequence[int], rows: npt.NDArray[np.int64]) -> Iterator[Block]:
+        """Yield the features of the labelled rows of partitions."""
+        bounds = np.concatenate([[0], np.cumsum(self.source.partition_rows)])
+        for p in partitions:
+            low, high = np.searchsorted(rows, bounds[p : p + 2])
+            yield from self.source.blocks(p, np.asarray(rows[low:high]))
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> SufficientStatistics:
+        """See `Fold`."""
+        return SufficientStatistics.from_arrays(dict(arrays))
+
+
+def _unseen(gp: RandomFeatureGP, target: int) -> str:
+    return "noise" if gp.noise_[target] < gp.amplitude_[target] else "signal"
+
+
+def _report(output: Path, gp: RandomFeatureGP, joined: JoinedLabels, seconds: float) -> FitReport:
+    warnings = [
+        f"{name}: the evidence sees no {_unseen(gp, t)} in these labels"
+        for t, name in enumerate(joined.names)
+        if gp.at_bound_[t]
+    ]
+    if gp.jitter_:
+        warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize Phi^T Phi")
+    return FitReport(
+        output,
+        joined,
+        tuple(gp.mean_.tolist()),
+        tuple(gp.amplitude_.tolist()),
+        tuple(gp.noise_.tolist()),
+        tuple(gp.log_marginal_likelihoods_.tolist()),
+        len(gp.weights_),
+        seconds,
+        tuple(warnings),
+    )

@@ -1,0 +1,163 @@
+"""Feature maps and sufficient statistics as lazy Dask collections, for scripts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
+
+from daskrf.errors import InputError
+from daskrf.features.base import FeatureMap
+from daskrf.gp import SufficientStatistics, choose_exponent
+
+__all__ = ["featurize_array", "gram"]
+
+_CHAIN = 16  # blocks that one chain of tasks folds before the tree begins
+_FAN_IN = 4  # statistics that one task of the tree combines
+
+
+def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
+    """Map a dask array of fingerprints to a lazy dask array of features; see `daskrf.featurize`."""
+    if array.ndim != 2:
+        raise InputError(f"The fingerprints must be a 2-dimensional array, not {array.ndim}-dimensional.")
+    if dtype not in ("bits", "float32", "float16"):
+        raise InputError(f"The dtype of features is bits, float32 or float16, not {dtype!r}.")
+    if dtype == "bits" and not feature_map.one_bit:
+        raise InputError(f"{type(feature_map).__name__} has no one-bit form; ask for dtype='float32'.")
+    if len(array.chunks[1]) > 1:
+        array = array.rechunk({1: -1})  # a row's features need the whole row
+    width = -(-feature_map.n_components // 8) if dtype == "bits" else feature_map.n_components
+    kind = np.uint8 if dtype == "bits" else np.dtype(dtype)
+    return da.map_blocks(
+        _block_features,
+        array,
+        feature_map.state(),
+        dtype,
+        dtype=kind,
+        chunks=(array.chunks[0], (width,)),
+        meta=np.empty((0, 0), dtype=kind),
+    )
+
+
+def _block_features(block: Any, state: dict[str, Any], dtype: str) -> np.ndarray:
+    from daskrf.features.base import from_state
+
+    feature_map = from_state(state)
+    if dtype == "bits":
+        return feature_map.transform_bits(block)
+    return feature_map.transform(block).astype(dtype, copy=False)
+
+
+def gram(
+    phi: da.Array,
+    y: da.Array | np.ndarray | None = None,
+    *,
+    n_components: int | None = None,
+    y_exponents: Sequence[int] | None = None,
+) -> Delayed:
+    """Return the sufficient statistics of features and targets, lazily.
+
+    Parameters
+    ----------
+    phi : dask.array.Array of shape (n, M) float, or (n, ceil(M / 8)) uint8
+        Features; uint8 blocks are packed one-bit features.
+    y : array of shape (n,) or (n, n_targets), optional
+        Targets: NumPy, or a dask array whose chunks are aligned with those of `phi`.
+    n_components : int, optional
+        M, needed for packed bits where it is not a multiple of 8.
+    y_exponents : sequence of int, optional
+        Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a
+        dask array, because choosing them would mean to compute its largest value.
+
+    Returns
+    -------
+    dask.delayed.Delayed
+        Of a `daskrf.gp.SufficientStatistics`; call ``.compute()`` when you want it.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit, or exponents are needed and not given.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from daskrf import gram
+    >>> phi = da.from_array(np.eye(6, 3, dtype=np.float32), chunks=(2, 3))
+    >>> statistics = gram(phi, np.arange(6.0))
+    >>> statistics.compute().n
+    6
+    """
+    one_bit = phi.dtype == np.uint8
+    width = phi.shape[1] * 8 if one_bit else phi.shape[1]
+    n_components = width if n_components is None else n_components
+    if not (width - 8 < n_components <= width if one_bit else n_components == width):
+        raise InputError(f"{n_components} components do not fit features of width {phi.shape[1]}.")
+    targets = _targets(phi, y)
+    n_targets = targets.shape[1]
+    exponents = None
+    if one_bit:
+        exponents = _exponents(targets) if y_exponents is None else tuple(y_exponents)
+    phi_blocks = phi.to_delayed().ravel()
+    bounds = np.concatenate([[0], np.cumsum(phi.chunks[0])])
+    if isinstance(targets, np.ndarray):
+        y_blocks = [targets[a:b] for a, b in itertools.pairwise(bounds)]
+    else:
+        y_blocks = list(targets.to_delayed().ravel())
+    zero = dask.delayed(SufficientStatistics.zero)(
+        n_components, n_targets, one_bit=one_bit, y_exponents=exponents
+    )
+    chains: list[Delayed] = []
+    for start in range(0, len(phi_blocks), _CHAIN):
+        partial = zero
+        for block, target in zip(
+            phi_blocks[start : start + _CHAIN], y_blocks[start : start + _CHAIN], strict=True
+        ):
+            partial = dask.delayed(_updated)(partial, block, target)
+        chains.append(partial)
+    while len(chains) > 1:
+        chains = [dask.delayed(_combined)(chains[i : i + _FAN_IN]) for i in range(0, len(chains), _FAN_IN)]
+    return chains[0] if chains else zero
+
+
+def _targets(phi: da.Array, y: da.Array | np.ndarray | None) -> da.Array | np.ndarray:
+    """Return the targets as (n, T), chunked as the rows of `phi` if they are a dask array."""
+    if np.isnan(phi.shape[0]):
+        raise InputError("The number of rows is unknown; call phi.compute_chunk_sizes() first.")
+    if y is None:
+        return np.zeros((phi.shape[0], 0))
+    targets = y if isinstance(y, da.Array) else np.asarray(y, dtype=np.float64)
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    if targets.ndim != 2 or targets.shape[0] != phi.shape[0]:
+        raise InputError(f"There are {phi.shape[0]} rows of features but targets of shape {targets.shape}.")
+    if isinstance(targets, da.Array):
+        targets = targets.rechunk((phi.chunks[0], (targets.shape[1],)))
+    return targets
+
+
+def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
+    if isinstance(targets, da.Array):
+        raise InputError(
+            "One-bit features take fixed-point targets, and y is a dask array: pass y_exponents, which "
+            "daskrf.gp.choose_exponent makes from the largest absolute value of each target."
+        )
+    return tuple(int(e) for e in choose_exponent(targets)) if targets.size else (0,) * targets.shape[1]
+
+
+def _updated(statistics: SufficientStatistics, phi: np.ndarray, y: np.ndarray) -> SufficientStatistics:
+    # A copy, because Dask may compute a task twice from the same input.
+    result = statistics.copy()
+    result.update(phi, y)
+    return result
+
+
+def _combined(parts: list[SufficientStatistics]) -> SufficientStatistics:
+    result = parts[0].copy()
+    for part in parts[1:]:
+        result += part
+    return result

@@ -1,0 +1,130 @@
+"""Predict the peak memory of each stage before it starts, and refuse what cannot fit.
+
+The formulas are upper bounds for one process: what its libraries take, what it holds all the
+time, and what one block needs on top. Tests sample the resident size of workers against them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from daskrf.errors import MemoryLimitError
+
+__all__ = [
+    "MemoryNeed",
+    "block_rows",
+    "check",
+    "format_bytes",
+    "need_of_fit",
+    "need_of_screen",
+    "need_of_solve",
+]
+
+_BASE = 450 * 2**20  # Python, NumPy, Numba with its compiler, RDKit, Dask: measured 330 - 400 MiB
+_FINGERPRINT_BYTES = 700  # a molecule's non-zeros as int64 index + uint16 count, while decoded and sliced
+_ROW_BYTES = 400  # a molecule's row number, ID and SMILES as Arrow columns
+_HASH_BYTES = 256 * 2**20  # of the table of the distinct hashes of a block, at most
+_BLOCK_BYTES = 128 * 2**20  # of one block of dense float32 features
+
+
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Predicted peak of one process, in bytes, and what it is made of."""
+
+    stage: str
+    parts: tuple[tuple[str, int], ...]
+
+    @property
+    def total(self) -> int:
+        """Sum of the parts."""
+        return sum(size for _, size in self.parts)
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts)
+        return f"{self.stage}: {format_bytes(self.total)} a process ({parts})"
+
+
+def format_bytes(size: float) -> str:
+    """Return a size with a binary unit.
+
+    Examples
+    --------
+    >>> format_bytes(512), format_bytes(3 * 2**30)
+    ('512 B', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError
+
+
+def block_rows(n_components: int, *, one_bit: bool) -> int:
+    """Return how many rows are featurized at once: whole cache-friendly blocks of bounded size."""
+    if one_bit:
+        return 32_768
+    return max(64, min(16_384, _BLOCK_BYTES // (4 * n_components)))
+
+
+def _block(n_components: int, one_bit: bool) -> int:
+    rows = block_rows(n_components, one_bit=one_bit)
+    # Bits live as rows, joined rows and transposed words; floats as features and as the product's copy.
+    return 3 * rows * (-(-n_components // 8) if one_bit else 4 * n_components)
+
+
+def need_of_fit(n_components: int, partition_rows: int, n_labels: int, *, one_bit: bool) -> MemoryNeed:
+    """Return the need of a task that folds a group, or combines two partial statistics."""
+    square = 8 * n_components**2
+    return MemoryNeed(
+        "fit",
+        (
+            ("libraries", _BASE),
+            ("two M x M statistics", 2 * square),
+            ("a block of features", _block(n_components, one_bit)),
+            ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
+            ("a table of hashes", _HASH_BYTES),
+            ("labels", 16 * n_labels),
+        ),
+    )
+
+
+def need_of_solve(n_components: int) -> MemoryNeed:
+    """Return the need of the process that solves for the posterior: the one that calls `fit`."""
+    square = 8 * n_components**2
+    # Integer statistics, one float64 matrix that Cholesky works in, and pieces of a third; measured 2.3.
+    return MemoryNeed(
+        "solve", (("libraries", _BASE), ("statistics and factor, M x M each", int(2.5 * square)))
+    )
+
+
+def need_of_screen(n_components: int, partition_rows: int, k: int, *, one_bit: bool, std: bool) -> MemoryNeed:
+    """Return the need of a task that scores partitions and keeps the best k."""
+    feature_bytes = -(-n_components // 8) if one_bit else 4 * n_components
+    parts = [
+        ("libraries", _BASE),
+        ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
+        ("a table of hashes", _HASH_BYTES),
+        ("a block of features", _block(n_components, one_bit)),
+        ("the best k and their features", 4 * k * (feature_bytes + 64)),
+        ("tables of the weights", 256 * 8 * -(-n_components // 8)),
+    ]
+    if std:
+        # Integer statistics, their Cholesky factor, and its inverse in float32; measured 2.6.
+        parts.append(("statistics and factors, M x M each", int(2.8 * 8 * n_components**2)))
+        parts.append(("unpacked features", 2 * _BLOCK_BYTES))
+    return MemoryNeed("standard deviations" if std else "screen", tuple(parts))
+
+
+def check(need: MemoryNeed, limit: int, where: str) -> None:
+    """Refuse a stage that would not fit.
+
+    Raises
+    ------
+    MemoryLimitError
+        With the prediction, what it is made of, and the limit.
+    """
+    if need.total > limit:
+        raise MemoryLimitError(
+            f"{need} does not fit {where} with {format_bytes(limit)}; take fewer components or smaller "
+            "partitions, or give a process more memory."
+        )

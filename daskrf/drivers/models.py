@@ -1,0 +1,66 @@
+"""Models on disk: what `fit` writes, and predictors that workers rebuild once per process."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from daskrf.drivers.sources import rebuild
+from daskrf.gp import RandomFeatureGP
+from daskrf.stores.model import load_model
+
+__all__ = ["Model", "open_model", "read_model"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model and what is known of how it was made.
+
+    Attributes
+    ----------
+    gp : RandomFeatureGP
+        Without its statistics (means only) unless they were asked for.
+    metadata : dict
+        ``gp`` (its state), ``targets``, ``labels`` (counts), ``spec_hash``, ``library`` (spec hash of the
+        fingerprint store), ``fingerprint`` (specification), ``fragments``, ``map``.
+    """
+
+    gp: RandomFeatureGP
+    metadata: dict[str, Any]
+
+    @property
+    def targets(self) -> list[str]:
+        """Names of the targets."""
+        return list(self.metadata["targets"])
+
+
+def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Model:
+    """Read a model that `fit` wrote; without `statistics` it is small and predicts means only.
+
+    Raises
+    ------
+    StoreError
+        If there is no model, or it is damaged or of another version.
+    """
+    found = load_model(path) if statistics else load_model(path, names=["weights"])
+    gp = RandomFeatureGP.from_state(found.metadata["gp"], found.arrays)
+    gp.feature_map_ = None  # sources hand features to the model
+    return Model(gp, found.metadata)
+
+
+@functools.lru_cache(maxsize=2)
+def _opened(path: str, spec_hash: str, statistics: bool) -> Model:
+    return read_model(path, statistics=statistics)
+
+
+def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
+    """Return the model at `path`, read once per process."""
+    return _opened(str(Path(path)), spec_hash, statistics)
+
+
+def feature_map_of(model: Model) -> Any:
+    """Return the feature map that the model was fitted with."""
+    return rebuild(model.metadata["map"])

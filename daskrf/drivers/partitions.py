@@ -1,0 +1,98 @@
+"""Complete a store partition by partition: what lacks a valid commit record is made, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from distributed import Client
+from threadpoolctl import threadpool_limits
+
+from daskrf.drivers.cluster import worker_threads
+from daskrf.drivers.execution import Task, run_tasks
+from daskrf.drivers.progress import Progress
+from daskrf.stores.store import Store
+
+__all__ = ["PartitionStage", "complete", "group_by_rows"]
+
+_TASK_SECONDS = 30.0  # a task's aim: long against the scheduler's milliseconds, short against a walltime
+_TASKS_A_THREAD = 4  # at least, so that threads end together and progress is seen
+
+
+class PartitionStage(Protocol):
+    """Makes one partition of a store from its inputs; a small frozen object that travels in each task."""
+
+    @property
+    def name(self) -> str:
+        """What the stage is called in progress bars and task keys."""
+
+    @property
+    def seconds_per_row(self) -> float:
+        """Rough cost of a row on one core, from which tasks are sized."""
+
+    def process(self, partition: int) -> None:
+        """Make, write and commit `partition`."""
+
+
+def group_by_rows(rows: Sequence[tuple[int, int]], target: int) -> list[tuple[int, ...]]:
+    """Cut (partition, rows) pairs, in order, into groups of about `target` rows.
+
+    Examples
+    --------
+    >>> group_by_rows([(0, 60), (1, 60), (2, 60), (5, 200), (6, 10)], 120)
+    [(0, 1), (2,), (5,), (6,)]
+    """
+    groups: list[tuple[int, ...]] = []
+    members: list[int] = []
+    total = 0
+    for partition, count in rows:
+        if members and total + count > target:
+            groups.append(tuple(members))
+            members, total = [], 0
+        members.append(partition)
+        total += count
+    if members:
+        groups.append(tuple(members))
+    return groups
+
+
+def complete(
+    stage: PartitionStage,
+    store: Store,
+    rows: Sequence[int],
+    *,
+    client: Client | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Make every partition of `store` that has no valid commit record; return how many were made.
+
+    Parameters
+    ----------
+    stage : PartitionStage
+        Makes one.
+    store : Store
+        Knows what is pending.
+    rows : sequence of int
+        Rows of each partition of the store, by which tasks are sized.
+    """
+    progress = progress or Progress()
+    pending = store.pending()
+    sizes = [(p, rows[p]) for p in pending]
+    total = sum(size for _, size in sizes)
+    share = -(-total // (_TASKS_A_THREAD * worker_threads(client)))
+    target = max(1, min(share, int(_TASK_SECONDS / stage.seconds_per_row)))
+    groups = group_by_rows(sizes, target)
+    progress.start(stage.name, total, "rows")
+    if len(pending) < store.n_partitions:
+        progress.note(f"{stage.name}: {store.n_partitions - len(pending)} partitions are done already.")
+    tasks = (Task(f"daskrf-{stage.name}-{store.spec_hash[:12]}-{g[0]}-{g[-1]}", (stage, g)) for g in groups)
+    for task, _ in run_tasks(_process_group, tasks, client):
+        progress.advance(sum(rows[p] for p in task.arguments[1]))
+    progress.finish()
+    return len(pending)
+
+
+def _process_group(stage: PartitionStage, partitions: tuple[int, ...]) -> None:
+    with threadpool_limits(limits=1):  # workers share a host; and BLAS rounds by its number of threads
+        for partition in partitions:
+            stage.process(partition)

@@ -1,0 +1,231 @@
+"""What a job will cost, from timing a random sample of its rows: printed before anything big starts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from daskrf import seeds
+from daskrf.drivers import memory
+from daskrf.drivers.fingerprinting import rejects_table, rows_table, scan_inputs
+from daskrf.drivers.progress import Progress
+from daskrf.errors import InputError
+from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.gp import RandomFeatureGP, SufficientStatistics
+from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
+from daskrf.stores.fingerprints import FingerprintStore
+
+__all__ = ["PlanReport", "StageCost", "plan"]
+
+_GRAM_ROWS = 4_096
+_STD_ROWS = 256
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """Seconds and bytes of one molecule in one stage, on one core, as measured."""
+
+    stage: str
+    seconds: float
+    bytes: float
+    rows: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What a job will cost.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the input files.
+    input_bytes : int
+    sampled, rejected : int
+        Rows of the sample, and how many of them were rejected.
+    n_components : int
+    partitions : int
+    n_labels : int
+        Labelled rows assumed: all of them, if the caller did not say.
+    stages : tuple of StageCost
+    memory : tuple of MemoryNeed
+    """
+
+    rows: int
+    input_bytes: int
+    sampled: int
+    rejected: int
+    n_components: int
+    partitions: int
+    n_labels: int
+    stages: tuple[StageCost, ...]
+    memory: tuple[memory.MemoryNeed, ...]
+
+    def core_hours(self, stage: StageCost) -> float:
+        """Return the core-hours of a stage."""
+        return stage.seconds * (self.n_labels if stage.rows == "labels" else self.rows) / 3600
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rows:,} rows, {memory.format_bytes(self.input_bytes)} of input, "
+            f"{self.partitions:,} partitions, M = {self.n_components:,}",
+            f"measured on one core of this machine with {self.sampled:,} random rows, of them "
+            f"{self.rejected:,} rejected",
+            "",
+            f"  {'stage':<22}{'rows/s':>12}{'core-hours':>13}{'disk':>12}  ",
+        ]
+        for stage in self.stages:
+            size = memory.format_bytes(stage.bytes * self.rows) if stage.bytes else "-"
+            rate, hours = 1 / stage.seconds, self.core_hours(stage)
+            lines.append(f"  {stage.stage:<22}{rate:>12,.0f}{hours:>13,.3f}{size:>12}  {stage.note}")
+        return "\n".join([*lines, "", "memory:", *(f"  {need}" for need in self.memory)])
+
+
+def plan(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    spec: FingerprintSpec | None = None,
+    format: TableFormat | None = None,
+    fragments: str = "keep",
+    feature_map: FeatureMap | None = None,
+    rows_per_partition: int | None = None,
+    n_labels: int | None = None,
+    n_sample: int = 2_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> PlanReport:
+    """Time a random sample of the rows of SMILES files and say what the whole job will cost.
+
+    Parameters
+    ----------
+    inputs, spec, format, fragments, rows_per_partition
+        As in `fingerprint`.
+    feature_map : FeatureMap, optional
+        As in `featurize`.
+    n_labels : int, optional
+        Labelled rows; default: all.
+    n_sample : int
+        Rows that are timed.
+    seed : int
+        Of the sample.
+    progress : Progress, optional
+
+    Returns
+    -------
+    PlanReport
+        Rows, and by stage core-hours, bytes on disk and memory of a worker.
+
+    Raises
+    ------
+    InputError
+        If the files cannot be read, or no row of the sample can be used.
+    """
+    spec = spec or FingerprintSpec()
+    feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
+    with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
+        scratch = Path(directory)
+        library = scan_inputs(inputs, format, rows_per_partition, None, progress or Progress())
+        stages, fingerprints, sampled, rejected = _time_fingerprints(
+            library, spec, fragments, min(n_sample, library.n_rows), seed, scratch
+        )
+        stages += _time_features(feature_map, fingerprints, seed)
+    n_labels = library.n_rows if n_labels is None else n_labels
+    largest = max(p.stop - p.start for p in library.partitions)
+    M, one_bit = feature_map.n_components, feature_map.one_bit
+    needs = (
+        memory.need_of_fit(M, largest, n_labels, one_bit=one_bit),
+        memory.need_of_solve(M),
+        memory.need_of_screen(M, largest, 1000, one_bit=one_bit, std=False),
+        memory.need_of_screen(M, largest, 0, one_bit=one_bit, std=True),
+    )
+    return PlanReport(
+        library.n_rows,
+        library.n_bytes,
+        sampled,
+        rejected,
+        M,
+        len(library.partitions),
+        n_labels,
+        tuple(stages),
+        needs,
+    )
+
+
+def _time_fingerprints(
+    library: Library, spec: FingerprintSpec, fragments: str, n_sample: int, seed: int, scratch: Path
+) -> tuple[list[StageCost], np.ndarray, int, int]:
+    """Time reading, fingerprinting and writing; return the fingerprints of the sample."""
+    fingerprinter = Fingerprinter(spec, fragments)
+    fingerprinter(["CCO"])  # RDKit's first call loads its tables
+    # Seeking is the sample's cost, not the job's, which reads in order at some million rows a second.
+    batches = sample_rows(library, n_sample, seed)
+    smiles = [text for batch in batches for text in batch.smiles]
+    sampled = sum(batch.n_read for batch in batches)
+    start = time.perf_counter()
+    block = fingerprinter(smiles)
+    tables = [rows_table(batch, library, np.arange(len(batch.smiles))) for batch in batches]
+    rows = pa.concat_tables(tables).combine_chunks().take(pa.array(block.kept))
+    if not rows.num_rows:
+        reason = block.rejects[0][1] if block.rejects else "unreadable lines"
+        raise InputError(
+            f"None of {sampled:,} random rows could be used ({reason}); "
+            "most often the SMILES are in another column than the one that was read."
+        )
+    store = FingerprintStore.new(
+        scratch / "sample",
+        library={},
+        fingerprint=spec.state(),
+        n_columns=spec.n_columns,
+        partitions=[{"start": 0, "stop": rows.num_rows}],
+        rdkit_version=rdkit_version(),
+    )
+    record = store.write_partition(0, block.fingerprints, rows, rejects_table([], library))
+    seconds = (time.perf_counter() - start) / max(1, sampled)
+    cost = StageCost(
+        "fingerprint", seconds, record.bytes / rows.num_rows, "library", "SMILES -> fingerprint store"
+    )
+    return [cost], block.fingerprints, sampled, sampled - rows.num_rows
+
+
+def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int) -> list[StageCost]:
+    """Time features, statistics and predictions on the fingerprints of the sample."""
+    M, bits = feature_map.n_components, feature_map.one_bit
+    transform = feature_map.transform_bits if bits else feature_map.transform
+    transform(fingerprints[:2])  # compiles, once a machine
+    phi, seconds = _timed(transform, fingerprints)
+    size = phi.nbytes / len(phi)
+    stages = [StageCost("featurize", seconds / len(phi), size, "library", "-> feature store (optional)")]
+    rng = seeds.generator(seed, "plan")
+    phi = phi[rng.integers(len(phi), size=_GRAM_ROWS)]
+    y = rng.standard_normal(len(phi))
+    SufficientStatistics.from_chunk(phi[:64], y[:64], n_components=M)
+    statistics, seconds = _timed(lambda: SufficientStatistics.from_chunk(phi, y, n_components=M))
+    stages.append(
+        StageCost("fit", seconds / len(phi), 0, "labels", "a labelled molecule, besides its features")
+    )
+    gp = RandomFeatureGP(mean=0.0, amplitude=1.0, noise=1.0).fit_statistics(statistics)
+    gp.predict(phi[:2])
+    _, seconds = _timed(lambda: gp.predict(phi))
+    stages.append(
+        StageCost("means", seconds / len(phi), 0, "library", "screen greedy or thompson, besides features")
+    )
+    gp.predict(phi[:2], return_std=True)
+    _, seconds = _timed(lambda: gp.predict(phi[:_STD_ROWS], return_std=True))
+    stages.append(
+        StageCost("standard deviations", seconds / _STD_ROWS, 0, "library", "predict, or screen --std all")
+    )
+    return stages
+
+
+def _timed(function, *arguments):  # type: ignore[no-untyped-def]
+    start = time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - start

@@ -1,0 +1,164 @@
+"""Model + library -> mean and standard deviation of every molecule."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from distributed import Client
+
+from daskrf.drivers import memory
+from daskrf.drivers.cluster import worker_memory
+from daskrf.drivers.models import Model, open_model, read_model
+from daskrf.drivers.partitions import complete
+from daskrf.drivers.progress import Progress
+from daskrf.drivers.scoring import close_source, source_for, target_names
+from daskrf.drivers.sources import Source
+from daskrf.molecules import TableFormat
+from daskrf.stores.predictions import PredictionStore
+
+__all__ = ["PredictReport", "predict"]
+
+
+@dataclass(frozen=True)
+class PredictReport:
+    """What `predict` did: the store, its rows, rejected rows of SMILES files, and the partitions made now."""
+
+    store: Path
+    rows: int
+    rejected: int
+    rejects: Path | None
+    partitions: int
+    made: int
+    seconds: float
+
+    def __str__(self) -> str:
+        lines = [f"{self.rows:,} predictions in {self.store} ({self.seconds:.1f} s)"]
+        if self.made < self.partitions:
+            lines.append(
+                f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
+            )
+        if self.rejected:
+            lines.append(
+                f"  {self.rejected:,} rows were rejected: file, line, text and reason are in {self.rejects}"
+            )
+        return "\n".join(lines)
+
+
+def predict(
+    model: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    std: bool = True,
+    format: TableFormat | None = None,
+    fragments: str | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+) -> PredictReport:
+    """Predict every molecule of a library; a second run does what the first one left.
+
+    The mean of a molecule costs M additions, its standard deviation M^2 / 2 multiply-adds: at
+    M = 4096 on one core, about a microsecond against a fifth of a millisecond.
+
+    Parameters
+    ----------
+    model : path
+        Directory that `fit` wrote.
+    source : path, or sequence of paths
+        A fingerprint store, a feature store, or SMILES files.
+    output : path
+        Directory of the predictions: one Parquet file a partition, with row, id, mean, and with `std`
+        also ``std`` (of the function) and ``std_y`` (of a new measurement, noise included).
+    std : bool
+        Standard deviations too.
+    format, fragments
+        For SMILES files, as in `fingerprint`; fingerprints are those of the model.
+    client : distributed.Client, optional
+        Where to run; default: this process.
+    progress : Progress, optional
+
+    Returns
+    -------
+    PredictReport
+
+    Raises
+    ------
+    InputError
+        If the library has other fingerprints or features than the model.
+    StoreError
+        If a store is damaged, or `output` was made from another model or library.
+    """
+    start = time.monotonic()
+    progress = progress or Progress()
+    fitted = read_model(model, statistics=False)
+    output = Path(output)
+    work = output.parent / f".{output.name}.work"
+    features = source_for(fitted, source, work, format=format, fragments=fragments, progress=progress)
+    rows = features.partition_rows
+    n_components, one_bit = len(fitted.gp.weights_), fitted.gp.one_bit_
+    need = memory.need_of_screen(n_components, max(rows), 0, one_bit=one_bit, std=std)
+    memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+    spec = {"source": features.spec_hash, "model": fitted.metadata["spec_hash"], "options": {"std": std}}
+    store = PredictionStore.create(output, "predictions", spec, [{"rows": n} for n in rows])
+    stage = PredictStage(
+        features,
+        str(Path(model).resolve()),
+        fitted.metadata["spec_hash"],
+        str(output.resolve()),
+        std,
+        1e-3 * (n_components / 4096) ** 2 if std else 3e-5,
+    )
+    made = complete(stage, store, rows, client=client, progress=progress)
+    rejected, rejects = close_source(features, output)
+    return PredictReport(
+        output, store.counts()["kept"], rejected, rejects, len(rows), made, time.monotonic() - start
+    )
+
+
+@dataclass(frozen=True)
+class PredictStage:
+    """Makes partitions of a prediction store; see `daskrf.drivers.partitions`."""
+
+    source: Source
+    model: str
+    model_hash: str
+    path: str
+    std: bool
+    seconds_per_row: float
+    name: str = "predict"
+
+    def process(self, partition: int) -> None:
+        """See `PartitionStage`."""
+        model = open_model(self.model, self.model_hash, statistics=self.std)
+        parts = [self._table(model, block.rows, block.phi) for block in self.source.blocks(partition)]
+        table = pa.concat_tables(parts) if parts else self._table(model, np.zeros(0, np.int64), None)
+        ids = self.source.describe(partition, table["row"].to_numpy())["id"]
+        PredictionStore.open(self.path).write_partition(partition, table.add_column(1, "id", ids))
+
+    def _table(self, model: Model, rows: np.ndarray, phi: Any) -> pa.Table:
+        """Return row and, for each target, mean, std and std_y."""
+        columns: dict[str, Any] = {"row": rows}
+        n_targets = len(model.targets)
+        empty = np.zeros((0, n_targets))
+        if self.std:
+            mean, deviation = (
+                (empty, empty) if phi is None else model.gp.predict(phi, return_std=True, of="f")
+            )
+        else:
+            mean, deviation = (empty if phi is None else model.gp.predict(phi)), None
+        for t, name in enumerate(target_names(model, "mean")):
+            columns[name] = mean.reshape(-1, n_targets)[:, t]
+        if deviation is not None:
+            deviation = deviation.reshape(-1, n_targets)
+            for t, name in enumerate(target_names(model, "std")):
+                columns[name] = deviation[:, t]
+            for t, name in enumerate(target_names(model, "std_y")):
+                columns[name] = np.sqrt(deviation[:, t] ** 2 + model.gp.noise_[t])
+        return pa.table(columns)

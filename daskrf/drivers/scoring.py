@@ -1,0 +1,88 @@
+"""What `predict` and `screen` share: which features a model is shown, and where they come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from daskrf.drivers.fingerprinting import drop_spool, scan_inputs
+from daskrf.drivers.models import Model, feature_map_of
+from daskrf.drivers.progress import Progress
+from daskrf.drivers.smiles import SmilesSource
+from daskrf.drivers.sources import Source, open_source, rows_store
+from daskrf.errors import InputError
+from daskrf.molecules import TableFormat
+from daskrf.stores.fingerprints import write_parquet
+from daskrf.stores.inspect import kind_of
+
+__all__ = ["close_source", "source_for"]
+
+Paths = str | os.PathLike[str]
+
+
+def source_for(
+    model: Model,
+    inputs: Paths | Sequence[Paths],
+    directory: Path,
+    *,
+    format: TableFormat | None = None,
+    fragments: str | None = None,
+    progress: Progress,
+) -> Source:
+    """Return the features of `inputs` under the map of `model`.
+
+    Parameters
+    ----------
+    inputs : path or sequence of paths
+        One store of fingerprints or features, or SMILES files, which are then treated as the ones
+        that the model was fitted to.
+    directory : Path
+        Where the description and the rejects of SMILES files go.
+
+    Raises
+    ------
+    InputError
+        If a store was made with another fingerprint or another map than the model.
+    """
+    path = Path(inputs) if isinstance(inputs, (str, os.PathLike)) else None
+    if path is None or kind_of(path, missing_ok=True) is None:
+        library = scan_inputs(inputs, format, None, directory / "spool", progress)
+        return SmilesSource.of(
+            library,
+            directory,
+            model.metadata["fingerprint"],
+            fragments or model.metadata["fragments"],
+            feature_map_of(model),
+        )
+    source = open_source(path, feature_map_of(model))
+    store = rows_store(source)
+    if store.spec["fingerprint"] != model.metadata["fingerprint"]:
+        raise InputError(
+            f"The model was fitted to fingerprints {model.metadata['fingerprint']}, but {store.path} holds "
+            f"{store.spec['fingerprint']}; make a store with the model's options."
+        )
+    return source
+
+
+def close_source(source: Source, output: Path) -> tuple[int, Path | None]:
+    """Save the rejects of SMILES files beside `output`; return how many there were, and where they are."""
+    if not isinstance(source, SmilesSource):
+        return 0, None
+    drop_spool(source.spool)
+    rejects: pa.Table = source.rejects()
+    path = output.with_name(f"{output.stem}.rejects.parquet")
+    if not rejects.num_rows:
+        path.unlink(missing_ok=True)
+        return 0, None
+    write_parquet(rejects, path)
+    return rejects.num_rows, path
+
+
+def target_names(model: Model, prefix: str) -> list[str]:
+    """Return the names of a column of each target: the bare prefix if there is one target only."""
+    names: list[Any] = model.targets
+    return [prefix] if len(names) == 1 else [f"{prefix}_{name}" for name in names]

@@ -1,0 +1,127 @@
+"""Features straight from SMILES files: read, fingerprinted and featurized within a task, nothing stored."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from daskrf.drivers.fingerprinting import fingerprints_of, rejects_table, rows_table
+from daskrf.drivers.sources import Block, feature_blocks, map_key, positions, rebuild
+from daskrf.errors import InputError
+from daskrf.features import FeatureMap
+from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
+from daskrf.stores.plans import hash_of
+
+__all__ = ["SmilesSource"]
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
+    plan = json.loads((Path(directory) / "library.json").read_text())
+    if hash_of(plan) != spec_hash:
+        raise InputError(f"{directory} was replaced while it was in use; run the same command again.")
+    fingerprinter = Fingerprinter(FingerprintSpec.from_state(plan["fingerprint"]), plan["fragments"])
+    return Library.from_state(plan["library"]), fingerprinter
+
+
+@dataclass(frozen=True)
+class SmilesSource:
+    """Features of the rows of SMILES files; see `daskrf.drivers.sources.Source`.
+
+    The description of the files is left in `directory`, where every worker reads it; so are the
+    rejects of each partition, since there is no store to hold them.
+    """
+
+    directory: str
+    spec_hash: str
+    map_text: str
+
+    @classmethod
+    def of(
+        cls,
+        library: Library,
+        directory: Path,
+        fingerprint: dict[str, Any],
+        fragments: str,
+        feature_map: FeatureMap,
+    ) -> SmilesSource:
+        """Return the source of `library`, and leave its description in `directory`."""
+        plan = {
+            "library": library.state(),
+            "fingerprint": fingerprint,
+            "fragments": fragments,
+            "rdkit": rdkit_version(),
+        }
+        (directory / "rejects").mkdir(parents=True, exist_ok=True)
+        temporary = directory / f"library.{os.getpid()}.tmp"
+        temporary.write_text(json.dumps(plan))
+        os.replace(temporary, directory / "library.json")
+        return cls(str(directory.resolve()), hash_of(plan), map_key(feature_map.state()))
+
+    @property
+    def library(self) -> Library:
+        """The scanned files."""
+        return _opened(self.directory, self.spec_hash)[0]
+
+    @property
+    def map_state(self) -> dict[str, Any]:
+        """See `Source`."""
+        return json.loads(self.map_text)
+
+    @property
+    def partition_rows(self) -> list[int]:
+        """See `Source`."""
+        return [p.stop - p.start for p in self.library.partitions]
+
+    @property
+    def spool(self) -> Path:
+        """Pieces of compressed inputs."""
+        return Path(self.directory) / "spool"
+
+    def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
+        """See `Source`; when all blocks have been taken, the rejects of the partition are on disk."""
+        library, fingerprinter = _opened(self.directory, self.spec_hash)
+        feature_map = rebuild(self.map_state)
+        rejects: list[Reject] = []
+        for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool):
+            rejects.extend(rejected)
+            kept, fingerprints = table["row"].to_numpy(), block.fingerprints
+            if rows is not None:
+                chosen = positions(kept, rows)
+                kept, fingerprints = kept[chosen], fingerprints[chosen]
+            start = 0
+            for phi in feature_blocks(feature_map, fingerprints, bits=feature_map.one_bit):
+                yield Block(kept[start : start + len(phi)], phi)
+                start += len(phi)
+        self._write_rejects(partition, rejects, library)
+
+    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """See `Source`: the files are read again, without RDKit."""
+        batches = read_partition(self.library, partition, spool=self.spool)
+        return pa.concat_tables([rows_table(b, self.library, positions(b.row, rows)) for b in batches])
+
+    def _write_rejects(self, partition: int, rejects: list[Reject], library: Library) -> None:
+        path = Path(self.directory) / "rejects" / f"{partition:06d}.parquet"
+        if not rejects:
+            path.unlink(missing_ok=True)
+            return
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        pq.write_table(rejects_table(rejects, library), temporary)
+        os.replace(temporary, path)
+
+    def rejects(self) -> pa.Table:
+        """Return the rejects of all partitions done so far."""
+        tables = [
+            pq.read_table(path) for path in sorted((Path(self.directory) / "rejects").glob("*.parquet"))
+        ]
+        return pa.concat_tables(tables) if tables else rejects_table([], self.library)

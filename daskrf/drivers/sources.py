@@ -1,0 +1,301 @@
+"""Where features come from, one partition at a time: a feature store, a fingerprint store, or SMILES files.
+
+A source is a small frozen object that travels in each task; stores are opened, and feature maps
+rebuilt, once per process.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.drivers.memory import block_rows
+from daskrf.errors import InputError
+from daskrf.features import FeatureMap, TanimotoMinMaxFeatures, from_state
+from daskrf.stores.describe import map_words
+from daskrf.stores.features import FeatureStore
+from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.inspect import kind_of
+
+__all__ = [
+    "Block",
+    "FeatureSource",
+    "FingerprintSource",
+    "Source",
+    "feature_blocks",
+    "gathered",
+    "map_key",
+    "open_source",
+    "rebuild",
+    "rows_store",
+]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Features of some rows: `rows` are global row numbers, `phi` packed bits or float32 features."""
+
+    rows: npt.NDArray[np.int64]
+    phi: npt.NDArray[Any]
+
+
+class Source(Protocol):
+    """Features of a library, by partition."""
+
+    @property
+    def map_state(self) -> dict[str, Any]:
+        """State of the feature map."""
+
+    @property
+    def spec_hash(self) -> str:
+        """Hash of what the features depend on, the map excepted."""
+
+    @property
+    def partition_rows(self) -> list[int]:
+        """Rows of each partition (those that were read, rejected ones included)."""
+
+    def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
+        """Yield the features of a partition, or of those of its rows that are in the sorted `rows`."""
+
+    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
+
+
+@functools.lru_cache(maxsize=8)
+def _rebuild(state: str) -> FeatureMap:
+    return from_state(json.loads(state)).fit(None)
+
+
+def rebuild(state: dict[str, Any]) -> FeatureMap:
+    """Return the feature map of a state, the same object for the same state within a process."""
+    return _rebuild(json.dumps(state, sort_keys=True))
+
+
+def map_key(state: dict[str, Any]) -> str:
+    """Return the text that names a feature map in statistics, which refuse to mix two maps."""
+    return json.dumps(state, sort_keys=True)
+
+
+@functools.lru_cache(maxsize=8)
+def _fingerprint_store(path: str, spec_hash: str) -> FingerprintStore:
+    store = FingerprintStore.open(path)
+    _check_unchanged(store, spec_hash)
+    return store
+
+
+@functools.lru_cache(maxsize=8)
+def _feature_store(path: str, spec_hash: str) -> FeatureStore:
+    store = FeatureStore.open(path)
+    _check_unchanged(store, spec_hash)
+    return store
+
+
+def _check_unchanged(store: FingerprintStore | FeatureStore, spec_hash: str) -> None:
+    if store.spec_hash != spec_hash:
+        raise InputError(f"{store.path} was replaced while it was in use; run the same command again.")
+
+
+def feature_blocks(feature_map: FeatureMap, fingerprints: Any, *, bits: bool) -> Iterator[npt.NDArray[Any]]:
+    """Yield the features of consecutive rows, in blocks whose size bounds memory."""
+    rows = block_rows(feature_map.n_components, one_bit=bits)
+    for start in range(0, fingerprints.shape[0], rows):
+        block = fingerprints[start : start + rows] if fingerprints.shape[0] > rows else fingerprints
+        yield feature_map.transform_bits(block) if bits else feature_map.transform(block)
+
+
+def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+    """Yield blocks joined to at least `rows` rows, but for the last: engines are slow on small ones."""
+    held: list[Block] = []
+    for block in blocks:
+        held.append(block)
+        if sum(len(b.rows) for b in held) >= rows:
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    return Block(np.concatenate([b.rows for b in blocks]), np.concatenate([b.phi for b in blocks]))
+
+
+@dataclass(frozen=True)
+class FingerprintSource:
+    """Features made on the fly from a fingerprint store; nothing is stored."""
+
+    path: str
+    spec_hash: str
+    map_text: str
+
+    @classmethod
+    def of(cls, store: FingerprintStore, feature_map: FeatureMap) -> FingerprintSource:
+        """Return the source of `store` under `feature_map`."""
+        return cls(str(store.path.resolve()), store.spec_hash, map_key(feature_map.state()))
+
+    @property
+    def store(self) -> FingerprintStore:
+        """The fingerprint store."""
+        return _fingerprint_store(self.path, self.spec_hash)
+
+    @property
+    def map_state(self) -> dict[str, Any]:
+        """See `Source`."""
+        return json.loads(self.map_text)
+
+    @property
+    def partition_rows(self) -> list[int]:
+        """See `Source`."""
+        return planned_rows(self.store)
+
+    def blocks(
+        self, partition: int, rows: npt.NDArray[np.int64] | None = None, *, bits: bool | None = None
+    ) -> Iterator[Block]:
+        """See `Source`; `bits` asks for bits or floats, where a one-bit map has both."""
+        kept = row_numbers(self.store, partition)
+        fingerprints = self.store.read_fingerprints(partition)
+        if rows is not None:
+            chosen = positions(kept, rows)
+            kept, fingerprints = kept[chosen], fingerprints[chosen]
+        feature_map = _rebuild(self.map_text)
+        start = 0
+        for phi in feature_blocks(
+            feature_map, fingerprints, bits=feature_map.one_bit if bits is None else bits
+        ):
+            yield Block(kept[start : start + len(phi)], phi)
+            start += len(phi)
+
+    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """See `Source`."""
+        return describe_rows(self.store, partition, rows)
+
+
+@dataclass(frozen=True)
+class FeatureSource:
+    """Features read from a feature store; rows are described by the fingerprint store it was made from."""
+
+    path: str
+    spec_hash: str
+    rows_path: str
+    rows_spec_hash: str
+
+    @classmethod
+    def of(cls, store: FeatureStore) -> FeatureSource:
+        """Return the source of `store`."""
+        origin = store.source()
+        return cls(str(store.path.resolve()), store.spec_hash, str(origin.path.resolve()), origin.spec_hash)
+
+    @property
+    def store(self) -> FeatureStore:
+        """The feature store."""
+        return _feature_store(self.path, self.spec_hash)
+
+    @property
+    def rows_store(self) -> FingerprintStore:
+        """The fingerprint store that the features were made from."""
+        return _fingerprint_store(self.rows_path, self.rows_spec_hash)
+
+    @property
+    def map_state(self) -> dict[str, Any]:
+        """See `Source`."""
+        return self.store.spec["map"]
+
+    @property
+    def partition_rows(self) -> list[int]:
+        """See `Source`."""
+        return planned_rows(self.rows_store)
+
+    def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
+        """See `Source`."""
+        kept = row_numbers(self.rows_store, partition)
+        chosen = None if rows is None else np.isin(kept, rows, assume_unique=True)
+        start = 0
+        for phi in self.store.blocks(partition):
+            stop = start + len(phi)
+            numbers, keep = kept[start:stop], None if chosen is None else chosen[start:stop]
+            start = stop
+            if keep is not None:
+                numbers, phi = numbers[keep], phi[keep]
+            if len(numbers):
+                yield Block(numbers, phi.astype(np.float32) if phi.dtype == np.float16 else phi)
+
+    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """See `Source`."""
+        return describe_rows(self.rows_store, partition, rows)
+
+
+def planned_rows(store: FingerprintStore) -> list[int]:
+    """Return the rows of each partition of a fingerprint store."""
+    assert not isinstance(store.partitions, int)
+    return [p["stop"] - p["start"] for p in store.partitions]
+
+
+def row_numbers(store: FingerprintStore, partition: int) -> npt.NDArray[np.int64]:
+    """Return the global numbers of the kept rows of a partition, ascending."""
+    return store.read_rows(partition, ["row"])["row"].to_numpy()
+
+
+def positions(kept: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return where in the ascending `kept` those of the sorted `rows` are that it holds."""
+    return np.flatnonzero(np.isin(kept, rows, assume_unique=True))
+
+
+def describe_rows(store: FingerprintStore, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
+    table = store.read_rows(partition, ["row", "id", "smiles", "source", "line"])
+    return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
+
+
+def rows_store(source: FeatureSource | FingerprintSource) -> FingerprintStore:
+    """Return the fingerprint store that knows the rows of a source."""
+    return source.rows_store if isinstance(source, FeatureSource) else source.store
+
+
+def open_source(
+    path: str | os.PathLike[str], feature_map: FeatureMap | None = None
+) -> FeatureSource | FingerprintSource:
+    """Return the source of a feature store, or of a fingerprint store under a map.
+
+    The default map is `TanimotoMinMaxFeatures()`.
+
+    Raises
+    ------
+    InputError
+        If a feature store was made with another map.
+    StoreError
+        If there is no such store, or it is not complete.
+    """
+    path = Path(path)
+    kind = kind_of(path)
+    if kind == "features":
+        store = FeatureStore.open(path)
+        if feature_map is not None and feature_map.state() != store.spec["map"]:
+            raise InputError(
+                f"{path} holds {map_words(store.spec['map'])}, and another map is asked for, "
+                f"{map_words(feature_map.state())}; name the fingerprint store to use that one."
+            )
+        check_complete(store)
+        return FeatureSource.of(store)
+    fingerprints = FingerprintStore.open(path)
+    check_complete(fingerprints)
+    return FingerprintSource.of(fingerprints, feature_map or TanimotoMinMaxFeatures())
+
+
+def check_complete(store: FingerprintStore | FeatureStore) -> None:
+    """Refuse a store with pending partitions: what is not there would be silently left out."""
+    pending = store.pending()
+    if pending:
+        raise InputError(
+            f"{store.path} is not complete: {len(pending)} of {store.n_partitions} partitions are missing; "
+            "run the command that makes it again, which does just those."
+        )

@@ -1,0 +1,99 @@
+"""Bounded submission, retries, and errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from distributed import Client
+
+from daskrf.drivers.execution import Task, run_tasks
+from daskrf.errors import InputError
+
+
+def _square(x: int) -> int:
+    return x * x
+
+
+def _count(directory: str, name: str) -> int:
+    """Leave a mark and return how many marks of this name there are."""
+    path = Path(directory)
+    (path / f"{name}-{time.time_ns()}-{os.getpid()}").touch()
+    return len(list(path.glob(f"{name}-*")))
+
+
+def _die_first(directory: str, name: str) -> str:
+    if _count(directory, name) <= 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return name
+
+
+def _fail_io(directory: str, failures: int, number: int) -> str:
+    if _count(directory, "io") <= failures:
+        raise OSError(number, "a passing fault")
+    return "done"
+
+
+def _bad_data(directory: str, number: int) -> None:
+    _count(directory, "bad")
+    if number == 0:
+        raise InputError("line 7 is bad")
+    time.sleep(0.2)
+
+
+def test_here_in_order() -> None:
+    tasks = [Task(f"square-{i}", (i,)) for i in range(5)]
+    assert [(t.arguments[0], r) for t, r in run_tasks(_square, tasks)] == [(i, i * i) for i in range(5)]
+
+
+def test_on_workers_every_task_once(client: Client) -> None:
+    tasks = [Task(f"square-each-{i}", (i,)) for i in range(50)]
+    assert sorted(r for _, r in run_tasks(_square, tasks, client)) == [i * i for i in range(50)]
+
+
+def test_window_is_bounded(client: Client) -> None:
+    taken = 0
+
+    def tasks():  # type: ignore[no-untyped-def]
+        nonlocal taken
+        for i in range(40):
+            taken += 1
+            yield Task(f"square-window-{i}", (i,))
+
+    finished = 0
+    for _ in run_tasks(_square, tasks(), client):
+        finished += 1
+        assert taken <= finished + 2 * 2
+    assert finished == 40
+
+
+def test_lost_workers_are_survived(client: Client, tmp_path: Path) -> None:
+    tasks = [Task(f"die-{i}", (str(tmp_path), f"die{i}.")) for i in range(2)]
+    assert sorted(r for _, r in run_tasks(_die_first, tasks, client)) == ["die0.", "die1."]
+
+
+def test_passing_io_errors_are_tried_three_times(client: Client, tmp_path: Path) -> None:
+    task = [Task("io-passes", (str(tmp_path), 2, errno.EIO))]
+    assert [r for _, r in run_tasks(_fail_io, task, client)] == ["done"]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize(("failures", "number", "calls"), [(9, errno.EIO, 3), (9, errno.ENOSPC, 1)])
+def test_lasting_io_errors_end_the_run(
+    client: Client, tmp_path: Path, failures: int, number: int, calls: int
+) -> None:
+    task = [Task(f"io-lasts-{number}", (str(tmp_path), failures, number))]
+    with pytest.raises(OSError, match="a passing fault"):
+        list(run_tasks(_fail_io, task, client))
+    assert len(list(tmp_path.iterdir())) == calls
+
+
+def test_bad_data_ends_the_run_at_once(client: Client, tmp_path: Path) -> None:
+    tasks = [Task(f"bad-{i}", (str(tmp_path), i)) for i in range(30)]
+    with pytest.raises(InputError, match="line 7 is bad"):
+        list(run_tasks(_bad_data, tasks, client))
+    assert len(list(tmp_path.iterdir())) < 10

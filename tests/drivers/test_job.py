@@ -1,0 +1,275 @@
+"""The whole job: equal bytes however it is run, and results equal to those of a direct computation."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client
+
+from daskrf import RandomFeatureGP, fit, local_cluster, predict, screen
+from daskrf.drivers.models import read_model
+from daskrf.drivers.sources import open_source
+from daskrf.gp import Acquisition
+from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.predictions import PredictionStore
+from tests.drivers.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, assert_same_job, model_arrays, run_job
+
+
+@pytest.fixture(scope="module")
+def done(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The job, run in this process."""
+    out = tmp_path_factory.mktemp("here")
+    run_job(inputs, out, None)
+    return out
+
+
+@pytest.fixture(scope="module")
+def raw(done: Path) -> tuple[np.ndarray, pa.Table]:
+    """Features and rows of the whole library, made directly."""
+    store = FingerprintStore.open(done / "fp")
+    phi = [FEATURES.transform_bits(store.read_fingerprints(p)) for p in range(store.n_partitions)]
+    return np.concatenate(phi), pa.concat_tables([store.read_rows(p) for p in range(store.n_partitions)])
+
+
+def test_counts_add_up(done: Path) -> None:
+    counts = FingerprintStore.open(done / "fp").counts()
+    assert counts["read"] == N_MOLECULES + len(FLAWS)
+    assert counts["rejected"] == len(FLAWS)
+    assert counts["kept"] == N_MOLECULES
+
+
+def test_same_bytes_on_workers(done: Path, inputs: tuple[Path, Path], client: Client, tmp_path: Path) -> None:
+    run_job(inputs, tmp_path, client)
+    assert_same_job(done, tmp_path)
+
+
+def test_same_bytes_on_one_and_four_workers(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    for n_workers in (1, 4):
+        with local_cluster(n_workers=n_workers, memory_limit="3GiB", dashboard=False) as client:
+            run_job(inputs, tmp_path / str(n_workers), client)
+        assert_same_job(done, tmp_path / str(n_workers))
+
+
+def test_same_statistics_for_any_partitions(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    run_job(inputs, tmp_path, None, rows_per_partition=37)
+    left, right = model_arrays(done / "model"), model_arrays(tmp_path / "model")
+    for name in left:
+        assert left[name].tobytes() == right[name].tobytes(), name
+
+
+def test_killed_workers_change_nothing(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """A thread kills a worker in the middle of each stage: once so many partitions are there."""
+    moments = [
+        ("fp/commits/*.json", 1),
+        ("fp/commits/*.json", 4),
+        ("phi/commits/*.json", 2),
+        ("pred/commits/*.json", 2),
+    ]
+    killed = []
+
+    def kill() -> None:
+        for pattern, count in moments:
+            while len(list(tmp_path.glob(pattern))) < count:
+                time.sleep(0.005)
+            workers = [
+                p for p in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(p.cmdline())
+            ]
+            victim = random.Random(len(killed)).choice([p for p in workers if not p.children()])
+            victim.send_signal(signal.SIGKILL)
+            killed.append(victim.pid)
+
+    with local_cluster(n_workers=2, memory_limit="3GiB", dashboard=False) as client:
+        thread = threading.Thread(target=kill, daemon=True)
+        thread.start()
+        run_job(inputs, tmp_path, client)
+        thread.join(timeout=10)
+    assert len(killed) == len(moments)
+    assert_same_job(done, tmp_path)
+
+
+def test_killed_driver_resumes(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """Kill the whole run again and again, each time a little later, until one run gets through."""
+    code = textwrap.dedent(
+        f"""
+        from pathlib import Path
+        from tests.drivers.job import run_job
+        print("ready", flush=True)
+        run_job((Path({str(inputs[0])!r}), Path({str(inputs[1])!r})), Path({str(tmp_path)!r}), None)
+        """
+    )
+    kills, patience = 0, 0.05
+    while True:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            assert process.wait(timeout=patience) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills, patience = kills + 1, patience * 1.7
+        finally:
+            process.stdout.close()
+    assert kills >= 3
+    assert_same_job(done, tmp_path)
+
+
+def test_finished_job_is_not_done_again(done: Path, inputs: tuple[Path, Path]) -> None:
+    files = [
+        p for p in done.rglob("*") if p.is_file() and p.parent.name != "model" and p.name != "hits.parquet"
+    ]
+    before = {p: p.stat().st_mtime_ns for p in files}
+    start = time.time_ns()
+    run_job(inputs, done, None)
+    assert all(p.stat().st_mtime_ns == t < start for p, t in before.items())
+
+
+def test_model_is_that_of_a_direct_fit(done: Path, raw: tuple[np.ndarray, pa.Table]) -> None:
+    phi, rows = raw
+    joined = model_arrays(done / "model")
+    position = np.searchsorted(rows["row"].to_numpy(), joined["labelled_rows"])
+    assert len(position) == N_LABELS
+    direct = RandomFeatureGP(n_components=FEATURES.n_components).fit(phi[position], joined["labels"][:, 0])
+    found = read_model(done / "model").gp
+    assert np.array_equal(found.weights_, direct.weights_)
+    assert found.noise_ == direct.noise_
+
+
+def test_predictions_are_those_of_the_model(done: Path, raw: tuple[np.ndarray, pa.Table]) -> None:
+    phi, rows = raw
+    store = PredictionStore.open(done / "pred")
+    table = pa.concat_tables([store.read(p) for p in range(store.n_partitions)])
+    gp = read_model(done / "model").gp
+    mean, std = gp.predict(phi, return_std=True, of="f")
+    assert table["id"].to_pylist() == rows["id"].to_pylist()
+    np.testing.assert_allclose(table["mean"].to_numpy(), mean, rtol=1e-12)
+    np.testing.assert_allclose(table["std"].to_numpy(), std, rtol=1e-5)
+    np.testing.assert_allclose(table["std_y"].to_numpy(), np.sqrt(std**2 + gp.noise_[0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["greedy", "ucb", "ei", "pi", "thompson"])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_hits_are_those_of_sorting_everything(
+    done: Path, raw: tuple[np.ndarray, pa.Table], tmp_path: Path, rule: str, maximize: bool
+) -> None:
+    phi, rows = raw
+    model = read_model(done / "model")
+    labels = model_arrays(done / "model")["labels"]
+    best = float(labels.max() if maximize else labels.min())
+    mean, std = model.gp.predict(phi, return_std=True, of="f")
+    values = model.gp.draw(7).predict(phi) if rule == "thompson" else mean
+    acquisition = Acquisition(rule, maximize, 1.5, best)(values, std)
+    order = np.lexsort((rows["row"].to_numpy(), -acquisition))[:25]
+    report = screen(
+        done / "model",
+        done / "fp",
+        tmp_path / "hits.parquet",
+        k=25,
+        acquisition=rule,
+        maximize=maximize,
+        kappa=1.5,
+        std="all",
+        seed=7,
+    )
+    table = pq.read_table(tmp_path / "hits.parquet")
+    assert table.equals(report.table)
+    np.testing.assert_allclose(table["acquisition"].to_numpy(), acquisition[order], rtol=1e-4, atol=1e-5)
+    # Deviations are float32 products of blocks, so near-ties may change places.
+    assert len(set(table["row"].to_pylist()) & set(rows["row"].to_numpy()[order].tolist())) >= 24
+    assert table["rank"].to_pylist() == list(range(1, 26))
+    by_row = dict(zip(rows["row"].to_pylist(), rows.to_pylist(), strict=True))
+    for hit in table.to_pylist():
+        assert {name: hit[name] for name in ("id", "smiles", "line")} == {
+            name: by_row[hit["row"]][name] for name in ("id", "smiles", "line")
+        }
+
+
+def test_hits_are_equal_from_any_source(
+    done: Path, inputs: tuple[Path, Path], client: Client, tmp_path: Path
+) -> None:
+    tables = []
+    for name, source in (
+        ("fp", done / "fp"),
+        ("phi", done / "phi"),
+        ("smi", inputs[0]),
+        ("list", [inputs[0]]),
+    ):
+        report = screen(done / "model", source, tmp_path / f"{name}.parquet", k=30, client=client)
+        assert report.rows == N_MOLECULES
+        tables.append(report.table)
+        assert report.rejected == (len(FLAWS) if name in ("smi", "list") else 0)
+    for table in tables[1:]:
+        for name in ("row", "id", "smiles", "line", "mean", "acquisition"):
+            assert table[name].to_pylist() == tables[0][name].to_pylist()
+    rejects = pq.read_table(tmp_path / "smi.rejects.parquet")
+    assert sorted(rejects["line"].to_pylist()) == [p + 1 for p in FLAWS]
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_predictions_are_equal_from_smiles(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    report = predict(done / "model", inputs[0], tmp_path / "pred", std=False)
+    assert (report.rows, report.rejected) == (N_MOLECULES, len(FLAWS))
+    store, other = PredictionStore.open(tmp_path / "pred"), PredictionStore.open(done / "pred")
+    left = pa.concat_tables([store.read(p) for p in range(store.n_partitions)])
+    right = pa.concat_tables([other.read(p) for p in range(other.n_partitions)])
+    assert left["id"].to_pylist() == right["id"].to_pylist()
+    assert left["mean"].to_pylist() == right["mean"].to_pylist()
+    assert "std" not in left.column_names
+
+
+def test_labelled_molecules_can_be_left_out(done: Path, tmp_path: Path) -> None:
+    labelled = set(model_arrays(done / "model")["labelled_rows"].tolist())
+    report = screen(done / "model", done / "phi", tmp_path / "hits.parquet", k=600, exclude_labelled=True)
+    assert set(report.table["row"].to_pylist()).isdisjoint(labelled)
+    assert report.table.num_rows == N_MOLECULES - N_LABELS
+
+
+def test_candidates_of_ucb_are_the_best_of_the_shortlist(done: Path, tmp_path: Path) -> None:
+    exact = screen(done / "model", done / "fp", tmp_path / "a.parquet", k=60, acquisition="ucb", std="all")
+    # 10 k = 600 candidates are the whole library, so that the shortlist loses nothing.
+    short = screen(done / "model", done / "fp", tmp_path / "b.parquet", k=60, acquisition="ucb")
+    np.testing.assert_allclose(
+        exact.table["acquisition"].to_numpy(), short.table["acquisition"].to_numpy(), rtol=1e-5
+    )
+    assert any("exactly" in note for note in short.notes)
+
+
+def test_hyperparameters_can_be_changed_without_a_pass(
+    done: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES)
+    (done / "fp").rename(done / "moved")
+    try:
+        # Only rows and plan are read before the sums; those of the model serve.
+        (done / "moved").rename(done / "fp")
+        again = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES, noise=0.3)
+    finally:
+        if (done / "moved").exists():
+            (done / "moved").rename(done / "fp")
+    assert again.noise == (0.3,)
+    assert again.noise != first.noise
+    assert read_model(tmp_path / "m").gp.noise_ == 0.3
+    assert not (tmp_path / "m" / "partials").exists()
+
+
+def test_source_of_a_store_knows_its_rows(done: Path) -> None:
+    source = open_source(done / "fp", FEATURES)
+    wanted = np.array([0, 5, 6, 80])
+    found = np.concatenate([block.rows for block in source.blocks(0, wanted)])
+    assert found.tolist() == [0, 5, 6, 80]
+    assert source.describe(0, found)["row"].to_pylist() == [0, 5, 6, 80]

@@ -1,0 +1,122 @@
+"""Worker memory, sampled while they work, stays below what was predicted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+from distributed import Client
+from scipy import sparse
+
+from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fit, local_cluster, predict, screen
+from daskrf.drivers import memory
+from daskrf.stores.fingerprints import FingerprintStore
+
+N_PARTITIONS, ROWS, M = 6, 8_000, 4_096
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fingerprint store of 48,000 made-up molecules, and labels for all of them."""
+    directory = tmp_path_factory.mktemp("memory")
+    spec = FingerprintSpec()
+    store = FingerprintStore.new(
+        directory / "fp",
+        library={},
+        fingerprint=spec.state(),
+        n_columns=spec.n_columns,
+        partitions=[{"start": p * ROWS, "stop": (p + 1) * ROWS} for p in range(N_PARTITIONS)],
+        rdkit_version="none",
+    )
+    rng = np.random.default_rng(0)
+    for p in range(N_PARTITIONS):
+        ids = (rng.zipf(1.3, (ROWS, 30)) % 50_000).astype(np.int64)
+        counts = sparse.csr_matrix(
+            (np.ones(ids.size, np.uint16), ids.ravel(), np.arange(0, ids.size + 1, 30)), shape=(ROWS, 2**32)
+        )
+        counts.sum_duplicates()
+        number = np.arange(p * ROWS, (p + 1) * ROWS)
+        rows = pa.table(
+            {
+                "row": number,
+                "id": [f"m{i}" for i in number],
+                "smiles": ["C" * 45] * ROWS,
+                "source": pa.array(["made up"] * ROWS).dictionary_encode(),
+                "line": number + 1,
+            }
+        )
+        store.write_partition(p, counts, rows, counts={"empty": 0, "saturated": 0})
+    y = rng.standard_normal(N_PARTITIONS * ROWS)
+    (directory / "labels.csv").write_text("id,y\n" + "".join(f"m{i},{v}\n" for i, v in enumerate(y.tolist())))
+    return directory
+
+
+@contextmanager
+def _sampled() -> Iterator[Callable[[], int]]:
+    """Sample the largest resident size of any worker process."""
+    peak, stop = 0, threading.Event()
+
+    def sample() -> None:
+        nonlocal peak
+        while not stop.wait(0.02):
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    peak = max(peak, process.memory_info().rss)
+                except psutil.NoSuchProcess:
+                    continue
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield lambda: peak
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture
+def fresh() -> Iterator[Client]:
+    """Workers that have done nothing yet, so that nothing is left in their memory."""
+    with local_cluster(n_workers=2, memory_limit="6GiB", dashboard=False) as client:
+        yield client
+
+
+def test_solving_here_stays_below_the_prediction(library: Path, tmp_path: Path) -> None:
+    """A process of its own sums and solves; its peak is what the kernel says."""
+    code = f"""
+        import resource
+        from daskrf import TanimotoMinMaxFeatures, fit
+        fit({str(library / "fp")!r}, {str(library / "labels.csv")!r}, {str(tmp_path / "model")!r},
+            feature_map=TanimotoMinMaxFeatures({M}))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    need = memory.need_of_fit(M, ROWS, N_PARTITIONS * ROWS, one_bit=True).total
+    assert 2 * 8 * M**2 < int(out) < max(need, memory.need_of_solve(M).total)
+
+
+def test_stages_stay_below_the_prediction(library: Path, fresh: Client, tmp_path: Path) -> None:
+    features = TanimotoMinMaxFeatures(M)
+    store, model = library / "fp", tmp_path / "model"
+    with _sampled() as peak:
+        fit(store, library / "labels.csv", model, feature_map=features, client=fresh)
+        need = memory.need_of_fit(M, ROWS, N_PARTITIONS * ROWS, one_bit=True).total
+        assert 2 * 8 * M**2 < peak() < need
+    fresh.restart()
+    with _sampled() as peak:
+        screen(model, store, tmp_path / "hits.parquet", k=1_000, std="candidates", client=fresh)
+        assert peak() < memory.need_of_screen(M, ROWS, 1_000, one_bit=True, std=False).total
+    fresh.restart()
+    with _sampled() as peak:
+        predict(model, store, tmp_path / "pred", std=True, client=fresh)
+        assert 8 * M**2 < peak() < memory.need_of_screen(M, ROWS, 0, one_bit=True, std=True).total

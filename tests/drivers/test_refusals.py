@@ -1,0 +1,242 @@
+"""Bad input ends in one sentence, and interrupted or damaged work can be mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, plan, predict, screen, status, verify
+from daskrf.drivers import memory
+from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
+from daskrf.molecules import FingerprintSpec, TableFormat
+from daskrf.stores.fingerprints import FingerprintStore
+from tests.drivers.job import FEATURES, FLAWS, data_digests
+
+
+@pytest.fixture
+def store(inputs: tuple[Path, Path], tmp_path: Path) -> Path:
+    fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=150)
+    return tmp_path / "fp"
+
+
+def _write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def _one_sentence(error: pytest.ExceptionInfo[DaskrfError]) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    assert "Traceback" not in text
+    return text
+
+
+def test_empty_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no rows") as error:
+        fingerprint(_write(tmp_path / "empty.smi", ""), tmp_path / "fp")
+    _one_sentence(error)
+
+
+def test_one_row(tmp_path: Path) -> None:
+    report = fingerprint(_write(tmp_path / "one.smi", "CCO"), tmp_path / "fp")
+    assert (report.rows, report.kept) == (1, 1)
+    featurize(tmp_path / "fp", FEATURES, tmp_path / "phi")
+    labels = _write(tmp_path / "labels.csv", "id,y\nrow-0,1.5\n")
+    with pytest.raises(InputError, match="without variance"):
+        fit(tmp_path / "phi", labels, tmp_path / "model")
+    fit(tmp_path / "phi", labels, tmp_path / "model", amplitude=1.0, noise=0.5, mean=0.0)
+    table = screen(tmp_path / "model", tmp_path / "phi", tmp_path / "hits.parquet").table.to_pylist()
+    assert [hit["id"] for hit in table] == ["row-0"]
+    assert table[0]["mean"] == pytest.approx(1.5 * 1.0 / (1.0 + 0.5))  # one observation of variance 1
+    assert table[0]["std"] ** 2 == pytest.approx(1.0 - 1.0 / 1.5, rel=1e-5)
+
+
+def test_all_rows_rejected(tmp_path: Path) -> None:
+    path = _write(tmp_path / "names.smi", "ethanol\nwater\n")
+    with pytest.raises(InputError, match="None of the 2 rows") as error:
+        fingerprint(path, tmp_path / "fp", format=TableFormat(header=False))
+    assert str(tmp_path / "fp") in _one_sentence(error)
+    assert FingerprintStore.open(tmp_path / "fp").read_rejects(0)["text"].to_pylist() == ["ethanol", "water"]
+
+
+def test_strict_names_file_and_line(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"library\.smi, line {min(FLAWS) + 1}:") as error:
+        fingerprint(inputs[0], tmp_path / "fp", strict=True)
+    _one_sentence(error)
+
+
+def test_unknown_column(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.csv", "smiles,name\nCC,x\n")
+    with pytest.raises(InputError, match="structure") as error:
+        fingerprint(path, tmp_path / "fp", format=TableFormat(smiles="structure"))
+    assert "name" in _one_sentence(error)
+
+
+def test_other_options_are_refused_before_work(inputs: tuple[Path, Path], store: Path) -> None:
+    before = data_digests(store)
+    with pytest.raises(StoreError, match="radius") as error:
+        fingerprint(inputs[0], store, spec=FingerprintSpec(radius=3), rows_per_partition=150)
+    _one_sentence(error)
+    assert data_digests(store) == before
+
+
+def test_changed_input_is_refused(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    path = _write(tmp_path / "copy.smi", inputs[0].read_text())
+    fingerprint(path, tmp_path / "fp")
+    path.write_text(path.read_text().replace("m7\n", "m8\n"))
+    with pytest.raises(StoreError, match="sha256"):
+        fingerprint(path, tmp_path / "fp")
+
+
+def test_incomplete_store_is_not_used(store: Path, tmp_path: Path) -> None:
+    FingerprintStore.open(store).discard(2)
+    with pytest.raises(InputError, match="1 of 5 partitions are missing") as error:
+        featurize(store, FEATURES, tmp_path / "phi")
+    _one_sentence(error)
+
+
+def test_another_map_is_refused(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
+    featurize(store, FEATURES, tmp_path / "phi")
+    with pytest.raises(InputError, match="another map"):
+        fit(tmp_path / "phi", inputs[1], tmp_path / "m", feature_map=TanimotoMinMaxFeatures(64))
+    fit(tmp_path / "phi", inputs[1], tmp_path / "model")
+    fingerprint(inputs[0], tmp_path / "fp2", spec=FingerprintSpec(radius=2))
+    for function in (predict, screen):
+        with pytest.raises(InputError, match="The model was fitted to fingerprints") as error:
+            function(tmp_path / "model", tmp_path / "fp2", tmp_path / "out")
+        _one_sentence(error)
+
+
+def test_model_of_other_labels_is_kept(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
+    fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
+    labels = _write(tmp_path / "labels.csv", inputs[1].read_text().replace("\nm3,-", "\nm3,-1"))
+    with pytest.raises(StoreError, match="labels"):
+        fit(store, labels, tmp_path / "model", feature_map=FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,y\nzz,1\nyy,2\n", "none of the 2 labels"),
+        ("id,y\nm1,1\nm2,1\n", "without variance"),
+        ("id,y\nm1,1\nm2,nan\n", "line 3"),
+        ("id,y\n", "label"),
+    ],
+)
+def test_bad_labels(store: Path, tmp_path: Path, text: str, message: str) -> None:
+    labels = _write(tmp_path / "labels.csv", text)
+    with pytest.raises(InputError, match=message) as error:
+        fit(store, labels, tmp_path / "model", feature_map=FEATURES)
+    _one_sentence(error)
+
+
+def test_more_components_than_memory(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
+    with pytest.raises(MemoryLimitError, match="GiB") as error:
+        fit(store, inputs[1], tmp_path / "model", feature_map=TanimotoMinMaxFeatures(1_000_000))
+    assert "fewer components" in _one_sentence(error)
+
+
+def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
+    fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
+    run = (tmp_path / "model", store, tmp_path / "hits.parquet")
+    for options, message in [
+        ({"k": 0}, "at least 1"),
+        ({"acquisition": "best"}, "unknown"),
+        ({"acquisition": "ucb", "std": "none"}, "standard deviations"),
+        ({"std": "some"}, "candidates, all, none"),
+        ({"target": "affinity"}, "score"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            screen(*run, **options)
+    with pytest.raises(StoreError, match="no model"):
+        screen(store.parent / "nothing", store, tmp_path / "hits.parquet")
+
+
+def test_verify_repairs_only_what_is_damaged(store: Path, tmp_path: Path) -> None:
+    featurize(store, FEATURES, tmp_path / "phi")
+    for path, part in ((tmp_path / "phi", 1), (store, 3)):
+        before = data_digests(path)
+        times = {p: p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()}
+        victim = max((p for p in (path / "data" / f"{part:06d}").rglob("c/*") if p.is_file()), default=None)
+        victim = victim or max(p for p in (path / "data" / f"{part:06d}").rglob("*") if p.is_file())
+        data = bytearray(victim.read_bytes())
+        data[len(data) // 2] ^= 4
+        victim.write_bytes(data)
+        found = verify(path)
+        assert list(found.damaged) == [part]
+        assert str(victim.relative_to(path)) in str(found)
+        assert verify(path, repair=True).repaired == (part,)
+        assert data_digests(path) == before
+        assert not verify(path).damaged
+        touched = {p for p, t in times.items() if p.stat().st_mtime_ns != t}
+        assert touched
+        assert all(f"{part:06d}" in str(p) for p in touched)
+
+
+def test_status_says_what_is_missing(store: Path) -> None:
+    FingerprintStore.open(store).discard(2)
+    text = str(status(store))
+    assert "4 of 5 done, 1 missing" in text
+
+
+def test_progress_of_an_interrupted_run_is_kept(
+    inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the middle: what is committed stays, and the second run does the rest."""
+    from daskrf.drivers.fingerprinting import FingerprintStage
+
+    process = FingerprintStage.process
+
+    def interrupted(self: FingerprintStage, partition: int) -> None:
+        if partition == 2:
+            raise KeyboardInterrupt
+        process(self, partition)
+
+    monkeypatch.setattr(FingerprintStage, "process", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=150)
+    monkeypatch.undo()
+    report = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=150)
+    assert (report.made, report.partitions) == (3, 5)
+
+
+def test_plan_prints_what_the_job_needs(inputs: tuple[Path, Path]) -> None:
+    report = plan(inputs[0], feature_map=FEATURES, n_sample=200, n_labels=100)
+    text = str(report)
+    assert report.rows == 604
+    assert report.n_labels == 100
+    assert len(report.stages) == 5
+    assert all(s.seconds > 0 for s in report.stages)
+    for word in ("core-hours", "disk", "memory", "rows/s", "604 rows"):
+        assert word in text
+    bytes_each = report.stages[1].bytes
+    assert bytes_each == -(-FEATURES.n_components // 8)
+
+
+def test_memory_prediction_grows_as_it_should() -> None:
+    small = memory.need_of_fit(4096, 100_000, 10_000, one_bit=True)
+    large = memory.need_of_fit(8192, 100_000, 10_000, one_bit=True)
+    assert large.total - small.total >= 2 * 8 * (8192**2 - 4096**2)
+    memory.check(small, small.total, "here")
+    with pytest.raises(MemoryLimitError):
+        memory.check(small, small.total - 1, "here")
+    assert memory.need_of_solve(32_768).total < 24 * 2**30
+
+
+def test_damaged_predictions_are_made_again_by_predict(
+    inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
+    run = (tmp_path / "model", store, tmp_path / "pred")
+    predict(*run)
+    before = data_digests(tmp_path / "pred")
+    victim = tmp_path / "pred" / "rows" / "000002.parquet"
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 3] ^= 1
+    victim.write_bytes(data)
+    assert list(verify(tmp_path / "pred").damaged) == [2]
+    with pytest.raises(StoreError, match="daskrf predict"):
+        verify(tmp_path / "pred", repair=True)
+    assert predict(*run).made == 1
+    assert data_digests(tmp_path / "pred") == before
