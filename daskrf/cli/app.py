@@ -1,0 +1,152 @@
+"""The program: its commands, its exit codes, and how errors reach the user."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import click
+
+from daskrf import __version__
+from daskrf.cli.commands import COMMANDS
+from daskrf.cli.options import Session, debug_option
+from daskrf.errors import DaskrfError
+
+__all__ = ["main", "run"]
+
+OK, FAILED, USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
+
+_EPILOG = """\b
+Start here:
+  daskrf quickstart
+
+\b
+Exit codes: 0 done, 1 an error in the input, a store or the cluster, 2 wrong
+usage, 70 a defect in daskrf, 130 interrupted (run the same command to go on).
+"""
+
+_RESUME = " Finished work is kept: run the same command again and it goes on from there."
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which batch systems send first: stopped as cleanly as by Ctrl-C."""
+
+
+class _Program(click.Group):
+    """A group whose commands are listed in the order in which they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_Program,
+    commands={command.name: command for command in COMMANDS if command.name},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_EPILOG,
+)
+@click.version_option(__version__, prog_name="daskrf")
+@debug_option
+def program() -> None:
+    """Gaussian processes over ultra-large molecular libraries.
+
+    From SMILES files to fingerprints, to one-bit random features, to a Gaussian
+    process with calibrated uncertainty, to the best molecules of the whole library.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the process with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; errors become one sentence on standard error."""
+    session = Session()
+    try:
+        with _terminate_as_interrupt(), program.make_context("daskrf", list(arguments), obj=session) as ctx:
+            result = program.invoke(ctx)
+        sys.stdout.flush()
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort) as stop:
+        _say(f"\ndaskrf: stopped.{_RESUME if session.resumable else ''}")
+        return TERMINATED if isinstance(stop, _Terminated) else INTERRUPTED
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            return _leave_broken_pipe()
+        return _failed(session, error, FAILED, _operating_system_error(error))
+    except DaskrfError as error:
+        return _failed(session, error, FAILED, str(error))
+    except Exception as error:
+        kind = type(error).__name__
+        return _failed(
+            session,
+            error,
+            DEFECT,
+            f"this is a defect in daskrf ({kind}: {_first_line(error)}); run the same command with --debug "
+            "and report what it prints.",
+        )
+    return result if isinstance(result, int) else OK
+
+
+def _failed(session: Session, error: Exception, code: int, sentence: str) -> int:
+    """Print `sentence`, or with --debug let the traceback through."""
+    if session.debug:
+        raise error
+    _say(f"daskrf: error: {sentence}")
+    return code
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "no message")
+
+
+def _operating_system_error(error: OSError) -> str:
+    """Name the file and what the operating system says about it."""
+    if isinstance(error, DaskrfError):
+        return str(error)
+    where = f": {error.filename}" if error.filename else ""
+    advice = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
+    return f"{error.strerror or _first_line(error)}{where}{advice}."
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody may be reading standard error either
+        click.echo(text, err=True)
+
+
+def _leave_broken_pipe() -> int:
+    """Leave quietly when the reader of standard output (`head`, say) has gone."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):  # ValueError: standard output is no real file
+        os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+    return BROKEN_PIPE
+
+
+@contextlib.contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM unwind the stack, so that the workers are stopped and files closed."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise _Terminated
+
+    try:
+        before: Any = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not in the main thread, where no signal arrives
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

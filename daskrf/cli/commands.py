@@ -1,0 +1,329 @@
+"""The commands: each parses its options, calls the function of the same name, prints the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from daskrf.cli.options import (
+    FEATURES,
+    READING,
+    Command,
+    cluster_options,
+    column,
+    debug_option,
+    feature_map,
+    fingerprint_options,
+    fingerprint_spec,
+    map_options,
+    option,
+    output_option,
+    table_format,
+    table_options,
+)
+
+__all__ = ["COMMANDS"]
+
+COMMANDS: list[click.Command] = []
+INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
+
+
+def _command(name: str, example: str, *, resumable: bool = True) -> Callable[[Any], click.Command]:
+    def register(function: Any) -> click.Command:
+        command = click.command(name, cls=Command, example=example, resumable=resumable)(function)
+        COMMANDS.append(command)
+        return command
+
+    return register
+
+
+def _set_only(options: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what the user did not give, so that the function's own defaults hold."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@_command("quickstart", "daskrf quickstart")
+@click.argument("directory", default="daskrf-quickstart", type=click.Path())
+@option(
+    "-n",
+    "--molecules",
+    metavar="N",
+    type=click.IntRange(min=100),
+    default=20_000,
+    help="Size of the library.",
+)
+@option(
+    "--labelled", metavar="N", type=click.IntRange(min=20), default=2_000, help="How many of them are scored."
+)
+@option(
+    "-M",
+    "--components",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=4096,
+    help="Number of one-bit features.",
+)
+@option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of every random choice.")
+@cluster_options
+def quickstart(
+    directory: str, molecules: int, labelled: int, components: int, seed: int, **options: Any
+) -> None:
+    """See the whole pipeline work.
+
+    Makes a make-on-demand library by reactions of building blocks, scores a random part
+    of it by a computed objective, and runs fingerprint, featurize, fit, predict and screen on it.
+    Then scores everything, to show how many of the truly best molecules were found.
+    """
+    from daskrf.cli.session import at_work
+    from daskrf.demo import quickstart
+
+    with at_work(options) as work:
+        report = quickstart(
+            directory, n=molecules, n_labelled=labelled, n_components=components, seed=seed, **work
+        )
+    click.echo(report)
+
+
+@_command("fingerprint", "daskrf fingerprint 'REAL_*.cxsmiles.bz2' -o real.fingerprints")
+@INPUTS
+@output_option("the fingerprint store")
+@table_options
+@fingerprint_options
+@option("--strict", is_flag=True, show_default=False, help="Stop at the first line that cannot be read.")
+@option("--rows-per-partition", metavar="N", type=click.IntRange(min=1), help="Lines worked on at a time.")
+@cluster_options
+def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
+    """Turn SMILES files into a fingerprint store.
+
+    Reads .smi, .smiles, .txt, .csv, .tsv (plain or .gz, .bz2, .zst) and Parquet. Lines that
+    cannot be used are kept aside with file, line, text and reason. Run the same command again
+    after an interruption and it finishes the job.
+    """
+    from daskrf.cli.session import at_work
+    from daskrf.drivers import fingerprint
+
+    spec, table = fingerprint_spec(options), table_format(options)
+    with at_work(options) as work:
+        report = fingerprint(list(inputs), output, spec=spec, format=table, **_set_only(options), **work)
+    click.echo(report)
+
+
+@_command("featurize", "daskrf featurize real.fingerprints -o real.features -M 8192")
+@click.argument("source", metavar="FINGERPRINTS", type=click.Path())
+@output_option("the feature store")
+@map_options
+@option(
+    "--dtype",
+    type=click.Choice(["bits", "float32", "float16"]),
+    default="bits",
+    section=FEATURES,
+    help="How features are stored; bits take 1/32 of the space of float32 and lose nothing.",
+)
+@cluster_options
+def featurize(source: str, output: str, components: int | None, seed: int | None, **options: Any) -> None:
+    """Turn fingerprints into random features.
+
+    Optional: fit, predict and screen also work straight from fingerprints. It pays when the
+    same library is screened many times, and takes components/8 bytes a molecule.
+    """
+    from daskrf.cli.session import at_work
+    from daskrf.drivers import featurize
+
+    with at_work(options) as work:
+        report = featurize(source, feature_map(components, seed), output, **options, **work)
+    click.echo(report)
+
+
+@_command("fit", "daskrf fit real.fingerprints docking.csv -o docking.model --key id --target score")
+@click.argument("source", metavar="STORE", type=click.Path())
+@click.argument("labels", metavar="LABELS", type=click.Path())
+@output_option("the model")
+@option(
+    "--key",
+    type=click.Choice(["id", "smiles", "row"]),
+    default="id",
+    help="What joins a label to its molecule.",
+)
+@option("--key-column", metavar="COLUMN", help="Column of LABELS that holds the key.")
+@option(
+    "--target",
+    "targets",
+    metavar="COLUMN",
+    multiple=True,
+    help="Column to predict; give it several times for several targets.",
+)
+@option(
+    "--drop-non-finite",
+    is_flag=True,
+    show_default=False,
+    help="Leave out labels that are NaN or infinite, instead of refusing them.",
+)
+@option("--mean", metavar="X", type=float, help="Prior mean, instead of the fitted one.")
+@option(
+    "--amplitude", metavar="X", type=float, help="Prior variance of the objective, instead of the fitted one."
+)
+@option("--noise", metavar="X", type=float, help="Variance of the noise, instead of the fitted one.")
+@map_options
+@cluster_options
+def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **options: Any) -> None:
+    """Fit a Gaussian process to labels.
+
+    STORE is a fingerprint store or a feature store, LABELS a CSV, TSV or Parquet file. Prior mean,
+    amplitude and noise are chosen by the evidence of all labels.
+    """
+    from daskrf.cli.session import at_work
+    from daskrf.drivers import fit
+    from daskrf.stores.inspect import kind_of
+
+    components, seed = options.pop("components"), options.pop("seed")
+    # A feature store has its map; naming another one is refused by `fit`.
+    if components is not None or seed is not None or kind_of(source, missing_ok=True) == "fingerprints":
+        options["feature_map"] = feature_map(components, seed)
+    options["targets"] = [column(name) for name in targets] or None
+    with at_work(options) as work:
+        report = fit(source, labels, output, **_set_only(options), **work)
+    click.echo(report)
+
+
+_model = click.argument("model", type=click.Path())
+_sources = click.argument("sources", nargs=-1, required=True, metavar="STORE|FILE...")
+_fragments = option(
+    "--fragments",
+    type=click.Choice(["keep", "largest", "reject"]),
+    section=READING,
+    help="Salts and mixtures.  [default: as the model's library]",
+)
+
+
+def _source(sources: tuple[str, ...]) -> str | list[str]:
+    """Return the one store or file, or the list of files."""
+    return sources[0] if len(sources) == 1 else list(sources)
+
+
+@_command("predict", "daskrf predict docking.model real.fingerprints -o real.predictions")
+@_model
+@_sources
+@output_option("the predictions (a folder of Parquet files)")
+@option("--std/--no-std", default=True, help="Standard deviations too; they cost far more than means.")
+@table_options
+@_fragments
+@cluster_options
+def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -> None:
+    """Predict every molecule of a library.
+
+    The library is a fingerprint store, a feature store, or SMILES files as they are. Writes row, ID,
+    mean and standard deviation, one Parquet file a partition.
+    """
+    from daskrf.cli.session import at_work
+    from daskrf.drivers import predict
+
+    table = table_format(options)
+    with at_work(options) as work:
+        report = predict(model, _source(sources), output, format=table, **_set_only(options), **work)
+    click.echo(report)
+
+
+@_command(
+    "screen",
+    "daskrf screen docking.model real.fingerprints -o hits.parquet -k 1000 --acquisition ucb --minimize",
+)
+@_model
+@_sources
+@output_option("the hits (Parquet)")
+@option("-k", metavar="N", type=click.IntRange(min=1), default=1000, help="How many molecules to keep.")
+@option(
+    "--acquisition",
+    type=click.Choice(["greedy", "ucb", "ei", "pi", "thompson"]),
+    default="greedy",
+    help="Rank by the mean, a confidence bound, expected improvement, probability of improvement, or a "
+    "sample of the posterior.",
+)
+@option("--minimize/--maximize", default=True, help="Whether small or large values are good.")
+@option("--kappa", metavar="X", type=float, default=2.0, help="Standard deviations that ucb adds.")
+@option(
+    "--std",
+    type=click.Choice(["candidates", "all", "none"]),
+    default="candidates",
+    help="Which molecules get a standard deviation; all of them costs far more.",
+)
+@option("--best", metavar="X", type=float, help="What ei and pi improve on.  [default: the best label]")
+@option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the sample for thompson.")
+@option("--target", metavar="COLUMN", help="Which target of a model of several.  [default: the first]")
+@option(
+    "--exclude-labelled",
+    is_flag=True,
+    show_default=False,
+    help="Leave out the molecules that the model was fitted to.",
+)
+@table_options
+@_fragments
+@cluster_options
+def screen(model: str, sources: tuple[str, ...], output: str, **options: Any) -> None:
+    """Find the best molecules of a library.
+
+    The library is a fingerprint store, a feature store, or SMILES files as they are. The hits come
+    with row, ID, SMILES, file, line, mean and standard deviation, best first.
+    """
+    from daskrf.cli.session import at_work
+    from daskrf.drivers import screen
+
+    table = table_format(options)
+    options["maximize"] = not options.pop("minimize")
+    with at_work(options) as work:
+        report = screen(model, _source(sources), output, format=table, **_set_only(options), **work)
+    click.echo(report)
+
+
+@_command("status", "daskrf status real.fingerprints", resumable=False)
+@click.argument("store", type=click.Path())
+@debug_option
+def status(store: str) -> None:
+    """Say what a store holds and what is missing.
+
+    Works on every store, finished or not, and on a model.
+    """
+    from daskrf.drivers import status
+
+    click.echo(status(store))
+
+
+@_command("verify", "daskrf verify real.fingerprints --repair", resumable=False)
+@click.argument("store", type=click.Path())
+@option("--repair", is_flag=True, show_default=False, help="Make the damaged partitions again.")
+@cluster_options
+def verify(store: str, repair: bool, **options: Any) -> int:
+    """Check every byte of a store against its digests.
+
+    Ends with exit code 1 if damage was found and not repaired.
+    """
+    from daskrf.cli.session import at_work
+    from daskrf.drivers import verify
+
+    if not repair and options["scheduler"] is None and options["scheduler_file"] is None:
+        options["workers"] = 0  # looking needs no workers, mending does
+    with at_work(options) as work:
+        report = verify(store, repair=repair, **work)
+    click.echo(report)
+    return 1 if report.damaged and not repair else 0
+
+
+@_command("plan", "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192", resumable=False)
+@INPUTS
+@table_options
+@fingerprint_options
+@map_options
+@debug_option
+def plan(inputs: tuple[str, ...], components: int | None, seed: int | None, **options: Any) -> None:
+    """Say what a run would cost, before anything big starts.
+
+    Times a random sample of the lines and prints rows, bytes on disk, memory a worker, and
+    core-hours by stage.
+    """
+    from daskrf.drivers import plan
+
+    spec, table = fingerprint_spec(options), table_format(options)
+    click.echo(
+        plan(list(inputs), spec=spec, format=table, feature_map=feature_map(components, seed), **options)
+    )

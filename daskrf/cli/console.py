@@ -1,0 +1,174 @@
+"""What the user sees while a command works: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO
+
+from daskrf.drivers.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+__all__ = ["LineProgress", "TerminalProgress", "amount", "duration", "make_progress"]
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def make_progress(stream: TextIO | None = None) -> LineProgress | TerminalProgress:
+    """Return the display for `stream` (default: standard error)."""
+    stream = sys.stderr if stream is None else stream
+    return TerminalProgress(stream) if stream.isatty() else LineProgress(stream)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    Examples
+    --------
+    >>> duration(4.2), duration(75), duration(7260)
+    ('4.2 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def amount(value: float, unit: str) -> str:
+    """Return a number of units, bytes in steps of 1000.
+
+    Examples
+    --------
+    >>> amount(12345, "rows"), amount(2_500_000, "bytes"), amount(2, "bytes")
+    ('12,345 rows', '2.5 MB', '2 bytes')
+    """
+    if unit != "bytes" or value < 1000:
+        return f"{value:,.0f} {unit}"
+    scale, name = next(s for s in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if value >= s[0])
+    return f"{value / scale:.1f} {name}"
+
+
+class LineProgress(Progress):
+    """Plain lines, one every few seconds at most: for log files and batch systems.
+
+    Parameters
+    ----------
+    stream : text file
+        Where the lines go.
+    clock : callable
+        Time in seconds; a test gives its own.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._stage, self._total, self._unit = "", 0, ""
+        self._done = 0
+        self._begun = self._told = clock()
+
+    def __enter__(self) -> LineProgress:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        self._stage, self._total, self._unit, self._done = stage, total, unit, 0
+        self._begun = self._told = self._clock()
+        self._write(f"{stage}: {amount(total, unit)} to do" if total else stage)
+
+    def advance(self, amount: int) -> None:
+        self._done += amount
+        now = self._clock()
+        if now - self._told >= _SECONDS_BETWEEN_LINES and self._done < self._total:
+            self._told = now
+            self._write(f"{self._stage}: {self._state(now - self._begun)}")
+
+    def note(self, text: str) -> None:
+        self._write(text)
+
+    def finish(self, text: str = "") -> None:
+        seconds = self._clock() - self._begun
+        done = f"{amount(self._done, self._unit)} in " if self._done else ""
+        self._write(f"{self._stage}: done, {done}{duration(seconds)}{'. ' + text if text else ''}")
+
+    def _state(self, seconds: float) -> str:
+        rate = self._done / seconds if seconds > 0 else 0.0
+        left = f", {duration((self._total - self._done) / rate)} left" if rate > 0 else ""
+        return (
+            f"{amount(self._done, self._unit)} of {amount(self._total, self._unit)}, "
+            f"{amount(rate, self._unit)}/s{left}"
+        )
+
+    def _write(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+class TerminalProgress(Progress):
+    """Bars with rate and time left, by rich."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bars
+
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[state]}"),
+            console=Console(file=stream, highlight=False, soft_wrap=True),
+            refresh_per_second=5,
+        )
+        self._task: TaskID | None = None
+        self._unit = ""
+        self._begun = time.monotonic()
+
+    def __enter__(self) -> TerminalProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bars.stop()
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        self._unit, self._begun = unit, time.monotonic()
+        self._task = self._bars.add_task(f"{stage:<24}", total=total or None, state="")
+
+    def advance(self, amount: int) -> None:
+        if self._task is not None:
+            self._bars.update(self._task, advance=amount)
+            self._show(self._state())
+
+    def note(self, text: str) -> None:
+        self._bars.console.print(text, markup=False)
+
+    def finish(self, text: str = "") -> None:
+        if self._task is None:
+            return
+        task = self._bars.tasks[self._bars.task_ids.index(self._task)]
+        seconds = time.monotonic() - self._begun
+        self._bars.update(self._task, total=task.completed or 1, completed=task.completed or 1)
+        done = f"{amount(task.completed, self._unit)} in " if self._unit and task.completed > 1 else ""
+        self._show(f"{done}{duration(seconds)}{'. ' + text if text else ''}")
+        self._task = None
+
+    def _show(self, state: str) -> None:
+        assert self._task is not None
+        self._bars.update(self._task, state=state)
+
+    def _state(self) -> str:
+        task: Any = self._bars.tasks[self._bars.task_ids.index(self._task)]  # type: ignore[arg-type]
+        seconds = time.monotonic() - self._begun
+        rate = task.completed / seconds if seconds > 0 else 0.0
+        if not task.total or rate == 0:
+            return amount(task.completed, self._unit)
+        left = max(0.0, task.total - task.completed) / rate
+        return f"{amount(rate, self._unit)}/s, {duration(left)} left"

@@ -1,0 +1,312 @@
+"""Options that several commands share, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import click
+
+if TYPE_CHECKING:
+    from daskrf.features.minmax import TanimotoMinMaxFeatures
+    from daskrf.molecules.fingerprints import FingerprintSpec
+    from daskrf.molecules.formats import TableFormat
+
+__all__ = [
+    "Command",
+    "Session",
+    "cluster_options",
+    "column",
+    "debug_option",
+    "feature_map",
+    "fingerprint_options",
+    "fingerprint_spec",
+    "map_options",
+    "option",
+    "output_option",
+    "table_format",
+    "table_options",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+READING = "Reading the files"
+FINGERPRINT = "Fingerprints"
+FEATURES = "Random features"
+CLUSTER = "Where it runs (default: every processor of this machine)"
+
+
+@dataclass
+class Session:
+    """What error handling must know about the command that is running."""
+
+    debug: bool = False
+    resumable: bool = False
+
+
+class _SectionOption(click.Option):
+    """An option that --help lists under a heading of its own."""
+
+    def __init__(self, *arguments: Any, section: str = "Options", **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.section = section
+
+
+class Command(click.Command):
+    """A command whose --help groups the options and ends in an example."""
+
+    def __init__(self, *arguments: Any, example: str = "", resumable: bool = False, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.example = example
+        self.resumable = resumable
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+        for title in sorted(sections, key=lambda name: (name == CLUSTER, name != "Options")):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Example"):
+            for line in self.example.splitlines():
+                formatter.write(f"  {line}\n")
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.ensure_object(Session).resumable = self.resumable
+        return super().invoke(ctx)
+
+
+def option(*declarations: str, section: str = "Options", **keywords: Any) -> Callable[[Function], Function]:
+    """Return `click.option` with a heading for --help; defaults are shown."""
+    keywords.setdefault("show_default", "default" in keywords and keywords["default"] is not None)
+    return click.option(*declarations, cls=_SectionOption, section=section, **keywords)
+
+
+def _set_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.ensure_object(Session).debug = True
+
+
+debug_option = option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_set_debug,
+    show_default=False,
+    help="Show the whole traceback of an error.",
+)
+
+
+def output_option(what: str) -> Callable[[Function], Function]:
+    """Return the option --output of a command that writes `what`."""
+    return option("-o", "--output", required=True, type=click.Path(), help=f"Where to write {what}.")
+
+
+def _stack(*decorators: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    def decorate(function: Function) -> Function:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def _split_names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.strip() for text in value for name in text.split(",") if name.strip())
+
+
+table_options = _stack(
+    option(
+        "--smiles-column",
+        metavar="COLUMN",
+        section=READING,
+        help="Column of the SMILES: a name, or a number counted from 1. Found by itself when left out.",
+    ),
+    option(
+        "--id-column",
+        metavar="COLUMN",
+        section=READING,
+        help="Column of the molecule's ID. Rows without one are called row-0, row-1, ...",
+    ),
+    option(
+        "--keep-columns",
+        metavar="NAMES",
+        multiple=True,
+        callback=_split_names,
+        section=READING,
+        help="Other columns to keep beside each molecule, separated by commas.",
+    ),
+    option(
+        "--header/--no-header",
+        default=None,
+        section=READING,
+        help="Whether the first line names the columns. Detected when left out.",
+    ),
+    option(
+        "--delimiter",
+        metavar="CHARACTER",
+        section=READING,
+        help="What separates the columns, such as ',' or 'tab' or 'space'. Detected when left out.",
+    ),
+)
+
+fingerprint_options = _stack(
+    option(
+        "--kind",
+        type=click.Choice(["morgan", "atompair", "torsion", "rdkit"]),
+        default="morgan",
+        section=FINGERPRINT,
+        help="Family of the fingerprint.",
+    ),
+    option(
+        "--radius",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=1,
+        section=FINGERPRINT,
+        help="Radius of the Morgan environments.",
+    ),
+    option(
+        "--size",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=0,
+        section=FINGERPRINT,
+        help="Fold to this many columns; 0 keeps all 32 bits, which predicts slightly better.",
+    ),
+    option(
+        "--binary",
+        is_flag=True,
+        section=FINGERPRINT,
+        show_default=False,
+        help="Presence only, instead of counts.",
+    ),
+    option(
+        "--chirality",
+        is_flag=True,
+        section=FINGERPRINT,
+        show_default=False,
+        help="Tell stereoisomers apart.",
+    ),
+    option(
+        "--features",
+        "pharmacophore",
+        is_flag=True,
+        section=FINGERPRINT,
+        show_default=False,
+        help="Pharmacophoric atom classes (donor, acceptor, ...) instead of elements, as in FCFP.",
+    ),
+    option(
+        "--fragments",
+        type=click.Choice(["keep", "largest", "reject"]),
+        default="keep",
+        section=FINGERPRINT,
+        help="What to do with salts and mixtures.",
+    ),
+)
+
+map_options = _stack(
+    option(
+        "-M",
+        "--components",
+        metavar="N",
+        type=click.IntRange(min=1),
+        section=FEATURES,
+        help="Number of one-bit features: more is more accurate and costs more.  [default: 4096]",
+    ),
+    option(
+        "--seed",
+        metavar="N",
+        type=click.IntRange(min=0),
+        section=FEATURES,
+        help="Seed of the map.  [default: 0]",
+    ),
+)
+
+cluster_options = _stack(
+    option(
+        "--workers",
+        metavar="N",
+        type=click.IntRange(min=0),
+        section=CLUSTER,
+        help="Number of worker processes to start; 0 runs everything in this process.",
+    ),
+    option("--memory-limit", metavar="SIZE", section=CLUSTER, help="Memory of one worker, such as 4GiB."),
+    option(
+        "--scheduler",
+        metavar="ADDRESS",
+        section=CLUSTER,
+        help="Join a running Dask scheduler, such as tcp://10.0.0.1:8786.",
+    ),
+    option(
+        "--scheduler-file",
+        type=click.Path(),
+        section=CLUSTER,
+        help="Join the running Dask scheduler that wrote this file.",
+    ),
+    debug_option,
+)
+
+_DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+
+
+@overload
+def column(text: str) -> str | int: ...
+@overload
+def column(text: None) -> None: ...
+def column(text: str | None) -> str | int | None:
+    """Return a column given on the command line: a name, or a 0-based position from a number from 1.
+
+    Examples
+    --------
+    >>> column("smiles"), column("2"), column(None)
+    ('smiles', 1, None)
+    """
+    if text is None or not text.isdecimal():
+        return text
+    if int(text) == 0:
+        raise click.BadParameter("columns are counted from 1.")
+    return int(text) - 1
+
+
+def table_format(options: dict[str, Any]) -> TableFormat:
+    """Take the options of :data:`table_options` out of `options` and return what they say."""
+    from daskrf.molecules.formats import TableFormat
+
+    delimiter = options.pop("delimiter")
+    return TableFormat(
+        smiles=column(options.pop("smiles_column")),
+        id=column(options.pop("id_column")),
+        extra=tuple(column(name) for name in options.pop("keep_columns")),
+        header=options.pop("header"),
+        delimiter=_DELIMITERS.get(delimiter, delimiter),
+    )
+
+
+def fingerprint_spec(options: dict[str, Any]) -> FingerprintSpec:
+    """Take the fingerprint's own options (not --fragments) out of `options` and return what they say."""
+    from daskrf.molecules.fingerprints import FingerprintSpec
+
+    return FingerprintSpec(
+        kind=options.pop("kind"),
+        radius=options.pop("radius"),
+        counts=not options.pop("binary"),
+        size=options.pop("size"),
+        chirality=options.pop("chirality"),
+        features=options.pop("pharmacophore"),
+    )
+
+
+def feature_map(components: int | None, seed: int | None) -> TanimotoMinMaxFeatures:
+    """Return the map of --components and --seed, each with its default."""
+    from daskrf.features.minmax import TanimotoMinMaxFeatures
+
+    return TanimotoMinMaxFeatures(
+        n_components=4096 if components is None else components, random_state=0 if seed is None else seed
+    )

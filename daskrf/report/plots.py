@@ -1,0 +1,159 @@
+"""Pictures, by matplotlib without a display."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.report.recovery import Recovery
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["HeldOut", "plot_screen"]
+
+_BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9731a", "#8a8a8a"
+_ERROR_BARS = 60
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Molecules that the model has not seen: what they are, and what it said.
+
+    Attributes
+    ----------
+    truth, mean, std : ndarray of float64, shape (n,)
+        `std` is that of an observation (noise included).
+    """
+
+    truth: npt.NDArray[np.float64]
+    mean: npt.NDArray[np.float64]
+    std: npt.NDArray[np.float64]
+
+
+def plot_screen(
+    path: str | Path, held_out: HeldOut, found: Recovery, r2: float, quantity: str = "score"
+) -> None:
+    """Write one picture: parity with error bars, recovery of the best, calibration.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to write; its ending (.png, .svg, .pdf) chooses the format.
+    held_out : HeldOut
+    found : Recovery
+    r2 : float
+        Coefficient of determination on the molecules of `held_out`.
+    quantity : str
+        Name and unit of the objective, for the axes.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13.5, 4.6), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    parity, curve, calibration = figure.subplots(1, 3)
+    _parity(parity, held_out, r2, quantity)
+    _recovery(curve, found)
+    _calibration(calibration, held_out)
+    for axes in (parity, curve, calibration):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.set_axisbelow(True)
+    figure.savefig(path)
+
+
+def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str) -> None:
+    truth, mean, std = held_out.truth, held_out.mean, held_out.std
+    axes.scatter(mean, truth, s=3, color=_GREY, alpha=0.25, linewidths=0, rasterized=True)
+    shown = _spread(mean, _ERROR_BARS)
+    axes.errorbar(
+        mean[shown],
+        truth[shown],
+        xerr=1.96 * std[shown],
+        fmt="o",
+        markersize=3,
+        color=_BLUE,
+        elinewidth=0.7,
+        label=f"{len(shown)} of them, with 95 % interval",
+    )
+    low = min(truth.min(), mean.min())
+    high = max(truth.max(), mean.max())
+    axes.plot([low, high], [low, high], color="black", linewidth=0.8)
+    axes.set(
+        xlabel=f"predicted {quantity}",
+        ylabel=f"true {quantity}",
+        title=f"{len(truth):,} molecules not used in the fit (R² = {r2:.2f})",
+    )
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+
+
+def _spread(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.intp]:
+    """Choose `count` molecules spread evenly over the range of `values`, so that both ends show."""
+    order = np.argsort(values, kind="stable")
+    wanted = np.linspace(values[order[0]], values[order[-1]], min(count, len(values)))
+    nearest = np.searchsorted(values[order], wanted).clip(0, len(values) - 1)
+    return order[np.unique(nearest)]
+
+
+def _recovery(axes: Axes, found: Recovery) -> None:
+    selected = np.arange(1, found.n + 1)
+    percent = 100.0 * found.found / found.n_best
+    axes.plot(selected, percent, color=_BLUE, linewidth=2, label="ranked by the model")
+    ideal = 100.0 * np.minimum(selected, found.n_best) / found.n_best
+    axes.plot(selected, ideal, color=_GREY, linewidth=1, linestyle="--", label="perfect ranking")
+    axes.plot(selected, 100.0 * selected / found.n, color=_GREY, linewidth=1, linestyle=":", label="random")
+    for at in (n for n in (found.n_best, 10 * found.n_best) if n < found.n):
+        share = 100.0 * found.fraction(at)
+        axes.plot(at, share, "o", color=_ORANGE, markersize=6)
+        axes.annotate(
+            f"{share:.0f} % of them\nin the first {at:,}",
+            (at, share),
+            xytext=(9, -3),
+            textcoords="offset points",
+            va="top",
+            fontsize=9,
+        )
+    axes.set_xscale("log")
+    axes.set(
+        xlabel="molecules taken from the top of the ranking",
+        ylabel=f"found of the true top {found.n_best} (%)",
+        title=f"The best {found.n_best} of {found.n:,}",
+        xlim=(1, found.n),
+        ylim=(-2, 104),
+    )
+    axes.xaxis.set_major_formatter(lambda value, position: f"{value:,.0f}")
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+
+
+def _calibration(axes: Axes, held_out: HeldOut) -> None:
+    from scipy.stats import norm
+
+    nominal = np.linspace(0.02, 0.98, 49)
+    z = np.abs(held_out.truth - held_out.mean) / held_out.std
+    observed = (z[:, None] <= norm.ppf(0.5 + nominal / 2)).mean(axis=0)
+    axes.plot([0, 100], [0, 100], color="black", linewidth=0.8, label="perfectly calibrated")
+    axes.plot(100 * nominal, 100 * observed, color=_BLUE, linewidth=2, label="this model")
+    within = 100 * (z <= norm.ppf(0.975)).mean()
+    axes.plot(95, within, "o", color=_ORANGE, markersize=6)
+    axes.annotate(
+        f"95 % intervals hold\n{within:.1f} % of the molecules",
+        (95, within),
+        xytext=(94, 55),
+        ha="right",
+        va="top",
+        fontsize=9,
+        arrowprops={"arrowstyle": "-", "color": _ORANGE, "linewidth": 0.8},
+    )
+    axes.set(
+        xlabel="predicted interval (%)",
+        ylabel="molecules inside it (%)",
+        title="Are the error bars right?",
+        xlim=(0, 100),
+        ylim=(0, 100),
+    )
+    axes.legend(loc="upper left", frameon=False, fontsize=9)

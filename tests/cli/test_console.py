@@ -1,0 +1,101 @@
+"""Progress on a terminal and in a log file."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+
+import pytest
+
+from daskrf.cli.console import LineProgress, TerminalProgress, amount, duration, make_progress
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_lines_come_every_few_seconds_with_rate_and_time_left():
+    clock, stream = Clock(), io.StringIO()
+    progress = LineProgress(stream, clock)
+    progress.start("fingerprint", 10_000, "rows")
+    for _ in range(9):  # 9 s at 1000 rows/s
+        clock.now += 1
+        progress.advance(1000)
+    clock.now += 1
+    progress.advance(1000)
+    progress.finish("12 rejected")
+    assert stream.getvalue().splitlines() == [
+        "fingerprint: 10,000 rows to do",
+        "fingerprint: 5,000 rows of 10,000 rows, 1,000 rows/s, 5.0 s left",
+        "fingerprint: done, 10,000 rows in 10 s. 12 rejected",
+    ]
+
+
+def test_stages_start_from_nothing():
+    clock, stream = Clock(), io.StringIO()
+    progress = LineProgress(stream, clock)
+    for stage in ("one", "two"):
+        progress.start(stage, 0, "")
+        clock.now += 2
+        progress.finish()
+    assert stream.getvalue().splitlines() == ["one", "one: done, 2.0 s", "two", "two: done, 2.0 s"]
+
+
+def test_terminal_shows_stage_amount_and_closing_sentence():
+    stream = Terminal()
+    with make_progress(stream) as progress:
+        assert isinstance(progress, TerminalProgress)
+        progress.note("[not markup] hello")
+        progress.start("featurize", 2000, "rows")
+        progress.advance(500)
+        progress.advance(1500)
+        progress.finish("all well")
+    shown = stream.getvalue()
+    assert "[not markup] hello" in shown
+    assert "featurize" in shown
+    assert "100 %" in shown
+    assert "2,000 rows in" in shown
+    assert "all well" in shown
+
+
+def test_terminal_survives_an_error_and_gives_the_cursor_back():
+    stream = Terminal()
+    with suppress(RuntimeError), make_progress(stream) as progress:
+        progress.start("featurize", 10, "rows")
+        raise RuntimeError
+    assert stream.getvalue().rstrip().endswith("\x1b[?25h") or "\x1b[?25l" not in stream.getvalue()
+
+
+def test_a_file_gets_lines():
+    assert isinstance(make_progress(io.StringIO()), LineProgress)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"),
+        (9.9, "9.9 s"),
+        (59.4, "59 s"),
+        (60, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (90000, "25 h 0 min"),
+    ],
+)
+def test_duration(seconds, words):
+    assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(999, "999 bytes"), (1000, "1.0 kB"), (1.5e9, "1.5 GB"), (3e13, "30.0 TB")]
+)
+def test_bytes(value, words):
+    assert amount(value, "bytes") == words

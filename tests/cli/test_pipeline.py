@@ -1,0 +1,171 @@
+"""The commands, one after the other, on a small library; and what they say to bad input."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from daskrf.cli.app import run
+from daskrf.molecules import objective
+from daskrf.molecules.enumerate import enumerate_to_file
+
+HERE = ["--workers", "0"]  # in this process
+
+
+def write_labels(
+    path: Path, rows: list[tuple[str, object]], header: tuple[str, str] = ("id", "score")
+) -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A library of 300 molecules and a broken line, its store, labels of 120 of them, and a model."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    library = enumerate_to_file(folder / "library.smi", 300)
+    _, *lines = library.read_text().splitlines()
+    library.write_text("\n".join(["smiles name", *lines[:50], "C1CC broken", *lines[50:]]) + "\n")
+    smiles, names = zip(*(line.split() for line in lines[:120]), strict=True)
+    scores = objective.score(smiles).tolist()
+    write_labels(folder / "labels.csv", list(zip(names, scores, strict=True)))
+    assert (
+        run(["fingerprint", str(library), "-o", str(folder / "fps"), "--rows-per-partition", "100", *HERE])
+        == 0
+    )
+    fit = ["fit", str(folder / "fps"), str(folder / "labels.csv"), "-o", str(folder / "model"), "-M", "256"]
+    assert run([*fit, *HERE]) == 0
+    return folder
+
+
+def test_fingerprint_reports_rejects_and_resumes(made, capsys):
+    again = ["fingerprint", str(made / "library.smi"), "-o", str(made / "fps"), "--rows-per-partition", "100"]
+    assert run([*again, *HERE]) == 0
+    shown = capsys.readouterr().out
+    assert "300" in shown
+    assert "301" in shown
+    assert "1 row" in shown
+    assert "already" in shown
+
+
+def test_strict_stops_at_file_and_line(made, tmp_path, capsys):
+    assert run(["fingerprint", str(made / "library.smi"), "-o", str(tmp_path / "f"), "--strict", *HERE]) == 1
+    shown = capsys.readouterr().err
+    assert "library.smi" in shown
+    assert "52" in shown
+
+
+def test_changed_options_are_refused(made, capsys):
+    options = ["--rows-per-partition", "100", "--radius", "2"]
+    assert run(["fingerprint", str(made / "library.smi"), "-o", str(made / "fps"), *options, *HERE]) == 1
+    assert "radius" in capsys.readouterr().err
+
+
+def test_features_and_fingerprints_screen_alike(made, tmp_path, capsys):
+    features = str(tmp_path / "features")
+    assert run(["featurize", str(made / "fps"), "-o", features, "-M", "256", *HERE]) == 0
+    tables = []
+    for source in (features, str(made / "fps"), str(made / "library.smi")):
+        hits = tmp_path / "hits.parquet"
+        assert run(["screen", str(made / "model"), source, "-o", str(hits), "-k", "20", *HERE]) == 0
+        tables.append(pq.read_table(hits))
+    first = tables[0]
+    assert first.num_rows == 20
+    assert {"row", "id", "smiles", "source", "line", "mean", "std"} <= set(first.column_names)
+    assert first["mean"].to_pylist() == sorted(first["mean"].to_pylist())
+    for other in tables[1:]:
+        assert other["id"].to_pylist() == first["id"].to_pylist()
+        np.testing.assert_allclose(other["mean"].to_numpy(), first["mean"].to_numpy(), rtol=1e-6)
+        assert other["line"].to_pylist() == first["line"].to_pylist()
+
+
+def test_hits_name_the_line_they_stand_on(made, tmp_path):
+    hits = tmp_path / "hits.parquet"
+    options = ["-k", "300", "--maximize", "--acquisition", "ucb", "--std", "all"]
+    assert run(["screen", str(made / "model"), str(made / "fps"), "-o", str(hits), *options, *HERE]) == 0
+    lines = (made / "library.smi").read_text().splitlines()
+    for hit in pq.read_table(hits).to_pylist():
+        assert lines[hit["line"] - 1] == f"{hit['smiles']} {hit['id']}"
+
+
+def test_predict_writes_every_molecule(made, tmp_path, capsys):
+    output = tmp_path / "predictions"
+    assert run(["predict", str(made / "model"), str(made / "fps"), "-o", str(output), *HERE]) == 0
+    assert "300 predictions" in capsys.readouterr().out
+
+
+def test_status_speaks_of_every_kind(made, capsys):
+    for store in ("fps", "model"):
+        assert run(["status", str(made / store)]) == 0
+        assert capsys.readouterr().out.strip()
+
+
+def test_verify_finds_and_repairs_damage(made, tmp_path, capsys):
+    store = tmp_path / "f"
+    assert run(["fingerprint", str(made / "library.smi"), "-o", str(store), *HERE]) == 0
+    assert run(["verify", str(store)]) == 0
+    victim = max(
+        (path for path in store.rglob("*") if "/c/" in path.as_posix()), key=lambda path: path.stat().st_size
+    )
+    damaged = bytearray(victim.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    victim.write_bytes(damaged)
+    assert run(["verify", str(store)]) == 1
+    assert run(["verify", str(store), "--repair", *HERE]) == 0
+    assert run(["verify", str(store)]) == 0
+
+
+def test_plan_says_what_it_costs(made, capsys):
+    assert run(["plan", str(made / "library.smi"), "-M", "256"]) == 0
+    shown = capsys.readouterr().out
+    assert "301" in shown
+    assert "hour" in shown
+
+
+def test_columns_are_counted_from_one(tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    table.write_text("m1,3.5,CCO\nm2,1.5,CCN\n")
+    options = ["--no-header", "--id-column", "1", "--smiles-column", "3", "--keep-columns", "2"]
+    assert run(["fingerprint", str(table), "-o", str(tmp_path / "f"), *options, *HERE]) == 0
+    assert "2 fingerprints of 2 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fingerprint", "{tmp}/nothing-*.smi", "-o", "{tmp}/f"], "nothing-"),
+        (["fingerprint", "{tmp}/empty.smi", "-o", "{tmp}/f"], "empty.smi"),
+        (["fingerprint", "{made}/labels.csv", "-o", "{tmp}/f", "--smiles-column", "SMILES"], "SMILES"),
+        (["featurize", "{tmp}/none", "-o", "{tmp}/f"], "none"),
+        (["featurize", "{made}/model", "-o", "{tmp}/f"], "model"),
+        (["fit", "{made}/fps", "{tmp}/none.csv", "-o", "{tmp}/m"], "none.csv"),
+        (["fit", "{made}/fps", "{made}/labels.csv", "-o", "{tmp}/m", "--target", "pIC50"], "pIC50"),
+        (["fit", "{made}/fps", "{tmp}/nan.csv", "-o", "{tmp}/m", "-M", "64"], "nan.csv"),
+        (["fit", "{made}/fps", "{tmp}/foreign.csv", "-o", "{tmp}/m", "-M", "64"], "foreign.csv"),
+        (["fit", "{made}/fps", "{made}/labels.csv", "-o", "{made}/model", "-M", "64"], "model"),
+        (["fit", "{made}/fps", "{made}/labels.csv", "-o", "{tmp}/m", "-M", "4000000"], "GiB"),
+        (["screen", "{tmp}/none", "{made}/fps", "-o", "{tmp}/h.parquet"], "none"),
+        (["predict", "{made}/fps", "{made}/fps", "-o", "{tmp}/p"], "fps"),
+        (["verify", "{tmp}/none"], "none"),
+        (["plan", "{tmp}/none.smi"], "none.smi"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_1(arguments, words, made, tmp_path, capsys):
+    (tmp_path / "empty.smi").write_text("")
+    write_labels(tmp_path / "nan.csv", [("a", "1.0"), ("b", "nan")])
+    write_labels(tmp_path / "foreign.csv", [("nobody-1", 1.0), ("nobody-2", 2.0)])
+    here = [] if arguments[0] == "plan" else HERE
+    assert run([text.format(tmp=tmp_path, made=made) for text in arguments] + here) == 1
+    last = capsys.readouterr().err.rstrip().splitlines()[-1]
+    assert last.startswith("daskrf: error: ")
+    assert words in last
+
+
+def test_status_of_nothing_is_an_error(tmp_path, capsys):
+    assert run(["status", str(tmp_path / "none")]) == 1
+    assert "none" in capsys.readouterr().err

@@ -1,0 +1,181 @@
+"""The direction of imports, who may import what, and how long files and functions may be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import daskrf
+
+PACKAGE = Path(daskrf.__file__).parent
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+# A module imports only from its own part and from parts before it.
+LAYERS = [
+    "errors",
+    "sizes",
+    "arrays",
+    "seeds",
+    "compiled",
+    "kernels",
+    "features",
+    "molecules",
+    "stores",
+    "gp",
+    "screening",
+    "drivers",
+    "report",
+    "demo",
+    "cli",
+]
+
+# Who may import these at all.
+ONLY = {
+    "rdkit": {"molecules"},
+    "zarr": {"stores"},
+    "dask": {"drivers"},
+    "distributed": {"drivers"},
+    "matplotlib": {"report"},
+    "numba": {"compiled"},
+    "pyarrow": {"molecules", "stores", "drivers", "report"},
+    "click": {"cli"},
+    "rich": {"cli"},
+}
+# What may be imported by these, apart from the standard library and daskrf.
+NOTHING_BUT = {
+    "compiled": {"numba", "llvmlite", "numpy"},
+    "gp": {"numpy", "scipy", "sklearn", "threadpoolctl"},
+}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+CODE = [
+    path
+    for folder in ("daskrf", "tests", "examples", "benchmarks", "cluster")
+    for path in sorted((REPOSITORY / folder).rglob("*.py"))
+]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+    """Yield the dotted name of every import, and whether it is for the type checker only."""
+    type_only = {
+        id(node)
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If)
+        and ast.unparse(branch.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in branch.body
+        for node in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in type_only) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from ((name, id(node) in type_only) for name in names)
+
+
+def layer_faults(part: str, source: str) -> list[str]:
+    """Return what the imports of a module of `part` break."""
+    faults = []
+    for name, type_only in imported(ast.parse(source)):
+        top, *rest = name.split(".")
+        if top == "daskrf":
+            target = rest[0] if rest else ""
+            if target not in [*LAYERS, "__version__"]:
+                faults.append(f"{name} is imported from where it is not at home")
+            elif target != "__version__" and LAYERS.index(target) > LAYERS.index(part):
+                faults.append(f"{part} is above {target} and must not import {name}")
+        elif not type_only:
+            if part not in ONLY.get(top, {part}):
+                faults.append(f"only {sorted(ONLY[top])} may import {top}, not {part}")
+            if part in NOTHING_BUT and top in THIRD_PARTY - NOTHING_BUT[part]:
+                faults.append(f"{part} must not import {top}")
+    return faults
+
+
+THIRD_PARTY = set(ONLY) | {
+    "numpy",
+    "scipy",
+    "sklearn",
+    "threadpoolctl",
+    "sparse",
+    "psutil",
+    "zstandard",
+    "llvmlite",
+}
+
+
+def test_every_part_has_a_layer():
+    parts = {part_of(path) for path in MODULES} - {"__init__", "__main__"}
+    assert parts <= set(LAYERS)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_imports_point_upwards(path):
+    part = part_of(path)
+    if part in LAYERS:
+        assert layer_faults(part, path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "source"),
+    [
+        ("molecules", "import zarr"),
+        ("stores", "from rdkit import Chem"),
+        ("gp", "import dask.array"),
+        ("gp", "import pyarrow"),
+        ("gp", "from daskrf.drivers import fit"),
+        ("features", "from daskrf import molecules"),
+        ("compiled", "def f():\n    import scipy"),
+        ("kernels", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from daskrf.cli import main"),
+        ("drivers", "from daskrf import fit"),
+        ("cli", "import matplotlib.pyplot"),
+    ],
+)
+def test_a_wrong_import_is_found(part, source):
+    assert layer_faults(part, source)
+
+
+def test_a_type_checking_import_of_a_library_is_no_import():
+    source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from distributed import Client"
+    assert layer_faults("demo", source) == []
+
+
+@pytest.mark.parametrize("path", CODE, ids=relative)
+def test_files_and_functions_are_short(path):
+    source = path.read_text()
+    assert len(source.splitlines()) <= 500
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    long = {node.name: lines for node in functions if (lines := body_lines(node)) > 60}
+    assert long == {}
+
+
+def body_lines(function: ast.FunctionDef) -> int:
+    """Count the lines of a function without its docstring, which may be as long as it needs to be."""
+    first = function.body[0]
+    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    docstring = first.end_lineno - first.lineno + 1 if documented and first.end_lineno else 0
+    assert function.end_lineno is not None
+    return function.end_lineno - function.lineno + 1 - docstring
+
+
+def test_public_names_are_there():
+    assert sorted(daskrf.__all__) == daskrf.__all__
+    for name in daskrf.__all__:
+        assert getattr(daskrf, name).__doc__, name
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = daskrf.nonsense

@@ -1,0 +1,71 @@
+"""The README's commands are the ones that run, and what it names is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import daskrf
+from daskrf.cli.commands import COMMANDS
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGES = [
+    REPOSITORY / name
+    for name in ("README.md", "cluster/README.md", "benchmarks/README.md", "CONTRIBUTING.md")
+]
+TWO_COMMANDS = ["pip install . && daskrf quickstart", "pip install '.[test]' && pytest"]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+def test_the_two_commands_come_first():
+    assert blocks(REPOSITORY / "README.md", "console")[0].splitlines() == TWO_COMMANDS
+
+
+def test_the_check_run_takes_them_from_the_readme():
+    script = (REPOSITORY / ".ci" / "run").read_text()
+    assert "README.md" in script
+    assert 'bash -euo pipefail -c "${commands[0]}"' in script
+    assert 'bash -euo pipefail -c "${commands[1]}"' in script
+    assert not any(command in script for command in TWO_COMMANDS)  # no copy that could differ
+
+
+def command_lines() -> list[str]:
+    text = "\n".join(block for page in PAGES for block in blocks(page, "console")).replace("\\\n", " ")
+    lines = [re.sub(r"\s+#.*", "", line) for line in text.splitlines()]
+    return [part.strip() for line in lines for part in line.split("&&") if part.strip().startswith("daskrf ")]
+
+
+@pytest.mark.parametrize("line", sorted(set(command_lines())))
+def test_command_lines_parse(line):
+    _, name, *arguments = shlex.split(line)
+    next(command for command in COMMANDS if command.name == name).make_context(name, arguments)
+
+
+def test_there_are_command_lines():
+    assert len(command_lines()) > 4
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_python_blocks_use_names_that_exist(page):
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "daskrf"
+            ):
+                assert node.attr in daskrf.__all__
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_links_to_files_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
