@@ -236,7 +236,7 @@ def test_damaged_predictions_are_made_again_by_predict(
     data[len(data) // 3] ^= 1
     victim.write_bytes(data)
     assert list(verify(tmp_path / "pred").damaged) == [2]
-    with pytest.raises(StoreError, match="daskrf predict"):
+    with pytest.raises(StoreError, match="predict command again"):
         verify(tmp_path / "pred", repair=True)
     assert predict(*run).made == 1
     assert data_digests(tmp_path / "pred") == before
