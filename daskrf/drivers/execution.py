@@ -8,11 +8,13 @@ the job, and a lost worker costs what it had in flight.
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
+import dask
 from distributed import Client, as_completed
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
@@ -26,7 +28,9 @@ __all__ = ["Task", "run_tasks"]
 _LOST = (KilledWorker, FutureCancelledError, CancelledError, CommClosedError)
 _LOSSES = 100  # of one task; each costs a worker's restart, so this is hours of bad luck
 _IO_ERRORS = 3  # of one task: a shared file system that hiccups
-_WAIT_FOR_WORKERS = 300.0  # seconds
+_WAIT_FOR_WORKERS = 300.0  # seconds; a queue may need longer: the Dask setting daskrf.wait-for-workers
+_POLL = 0.01  # seconds
+_POLLS_A_LOOK = 300  # polls between two looks at the number of workers
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ def run_tasks(
     Raises
     ------
     WorkerError
-        If the cluster has no workers for five minutes, or one task is lost 100 times.
+        If the cluster has no workers for five minutes (the Dask setting ``daskrf.wait-for-workers``, in
+        seconds), or one task is lost 100 times.
     Exception
         Whatever `function` raised, after three attempts if it was an input/output error.
     """
@@ -70,12 +75,13 @@ class _Submission:
         self.losses: dict[str, int] = {}
         self.io_errors: dict[str, int] = {}
         self.completed = as_completed(with_results=False)
+        self.patience = float(dask.config.get("daskrf.wait-for-workers", _WAIT_FOR_WORKERS))
 
     def run(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Any]]:
-        self._await_workers()
         try:
             self._fill(tasks)
             while self.in_flight:
+                self._await_any(tasks)
                 future = next(self.completed)
                 task = self.in_flight.pop(future)
                 if future.status == "finished":
@@ -118,7 +124,6 @@ class _Submission:
                     f"Task {task.key} was lost {_LOSSES} times; look into the workers' logs for what kills "
                     "them (most often memory), then run the same command again: finished work is kept."
                 ) from error
-            self._await_workers()
         elif _may_pass(error):
             self.io_errors[task.key] = self.io_errors.get(task.key, 0) + 1
             if self.io_errors[task.key] >= _IO_ERRORS:
@@ -127,14 +132,26 @@ class _Submission:
             raise error
         self._submit(task)
 
-    def _await_workers(self) -> None:
-        try:
-            self.client.wait_for_workers(1, timeout=_WAIT_FOR_WORKERS)
-        except TimeoutError as error:
-            raise WorkerError(
-                f"The scheduler has had no workers for {_WAIT_FOR_WORKERS:.0f} s; start some and run the "
-                "same command again: finished work is kept."
-            ) from error
+    def _await_any(self, tasks: Iterator[Task]) -> None:
+        """Wait until a task ends; meanwhile, use new workers, and give up if there are none for long.
+
+        Tasks are submitted before there are workers, because an adaptive cluster starts none without.
+        """
+        seen = time.monotonic()
+        polls = 0
+        while not self.completed.has_ready():
+            time.sleep(_POLL)
+            polls += 1
+            if polls % _POLLS_A_LOOK:
+                continue
+            if self.client.nthreads():
+                seen = time.monotonic()
+                self._fill(tasks)
+            elif time.monotonic() - seen > self.patience:
+                raise WorkerError(
+                    f"The scheduler has had no workers for {self.patience:.0f} s; start some and run the "
+                    "same command again: finished work is kept."
+                )
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -8,11 +8,12 @@ import signal
 import time
 from pathlib import Path
 
+import dask
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from daskrf.drivers.execution import Task, run_tasks
-from daskrf.errors import InputError
+from daskrf.errors import InputError, WorkerError
 
 
 def _square(x: int) -> int:
@@ -97,3 +98,22 @@ def test_bad_data_ends_the_run_at_once(client: Client, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 7 is bad"):
         list(run_tasks(_bad_data, tasks, client))
     assert len(list(tmp_path.iterdir())) < 10
+
+
+def test_adaptive_cluster_starts_workers_for_the_tasks() -> None:
+    with (
+        LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as empty,
+    ):
+        cluster.adapt(minimum=0, maximum=1, interval="200ms")
+        assert [r for _, r in run_tasks(_square, [Task("adaptive", (3,))], empty)] == [9]
+
+
+def test_no_workers_end_the_wait() -> None:
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as empty,
+        dask.config.set({"daskrf.wait-for-workers": 1.0}),
+        pytest.raises(WorkerError, match="no workers for 1 s"),
+    ):
+        list(run_tasks(_square, [Task("alone", (3,))], empty))
