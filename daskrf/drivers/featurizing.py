@@ -141,7 +141,9 @@ def _(
     fingerprints = FingerprintStore.open(source)
     check_complete(fingerprints)
     store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
-    stage = FeaturizeStage(FingerprintSource.of(fingerprints, feature_map), str(store.path.resolve()), dtype)
+    stage = FeaturizeStage(
+        FingerprintSource.of(fingerprints, feature_map, dtype == "bits"), str(store.path.resolve()), dtype
+    )
     made = complete(stage, store, planned_rows(fingerprints), client=client, progress=progress)
     records = store.records().values()
     return FeaturizeReport(
@@ -177,5 +179,5 @@ class FeaturizeStage:
         store.write_partition(partition, self._blocks(partition), n_rows)
 
     def _blocks(self, partition: int) -> Iterator[np.ndarray]:
-        for block in self.source.blocks(partition, bits=self.dtype == "bits"):
+        for block in self.source.blocks(partition):
             yield block.phi if self.dtype == "bits" else block.phi.astype(self.dtype, copy=False)

@@ -203,8 +203,8 @@ def _stored_statistics(output: Path, spec: dict[str, Any]) -> SufficientStatisti
 
 def _check_memory(features: Source, joined: JoinedLabels, client: Client | None, progress: Progress) -> None:
     feature_map = rebuild(features.map_state)
-    n_components, one_bit = feature_map.n_components, feature_map.one_bit
-    need = memory.need_of_fit(n_components, max(features.partition_rows), len(joined.row), one_bit=one_bit)
+    n_components, largest = feature_map.n_components, max(features.partition_rows)
+    need = memory.need_of_fit(n_components, largest, len(joined.row), one_bit=features.bits)
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
     memory.check(memory.need_of_solve(n_components), worker_memory(None), "this machine")
 
@@ -225,8 +225,7 @@ def _sum(
     groups = group_by_rows([(int(p), int(labelled[p])) for p in np.flatnonzero(labelled)], target)
     directory.mkdir(parents=True, exist_ok=True)
     _save_labels(directory, joined)
-    feature_map = rebuild(features.map_state)
-    exponents = tuple(int(e) for e in choose_exponent(joined.y)) if feature_map.one_bit else None
+    exponents = tuple(int(e) for e in choose_exponent(joined.y)) if features.bits else None
     reduction = FitFold(features, str(directory.resolve()), joined.y.shape[1], exponents, hash_of(spec))
     rows = [int(sum(labelled[p] for p in group)) for group in groups]
     found = fold(reduction, groups, rows, directory, hash_of(spec), client=client, progress=progress)
@@ -264,9 +263,9 @@ class FitFold:
         rows, y = _labels(self.labels, self.key)
         feature_map = rebuild(self.source.map_state)
         statistics = SufficientStatistics.zero(
-            feature_map.n_components, self.n_targets, one_bit=feature_map.one_bit, y_exponents=self.exponents
+            feature_map.n_components, self.n_targets, one_bit=self.source.bits, y_exponents=self.exponents
         )
-        rows_at_once = memory.block_rows(feature_map.n_components, one_bit=feature_map.one_bit)
+        rows_at_once = memory.block_rows(feature_map.n_components, one_bit=self.source.bits)
         for block in gathered(self._blocks(partitions, rows), rows_at_once):
             statistics.update(block.phi, y[np.searchsorted(rows, block.rows)])
         return statistics

@@ -100,7 +100,7 @@ def _repair_stage(path: Path) -> tuple[PartitionStage, FingerprintStore | Featur
     if kind == "features":
         features = FeatureStore.open(path)
         origin = features.source()
-        source = FingerprintSource.of(origin, rebuild(features.spec["map"]))
+        source = FingerprintSource.of(origin, rebuild(features.spec["map"]), features.spec["dtype"] == "bits")
         return (
             FeaturizeStage(source, str(path.resolve()), features.spec["dtype"]),
             features,

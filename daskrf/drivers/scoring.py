@@ -57,8 +57,9 @@ def source_for(
             model.metadata["fingerprint"],
             fragments or model.metadata["fragments"],
             feature_map_of(model),
+            model.gp.one_bit_,
         )
-    source = open_source(path, feature_map_of(model))
+    source = open_source(path, feature_map_of(model), None if model.gp.one_bit_ else False)
     store = rows_store(source)
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
         raise InputError(

@@ -45,6 +45,7 @@ class SmilesSource:
     directory: str
     spec_hash: str
     map_text: str
+    bits: bool
 
     @classmethod
     def of(
@@ -54,6 +55,7 @@ class SmilesSource:
         fingerprint: dict[str, Any],
         fragments: str,
         feature_map: FeatureMap,
+        bits: bool,
     ) -> SmilesSource:
         """Return the source of `library`, and leave its description in `directory`."""
         plan = {
@@ -66,7 +68,7 @@ class SmilesSource:
         temporary = directory / f"library.{os.getpid()}.tmp"
         temporary.write_text(json.dumps(plan))
         os.replace(temporary, directory / "library.json")
-        return cls(str(directory.resolve()), hash_of(plan), map_key(feature_map.state()))
+        return cls(str(directory.resolve()), hash_of(plan), map_key(feature_map.state()), bits)
 
     @property
     def library(self) -> Library:
@@ -100,7 +102,7 @@ class SmilesSource:
                 chosen = positions(kept, rows)
                 kept, fingerprints = kept[chosen], fingerprints[chosen]
             start = 0
-            for phi in feature_blocks(feature_map, fingerprints, bits=feature_map.one_bit):
+            for phi in feature_blocks(feature_map, fingerprints, bits=self.bits):
                 yield Block(kept[start : start + len(phi)], phi)
                 start += len(phi)
         self._write_rejects(partition, rejects, library)

@@ -21,6 +21,7 @@ import pyarrow as pa
 from daskrf.drivers.memory import block_rows
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures, from_state
+from daskrf.gp.posterior import as_features
 from daskrf.stores.describe import map_words
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import FingerprintStore
@@ -54,6 +55,10 @@ class Source(Protocol):
     @property
     def map_state(self) -> dict[str, Any]:
         """State of the feature map."""
+
+    @property
+    def bits(self) -> bool:
+        """Whether blocks are packed bits; otherwise they are float32."""
 
     @property
     def spec_hash(self) -> str:
@@ -137,11 +142,15 @@ class FingerprintSource:
     path: str
     spec_hash: str
     map_text: str
+    bits: bool
 
     @classmethod
-    def of(cls, store: FingerprintStore, feature_map: FeatureMap) -> FingerprintSource:
-        """Return the source of `store` under `feature_map`."""
-        return cls(str(store.path.resolve()), store.spec_hash, map_key(feature_map.state()))
+    def of(
+        cls, store: FingerprintStore, feature_map: FeatureMap, bits: bool | None = None
+    ) -> FingerprintSource:
+        """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
+        bits = feature_map.one_bit if bits is None else bits
+        return cls(str(store.path.resolve()), store.spec_hash, map_key(feature_map.state()), bits)
 
     @property
     def store(self) -> FingerprintStore:
@@ -158,10 +167,8 @@ class FingerprintSource:
         """See `Source`."""
         return planned_rows(self.store)
 
-    def blocks(
-        self, partition: int, rows: npt.NDArray[np.int64] | None = None, *, bits: bool | None = None
-    ) -> Iterator[Block]:
-        """See `Source`; `bits` asks for bits or floats, where a one-bit map has both."""
+    def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
+        """See `Source`."""
         kept = row_numbers(self.store, partition)
         fingerprints = self.store.read_fingerprints(partition)
         if rows is not None:
@@ -169,9 +176,7 @@ class FingerprintSource:
             kept, fingerprints = kept[chosen], fingerprints[chosen]
         feature_map = _rebuild(self.map_text)
         start = 0
-        for phi in feature_blocks(
-            feature_map, fingerprints, bits=feature_map.one_bit if bits is None else bits
-        ):
+        for phi in feature_blocks(feature_map, fingerprints, bits=self.bits):
             yield Block(kept[start : start + len(phi)], phi)
             start += len(phi)
 
@@ -188,12 +193,16 @@ class FeatureSource:
     spec_hash: str
     rows_path: str
     rows_spec_hash: str
+    bits: bool
 
     @classmethod
-    def of(cls, store: FeatureStore) -> FeatureSource:
-        """Return the source of `store`."""
+    def of(cls, store: FeatureStore, bits: bool | None = None) -> FeatureSource:
+        """Return the source of `store`: blocks as stored, unless floats of stored bits are asked for."""
         origin = store.source()
-        return cls(str(store.path.resolve()), store.spec_hash, str(origin.path.resolve()), origin.spec_hash)
+        bits = store.spec["dtype"] == "bits" and bits is not False
+        return cls(
+            str(store.path.resolve()), store.spec_hash, str(origin.path.resolve()), origin.spec_hash, bits
+        )
 
     @property
     def store(self) -> FeatureStore:
@@ -227,7 +236,9 @@ class FeatureSource:
             if keep is not None:
                 numbers, phi = numbers[keep], phi[keep]
             if len(numbers):
-                yield Block(numbers, phi.astype(np.float32) if phi.dtype == np.float16 else phi)
+                yield Block(
+                    numbers, phi if self.bits else as_features(phi, self.store.n_components, np.float32)
+                )
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """See `Source`."""
@@ -262,11 +273,11 @@ def rows_store(source: FeatureSource | FingerprintSource) -> FingerprintStore:
 
 
 def open_source(
-    path: str | os.PathLike[str], feature_map: FeatureMap | None = None
+    path: str | os.PathLike[str], feature_map: FeatureMap | None = None, bits: bool | None = None
 ) -> FeatureSource | FingerprintSource:
     """Return the source of a feature store, or of a fingerprint store under a map.
 
-    The default map is `TanimotoMinMaxFeatures()`.
+    The default map is `TanimotoMinMaxFeatures()`; `bits` set to False asks for floats in any case.
 
     Raises
     ------
@@ -285,10 +296,10 @@ def open_source(
                 f"{map_words(feature_map.state())}; name the fingerprint store to use that one."
             )
         check_complete(store)
-        return FeatureSource.of(store)
+        return FeatureSource.of(store, bits)
     fingerprints = FingerprintStore.open(path)
     check_complete(fingerprints)
-    return FingerprintSource.of(fingerprints, feature_map or TanimotoMinMaxFeatures())
+    return FingerprintSource.of(fingerprints, feature_map or TanimotoMinMaxFeatures(), bits)
 
 
 def check_complete(store: FingerprintStore | FeatureStore) -> None:
