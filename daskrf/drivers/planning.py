@@ -85,7 +85,7 @@ class PlanReport:
         for stage in self.stages:
             size = memory.format_bytes(stage.bytes * self.rows) if stage.bytes else "-"
             rate, hours = 1 / stage.seconds, self.core_hours(stage)
-            lines.append(f"  {stage.stage:<22}{rate:>12,.0f}{hours:>13,.3f}{size:>12}  {stage.note}")
+            lines.append(f"  {stage.stage:<22}{rate:>12,.0f}{hours:>13,.3g}{size:>12}  {stage.note}")
         return "\n".join([*lines, "", "memory:", *(f"  {need}" for need in self.memory)])
 
 

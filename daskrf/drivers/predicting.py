@@ -116,7 +116,7 @@ def predict(
         1e-3 * (n_components / 4096) ** 2 if std else 3e-5,
     )
     made = complete(stage, store, rows, client=client, progress=progress)
-    rejected, rejects = close_source(features, output)
+    rejected, rejects = close_source(features, output, work, made=made)
     return PredictReport(
         output, store.counts()["kept"], rejected, rejects, len(rows), made, time.monotonic() - start
     )

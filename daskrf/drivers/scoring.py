@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import pyarrow.parquet as pq
 
-from daskrf.drivers.fingerprinting import drop_spool, scan_inputs
+from daskrf.drivers.fingerprinting import scan_inputs
 from daskrf.drivers.models import Model, feature_map_of
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.smiles import SmilesSource
@@ -69,18 +70,23 @@ def source_for(
     return source
 
 
-def close_source(source: Source, output: Path) -> tuple[int, Path | None]:
-    """Save the rejects of SMILES files beside `output`; return how many there were, and where they are."""
-    if not isinstance(source, SmilesSource):
-        return 0, None
-    drop_spool(source.spool)
-    rejects: pa.Table = source.rejects()
+def close_source(source: Source, output: Path, work: Path, *, made: int) -> tuple[int, Path | None]:
+    """Save the rejects of SMILES files beside `output`, and delete `work`.
+
+    Returns how many rejects there are, and where. If no partition was `made`, they are those of the run
+    that made them.
+    """
     path = output.with_name(f"{output.stem}.rejects.parquet")
-    if not rejects.num_rows:
-        path.unlink(missing_ok=True)
-        return 0, None
-    write_parquet(rejects, path)
-    return rejects.num_rows, path
+    rejects = 0
+    if isinstance(source, SmilesSource):
+        if made:
+            path.unlink(missing_ok=True)
+            table = source.rejects()
+            if table.num_rows:
+                write_parquet(table, path)
+        rejects = pq.read_metadata(path).num_rows if path.exists() else 0
+    shutil.rmtree(work, ignore_errors=True)
+    return rejects, path if rejects else None
 
 
 def target_names(model: Model, prefix: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -176,8 +175,7 @@ def screen(
     output.parent.mkdir(parents=True, exist_ok=True)
     write_parquet(table, work / "hits.parquet")
     os.replace(work / "hits.parquet", output)
-    rejected, rejects = close_source(features, output)
-    shutil.rmtree(work, ignore_errors=True)
+    rejected, rejects = close_source(features, output, work, made=1)
     seconds = time.monotonic() - start
     note = (f"ranked among the {k * _SHORTLIST:,} best means; std='all' ranks every molecule, exactly",)
     return ScreenReport(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,11 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rd
 from daskrf.stores.plans import hash_of
 
 __all__ = ["SmilesSource"]
+
+
+def _plan_hash(directory: Path) -> str | None:
+    path = directory / "library.json"
+    return hash_of(json.loads(path.read_text())) if path.exists() else None
 
 
 @functools.lru_cache(maxsize=4)
@@ -64,7 +70,10 @@ class SmilesSource:
             "fragments": fragments,
             "rdkit": rdkit_version(),
         }
-        (directory / "rejects").mkdir(parents=True, exist_ok=True)
+        rejects = directory / "rejects"
+        if _plan_hash(directory) != hash_of(plan):
+            shutil.rmtree(rejects, ignore_errors=True)  # those of other files, whose run never ended
+        rejects.mkdir(parents=True, exist_ok=True)
         temporary = directory / f"library.{os.getpid()}.tmp"
         temporary.write_text(json.dumps(plan))
         os.replace(temporary, directory / "library.json")

@@ -230,6 +230,16 @@ def test_predictions_are_equal_from_smiles(done: Path, inputs: tuple[Path, Path]
     assert left["id"].to_pylist() == right["id"].to_pylist()
     assert left["mean"].to_pylist() == right["mean"].to_pylist()
     assert "std" not in left.column_names
+    assert report.rejects is not None
+    assert pq.read_table(report.rejects).num_rows == len(FLAWS)
+    again = predict(done / "model", inputs[0], tmp_path / "pred", std=False)
+    assert (again.made, again.rows, again.rejected, again.rejects) == (
+        0,
+        N_MOLECULES,
+        len(FLAWS),
+        report.rejects,
+    )
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["pred", "pred.rejects.parquet"]
 
 
 def test_labelled_molecules_can_be_left_out(done: Path, tmp_path: Path) -> None:
