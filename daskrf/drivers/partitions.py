@@ -89,6 +89,7 @@ def complete(
     for task, _ in run_tasks(_process_group, tasks, client):
         progress.advance(sum(rows[p] for p in task.arguments[1]))
     progress.finish()
+    store.clean()  # what killed workers left half written
     return len(pending)
 
 
