@@ -14,7 +14,27 @@ class InputError(DaskrfError, ValueError):
 
 
 class StoreError(DaskrfError):
-    """A store is missing, damaged, of another format version, or was made for another specification."""
+    """A store is missing, damaged, of another format version, or was made for another specification.
+
+    Parameters
+    ----------
+    *args
+        The message.
+    errno : int, optional
+        Number of the ``OSError`` behind it, which tells errors that pass (``EIO``, ``ESTALE``) from ones
+        that stay (``ENOSPC``); None where no call of the operating system failed.
+
+    Examples
+    --------
+    >>> import errno
+    >>> StoreError("cannot read store/plan.json: stale file handle", errno=errno.ESTALE).errno == errno.ESTALE
+    True
+    """
+
+    def __init__(self, *args: object, errno: int | None = None) -> None:
+        super().__init__(*args)
+        # An attribute of the instance, which pickle keeps: errors of workers reach the driver whole.
+        self.errno = errno
 
 
 class MemoryLimitError(DaskrfError, MemoryError):

@@ -10,6 +10,7 @@ from typing import Any
 
 import dask
 import psutil
+from dask.utils import parse_bytes
 from distributed import Client, LocalCluster
 from distributed.system import MEMORY_LIMIT
 
@@ -17,10 +18,10 @@ from daskrf.errors import InputError, WorkerError
 
 __all__ = ["connect", "local_cluster", "worker_memory", "worker_threads"]
 
-# A worker that dies is blamed for every task it had been sent, and scaling down counts as dying.
-# The retry budget is kept per task by drivers.execution, so the scheduler's own must not bite.
+# A worker that dies is blamed for every task it had been sent, and scaling down counts as dying. What the
+# scheduler gives up, drivers.execution submits again; a task that kills every worker must still end.
 _CONFIG = {
-    "distributed.scheduler.allowed-failures": 1000,
+    "distributed.scheduler.allowed-failures": 10,
     "distributed.worker.memory.terminate": 0.98,
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": "60s",
@@ -64,7 +65,12 @@ def local_cluster(
     n_workers = usable_cpus() if n_workers is None else n_workers
     if n_workers < 1:
         raise InputError(f"The number of workers must be at least 1, not {n_workers}.")
-    limit = MEMORY_LIMIT // n_workers if memory_limit is None else memory_limit
+    limit = MEMORY_LIMIT // n_workers
+    if memory_limit is not None:
+        try:
+            limit = parse_bytes(memory_limit)
+        except ValueError:
+            raise InputError(f"The memory limit is a size such as 4GiB, not {memory_limit!r}.") from None
     with (
         dask.config.set(_CONFIG),
         LocalCluster(
@@ -101,7 +107,7 @@ def connect(scheduler: str | None = None, scheduler_file: str | Path | None = No
         options = {"scheduler_file": str(scheduler_file)}
     try:
         client = Client(**options, timeout="30s")
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, KeyError, TypeError, AssertionError) as error:
         where = scheduler or scheduler_file
         raise WorkerError(f"No Dask scheduler answers at {where}: {error}.") from error
     with client:

@@ -21,12 +21,13 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from daskrf.drivers.cluster import worker_threads
-from daskrf.errors import DaskrfError, WorkerError
+from daskrf.drivers.progress import Progress
+from daskrf.errors import WorkerError
 
 __all__ = ["Task", "run_tasks"]
 
 _LOST = (KilledWorker, FutureCancelledError, CancelledError, CommClosedError)
-_LOSSES = 100  # of one task; each costs a worker's restart, so this is hours of bad luck
+_LOSSES = 10  # of one task, each after as many dead workers as the scheduler allows (10 in local_cluster)
 _IO_ERRORS = 3  # of one task: a shared file system that hiccups
 _WAIT_FOR_WORKERS = 300.0  # seconds; a queue may need longer: the Dask setting daskrf.wait-for-workers
 _POLL = 0.01  # seconds
@@ -42,7 +43,10 @@ class Task:
 
 
 def run_tasks(
-    function: Callable[..., Any], tasks: Iterable[Task], client: Client | None = None
+    function: Callable[..., Any],
+    tasks: Iterable[Task],
+    client: Client | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[tuple[Task, Any]]:
     """Call `function` on the arguments of every task and yield (task, result) as they finish.
 
@@ -54,7 +58,7 @@ def run_tasks(
     ------
     WorkerError
         If the cluster has no workers for five minutes (the Dask setting ``daskrf.wait-for-workers``, in
-        seconds), or one task is lost 100 times.
+        seconds), or one task is lost 10 times.
     Exception
         Whatever `function` raised, after three attempts if it was an input/output error.
     """
@@ -62,14 +66,15 @@ def run_tasks(
         for task in tasks:
             yield task, function(*task.arguments)
         return
-    yield from _Submission(function, client).run(iter(tasks))
+    yield from _Submission(function, client, progress or Progress()).run(iter(tasks))
 
 
 class _Submission:
     """The futures in flight of one `run_tasks`, and how often each task has failed."""
 
-    def __init__(self, function: Callable[..., Any], client: Client) -> None:
+    def __init__(self, function: Callable[..., Any], client: Client, progress: Progress) -> None:
         self.function = function
+        self.progress = progress
         self.client = client
         self.in_flight: dict[Any, Task] = {}
         self.losses: dict[str, int] = {}
@@ -112,13 +117,17 @@ class _Submission:
     @staticmethod
     def _failure(future: Any) -> BaseException:
         try:
-            return future.exception() or WorkerError(f"Task {future.key} ended without a result.")
+            return future.exception() or WorkerError(
+                f"Task {future.key} ended without a result, most likely because the scheduler is gone; start "
+                "it again and run the same command: finished work is kept."
+            )
         except _LOST as error:
             return error
 
     def _resubmit(self, task: Task, error: BaseException) -> None:
         if isinstance(error, _LOST):
             self.losses[task.key] = self.losses.get(task.key, 0) + 1
+            self.progress.note(f"Task {task.key} has killed or lost several workers; it is tried again.")
             if self.losses[task.key] > _LOSSES:
                 raise WorkerError(
                     f"Task {task.key} was lost {_LOSSES} times; look into the workers' logs for what kills "
@@ -156,5 +165,6 @@ class _Submission:
 
 def _may_pass(error: BaseException) -> bool:
     """Tell whether a failed call may work when made again: an I/O error other than a full disk."""
-    full = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
-    return isinstance(error, OSError) and not isinstance(error, DaskrfError) and error.errno not in full
+    lasting = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+    number = getattr(error, "errno", None)
+    return number is not None and number not in lasting

@@ -14,10 +14,12 @@ import dask.array as da
 import numpy as np
 from distributed import Client
 
+from daskrf.drivers import memory
+from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
 from daskrf.drivers.partitions import complete
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.sources import FingerprintSource, check_complete, planned_rows
+from daskrf.drivers.sources import FingerprintSource, planned_rows
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.stores.features import FeatureStore
@@ -139,7 +141,14 @@ def _(
     if output is None:
         raise InputError(f"Say where the features of {source} shall go: output is missing.")
     fingerprints = FingerprintStore.open(source)
-    check_complete(fingerprints)
+    fingerprints.require_complete()
+    need = memory.need_of_screen(
+        feature_map.n_components, max(planned_rows(fingerprints)), 0, one_bit=dtype == "bits", std=False
+    )
+    memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+    size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
+    n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)
+    memory.check_disk(output, n_bytes, "the features")
     store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
     stage = FeaturizeStage(
         FingerprintSource.of(fingerprints, feature_map, dtype == "bits"), str(store.path.resolve()), dtype
@@ -169,8 +178,8 @@ class FeaturizeStage:
 
     @property
     def seconds_per_row(self) -> float:
-        """See `PartitionStage`: about 40,000 molecules a second at 4,096 components."""
-        return 6e-9 * int(self.source.map_state["parameters"]["n_components"])
+        """See `PartitionStage`."""
+        return self.source.seconds_per_row
 
     def process(self, partition: int) -> None:
         """See `PartitionStage`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ import pyarrow as pa
 from distributed import Client
 from scipy import sparse
 
+from daskrf.drivers import memory
+from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.partitions import complete
 from daskrf.drivers.progress import Progress
-from daskrf.errors import InputError
+from daskrf.errors import InputError, StoreError
 from daskrf.molecules import (
     FingerprintBlock,
     Fingerprinter,
@@ -35,7 +38,6 @@ from daskrf.stores.fingerprints import FingerprintStore
 
 __all__ = [
     "FingerprintReport",
-    "drop_spool",
     "fingerprint",
     "fingerprints_of",
     "rejects_table",
@@ -45,6 +47,8 @@ __all__ = [
 ]
 
 Paths = str | os.PathLike[str]
+
+_BYTES_A_ROW = 60  # on disk, with ID and SMILES: measured 57 - 66
 
 
 @dataclass(frozen=True)
@@ -142,14 +146,20 @@ def fingerprint(
     spec = spec or FingerprintSpec()
     Fingerprinter(spec, fragments)  # refuses bad options before anything is read
     spool = spool_of(output)
-    library = scan_inputs(inputs, format, rows_per_partition, spool, progress)
-    store = create_store(output, library, spec, fragments)
-    stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
-    made = complete(
-        stage, store, [p.stop - p.start for p in library.partitions], client=client, progress=progress
-    )
-    drop_spool(spool)
+    try:
+        library = scan_inputs(inputs, format, rows_per_partition, spool, progress)
+        rows = [p.stop - p.start for p in library.partitions]
+        need = memory.need_of_rows("fingerprint", max(rows))
+        memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+        memory.check_disk(output, library.n_rows * _BYTES_A_ROW, "the fingerprints")
+        store = create_store(output, library, spec, fragments)
+        stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
+        made = complete(stage, store, rows, client=client, progress=progress)
+    finally:
+        shutil.rmtree(spool, ignore_errors=True)
     counts = store.counts()
+    if strict and counts["rejected"]:
+        raise _first_refusal(store)
     if not counts["kept"]:
         raise InputError(
             f"None of the {counts['read']:,} rows could be used; reasons are in {store.path / 'rejects'}, "
@@ -203,17 +213,16 @@ def spool_of(output: Paths) -> Path:
     return path.parent / f".{path.name}.spool"
 
 
-def drop_spool(spool: Path) -> None:
-    """Delete the pieces of compressed inputs that `scan` left for the workers."""
-    if spool.is_dir():
-        for path in spool.iterdir():
-            path.unlink()
-        spool.rmdir()
-
-
 @functools.lru_cache(maxsize=4)
 def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Fingerprinter]:
     store = FingerprintStore.open(path)
+    if store.spec_hash != spec_hash:
+        raise StoreError(f"{path} was replaced while it was in use; run the same command again.")
+    if store.spec["rdkit"] != rdkit_version():
+        raise StoreError(
+            f"{path} is made with RDKit {store.spec['rdkit']}, and this worker has {rdkit_version()}; use "
+            "one version everywhere."
+        )
     fingerprinter = Fingerprinter(
         FingerprintSpec.from_state(store.spec["fingerprint"]), store.spec["fragments"]
     )
@@ -238,7 +247,8 @@ class FingerprintStage:
             library, partition, fingerprinter, spool_of(store.path)
         ):
             if self.strict and rejected:
-                raise _refusal(rejected[0], library)
+                first = rejected[0]
+                raise _refusal(library.sources[first.source].path, first.line, first.reason, first.text)
             blocks.append(block.fingerprints)
             tables.append(table)
             rejects.extend(rejected)
@@ -317,9 +327,15 @@ def rejects_table(rejects: Sequence[Reject], library: Library) -> pa.Table:
     )
 
 
-def _refusal(reject: Reject, library: Library) -> InputError:
-    path = library.sources[reject.source].path
+def _refusal(path: str, line: int, reason: str, text: str) -> InputError:
     return InputError(
-        f"{path}, line {reject.line}: {reject.reason} ({reject.text[:80]!r}); mend the line, or run without "
-        "strict to count such rows and go on."
+        f"{path}, line {line}: {reason} ({text[:80]!r}); mend the line, or run without strict to count "
+        "such rows and go on."
     )
+
+
+def _first_refusal(store: FingerprintStore) -> InputError:
+    """Return the error of the first reject of a store that was made without strict."""
+    first = next(p for p in range(store.n_partitions) if store.record(p).counts["rejected"])
+    reject = store.read_rejects(first).slice(0, 1).to_pylist()[0]
+    return _refusal(reject["source"], reject["line"], reject["reason"], reject["text"])

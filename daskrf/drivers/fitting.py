@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +18,11 @@ from distributed import Client
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.folding import fold, remove_checkpoints
-from daskrf.drivers.models import read_model
+from daskrf.drivers.models import Model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.sources import Block, Source, gathered, open_source, rebuild, rows_store
-from daskrf.errors import StoreError
+from daskrf.drivers.sources import Block, Source, gathered, map_key, open_source, rebuild, rows_store
+from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.gp import RandomFeatureGP, SufficientStatistics, choose_exponent
 from daskrf.stores.inspect import kind_of
@@ -140,28 +141,33 @@ def fit(
     """
     start = time.monotonic()
     progress = progress or Progress()
+    fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
     features = open_source(source, feature_map)
     store = rows_store(features)
     given = read_labels(labels, key, key_column, list(targets) if targets else None, drop_non_finite)
     joined = join_labels(given, store)
     output = Path(output)
+    _check_values(joined, fixed)
     spec = _spec(features, joined)
-    _check_memory(features, joined, client, progress)
-    statistics = _stored_statistics(output, spec)
-    if statistics is None:
+    identity = hash_of([spec, fixed])
+    _check_memory(features, joined, client)
+    stored = _stored(output, spec)
+    if stored is not None and stored.metadata["spec_hash"] == identity:
+        progress.note(f"{output} holds this very model already.")
+        return _report(output, stored.gp, joined, time.monotonic() - start)
+    if stored is None:
         statistics = _sum(features, joined, spec, output / "partials", client, progress)
     else:
         progress.note(f"{output} holds the sums over these labels already.")
+        statistics = stored.gp.statistics_  # type: ignore[assignment]  # it was read with them
     progress.start("solve", 1, "models")
-    gp = RandomFeatureGP(mean=mean, amplitude=amplitude, noise=noise).fit_statistics(
-        statistics, rebuild(features.map_state)
-    )
+    gp = RandomFeatureGP(**fixed).fit_statistics(statistics, rebuild(features.map_state))
     metadata = {
         "gp": gp.state(),
         "targets": list(joined.names),
         "labels": {name: getattr(joined, name) for name in COUNTS},
         "spec": spec,
-        "spec_hash": hash_of([spec, gp.state()]),
+        "spec_hash": identity,
         "range": [
             [float(low), float(high)] for low, high in zip(joined.y.min(0), joined.y.max(0), strict=True)
         ],
@@ -184,12 +190,26 @@ def _spec(features: Source, joined: JoinedLabels) -> dict[str, Any]:
         "map": features.map_state,
         "targets": list(joined.names),
         "rows": len(joined.row),
-        "labels": hash_of([joined.row.tobytes().hex(), joined.y.tobytes().hex()]),
+        "labels": joined.digest,
     }
 
 
-def _stored_statistics(output: Path, spec: dict[str, Any]) -> SufficientStatistics | None:
-    """Return the sums of an earlier model of the same labels, or None; refuse a model of anything else."""
+def _check_values(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
+    """Refuse, before the pass over the library, what the solve after it would refuse."""
+    for name in ("amplitude", "noise"):
+        value = fixed[name]
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise InputError(f"The {name} must be positive, not {value}; leave it out to have it found.")
+    for name, y in zip(joined.names, joined.y.T, strict=True):
+        if None in (fixed["amplitude"], fixed["noise"]) and y.min() == y.max():
+            raise InputError(
+                f"The {len(y):,} labels of {name} are without variance, so that no hyperparameters can be "
+                "found; give labels that differ, or fix both amplitude and noise."
+            )
+
+
+def _stored(output: Path, spec: dict[str, Any]) -> Model | None:
+    """Return an earlier model of the same labels and features, or None; refuse a model of anything else."""
     if kind_of(output, missing_ok=True) is None:
         return None
     found = read_model(output)
@@ -198,10 +218,10 @@ def _stored_statistics(output: Path, spec: dict[str, Any]) -> SufficientStatisti
             f"{output} holds a model of something else: {differences(found.metadata['spec'], spec)}; "
             "give another output path."
         )
-    return found.gp.statistics_
+    return found
 
 
-def _check_memory(features: Source, joined: JoinedLabels, client: Client | None, progress: Progress) -> None:
+def _check_memory(features: Source, joined: JoinedLabels, client: Client | None) -> None:
     feature_map = rebuild(features.map_state)
     n_components, largest = feature_map.n_components, max(features.partition_rows)
     need = memory.need_of_fit(n_components, largest, len(joined.row), one_bit=features.bits)
@@ -221,8 +241,10 @@ def _sum(
     bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
     labelled = np.diff(np.searchsorted(joined.row, bounds))
     smallest, largest = _GROUP_ROWS
-    target = min(largest, max(smallest, -(-len(joined.row) // 1024)))
-    groups = group_by_rows([(int(p), int(labelled[p])) for p in np.flatnonzero(labelled)], target)
+    # A partition is decoded for however few labels, at about a 20th of the cost of all its features.
+    weight = labelled + np.asarray(features.partition_rows) // 20
+    target = min(largest, max(smallest, int(weight[labelled > 0].sum()) // 1024))
+    groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
     directory.mkdir(parents=True, exist_ok=True)
     _save_labels(directory, joined)
     exponents = tuple(int(e) for e in choose_exponent(joined.y)) if features.bits else None
@@ -258,12 +280,16 @@ class FitFold:
     key: str
     name: str = "fit"
 
-    def from_partitions(self, partitions: Sequence[int], directory: Path) -> SufficientStatistics:
+    def from_partitions(self, partitions: Sequence[int]) -> SufficientStatistics:
         """See `Fold`."""
         rows, y = _labels(self.labels, self.key)
         feature_map = rebuild(self.source.map_state)
         statistics = SufficientStatistics.zero(
-            feature_map.n_components, self.n_targets, one_bit=self.source.bits, y_exponents=self.exponents
+            feature_map.n_components,
+            self.n_targets,
+            one_bit=self.source.bits,
+            y_exponents=self.exponents,
+            map_key=map_key(self.source.map_state),
         )
         rows_at_once = memory.block_rows(feature_map.n_components, one_bit=self.source.bits)
         for block in gathered(self._blocks(partitions, rows), rows_at_once):

@@ -17,12 +17,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from distributed import Client
-from threadpoolctl import threadpool_limits
 
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.progress import Progress
-from daskrf.errors import StoreError
-from daskrf.stores.model import read_checkpoint, write_checkpoint
+from daskrf.drivers.threads import ONE_BLAS_THREAD
+from daskrf.stores.lock import StoreLock
+from daskrf.stores.model import has_checkpoint, read_checkpoint, write_checkpoint
+from daskrf.stores.plans import hash_of
 
 __all__ = ["FAN_IN", "Fold", "Partial", "fold", "remove_checkpoints"]
 
@@ -46,8 +47,8 @@ class Fold(Protocol):
     def name(self) -> str:
         """What the reduction is called in progress bars and task keys."""
 
-    def from_partitions(self, partitions: Sequence[int], directory: Path) -> Partial:
-        """Reduce a group; side products, if there are any, go to files in `directory`."""
+    def from_partitions(self, partitions: Sequence[int]) -> Partial:
+        """Reduce a group."""
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Partial:
         """Rebuild a partial from its arrays."""
@@ -64,9 +65,6 @@ class _Node:
 
     def path(self, directory: Path) -> Path:
         return directory / f"level-{self.level}-{self.index:05d}"
-
-    def leaves(self) -> list[_Node]:
-        return [self] if not self.children else [leaf for child in self.children for leaf in child.leaves()]
 
 
 def _tree(groups: Sequence[tuple[int, ...]]) -> list[list[_Node]]:
@@ -102,8 +100,19 @@ def fold(
     spec_hash : str
         Checkpoints of another specification are not taken for this one's.
     """
-    progress = progress or Progress()
-    directory.mkdir(parents=True, exist_ok=True)
+    with StoreLock(directory, f"daskrf {reduction.name}"):
+        return _fold(reduction, groups, rows, directory, spec_hash, client, progress or Progress())
+
+
+def _fold(
+    reduction: Fold,
+    groups: Sequence[tuple[int, ...]],
+    rows: Sequence[int],
+    directory: Path,
+    spec_hash: str,
+    client: Client | None,
+    progress: Progress,
+) -> Partial:
     levels = _tree(groups)
     root = levels[-1][0]
     done = _existing(levels, directory, spec_hash)
@@ -112,51 +121,53 @@ def fold(
     progress.advance(sum(rows) - sum(rows[i] for i in missing))
     for level in levels:
         tasks = [
-            Task(
-                f"daskrf-{reduction.name}-{spec_hash[:12]}-{n.level}-{n.index}",
-                (reduction, n, directory, spec_hash),
-            )
+            Task(_key(reduction, n, directory, spec_hash), (reduction, n, directory, spec_hash))
             for n in level
             if n not in done
         ]
-        for task, _ in run_tasks(_make_node, tasks, client):
+        for task, _ in run_tasks(_make_node, tasks, client, progress):
             node = task.arguments[1]
+            for child in node.children:  # here, because Dask may run a task again whose worker has died
+                child.path(directory).unlink(missing_ok=True)
             progress.advance(rows[node.index] if node.level == 0 else 0)
     progress.finish()
-    return _restore(reduction, root, directory, spec_hash)
+    return _partial(reduction, root, directory, spec_hash)
+
+
+def _key(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> str:
+    digest = hash_of([str(directory.resolve()), spec_hash, node.level, node.index])
+    return f"daskrf-{reduction.name}-{digest[:16]}-{node.level}-{node.index}"
 
 
 def _existing(levels: Sequence[Sequence[_Node]], directory: Path, spec_hash: str) -> set[_Node]:
-    """Return the nodes that need no work: those with a valid checkpoint, and all below them."""
+    """Return the nodes that need no work: those with a checkpoint, and all below them."""
     done: set[_Node] = set()
     for level in reversed(levels):
         for node in level:
-            if node in done or read_checkpoint(node.path(directory), spec_hash) is not None:
+            if node in done or has_checkpoint(node.path(directory), spec_hash):
                 done.update((node, *node.children))
     return done
 
 
 def _make_node(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> None:
-    with threadpool_limits(limits=1):  # workers share a host; and BLAS rounds by its number of threads
-        if not node.children:
-            result = reduction.from_partitions(node.partitions, directory)
-        else:
-            result = _restore(reduction, node.children[0], directory, spec_hash)
-            for child in node.children[1:]:
-                result += _restore(reduction, child, directory, spec_hash)
-    write_checkpoint(node.path(directory), result.arrays(), {}, spec_hash)
-    for child in node.children:
-        child.path(directory).unlink(missing_ok=True)
+    with ONE_BLAS_THREAD:
+        if not has_checkpoint(node.path(directory), spec_hash):
+            _partial(reduction, node, directory, spec_hash)
 
 
-def _restore(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> Partial:
+def _partial(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> Partial:
+    """Return the partial of a node: from its checkpoint, or, where that is missing or damaged, made again."""
     checkpoint = read_checkpoint(node.path(directory), spec_hash)
-    if checkpoint is None:
-        raise StoreError(
-            f"The checkpoint {node.path(directory)} is missing or damaged; run the same command again, "
-            "which makes it anew."
-        )
-    return reduction.restore(checkpoint.arrays)
+    if checkpoint is not None:
+        return reduction.restore(checkpoint.arrays)
+    if node.children:
+        result = _partial(reduction, node.children[0], directory, spec_hash)
+        for child in node.children[1:]:
+            result += _partial(reduction, child, directory, spec_hash)
+    else:
+        result = reduction.from_partitions(node.partitions)
+    write_checkpoint(node.path(directory), result.arrays(), {}, spec_hash)
+    return result
 
 
 def remove_checkpoints(directory: Path) -> None:

@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
 
+from daskrf.drivers.sources import rebuild
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
 from daskrf.gp import SufficientStatistics, choose_exponent
@@ -25,10 +26,6 @@ def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "b
     """Map a dask array of fingerprints to a lazy dask array of features; see `daskrf.featurize`."""
     if array.ndim != 2:
         raise InputError(f"The fingerprints must be a 2-dimensional array, not {array.ndim}-dimensional.")
-    if dtype not in ("bits", "float32", "float16"):
-        raise InputError(f"The dtype of features is bits, float32 or float16, not {dtype!r}.")
-    if dtype == "bits" and not feature_map.one_bit:
-        raise InputError(f"{type(feature_map).__name__} has no one-bit form; ask for dtype='float32'.")
     if len(array.chunks[1]) > 1:
         array = array.rechunk({1: -1})  # a row's features need the whole row
     width = -(-feature_map.n_components // 8) if dtype == "bits" else feature_map.n_components
@@ -45,9 +42,7 @@ def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "b
 
 
 def _block_features(block: Any, state: dict[str, Any], dtype: str) -> np.ndarray:
-    from daskrf.features.base import from_state
-
-    feature_map = from_state(state)
+    feature_map = rebuild(state)
     if dtype == "bits":
         return feature_map.transform_bits(block)
     return feature_map.transform(block).astype(dtype, copy=False)

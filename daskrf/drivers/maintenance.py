@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from daskrf.drivers.fingerprinting import FingerprintStage
 from daskrf.drivers.partitions import PartitionStage, complete
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.sources import FingerprintSource, planned_rows, rebuild
-from daskrf.errors import StoreError
+from daskrf.errors import InputError, StoreError
+from daskrf.molecules import Library
 from daskrf.stores import inspect
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import FingerprintStore
@@ -39,7 +41,13 @@ def status(store: Paths) -> inspect.StoreStatus:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What `verify` found, and which partitions it made again."""
+    """What `verify` found in the end, and which partitions it made again before.
+
+    Attributes
+    ----------
+    found : daskrf.stores.inspect.VerifyReport
+    repaired : tuple of int
+    """
 
     found: inspect.VerifyReport
     repaired: tuple[int, ...] = ()
@@ -49,17 +57,20 @@ class VerifyReport:
         """Partitions whose digests do not match, and what is wrong with each."""
         return self.found.damaged
 
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Partitions that were never finished, or were taken out."""
+        return self.found.missing
+
     def __str__(self) -> str:
-        lines = [str(self.found)]
-        if self.repaired:
-            lines.append(f"{len(self.repaired)} partitions were made again and are whole now.")
-        return "\n".join(lines)
+        made = f"partitions made again: {', '.join(map(str, self.repaired))}\n" if self.repaired else ""
+        return made + str(self.found)
 
 
 def verify(
     store: Paths, *, repair: bool = False, client: Client | None = None, progress: Progress | None = None
 ) -> VerifyReport:
-    """Check every digest of a store; with `repair`, make the damaged partitions again, and only those.
+    """Check every digest of a store; with `repair`, make what is damaged or missing again, and only that.
 
     Raises
     ------
@@ -67,8 +78,9 @@ def verify(
         If there is no store, or, with `repair`, something else has to be run: a model is fitted again, and
         predictions are made again from the model and the library, which they do not know.
     """
-    found = inspect.verify(store)
-    if not repair or not found.damaged:
+    progress = progress or Progress()
+    found = _checked(store, progress)
+    if not repair or not (found.damaged or found.missing):
         return VerifyReport(found)
     if inspect.kind_of(store) == "predictions":
         _take_out(PredictionStore.open(store), found.damaged)
@@ -79,10 +91,33 @@ def verify(
     stage, opened, rows = _repair_stage(Path(store))
     _take_out(opened, found.damaged)
     complete(stage, opened, rows, client=client, progress=progress)
-    again = inspect.verify(store)
+    again = _checked(store, progress)
     if again.damaged:
-        raise StoreError(f"{store} is still damaged after the repair; look for a failing disk: {again}")
-    return VerifyReport(found, tuple(sorted(found.damaged)))
+        raise StoreError(f"{store} is still damaged after the repair; look for a failing disk.")
+    return VerifyReport(again, tuple(sorted({*found.damaged, *found.missing})))
+
+
+def _checked(store: Paths, progress: Progress) -> inspect.VerifyReport:
+    progress.start("verify", inspect.status(store).n_partitions, "partitions")
+    found = inspect.verify(store, on_partition=lambda _: progress.advance(1))
+    progress.finish()
+    return found
+
+
+def _check_inputs(store: FingerprintStore) -> None:
+    """Refuse to repair from input files that are not those that the store was made from."""
+    for source in Library.from_state(store.spec["library"]).sources:
+        path = Path(source.path)
+        if not path.is_file():
+            raise InputError(
+                f"{path} is not there any more, and {store.path} was made from it; bring it back."
+            )
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != source.sha256:
+            raise InputError(
+                f"{path} has changed since {store.path} was made from it; bring the old file back."
+            )
 
 
 def _take_out(store: Store, partitions: Iterable[int]) -> None:
@@ -95,6 +130,7 @@ def _repair_stage(path: Path) -> tuple[PartitionStage, FingerprintStore | Featur
     kind = inspect.kind_of(path)
     if kind == "fingerprints":
         fingerprints = FingerprintStore.open(path)
+        _check_inputs(fingerprints)
         stage = FingerprintStage(str(path.resolve()), fingerprints.spec_hash, strict=False)
         return stage, fingerprints, planned_rows(fingerprints)
     if kind == "features":

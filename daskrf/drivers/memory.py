@@ -6,7 +6,10 @@ time, and what one block needs on top. Tests sample the resident size of workers
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 from daskrf.errors import MemoryLimitError
 
@@ -14,8 +17,10 @@ __all__ = [
     "MemoryNeed",
     "block_rows",
     "check",
+    "check_disk",
     "format_bytes",
     "need_of_fit",
+    "need_of_rows",
     "need_of_screen",
     "need_of_solve",
 ]
@@ -72,6 +77,17 @@ def _block(n_components: int, one_bit: bool) -> int:
     return 3 * rows * (-(-n_components // 8) if one_bit else 4 * n_components)
 
 
+def need_of_rows(stage: str, partition_rows: int) -> MemoryNeed:
+    """Return the need of a task that reads, fingerprints or writes one partition at a time."""
+    return MemoryNeed(
+        stage,
+        (
+            ("libraries", _BASE),
+            ("a partition of fingerprints", 2 * partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
+        ),
+    )
+
+
 def need_of_fit(n_components: int, partition_rows: int, n_labels: int, *, one_bit: bool) -> MemoryNeed:
     """Return the need of a task that folds a group, or combines two partial statistics."""
     square = 8 * n_components**2
@@ -113,6 +129,25 @@ def need_of_screen(n_components: int, partition_rows: int, k: int, *, one_bit: b
         parts.append(("statistics and factors, M x M each", int(2.8 * 8 * n_components**2)))
         parts.append(("unpacked features", 2 * _BLOCK_BYTES))
     return MemoryNeed("standard deviations" if std else "screen", tuple(parts))
+
+
+def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
+    """Refuse what would not fit on the disk of `path`, which need not exist yet.
+
+    Raises
+    ------
+    MemoryLimitError
+        With the prediction and the free space.
+    """
+    place = next(
+        parent for parent in (Path(path).absolute(), *Path(path).absolute().parents) if parent.exists()
+    )
+    free = shutil.disk_usage(place).free
+    if n_bytes > free:
+        raise MemoryLimitError(
+            f"{what.capitalize()} would take {format_bytes(n_bytes)} in {path}, where {format_bytes(free)} "
+            "are free; make room, or give another output path."
+        )
 
 
 def check(need: MemoryNeed, limit: int, where: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from daskrf.drivers.sources import rebuild
+from daskrf.errors import StoreError
 from daskrf.gp import RandomFeatureGP
 from daskrf.stores.model import load_model
 
@@ -51,9 +52,12 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
     return Model(gp, found.metadata)
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=1)
 def _opened(path: str, spec_hash: str, statistics: bool) -> Model:
-    return read_model(path, statistics=statistics)
+    model = read_model(path, statistics=statistics)
+    if model.metadata["spec_hash"] != spec_hash:
+        raise StoreError(f"The model {path} was fitted anew while it was in use; run the same command again.")
+    return model
 
 
 def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from distributed import Client
-from threadpoolctl import threadpool_limits
 
 from daskrf.drivers.cluster import worker_threads
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.progress import Progress
+from daskrf.drivers.threads import ONE_BLAS_THREAD
+from daskrf.errors import WorkerError
+from daskrf.stores.lock import StoreLock
+from daskrf.stores.plans import hash_of
 from daskrf.stores.store import Store
 
 __all__ = ["PartitionStage", "complete", "group_by_rows"]
@@ -76,6 +79,16 @@ def complete(
         Rows of each partition of the store, by which tasks are sized.
     """
     progress = progress or Progress()
+    with StoreLock(store.path, f"daskrf {stage.name}"):
+        pending = _complete(stage, store, rows, client, progress)
+    _check_done(store)
+    return len(pending)
+
+
+def _complete(
+    stage: PartitionStage, store: Store, rows: Sequence[int], client: Client | None, progress: Progress
+) -> list[int]:
+    """Make what is pending, and return it."""
     pending = store.pending()
     sizes = [(p, rows[p]) for p in pending]
     total = sum(size for _, size in sizes)
@@ -85,15 +98,31 @@ def complete(
     progress.start(stage.name, total, "rows")
     if len(pending) < store.n_partitions:
         progress.note(f"{stage.name}: {store.n_partitions - len(pending)} partitions are done already.")
-    tasks = (Task(f"daskrf-{stage.name}-{store.spec_hash[:12]}-{g[0]}-{g[-1]}", (stage, g)) for g in groups)
-    for task, _ in run_tasks(_process_group, tasks, client):
+    tasks = (Task(_key(stage, store, group), (stage, group)) for group in groups)
+    for task, _ in run_tasks(_process_group, tasks, client, progress):
         progress.advance(sum(rows[p] for p in task.arguments[1]))
     progress.finish()
     store.clean()  # what killed workers left half written
-    return len(pending)
+    return pending
+
+
+def _key(stage: PartitionStage, store: Store, group: tuple[int, ...]) -> str:
+    """Name a task by all that it does: Dask takes two tasks of one key for the same."""
+    digest = hash_of([str(store.path.resolve()), store.spec_hash, list(group)])
+    return f"daskrf-{stage.name}-{digest[:16]}-{group[0]}-{group[-1]}"
+
+
+def _check_done(store: Store) -> None:
+    """Refuse to go on if workers say that they are done and their files are not here."""
+    pending = store.pending()
+    if pending:
+        raise WorkerError(
+            f"{len(pending)} of {store.n_partitions} partitions are not in {store.path} although the workers "
+            "have made them: give a path that all workers and this process share."
+        )
 
 
 def _process_group(stage: PartitionStage, partitions: tuple[int, ...]) -> None:
-    with threadpool_limits(limits=1):  # workers share a host; and BLAS rounds by its number of threads
+    with ONE_BLAS_THREAD:
         for partition in partitions:
             stage.process(partition)

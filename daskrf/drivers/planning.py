@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from daskrf import seeds
 from daskrf.drivers import memory
+from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.fingerprinting import rejects_table, rows_table, scan_inputs
 from daskrf.drivers.progress import Progress
 from daskrf.errors import InputError
@@ -85,7 +86,8 @@ class PlanReport:
         for stage in self.stages:
             size = memory.format_bytes(stage.bytes * self.rows) if stage.bytes else "-"
             rate, hours = 1 / stage.seconds, self.core_hours(stage)
-            lines.append(f"  {stage.stage:<22}{rate:>12,.0f}{hours:>13,.3g}{size:>12}  {stage.note}")
+            cost = f"{hours:,.3f}" if hours >= 0.001 else "<0.001"
+            lines.append(f"  {stage.stage:<22}{rate:>12,.0f}{cost:>13}{size:>12}  {stage.note}")
         return "\n".join([*lines, "", "memory:", *(f"  {need}" for need in self.memory)])
 
 
@@ -130,6 +132,7 @@ def plan(
     """
     spec = spec or FingerprintSpec()
     feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
+    memory.check(memory.need_of_solve(feature_map.n_components), worker_memory(None), "this machine")
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
         scratch = Path(directory)
         library = scan_inputs(inputs, format, rows_per_partition, None, progress or Progress())

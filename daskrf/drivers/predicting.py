@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.models import Model, open_model, read_model
 from daskrf.drivers.partitions import complete
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scoring import close_source, source_for, target_names
+from daskrf.drivers.scoring import source_for, std_seconds, target_names
 from daskrf.drivers.sources import Source
 from daskrf.molecules import TableFormat
 from daskrf.stores.predictions import PredictionStore
@@ -33,7 +34,6 @@ class PredictReport:
     store: Path
     rows: int
     rejected: int
-    rejects: Path | None
     partitions: int
     made: int
     seconds: float
@@ -45,8 +45,9 @@ class PredictReport:
                 f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
             )
         if self.rejected:
+            where = self.store / "rejects"
             lines.append(
-                f"  {self.rejected:,} rows were rejected: file, line, text and reason are in {self.rejects}"
+                f"  {self.rejected:,} rows were rejected: file, line, text and reason are in {where}"
             )
         return "\n".join(lines)
 
@@ -105,21 +106,34 @@ def predict(
     n_components, one_bit = len(fitted.gp.weights_), fitted.gp.one_bit_
     need = memory.need_of_screen(n_components, max(rows), 0, one_bit=one_bit, std=std)
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
-    spec = {"source": features.spec_hash, "model": fitted.metadata["spec_hash"], "options": {"std": std}}
-    store = PredictionStore.create(output, "predictions", spec, [{"rows": n} for n in rows])
+    store = PredictionStore.new(
+        output,
+        source=features.spec_hash,
+        model=fitted.metadata["spec_hash"],
+        options={"std": std, "map": features.map_state},
+        rows=rows,
+        provenance={"model_path": str(Path(model).resolve()), "source_path": _describe(source)},
+    )
     stage = PredictStage(
         features,
         str(Path(model).resolve()),
         fitted.metadata["spec_hash"],
         str(output.resolve()),
         std,
-        1e-3 * (n_components / 4096) ** 2 if std else 3e-5,
+        features.seconds_per_row + std * std_seconds(n_components),
     )
     made = complete(stage, store, rows, client=client, progress=progress)
-    rejected, rejects = close_source(features, output, work, made=made)
+    shutil.rmtree(work, ignore_errors=True)
+    counts = store.counts()
     return PredictReport(
-        output, store.counts()["kept"], rejected, rejects, len(rows), made, time.monotonic() - start
+        output, counts["kept"], counts["rejected"], len(rows), made, time.monotonic() - start
     )
+
+
+def _describe(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> str:
+    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{Path(paths[0]).resolve()}{more}"
 
 
 @dataclass(frozen=True)
@@ -140,7 +154,8 @@ class PredictStage:
         parts = [self._table(model, block.rows, block.phi) for block in self.source.blocks(partition)]
         table = pa.concat_tables(parts) if parts else self._table(model, np.zeros(0, np.int64), None)
         ids = self.source.describe(partition, table["row"].to_numpy())["id"]
-        PredictionStore.open(self.path).write_partition(partition, table.add_column(1, "id", ids))
+        store = PredictionStore.open(self.path)
+        store.write_partition(partition, table.add_column(1, "id", ids), self.source.rejects(partition))
 
     def _table(self, model: Model, rows: np.ndarray, phi: Any) -> pa.Table:
         """Return row and, for each target, mean, std and std_y."""

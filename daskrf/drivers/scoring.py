@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import pyarrow.parquet as pq
 
 from daskrf.drivers.fingerprinting import scan_inputs
 from daskrf.drivers.models import Model, feature_map_of
@@ -17,10 +14,9 @@ from daskrf.drivers.smiles import SmilesSource
 from daskrf.drivers.sources import Source, open_source, rows_store
 from daskrf.errors import InputError
 from daskrf.molecules import TableFormat
-from daskrf.stores.fingerprints import write_parquet
 from daskrf.stores.inspect import kind_of
 
-__all__ = ["close_source", "source_for"]
+__all__ = ["source_for", "std_seconds", "target_names"]
 
 Paths = str | os.PathLike[str]
 
@@ -49,7 +45,11 @@ def source_for(
     InputError
         If a store was made with another fingerprint or another map than the model.
     """
+    if not isinstance(inputs, (str, os.PathLike)) and len(inputs) == 1:
+        inputs = inputs[0]
     path = Path(inputs) if isinstance(inputs, (str, os.PathLike)) else None
+    if path is None and any(kind_of(p, missing_ok=True) for p in inputs):  # type: ignore[union-attr]
+        raise InputError("Only one store can be scored at a time; SMILES files may be many.")
     if path is None or kind_of(path, missing_ok=True) is None:
         library = scan_inputs(inputs, format, None, directory / "spool", progress)
         return SmilesSource.of(
@@ -70,26 +70,12 @@ def source_for(
     return source
 
 
-def close_source(source: Source, output: Path, work: Path, *, made: int) -> tuple[int, Path | None]:
-    """Save the rejects of SMILES files beside `output`, and delete `work`.
-
-    Returns how many rejects there are, and where. If no partition was `made`, they are those of the run
-    that made them.
-    """
-    path = output.with_name(f"{output.stem}.rejects.parquet")
-    rejects = 0
-    if isinstance(source, SmilesSource):
-        if made:
-            path.unlink(missing_ok=True)
-            table = source.rejects()
-            if table.num_rows:
-                write_parquet(table, path)
-        rejects = pq.read_metadata(path).num_rows if path.exists() else 0
-    shutil.rmtree(work, ignore_errors=True)
-    return rejects, path if rejects else None
-
-
 def target_names(model: Model, prefix: str) -> list[str]:
     """Return the names of a column of each target: the bare prefix if there is one target only."""
     names: list[Any] = model.targets
     return [prefix] if len(names) == 1 else [f"{prefix}_{name}" for name in names]
+
+
+def std_seconds(n_components: int) -> float:
+    """Return the rough cost of a standard deviation on one core, from which tasks are sized."""
+    return 5e-4 * (n_components / 4096) ** 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 from distributed import Client
 
 from daskrf.drivers import memory
@@ -21,20 +24,24 @@ from daskrf.drivers.folding import fold
 from daskrf.drivers.models import Model, open_model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scoring import close_source, source_for
-from daskrf.drivers.sources import Block, Source
+from daskrf.drivers.scoring import source_for, std_seconds
+from daskrf.drivers.sources import Block, Source, rebuild
 from daskrf.errors import InputError
 from daskrf.gp import RandomFeatureGP
 from daskrf.gp.acquisition import Acquisition
 from daskrf.molecules import TableFormat
 from daskrf.screening import TopK
+from daskrf.stores.files import atomic_path, file_errors
 from daskrf.stores.fingerprints import write_parquet
 from daskrf.stores.model import load_model
 from daskrf.stores.plans import hash_of
 
 __all__ = ["ScreenReport", "screen"]
 
-_GROUP_ROWS = {"mean": 2_000_000, "std": 100_000}  # rows a task scores: some tens of seconds
+_TASK_SECONDS = 30.0  # a task's aim
+_MOST_TASKS = 4_096  # unless they would take longer
+_MARK = b"daskrf"  # key of the metadata by which a file of hits is known
+_SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
 _SHORTLIST = 10  # times k molecules of the best mean get a standard deviation, with std="candidates"
 
 
@@ -144,43 +151,61 @@ def screen(
     """
     start = time.monotonic()
     progress = progress or Progress()
-    if k < 1:
-        raise InputError(f"The number of hits must be at least 1, not {k}.")
-    if std not in ("candidates", "all", "none"):
-        raise InputError(f"std is one of candidates, all, none, not {std!r}.")
+    output = Path(output)
+    _check_options(k, std, output)
     fitted = read_model(model, statistics=std != "none" or acquisition != "greedy")
     t = _target(fitted, target)
     rule = Acquisition(acquisition, maximize, kappa, _best(fitted, t, maximize) if best is None else best)
     if rule.needs_std and std == "none":
-        raise InputError(f"{acquisition} ranks by standard deviations; ask for std='all' or 'candidates'.")
-    output = Path(output)
+        raise InputError(f"{acquisition} ranks by standard deviations, so that std cannot be none.")
     work = output.parent / f".{output.name}.work"
     features = source_for(fitted, source, work, format=format, fragments=fragments, progress=progress)
     shortlist = rule.needs_std and std == "candidates"
+    n_kept = k * _SHORTLIST if shortlist else k
+    _check_memory(fitted, features, n_kept if std == "candidates" else 0, std == "all", client)
     reduction = ScreenFold(
         features,
         str(Path(model).resolve()),
         fitted.metadata["spec_hash"],
         Acquisition("greedy", maximize) if shortlist else rule,
-        k * _SHORTLIST if shortlist else k,
+        n_kept,
         t,
-        seed,
+        _draw_weights(fitted, t, seed, work) if rule.needs_sample else None,
         exclude_labelled and _same_library(fitted, features),
         keep_features=std == "candidates",
         std=std == "all",
     )
-    _check_memory(reduction, fitted, client)
     found = _search(reduction, work, client, progress)
+    if not found.n_scored:
+        raise InputError("There is nothing to screen: none of the rows of the library could be used.")
     table = _described(features, _ranked(found.top, fitted, rule, reduction, k))
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_parquet(table, work / "hits.parquet")
-    os.replace(work / "hits.parquet", output)
-    rejected, rejects = close_source(features, output, work, made=1)
+    _write(table, output)
+    rejected, rejects = _write_rejects(features, output)
+    shutil.rmtree(work, ignore_errors=True)
     seconds = time.monotonic() - start
-    note = (f"ranked among the {k * _SHORTLIST:,} best means; std='all' ranks every molecule, exactly",)
-    return ScreenReport(
-        output, table, found.n_scored, rejected, rejects, acquisition, seconds, note if shortlist else ()
-    )
+    notes = (_SHORTLIST_NOTE.format(k * _SHORTLIST),) if shortlist else ()
+    return ScreenReport(output, table, found.n_scored, rejected, rejects, acquisition, seconds, notes)
+
+
+def _check_options(k: int, std: str, output: Path) -> None:
+    """Refuse impossible options, and to write over anything but hits."""
+    if k < 1:
+        raise InputError(f"The number of hits must be at least 1, not {k}.")
+    if std not in ("candidates", "all", "none"):
+        raise InputError(f"std is one of candidates, all, none, not {std!r}.")
+    if output.suffix != ".parquet":
+        raise InputError(
+            f"The hits are a Parquet file; name it so, for example {output.with_suffix('.parquet')}."
+        )
+    if not output.exists():
+        return
+    try:
+        known = pq.read_schema(output).metadata or {}
+    except (OSError, pa.ArrowException):
+        known = {}
+    if _MARK not in known:
+        raise InputError(f"{output} is there already and holds no hits of daskrf; give another output path.")
 
 
 def _target(model: Model, target: str | int) -> int:
@@ -208,22 +233,51 @@ def _same_library(model: Model, features: Source) -> bool:
     return True
 
 
-def _check_memory(reduction: ScreenFold, model: Model, client: Client | None) -> None:
-    need = memory.need_of_screen(
-        len(model.gp.weights_),
-        max(reduction.source.partition_rows),
-        reduction.k if reduction.keep_features else 0,
-        one_bit=model.gp.one_bit_,
-        std=reduction.std,
-    )
+def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
+    """Leave the weights of one draw of the whole function where every task finds them; return the file."""
+    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}.npy"
+    if not path.exists():
+        work.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".tmp.npy")
+        np.save(temporary, model.gp.draw(seed, target).weights_)
+        os.replace(temporary, path)
+    return str(path.resolve())
+
+
+def _write(table: pa.Table, output: Path) -> None:
+    with file_errors("write", output), atomic_path(output) as temporary:
+        write_parquet(table.replace_schema_metadata({_MARK: b"hits"}), temporary)
+
+
+def _write_rejects(features: Source, output: Path) -> tuple[int, Path | None]:
+    """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
+    path = output.with_name(f"{output.name.removesuffix('.parquet')}.rejects.parquet")
+    tables = [features.rejects(p) for p in range(len(features.partition_rows))]
+    table = pa.concat_tables(tables).unify_dictionaries()
+    if not table.num_rows:
+        path.unlink(missing_ok=True)
+        return 0, None
+    _write(table, path)
+    return table.num_rows, path
+
+
+def _check_memory(model: Model, features: Source, k: int, std: bool, client: Client | None) -> None:
+    """Check what a task needs, and what this process needs for draws and for deviations of the hits."""
+    n_components, one_bit = len(model.gp.weights_), model.gp.one_bit_
+    need = memory.need_of_screen(n_components, max(features.partition_rows), k, one_bit=one_bit, std=std)
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+    if model.gp.statistics_ is not None:
+        need = memory.need_of_screen(n_components, 0, k, one_bit=one_bit, std=True)
+        memory.check(need, worker_memory(None), "this machine")
 
 
 def _search(reduction: ScreenFold, work: Path, client: Client | None, progress: Progress) -> Hits:
     """Make the pass over the library."""
     rows = reduction.source.partition_rows
+    n_components = rebuild(reduction.source.map_state).n_components
+    seconds = reduction.source.seconds_per_row + 2e-6 + reduction.std * std_seconds(n_components)
     # By the size of the job alone, so that a second run on other workers finds its checkpoints.
-    target = min(_GROUP_ROWS["std" if reduction.std else "mean"], max(10_000, sum(rows) // 64))
+    target = min(int(_TASK_SECONDS / seconds), max(10_000, sum(rows) // _MOST_TASKS))
     groups = group_by_rows(list(enumerate(rows)), target)
     spec = hash_of([reduction.source.spec_hash, reduction.model_hash, repr(reduction)])
     sizes = [sum(rows[p] for p in group) for group in groups]
@@ -259,15 +313,15 @@ class ScreenFold:
     rule: Acquisition
     k: int
     target: int
-    seed: int
+    draw: str | None
     exclude_labelled: bool
     keep_features: bool
     std: bool
     name: str = "screen"
 
-    def from_partitions(self, partitions: Sequence[int], directory: Path) -> Hits:
+    def from_partitions(self, partitions: Sequence[int]) -> Hits:
         """See `Fold`."""
-        model = open_model(self.model, self.model_hash, statistics=self.std or self.rule.needs_sample)
+        model = open_model(self.model, self.model_hash, statistics=self.std)
         hits = Hits(TopK(self.k))
         for partition in partitions:
             for block in self.source.blocks(partition):
@@ -279,7 +333,11 @@ class ScreenFold:
         """Return rows and features without the labelled ones, if these are to be left out."""
         if not self.exclude_labelled:
             return block.rows, block.phi
-        keep = ~np.isin(block.rows, _labelled_rows(self.model, self.model_hash), assume_unique=True)
+        if not len(block.rows):
+            return block.rows, block.phi
+        labelled = _labelled_rows(self.model, self.model_hash)
+        low, high = np.searchsorted(labelled, [block.rows[0], block.rows[-1] + 1])
+        keep = ~np.isin(block.rows, labelled[low:high], assume_unique=True)
         return block.rows[keep], block.phi[keep]
 
     def _score(self, model: Model, rows: npt.NDArray[np.int64], phi: npt.NDArray[Any]) -> TopK:
@@ -290,8 +348,8 @@ class ScreenFold:
         if self.keep_features:
             columns["phi"] = phi
         values = columns["mean"]
-        if self.rule.needs_sample:
-            values = _draw(self.model, self.model_hash, self.seed, self.target).predict(phi).reshape(-1)
+        if self.draw is not None:
+            values = _drawn(self.draw, self.model, self.model_hash, self.target).predict(phi)
         return TopK(self.k).from_chunk(self.rule(values, deviation), rows, **columns)
 
     def predict(
@@ -311,15 +369,18 @@ class ScreenFold:
         return Hits(TopK(self.k, columns.pop("score"), columns.pop("row"), columns), n_scored)
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=1)
 def _labelled_rows(path: str, model_hash: str) -> npt.NDArray[np.int64]:
+    open_model(path, model_hash, statistics=False)  # refuses another model
     return load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
 
 
-@functools.lru_cache(maxsize=2)
-def _draw(path: str, model_hash: str, seed: int, target: int) -> RandomFeatureGP:
+@functools.lru_cache(maxsize=1)
+def _drawn(draw: str, path: str, model_hash: str, target: int) -> RandomFeatureGP:
     """Return a model whose mean is one draw of the whole function."""
-    return open_model(path, model_hash, statistics=True).gp.draw(seed, target)
+    drawn = copy.copy(open_model(path, model_hash, statistics=False).gp)
+    drawn.weights_, drawn.mean_ = np.load(draw), drawn.mean_[[target]]
+    return drawn
 
 
 def _ranked(top: TopK, model: Model, rule: Acquisition, reduction: ScreenFold, k: int) -> dict[str, Any]:
@@ -345,13 +406,12 @@ def _described(features: Source, columns: dict[str, Any]) -> pa.Table:
     bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
     partition = np.searchsorted(bounds, rows, side="right") - 1
     tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
-    names = ["id", "smiles", "source", "line"]
+    tables = tables or [features.describe(0, rows)]  # no hits: the columns all the same
     table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})
-    if tables:
-        found = pa.concat_tables(tables).unify_dictionaries()
-        order = np.argsort(found["row"].to_numpy())[np.searchsorted(np.sort(found["row"].to_numpy()), rows)]
-        for name in names:
-            table = table.append_column(name, found[name].take(pa.array(order)))
+    found = pa.concat_tables(tables).unify_dictionaries()
+    order = np.searchsorted(found["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
+    for name in ("id", "smiles", "source", "line"):
+        table = table.append_column(name, found[name].take(pa.array(order)))
     for name in ("mean", "std", "std_y", "acquisition"):
         if name in columns:
             table = table.append_column(name, pa.array(columns[name]))

@@ -24,7 +24,7 @@ from daskrf.features import FeatureMap, TanimotoMinMaxFeatures, from_state
 from daskrf.gp.posterior import as_features
 from daskrf.stores.describe import map_words
 from daskrf.stores.features import FeatureStore
-from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.fingerprints import REJECT_SCHEMA, FingerprintStore
 from daskrf.stores.inspect import kind_of
 
 __all__ = [
@@ -70,6 +70,13 @@ class Source(Protocol):
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """Yield the features of a partition, or of those of its rows that are in the sorted `rows`."""
+
+    def rejects(self, partition: int) -> pa.Table:
+        """Return the rows rejected on the way; only after all blocks of the partition were taken."""
+
+    @property
+    def seconds_per_row(self) -> float:
+        """Rough cost of the features of a row on one core, from which tasks are sized."""
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
@@ -180,6 +187,15 @@ class FingerprintSource:
             yield Block(kept[start : start + len(phi)], phi)
             start += len(phi)
 
+    @property
+    def seconds_per_row(self) -> float:
+        """See `Source`: about 40,000 molecules a second at 4,096 components."""
+        return 6e-9 * _rebuild(self.map_text).n_components
+
+    def rejects(self, partition: int) -> pa.Table:
+        """See `Source`: they were left out when the store was made."""
+        return REJECT_SCHEMA.empty_table()
+
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """See `Source`."""
         return describe_rows(self.store, partition, rows)
@@ -240,6 +256,15 @@ class FeatureSource:
                     numbers, phi if self.bits else as_features(phi, self.store.n_components, np.float32)
                 )
 
+    @property
+    def seconds_per_row(self) -> float:
+        """See `Source`: reading from a disk."""
+        return 3e-6
+
+    def rejects(self, partition: int) -> pa.Table:
+        """See `Source`: they were left out when the fingerprints were made."""
+        return REJECT_SCHEMA.empty_table()
+
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """See `Source`."""
         return describe_rows(self.rows_store, partition, rows)
@@ -295,18 +320,8 @@ def open_source(
                 f"{path} holds {map_words(store.spec['map'])}, and another map is asked for, "
                 f"{map_words(feature_map.state())}; name the fingerprint store to use that one."
             )
-        check_complete(store)
+        store.require_complete()
         return FeatureSource.of(store, bits)
     fingerprints = FingerprintStore.open(path)
-    check_complete(fingerprints)
+    fingerprints.require_complete()
     return FingerprintSource.of(fingerprints, feature_map or TanimotoMinMaxFeatures(), bits)
-
-
-def check_complete(store: FingerprintStore | FeatureStore) -> None:
-    """Refuse a store with pending partitions: what is not there would be silently left out."""
-    pending = store.pending()
-    if pending:
-        raise InputError(
-            f"{store.path} is not complete: {len(pending)} of {store.n_partitions} partitions are missing; "
-            "run the command that makes it again, which does just those."
-        )

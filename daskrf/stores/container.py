@@ -10,7 +10,6 @@ smallest type that holds them: an integer Gram matrix of M = 8192 takes 134 MB a
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import zipfile
@@ -27,12 +26,13 @@ from daskrf.errors import StoreError
 from daskrf.stores.files import atomic_path, file_errors
 from daskrf.stores.plans import FORMAT, FORMAT_VERSION, check_format, check_kind, provenance
 
-__all__ = ["Container", "content_digest", "read_container", "read_metadata", "write_container"]
+__all__ = ["Container", "read_container", "read_metadata", "read_whole_metadata", "write_container"]
 
 METADATA = "metadata.json"
 SUFFIX = ".npy.zst"
 LEVEL = 1
 PIECE_BYTES = 8 << 20
+HEAD_BYTES = 30  # of a ZIP member, before its name
 STORED_KINDS = "biufcUS"
 FORMS = ("full", "upper", "symmetric")
 
@@ -152,8 +152,11 @@ def read_metadata(path: Path) -> dict[str, Any]:
         return _read_header(archive, path)
 
 
-def content_digest(path: Path) -> str:
-    """SHA-256 over metadata and arrays, from the digests of the members: equal for equal content.
+def read_whole_metadata(path: Path) -> dict[str, Any]:
+    """Read the header as `read_metadata` does, and check that every array is there in full length.
+
+    Only the directory of the file and the heads of its members are read, however large they are; the
+    digests of the arrays are not checked.
 
     Raises
     ------
@@ -162,9 +165,16 @@ def content_digest(path: Path) -> str:
     """
     with _open(path) as archive:
         header = _read_header(archive, path)
-        members = {item.filename: item.CRC for item in archive.infolist() if item.filename != METADATA}
-    content = {"header": {key: header[key] for key in header if key != "provenance"}, "members": members}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        members = sorted(archive.infolist(), key=lambda member: member.header_offset)
+        if [member.filename for member in members] != [METADATA, *(f"{n}{SUFFIX}" for n in header["arrays"])]:
+            raise ValueError("its members are not those that its header names")
+        ends = [member.header_offset for member in members[1:]] + [archive.start_dir]
+        for member, end in zip(members, ends, strict=True):
+            with archive.open(member) as file:  # which checks the head of the member
+                file.readable()
+            if member.header_offset + HEAD_BYTES + len(member.filename) + member.compress_size > end:
+                raise ValueError(f"{member.filename} is cut short")
+        return header
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy as np
 from daskrf.errors import StoreError
 from daskrf.stores.files import file_errors
 from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.store import CommitRecord, Store
+from daskrf.stores.plans import PLAN_FILE
+from daskrf.stores.records import CommitRecord
+from daskrf.stores.store import Store
 from daskrf.stores.zarrays import create_array, create_group, open_array, read_errors
 
 __all__ = ["FeatureStore"]
@@ -24,7 +27,8 @@ class FeatureStore(Store):
     """Features of the kept rows of a fingerprint store.
 
     The spec holds ``source`` (spec hash of the fingerprint store), ``map`` (state of the feature map),
-    ``dtype`` and ``n_components``; the path of the source is in the provenance, because a store may move.
+    ``dtype`` and ``n_components``; the path of the source, absolute and relative to this store, is in the
+    provenance, because a store may move.
     Nothing is compressed: random bits and mantissas do not shrink.
     """
 
@@ -74,7 +78,12 @@ class FeatureStore(Store):
             "dtype": dtype,
             "n_components": int(n_components),
         }
-        origin = {"source_path": str(source.path.resolve()), **(provenance or {})}
+        place = source.path.resolve()
+        origin = {
+            "source_path": str(place),
+            "source_relative": os.path.relpath(place, Path(path).resolve()),
+            **(provenance or {}),
+        }
         partitions = [{"rows": source.partition_rows(p)} for p in range(source.n_partitions)]
         return cls.create(path, "features", spec, partitions, origin)
 
@@ -96,19 +105,33 @@ class FeatureStore(Store):
     def source(self) -> FingerprintStore:
         """Open the fingerprint store whose rows these are.
 
+        It is looked for where it was, and then where it would be if both stores had moved together.
+
         Raises
         ------
         StoreError
-            It is gone, or another one is in its place.
+            It is at neither place, or the file system fails.
         """
-        path = self.provenance.get("source_path", "")
-        store = FingerprintStore.open(path)
-        if store.spec_hash != self.spec["source"]:
-            raise StoreError(
-                f"{self.path} was made from another fingerprint store than the one that is now at {path}; "
-                "run `daskrf featurize` into a new store"
-            )
-        return store
+        places = [Path(self.provenance["source_path"])] if "source_path" in self.provenance else []
+        if "source_relative" in self.provenance:
+            moved = Path(os.path.normpath(self.path.resolve() / self.provenance["source_relative"]))
+            places += [moved] if moved not in places else []
+        problems = []
+        for place in places:
+            try:
+                store = FingerprintStore.open(place)
+            except StoreError as error:
+                if error.errno is not None:
+                    raise
+                problems.append(f"{place} ({_problem(place, error)})")
+                continue
+            if store.spec_hash == self.spec["source"]:
+                return store
+            problems.append(f"{place} (another fingerprint store)")
+        raise StoreError(
+            f"the fingerprint store that {self.path} was made from is not at {' nor at '.join(problems)}; "
+            "move it back, or run `daskrf featurize` into a new store"
+        )
 
     def write_partition(
         self,
@@ -212,6 +235,11 @@ class FeatureStore(Store):
             array = open_array(self.partition_path(p), "phi")
             for start in range(0, array.shape[0], array.chunks[0]):
                 yield np.asarray(array[start : start + array.chunks[0]])
+
+
+def _problem(place: Path, error: StoreError) -> str:
+    """Why there is no fingerprint store at a place, in few words where they do."""
+    return "no store there" if not (place / PLAN_FILE).exists() else str(error)
 
 
 def _aligned(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:

@@ -34,6 +34,8 @@ _REASONS = {
     errno.EROFS: "the file system is read-only; give another path",
     errno.ENOENT: "no such file or directory; check the path",
     errno.ENOTDIR: "a part of the path is a file, not a directory; check the path",
+    errno.EIO: "Input/output error; check the disk or the network, then run the same command again",
+    errno.ESTALE: "the file server has lost the file; check the network, then run the same command again",
     errno.EMFILE: "too many files are open; raise the limit with `ulimit -n`",
 }
 
@@ -52,7 +54,7 @@ def file_errors(action: str, path: Path | str) -> Iterator[None]:
     Raises
     ------
     StoreError
-        In place of any ``OSError``.
+        In place of any ``OSError``, with its ``errno``.
 
     Examples
     --------
@@ -65,7 +67,7 @@ def file_errors(action: str, path: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
-        raise StoreError(f"cannot {action} {path}: {reason}") from error
+        raise StoreError(f"cannot {action} {path}: {reason}", errno=error.errno) from error
 
 
 def canonical_json(value: Any) -> bytes:

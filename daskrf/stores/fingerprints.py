@@ -19,28 +19,19 @@ from scipy.sparse import csr_matrix
 from daskrf.errors import StoreError
 from daskrf.stores.files import file_errors
 from daskrf.stores.parquet import read_parquet, typed, write_parquet
-from daskrf.stores.store import CommitRecord, Store
+from daskrf.stores.records import CommitRecord
+from daskrf.stores.rejects import REJECT_SCHEMA, SOURCE_TYPE, RejectingStore
 from daskrf.stores.zarrays import create_group, read_array, read_errors, write_array
 
 __all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]
 
 LEVEL = 3
-SOURCE_TYPE = pa.dictionary(pa.int32(), pa.string())
 ROW_FIELDS = (
     pa.field("row", pa.int64()),
     pa.field("id", pa.string()),
     pa.field("smiles", pa.string()),
     pa.field("source", SOURCE_TYPE),
     pa.field("line", pa.int64()),
-)
-REJECT_SCHEMA = pa.schema(
-    [
-        pa.field("row", pa.int64()),
-        pa.field("source", SOURCE_TYPE),
-        pa.field("line", pa.int64()),
-        pa.field("text", pa.string()),
-        pa.field("reason", pa.string()),
-    ]
 )
 
 
@@ -55,7 +46,7 @@ def smallest_unsigned(maximum: int) -> np.dtype:
     return np.min_scalar_type(maximum)
 
 
-class FingerprintStore(Store):
+class FingerprintStore(RejectingStore):
     """Fingerprints, rows and rejects of a library, one partition at a time.
 
     The spec holds ``library`` (files with digests and columns), ``fingerprint`` (kind, radius, ...,
@@ -127,10 +118,6 @@ class FingerprintStore(Store):
         """Parquet file of the rows of partition `p`."""
         return self.path / "rows" / f"{self.partition_name(p)}.parquet"
 
-    def rejects_path(self, p: int) -> Path:
-        """Parquet file of the rejects of partition `p`; there is none where nothing was rejected."""
-        return self.path / "rejects" / f"{self.partition_name(p)}.parquet"
-
     def write_partition(
         self,
         p: int,
@@ -165,20 +152,23 @@ class FingerprintStore(Store):
             Fingerprints and rows that do not match, or a disk that does not take them.
         """
         rejects = REJECT_SCHEMA.empty_table() if rejects is None else rejects
-        totals = self._totals(p, fingerprints, rows, rejects, counts or {})
+        totals = self._totals(p, fingerprints, rows, rejects, counts)
         with self.staging(p) as directory, file_errors("write", directory):
             staged = {self.partition_path(p): directory / "data", self.rows_path(p): directory / "rows"}
             self._write_arrays(directory / "data", fingerprints)
             write_parquet(typed(rows, pa.schema(ROW_FIELDS)), directory / "rows")
-            if rejects.num_rows:
-                staged[self.rejects_path(p)] = directory / "rejects"
-                write_parquet(typed(rejects, REJECT_SCHEMA), directory / "rejects")
+            staged |= self._stage_rejects(p, rejects, directory)
             return self.publish(p, staged, totals)
 
     def _totals(
-        self, p: int, fingerprints: csr_matrix, rows: pa.Table, rejects: pa.Table, counts: dict[str, int]
+        self,
+        p: int,
+        fingerprints: csr_matrix,
+        rows: pa.Table,
+        rejects: pa.Table,
+        counts: dict[str, int] | None,
     ) -> dict[str, int]:
-        """Counts of the record; everything that is known twice must agree."""
+        """Counts of the record; fingerprints and rows must match."""
         n, n_columns = fingerprints.shape
         if n_columns != self.n_columns or rows.num_rows != n:
             raise StoreError(
@@ -192,13 +182,7 @@ class FingerprintStore(Store):
             "rejected": rejects.num_rows,
             "nonzeros": fingerprints.nnz,
         }
-        wrong = [key for key in known if counts.get(key, known[key]) != known[key]]
-        if wrong:
-            raise StoreError(
-                f"the counts of partition {p} of {self.path} do not add up: {wrong[0]} is given as "
-                f"{counts[wrong[0]]} and {known[wrong[0]]} came; this is a defect of the caller"
-            )
-        return {**counts, **known}
+        return self._add_up(p, known, counts)
 
     def _write_arrays(self, path: Path, fingerprints: csr_matrix) -> None:
         """Write the three arrays of a partition as one group."""
@@ -266,16 +250,3 @@ class FingerprintStore(Store):
         self.record(p)
         with read_errors(self.path, p):
             return read_parquet(self.rows_path(p), columns)
-
-    def read_rejects(self, p: int) -> pa.Table:
-        """Read the rejects of one partition: row, source, line, text and reason.
-
-        Raises
-        ------
-        StoreError
-            The partition is pending or damaged.
-        """
-        if not self.record(p).counts["rejected"]:
-            return REJECT_SCHEMA.empty_table()
-        with read_errors(self.path, p):
-            return read_parquet(self.rejects_path(p))

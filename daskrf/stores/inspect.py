@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from daskrf.errors import StoreError
 from daskrf.stores import plans
 from daskrf.stores.container import read_container, read_metadata
 from daskrf.stores.describe import byte_words, fingerprint_words, map_words
-from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.rejects import RejectingStore
 from daskrf.stores.store import Store
 
 __all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]
@@ -48,6 +48,8 @@ class StoreStatus:
         Reasons of rejects, numbers in them as #, most frequent first, in the first partitions that have any.
     provenance : dict
         Versions, host and time.
+    notes : tuple of str
+        What could not be read for the reasons: such a partition counts as done until `verify` checks it.
     """
 
     path: Path
@@ -61,6 +63,7 @@ class StoreStatus:
     bytes: int
     reasons: dict[str, int] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -77,6 +80,7 @@ class StoreStatus:
                 f"{len(self.damaged):,} damaged"
             )
         lines += [f"    partition {p}: {reason}" for p, reason in list(self.damaged.items())[:5]]
+        lines += [f"  {note}" for note in self.notes[:5]]
         lines += self._row_lines()
         if self.provenance:
             made = (
@@ -200,6 +204,9 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
     counts: Counter[str] = Counter()
     for record in survey.valid.values():
         counts.update(record.counts)
+    reasons, notes = _reasons(
+        path, [p for p, record in survey.valid.items() if record.counts.get("rejected")]
+    )
     return StoreStatus(
         path=path,
         kind=store.kind,
@@ -210,8 +217,9 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
         damaged=survey.damaged,
         counts=dict(counts),
         bytes=sum(record.bytes for record in survey.valid.values()),
-        reasons=_reasons(path, [p for p, record in survey.valid.items() if record.counts.get("rejected")]),
+        reasons=reasons,
         provenance=store.provenance,
+        notes=tuple(notes),
     )
 
 
@@ -223,7 +231,8 @@ def _store_words(store: Store) -> tuple[str, ...]:
         return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
     if store.kind == "features":
         return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
-    return (_source_words(store),)
+    model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"
+    return (f"predictions of the model {model}", _source_words(store))
 
 
 def _source_words(store: Store) -> str:
@@ -231,17 +240,21 @@ def _source_words(store: Store) -> str:
     return f"rows of {origin}"
 
 
-def _reasons(path: Path, partitions: list[int]) -> dict[str, int]:
-    """Reasons of the rejects of the first partitions that have any."""
+def _reasons(path: Path, partitions: list[int]) -> tuple[dict[str, int], list[str]]:
+    """Reasons of the rejects of the first partitions that have any, and what is wrong with their files."""
     found: Counter[str] = Counter()
+    notes = []
     if partitions:
-        store = FingerprintStore.open(path)
+        store = RejectingStore.open(path)
         for p in partitions[:REASON_PARTITIONS]:
+            try:
+                reasons = store.read_rejects(p)["reason"].to_pylist()
+            except StoreError as error:
+                notes.append(f"the rejects cannot be read: {error}")
+                continue
             # Without the numbers, or each position in a SMILES would be a reason of its own.
-            found.update(
-                re.sub(r"\d+", "#", reason) for reason in store.read_rejects(p)["reason"].to_pylist()
-            )
-    return dict(found.most_common())
+            found.update(re.sub(r"\d+", "#", reason) for reason in reasons)
+    return dict(found.most_common()), notes
 
 
 def _model_status(path: Path) -> StoreStatus:
@@ -270,7 +283,11 @@ def _model_status(path: Path) -> StoreStatus:
     )
 
 
-def verify(path: str | os.PathLike[str], partitions: Iterable[int] | None = None) -> VerifyReport:
+def verify(
+    path: str | os.PathLike[str],
+    partitions: Iterable[int] | None = None,
+    on_partition: Callable[[int], None] | None = None,
+) -> VerifyReport:
     """Check every digest of a store or a model; nothing is changed.
 
     Parameters
@@ -279,6 +296,9 @@ def verify(path: str | os.PathLike[str], partitions: Iterable[int] | None = None
         Its directory.
     partitions : iterable of int, optional
         Only these partitions; by default all of them.
+    on_partition : callable, optional
+        Called with the number of each partition when it has been looked at, ascending; a missing one takes
+        no time, and a model is partition 0.
 
     Returns
     -------
@@ -290,16 +310,23 @@ def verify(path: str | os.PathLike[str], partitions: Iterable[int] | None = None
         Nothing is there, or it is of an unknown format version.
     """
     path = Path(path)
+    looked_at = on_partition or (lambda p: None)
     if kind_of(path) == "model":
-        return VerifyReport(path, 1, _model_problems(path))
+        report = VerifyReport(path, 1, _model_problems(path))
+        looked_at(0)
+        return report
     store = Store.open(path)
-    survey = store.survey()
-    wanted = range(store.n_partitions) if partitions is None else sorted(set(partitions))
-    missing = [p for p in wanted if p in set(survey.missing)] if survey.missing else []
-    absent = set(missing)
-    problems = {p: store.verify(p) for p in wanted if p not in absent}
-    damaged = {p: found for p, found in problems.items() if found}
-    return VerifyReport(path, len(problems), damaged, tuple(missing))
+    absent = set(store.survey().missing)
+    missing, damaged, checked = [], {}, 0
+    for p in range(store.n_partitions) if partitions is None else sorted(set(partitions)):
+        if p in absent:
+            missing.append(p)
+        else:
+            checked += 1
+            if problems := store.verify(p):
+                damaged[p] = problems
+        looked_at(p)
+    return VerifyReport(path, checked, damaged, tuple(missing))
 
 
 def _model_problems(path: Path) -> dict[int, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from daskrf.errors import InputError
 from daskrf.molecules import clean_smiles
+from daskrf.stores.files import canonical_json
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.label_files import Column, LabelFile, is_number, open_labels
 
@@ -39,6 +41,8 @@ KEY_NAMES: dict[str, tuple[str, ...]] = {
 }
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
 JOIN_ROWS = 1_000_000
+# Its offsets have 64 bits: the keys of one array may take more than 2 GiB.
+TEXT = pa.large_string()
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Labels:
 
     Attributes
     ----------
-    keys : pyarrow.Array of string, or of int64 for rows
+    keys : pyarrow.Array of large_string, or of int64 for rows
         Distinct.
     y : float64 array, shape (n, n_targets)
         Finite.
@@ -133,6 +137,14 @@ class JoinedLabels:
     library_duplicates: int
     dropped: int
     unmatched_keys: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over names, rows and values: the same for equal labels, wherever they were read from."""
+        found = hashlib.sha256(canonical_json([list(self.names), list(self.y.shape)]))
+        for array, dtype in ((self.row, "<i8"), (self.y, "<f8")):
+            found.update(np.ascontiguousarray(array, dtype=dtype).reshape(-1).data)
+        return found.hexdigest()
 
     def __str__(self) -> str:
         parts = [f"{self.matched:,} labels attached"]
@@ -294,7 +306,7 @@ def _number(table: LabelFile, line: int, text: str) -> float:
 def _text_keys(keys: list[str], kind: str) -> pa.Array:
     """Keys as the library has them: without blanks around, and SMILES without their extensions."""
     clean = clean_smiles if kind == "smiles" else str.strip
-    return pa.array([clean(key) for key in keys], pa.string())
+    return pa.array([clean(key) for key in keys], TEXT)
 
 
 def _row_keys(table: LabelFile, lines: list[int], keys: list[str]) -> pa.Array:
@@ -334,7 +346,7 @@ def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[i
     """
     matches = Matches(np.full(len(labels), -1, dtype=np.int64), 0)
     # The hash table of the labels is made anew for each call of index_in, so a call takes many rows.
-    for rows, keys in _key_blocks(labels, store, partitions, max(JOIN_ROWS, 4 * len(labels))):
+    for rows, keys in _key_blocks(labels, store, partitions):
         found = pc.index_in(keys, value_set=labels.keys)
         hit = found.is_valid().to_numpy(zero_copy_only=False)
         label = found.drop_null().to_numpy()
@@ -346,9 +358,9 @@ def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[i
 
 
 def _key_blocks(
-    labels: Labels, store: FingerprintStore, partitions: Iterable[int], block_rows: int
+    labels: Labels, store: FingerprintStore, partitions: Iterable[int]
 ) -> Iterator[tuple[np.ndarray, pa.Array]]:
-    """Row numbers and keys of consecutive partitions, joined to blocks of `block_rows` rows or more."""
+    """Row numbers and keys of consecutive partitions, joined to blocks of `JOIN_ROWS` rows at most."""
     columns = ["row"] if labels.key == "row" else ["row", labels.key]
     tables: list[pa.Table] = []
     n_rows = 0
@@ -359,12 +371,15 @@ def _key_blocks(
         return table["row"].to_numpy(), keys
 
     for p in partitions:
-        tables.append(store.read_rows(p, columns))
-        n_rows += tables[-1].num_rows
-        if n_rows >= block_rows:
-            yield block()
-            tables, n_rows = [], 0
-    if n_rows:
+        whole = store.read_rows(p, columns)
+        for start in range(0, whole.num_rows, JOIN_ROWS):
+            part = whole.slice(start, JOIN_ROWS)
+            if tables and n_rows + part.num_rows > JOIN_ROWS:
+                yield block()
+                tables, n_rows = [], 0
+            tables.append(part)
+            n_rows += part.num_rows
+    if tables:
         yield block()
 
 

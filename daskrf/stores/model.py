@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from daskrf.errors import StoreError
-from daskrf.stores.container import Container, content_digest, read_container, write_container
+from daskrf.stores.container import Container, read_container, read_whole_metadata, write_container
 from daskrf.stores.files import file_errors, remove_stale
 from daskrf.stores.plans import MODEL_FILE, PLAN_FILE, check_kind, read_plan
 
-__all__ = ["load_model", "model_digest", "read_checkpoint", "save_model", "write_checkpoint"]
+__all__ = ["has_checkpoint", "load_model", "read_checkpoint", "save_model", "write_checkpoint"]
 
 
 def save_model(
@@ -78,17 +78,6 @@ def load_model(
     return read_container(_model_file(Path(path)), "model", names, except_names)
 
 
-def model_digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 over the metadata and arrays of a model: the same for equal models, whenever they were made.
-
-    Raises
-    ------
-    StoreError
-        No model there, or damaged.
-    """
-    return content_digest(_model_file(Path(path)))
-
-
 def _model_file(path: Path) -> Path:
     """The file of a model, refused in words where there is none."""
     if not (path / MODEL_FILE).exists():
@@ -121,6 +110,30 @@ def write_checkpoint(
     """
     metadata = {"spec_hash": spec_hash, "meta": dict(meta)}
     write_container(Path(path), "checkpoint", arrays, metadata, origin=False)
+
+
+def has_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> bool:
+    """Whether a partial result is there in full length: cheap also where it takes gigabytes.
+
+    Its digests are not checked; `read_checkpoint` does that, and gives None where they are wrong.
+
+    Parameters
+    ----------
+    path : path
+        File.
+    spec_hash : str
+        Of the work that asks for it.
+
+    Returns
+    -------
+    bool
+        False where it is absent, cut short, or belongs to other work.
+    """
+    try:
+        header = read_whole_metadata(Path(path))
+    except StoreError:
+        return False
+    return header["kind"] == "checkpoint" and header["metadata"].get("spec_hash") == spec_hash
 
 
 def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Container | None:

@@ -11,17 +11,19 @@ import pyarrow as pa
 
 from daskrf.stores.files import file_errors
 from daskrf.stores.parquet import read_parquet, write_parquet
-from daskrf.stores.store import CommitRecord, Store
+from daskrf.stores.records import CommitRecord
+from daskrf.stores.rejects import REJECT_SCHEMA, RejectingStore
 from daskrf.stores.zarrays import read_errors
 
 __all__ = ["PredictionStore"]
 
 
-class PredictionStore(Store):
-    """Predictions of a model for a library.
+class PredictionStore(RejectingStore):
+    """Predictions of a model for a library, and the rejects where the library is read from SMILES files.
 
-    The spec holds ``source`` (spec hash of the store that was predicted), ``model`` (`model_digest`) and
-    ``options`` (what else the values depend on); paths are in the provenance.
+    The spec holds ``source`` and ``model`` (hashes that the caller gives for what is predicted and by
+    what) and ``options`` (what else the values depend on). Their paths belong into the provenance, as
+    ``source_path`` and ``model_path``, because files may move.
     """
 
     needed_kind: ClassVar[str | None] = "predictions"
@@ -30,9 +32,11 @@ class PredictionStore(Store):
     def new(
         cls,
         path: str | os.PathLike[str],
-        source: Store,
+        *,
+        source: str,
         model: str,
-        options: dict[str, Any] | None = None,
+        options: dict[str, Any],
+        rows: Sequence[int],
         provenance: dict[str, Any] | None = None,
     ) -> Self:
         """Plan a prediction store, or resume the one that is there.
@@ -41,14 +45,16 @@ class PredictionStore(Store):
         ----------
         path : path
             Directory.
-        source : Store
-            Fingerprint or feature store; it gives the partitions.
+        source : str
+            Spec hash of the store or the library that is predicted.
         model : str
-            `daskrf.stores.model.model_digest`.
-        options : dict, optional
+            Hash of the model, given by the caller.
+        options : dict
             JSON values, such as whether standard deviations are made.
+        rows : sequence of int
+            Rows of each partition, as planned.
         provenance : dict, optional
-            See `Store.create`.
+            See `Store.create`; ``source_path`` and ``model_path`` are shown by ``daskrf status``.
 
         Returns
         -------
@@ -59,16 +65,20 @@ class PredictionStore(Store):
         StoreError
             See `Store.create`.
         """
-        spec = {"source": source.spec_hash, "model": model, "options": options or {}}
-        partitions = [{"rows": source.partition_rows(p)} for p in range(source.n_partitions)]
-        origin = {"source_path": str(source.path.resolve()), **(provenance or {})}
-        return cls.create(path, "predictions", spec, partitions, origin)
+        spec = {"source": source, "model": model, "options": options}
+        return cls.create(path, "predictions", spec, [{"rows": int(n)} for n in rows], provenance)
 
     def table_path(self, p: int) -> Path:
         """Parquet file of partition `p`."""
         return self.path / "rows" / f"{self.partition_name(p)}.parquet"
 
-    def write_partition(self, p: int, table: pa.Table, counts: dict[str, int] | None = None) -> CommitRecord:
+    def write_partition(
+        self,
+        p: int,
+        table: pa.Table,
+        rejects: pa.Table | None = None,
+        counts: dict[str, int] | None = None,
+    ) -> CommitRecord:
         """Write and record one partition.
 
         Parameters
@@ -77,8 +87,11 @@ class PredictionStore(Store):
             Partition.
         table : pyarrow.Table
             Such as row, id, mean and std.
+        rejects : pyarrow.Table, optional
+            Columns of `REJECT_SCHEMA`.
         counts : dict, optional
-            Further counts for the record; ``kept`` is counted here.
+            Further counts for the record; ``read``, ``kept`` and ``rejected`` are counted here, and must
+            agree where given.
 
         Returns
         -------
@@ -87,12 +100,15 @@ class PredictionStore(Store):
         Raises
         ------
         StoreError
-            The disk does not take it.
+            Counts that do not add up, or a disk that does not take it.
         """
+        rejects = REJECT_SCHEMA.empty_table() if rejects is None else rejects
+        kept, rejected = table.num_rows, rejects.num_rows
+        totals = self._add_up(p, {"read": kept + rejected, "kept": kept, "rejected": rejected}, counts)
         with self.staging(p) as directory, file_errors("write", directory):
             write_parquet(table.combine_chunks(), directory / "rows")
-            staged = {self.table_path(p): directory / "rows"}
-            return self.publish(p, staged, {**(counts or {}), "kept": table.num_rows})
+            staged = {self.table_path(p): directory / "rows", **self._stage_rejects(p, rejects, directory)}
+            return self.publish(p, staged, totals)
 
     def read(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Read one partition, or some of its columns.

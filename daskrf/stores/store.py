@@ -6,6 +6,7 @@ Layout::
     data/000012/        Zarr v3 group of partition 12
     rows/000012.parquet, rejects/000012.parquet
     commits/000012.json the record: without it the partition does not exist
+    .lock               there while a driver is at work; see `daskrf.stores.lock`
 
 A partition is written into a staging directory, moved to its final names, forced to the disk, and only
 then recorded. So a crash at any point leaves it pending, and complete means: a record that is valid.
@@ -425,8 +426,8 @@ class Store:
         """
         if pending := self.pending():
             raise StoreError(
-                f"{self.path} is unfinished: {len(pending)} of {self.n_partitions} partitions are pending "
-                f"(the first is {pending[0]}); run `{plans.KIND_COMMANDS[self.kind]}` again to finish it"
+                f"{self.path} is not complete: {len(pending):,} of {self.n_partitions:,} partitions are "
+                "missing; run the command that makes it again, which does just those."
             )
 
     def clean(self) -> int:

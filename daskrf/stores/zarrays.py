@@ -82,7 +82,12 @@ def read_errors(path: Path, partition: int) -> Iterator[None]:
     """
     try:
         with file_errors("read", path):
-            yield
+            try:
+                yield
+            except OSError as error:
+                if error.errno is None:  # Arrow's way of saying that the content is wrong
+                    raise ValueError(str(error)) from error
+                raise
     except StoreError:
         raise
     # zarr: ValueError, KeyError, RuntimeError (zstd); pyarrow: ArrowInvalid is a ValueError.

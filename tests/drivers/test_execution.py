@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from threadpoolctl import threadpool_info
 
 from daskrf.drivers.execution import Task, run_tasks
-from daskrf.errors import InputError, WorkerError
+from daskrf.drivers.threads import ONE_BLAS_THREAD
+from daskrf.errors import InputError, StoreError, WorkerError
 
 
 def _square(x: int) -> int:
@@ -93,6 +96,25 @@ def test_lasting_io_errors_end_the_run(
     assert len(list(tmp_path.iterdir())) == calls
 
 
+def _store_error(directory: str, number: int | None) -> str:
+    if _count(directory, "store") < 3:
+        error = StoreError("cannot write")
+        error.errno = number
+        raise error
+    return "done"
+
+
+def test_io_errors_of_stores_are_tried_again(client: Client, tmp_path: Path) -> None:
+    task = [Task("store-passes", (str(tmp_path), errno.EIO))]
+    assert [r for _, r in run_tasks(_store_error, task, client)] == ["done"]
+
+
+def test_other_errors_of_stores_are_not(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        list(run_tasks(_store_error, [Task("store-lasts", (str(tmp_path), None))], client))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_bad_data_ends_the_run_at_once(client: Client, tmp_path: Path) -> None:
     tasks = [Task(f"bad-{i}", (str(tmp_path), i)) for i in range(30)]
     with pytest.raises(InputError, match="line 7 is bad"):
@@ -117,3 +139,17 @@ def test_no_workers_end_the_wait() -> None:
         pytest.raises(WorkerError, match="no workers for 1 s"),
     ):
         list(run_tasks(_square, [Task("alone", (3,))], empty))
+
+
+def test_blas_keeps_one_thread_until_the_last_task_leaves() -> None:
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    before = threads()
+    with ONE_BLAS_THREAD:
+        inside = threading.Thread(target=lambda: ONE_BLAS_THREAD.__enter__())
+        inside.start()
+        inside.join()
+    assert threads() == {1}  # the other task is still at work
+    ONE_BLAS_THREAD.__exit__(None, None, None)
+    assert threads() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from daskrf.drivers import memory
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
 from daskrf.molecules import FingerprintSpec, TableFormat
 from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.lock import StoreLock
 from tests.drivers.job import FEATURES, FLAWS, data_digests
 
 
@@ -66,6 +68,11 @@ def test_strict_names_file_and_line(inputs: tuple[Path, Path], tmp_path: Path) -
     _one_sentence(error)
 
 
+def test_strict_holds_for_a_store_made_without(inputs: tuple[Path, Path], store: Path) -> None:
+    with pytest.raises(InputError, match=rf"library\.smi, line {min(FLAWS) + 1}:"):
+        fingerprint(inputs[0], store, rows_per_partition=150, strict=True)
+
+
 def test_unknown_column(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.csv", "smiles,name\nCC,x\n")
     with pytest.raises(InputError, match="structure") as error:
@@ -89,9 +96,22 @@ def test_changed_input_is_refused(inputs: tuple[Path, Path], tmp_path: Path) -> 
         fingerprint(path, tmp_path / "fp")
 
 
+def test_second_driver_is_refused_by_name(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
+    FingerprintStore.open(store).discard(1)
+    with (
+        StoreLock(store, "somebody else"),
+        pytest.raises(
+            StoreError, match=rf"somebody else.*{os.getpid()}|{os.getpid()}.*somebody else"
+        ) as error,
+    ):
+        fingerprint(inputs[0], store, rows_per_partition=150)
+    assert "somebody else" in _one_sentence(error)
+    assert fingerprint(inputs[0], store, rows_per_partition=150).made == 1
+
+
 def test_incomplete_store_is_not_used(store: Path, tmp_path: Path) -> None:
     FingerprintStore.open(store).discard(2)
-    with pytest.raises(InputError, match="1 of 5 partitions are missing") as error:
+    with pytest.raises(StoreError, match="1 of 5 partitions") as error:
         featurize(store, FEATURES, tmp_path / "phi")
     _one_sentence(error)
 
@@ -104,7 +124,7 @@ def test_another_map_is_refused(inputs: tuple[Path, Path], store: Path, tmp_path
     fingerprint(inputs[0], tmp_path / "fp2", spec=FingerprintSpec(radius=2))
     for function in (predict, screen):
         with pytest.raises(InputError, match="The model was fitted to fingerprints") as error:
-            function(tmp_path / "model", tmp_path / "fp2", tmp_path / "out")
+            function(tmp_path / "model", tmp_path / "fp2", tmp_path / "out.parquet")
         _one_sentence(error)
 
 
@@ -135,6 +155,14 @@ def test_more_components_than_memory(inputs: tuple[Path, Path], store: Path, tmp
     with pytest.raises(MemoryLimitError, match="GiB") as error:
         fit(store, inputs[1], tmp_path / "model", feature_map=TanimotoMinMaxFeatures(1_000_000))
     assert "fewer components" in _one_sentence(error)
+    with pytest.raises(MemoryLimitError):
+        plan(inputs[0], feature_map=TanimotoMinMaxFeatures(1_000_000))
+
+
+def test_full_disk_is_foreseen(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
+    with pytest.raises(MemoryLimitError, match="free"):
+        memory.check_disk(tmp_path / "a" / "b", 10**18, "the features")
+    memory.check_disk(tmp_path / "a" / "b", 10, "the features")
 
 
 def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
@@ -149,6 +177,17 @@ def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) 
     ]:
         with pytest.raises(InputError, match=message):
             screen(*run, **options)
+    precious = _write(tmp_path / "precious.parquet", "not hits")
+    for output, message in (
+        (precious, "no hits of daskrf"),
+        (tmp_path / "hits.csv", "Parquet"),
+        (tmp_path, "name"),
+    ):
+        with pytest.raises(InputError, match=message):
+            screen(tmp_path / "model", store, output)
+    assert precious.read_text() == "not hits"
+    with pytest.raises(InputError, match="one store"):
+        screen(tmp_path / "model", [store, store], tmp_path / "hits.parquet")
     with pytest.raises(StoreError, match="no model"):
         screen(store.parent / "nothing", store, tmp_path / "hits.parquet")
 
@@ -172,6 +211,23 @@ def test_verify_repairs_only_what_is_damaged(store: Path, tmp_path: Path) -> Non
         touched = {p for p, t in times.items() if p.stat().st_mtime_ns != t}
         assert touched
         assert all(f"{part:06d}" in str(p) for p in touched)
+
+
+def test_repair_wants_the_old_input(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    path = _write(tmp_path / "copy.smi", inputs[0].read_text())
+    fingerprint(path, tmp_path / "fp", rows_per_partition=300)
+    FingerprintStore.open(tmp_path / "fp").discard(1)
+    for text in (path.read_text().replace("m7\n", "m8\n"), None):
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text)
+        with pytest.raises(InputError, match=r"copy\.smi") as error:
+            verify(tmp_path / "fp", repair=True)
+        _one_sentence(error)
+    _write(path, inputs[0].read_text())
+    assert verify(tmp_path / "fp").missing == (1,)
+    assert verify(tmp_path / "fp", repair=True).repaired == (1,)
 
 
 def test_status_says_what_is_missing(store: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ from daskrf.molecules.objective import score
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.predictions import PredictionStore
-from tests.drivers.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, model_arrays
+from tests.drivers.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, data_digests, model_arrays
 
 
 @register
@@ -140,6 +141,30 @@ def test_compressed_files_are_the_same(
         names = ["row", "id", "smiles", "line"]
         assert left.read_rows(p, names).equals(right.read_rows(p, names))
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_long_compressed_files_are_spooled(tmp_path: Path) -> None:
+    path = tmp_path / "methane.smi.gz"
+    path.write_bytes(gzip.compress("".join(f"C m{i}\n" for i in range(110_000)).encode(), 1))
+    report = fingerprint(path, tmp_path / "fp", rows_per_partition=40_000)
+    assert (report.kept, report.partitions) == (110_000, 3)
+    last = FingerprintStore.open(tmp_path / "fp").read_rows(2)
+    assert last["id"].to_pylist()[-1] == "m109999"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fp", "methane.smi.gz"]
+
+
+def test_two_drivers_of_one_library_on_one_cluster(
+    inputs: tuple[Path, Path], store: Path, client: Client, tmp_path: Path
+) -> None:
+    """Their tasks differ in the output only, and Dask must not take them for the same."""
+    with ThreadPoolExecutor(2) as threads:
+        jobs = [
+            threads.submit(fingerprint, inputs[0], tmp_path / name, rows_per_partition=30, client=client)
+            for name in ("a", "b")
+        ]
+        reports = [job.result() for job in jobs]
+    assert [report.kept for report in reports] == [N_MOLECULES] * 2
+    assert data_digests(tmp_path / "a") == data_digests(tmp_path / "b")
 
 
 def test_many_small_files_are_one_library(tmp_path: Path, inputs: tuple[Path, Path]) -> None:

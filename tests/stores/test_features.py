@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -83,11 +85,48 @@ def test_source_is_found_and_checked(tmp_path: Path) -> None:
     assert store.partition_rows(0) == source.partition_rows(0)
     shutil.rmtree(source.path)
     new_store(source.path, fragments="largest")
-    with pytest.raises(StoreError, match="another fingerprint store"):
+    with pytest.raises(
+        StoreError, match=r"f was made from is not at .*s \(another fingerprint store\); move"
+    ):
         store.source()
     shutil.rmtree(source.path)
-    with pytest.raises(StoreError, match="not a daskrf store"):
+    with pytest.raises(StoreError, match=r"f was made from is not at .*s \(no store there\); move it back"):
         store.source()
+    FeatureStore.new(source.path, full_store(tmp_path / "t"), STATE, 64)
+    with pytest.raises(StoreError, match="is a feature store, but a fingerprint store is needed"):
+        store.source()
+
+
+def test_source_is_found_when_both_have_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = full_store(tmp_path / "old" / "fp" / "s")
+    FeatureStore.new(tmp_path / "old" / "phi" / "f", source, STATE, 64)
+    (tmp_path / "old").rename(tmp_path / "new")
+    store = FeatureStore.open(tmp_path / "new" / "phi" / "f")
+    assert store.source().path == tmp_path / "new" / "fp" / "s"
+    monkeypatch.chdir(tmp_path / "new" / "phi")
+    assert FeatureStore.open("f").source().spec_hash == source.spec_hash
+    new_store(source.path, fragments="largest")
+    assert store.source().path == tmp_path / "new" / "fp" / "s", "another store has taken the old place"
+    shutil.rmtree(tmp_path / "new" / "fp")
+    words = (
+        r"new/phi/f was made from is not at .*/old/fp/s \(another .*\) nor at .*/new/fp/s \(no store there\)"
+    )
+    with pytest.raises(StoreError, match=words):
+        store.source()
+
+
+def test_a_failing_file_system_is_not_a_missing_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FeatureStore.new(tmp_path / "f", full_store(tmp_path / "s"), STATE, 64)
+
+    def stale(path: Path) -> bytes:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(Path, "read_bytes", stale)
+    with pytest.raises(StoreError, match="cannot read") as caught:
+        store.source()
+    assert caught.value.errno == errno.ESTALE
 
 
 def test_another_map_is_refused(tmp_path: Path) -> None:

@@ -54,23 +54,34 @@ def test_fingerprint_store(tmp_path: Path) -> None:
 def test_feature_and_prediction_stores(tmp_path: Path) -> None:
     source = full_store(tmp_path / "s", 2, 20)
     features = FeatureStore.new(tmp_path / "f", source, STATE, 4096)
-    predictions = PredictionStore.new(tmp_path / "p", source, "digest", {"std": True})
+    plan = {"source": source.spec_hash, "model": "ab12" * 16, "rows": [20, 20]}
+    origin = {"source_path": "library.fp", "model_path": "score.model"}
+    predictions = PredictionStore.new(tmp_path / "p", **plan, options={"std": True}, provenance=origin)
     for p in range(2):
         features.write_partition(p, np.zeros((19, 512), np.uint8))
         table = pa.table({"row": np.arange(19), "mean": np.linspace(0, 1, 19)})
-        predictions.write_partition(p, table)
+        predictions.write_partition(p, table, rejects_table([20 * p + 19], f"ring {p} open"))
         assert predictions.read(p).equals(table)
         assert predictions.read(p, ["mean"]).column_names == ["mean"]
     text = str(status(features.path))
     assert "M = 4096, seed 0: unbiased, variance (1 - T^2)/M, 512 bytes a molecule" in text
     assert f"rows of {source.path}" in text
     assert "a feature store, complete" in text
-    assert "a prediction store, complete" in str(status(predictions.path))
-    assert status(predictions.path).counts["kept"] == 38
+    text = str(status(predictions.path))
+    for words in (
+        "a prediction store, complete",
+        "predictions of the model score.model",
+        "rows of library.fp",
+        "40 read = 38 kept + 2 rejected",
+        "rejected 2: ring # open",
+    ):
+        assert words in text
     for store in (features, predictions):
         assert "every digest of 2 partitions is right" in str(verify(store.path))
     with pytest.raises(StoreError, match=r"spec\.options\.std \(was true, now false\)"):
-        PredictionStore.new(tmp_path / "p", source, "digest", {"std": False})
+        PredictionStore.new(tmp_path / "p", **plan, options={"std": False})
+    nameless = PredictionStore.new(tmp_path / "q", **plan, options={})
+    assert "predictions of the model with hash ab12ab12ab12" in str(status(nameless.path))
 
 
 def test_model(tmp_path: Path) -> None:
@@ -89,6 +100,48 @@ def test_verify_of_some_partitions(tmp_path: Path) -> None:
     assert verify(store.path, [0, 1]).checked == 2
     assert list(verify(store.path, [2]).damaged) == [2]
     assert "1 of 1 partition damaged" in str(verify(store.path, [2]))
+
+
+@pytest.mark.parametrize("kind", ["fingerprints", "predictions"])
+def test_status_of_a_store_with_damaged_rejects(tmp_path: Path, kind: str) -> None:
+    if kind == "fingerprints":
+        store = full_store(tmp_path / "s", 3, 20)
+    else:
+        plan = {"source": "a" * 64, "model": "b" * 64, "options": {}, "rows": [20] * 3}
+        store = PredictionStore.new(tmp_path / "s", **plan)
+        for p in range(3):
+            store.write_partition(p, pa.table({"row": range(19)}), rejects_table([20 * p + 19]))
+    file = store.rejects_path(1)
+    data = file.read_bytes()
+    assert status(store.path).notes == ()
+    for damage in (data[:40] + b"\xff" * 30 + data[70:], data[:-60] + b"\xff" * 60, b"\0" * len(data)):
+        file.write_bytes(damage)
+        found = status(store.path)
+        assert (found.done, found.counts["rejected"], found.reasons) == (3, 3, {"not a molecule": 2})
+        (note,) = found.notes
+        for words in ("the rejects cannot be read: partition 1 of", "is damaged", "daskrf verify --repair"):
+            assert words in note
+        assert note in str(found)
+        assert "60 read = 57 kept + 3 rejected" in str(found)
+        assert list(verify(store.path).damaged) == [1]
+
+
+def test_verify_tells_how_far_it_is(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "s", 4, 20)
+    for p in (0, 1, 3):
+        fill(store, p)
+    store.rejects_path(1).write_bytes(b"")
+    seen: list[int] = []
+    found = verify(store.path, on_partition=seen.append)
+    assert seen == [0, 1, 2, 3]
+    assert (found.checked, list(found.damaged), found.missing) == (3, [1], (2,))
+    seen.clear()
+    assert verify(store.path, [3, 2], on_partition=seen.append).checked == 1
+    assert seen == [2, 3]
+    save_model(tmp_path / "m", {}, {})
+    seen.clear()
+    assert verify(tmp_path / "m", on_partition=seen.append).sound
+    assert seen == [0]
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import itertools
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from daskrf.errors import InputError
 from daskrf.stores import labels as labels_module
 from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.labels import Labels, join_labels, match_labels, read_labels
+from daskrf.stores.labels import JoinedLabels, Labels, join_labels, match_labels, read_labels
 from tests.naive.stores import naive_join
 from tests.stores.strategies import new_store, random_counts, rejects_table, rows_table
 
@@ -200,6 +202,55 @@ def test_join_like_the_oracle(keys: list[str], ids: list[list[str]], block_rows:
     assert (joined.unmatched, joined.library_duplicates) == (unmatched, library_repeated)
     assert np.array_equal(again.row, joined.row)
     assert again.library_duplicates == joined.library_duplicates
+
+
+def test_blocks_of_the_join_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [["A"], ["B", "C"], [], ["D", "E", "F", "G", "H", "I", "J"], ["K"]]
+    store = library(tmp_path / "s", ids)
+    text = "id,score\n" + "".join(f"{key},{i}\n" for i, key in enumerate("ABCDEFGHIJKXYZ"))
+    labels = read_labels(write(tmp_path, text))
+    monkeypatch.setattr(labels_module, "JOIN_ROWS", 3)
+    blocks = list(labels_module._key_blocks(labels, store, range(5)))
+    assert [keys.to_pylist() for _, keys in blocks] == [
+        ["A", "B", "C"],
+        ["D", "E", "F"],
+        ["G", "H", "I"],
+        ["J", "K"],
+    ]
+    assert all(len(rows) == len(keys) for rows, keys in blocks)
+    assert join_labels(labels, store).matched == 11
+
+
+@pytest.mark.parametrize("key", ["id", "smiles"])
+def test_text_keys_may_take_more_than_two_gib(tmp_path: Path, key: str) -> None:
+    store = library(tmp_path / "s", [["A", "B"]])
+    labels = read_labels(write(tmp_path, f"{key},score\nA,1\nCC,2\n"), key=key)
+    ((_, keys),) = labels_module._key_blocks(labels, store, [0])
+    # Offsets of 32 bits are what limits an array of type string.
+    assert labels.keys.type == keys.type == pa.large_string()
+
+
+def test_digest_is_of_the_labels_and_not_of_their_file(tmp_path: Path) -> None:
+    store = library(tmp_path / "s", [["A", "B", "C"]])
+
+    def joined(text: str, name: str = "labels.csv", **options: Any) -> JoinedLabels:
+        return join_labels(read_labels(write(tmp_path, text, name), **options), store)
+
+    plain = joined("id,y\nA,1\nB,-2.5\n")
+    assert plain.digest == joined("B\t-2.5\nX\t9\nA\t1.0\n", "l.tsv").digest or plain.names != ("column 1",)
+    assert plain.digest == joined("y,id\n-2.5,B\n1.0,A\n9,X\n", "other.csv").digest
+    others = [
+        joined("id,z\nA,1\nB,-2.5\n"),
+        joined("id,y\nA,1\nB,-2.25\n"),
+        joined("id,y\nA,1\nC,-2.5\n"),
+        joined("id,y\nA,1\n"),
+        joined("id,y,z\nA,1,0\nB,-2.5,0\n", targets=["y", "z"]),
+    ]
+    assert len({plain.digest, *(other.digest for other in others)}) == 6
+    two = others[-1]
+    assert two.digest == dataclasses.replace(two, y=np.asfortranarray(two.y), row=two.row[::1]).digest
+    turned = dataclasses.replace(two, y=two.y.reshape(1, 4), names=("a", "b"))
+    assert turned.digest != dataclasses.replace(two, names=("a", "b")).digest
 
 
 def test_values_are_exact(tmp_path: Path) -> None:

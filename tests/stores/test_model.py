@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import tempfile
 import zipfile
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from daskrf.errors import StoreError
 from daskrf.stores import container
 from daskrf.stores.inspect import kind_of, status, verify
-from daskrf.stores.model import load_model, model_digest, read_checkpoint, save_model, write_checkpoint
+from daskrf.stores.model import has_checkpoint, load_model, read_checkpoint, save_model, write_checkpoint
 from daskrf.stores.store import Store
 from tests.stores.strategies import full_store
 
@@ -165,15 +166,6 @@ def test_other_format_versions_are_refused_by_name(tmp_path: Path) -> None:
             refuse()
 
 
-def test_digest_is_of_the_content(tmp_path: Path) -> None:
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        save_model(tmp_path / name, {"w": np.arange(4)}, {"seed": seed})
-    save_model(tmp_path / "d", {"w": np.arange(1, 5)}, {"seed": 1})
-    digests = [model_digest(tmp_path / name) for name in "abcd"]
-    assert digests[0] == digests[1]
-    assert len(set(digests)) == 3
-
-
 def test_checkpoints(tmp_path: Path) -> None:
     path = tmp_path / "level-0"
     assert read_checkpoint(path, "h") is None
@@ -193,3 +185,49 @@ def test_checkpoints(tmp_path: Path) -> None:
         assert found is None or all(same_bits(found.arrays[name], arrays[name]) for name in arrays)
     path.write_bytes(b"")
     assert read_checkpoint(path, "h") is None
+
+
+def test_a_checkpoint_is_found_by_its_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "level-0"
+    assert not has_checkpoint(path, "h")
+    noise = np.random.default_rng(0).integers(0, 256, 5000, dtype=np.uint8)
+    write_checkpoint(path, {"gram": noise, "n": np.array(12)}, {}, "h")
+    data = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(container, "_read_array", None)
+        assert has_checkpoint(path, "h")
+        assert not has_checkpoint(path, "other")
+    for keep in range(0, len(data), 7):
+        path.write_bytes(data[:keep])
+        assert not has_checkpoint(path, "h"), keep
+    # A piece out of the middle: the directory at the end is whole, and does not fit.
+    path.write_bytes(data[:2000] + data[2100:])
+    assert not has_checkpoint(path, "h")
+    path.write_bytes(data[:3000] + b"xy" + data[3002:])
+    assert has_checkpoint(path, "h")
+    assert read_checkpoint(path, "h") is None, "digests are the business of the reader"
+    path.write_bytes(b"\0" * len(data))
+    assert not has_checkpoint(path, "h")
+    # The directory says that an array is longer than the room that it has.
+    entry = data.index(b"gram.npy.zst", data.index(b"PK\1\2")) - 46
+    (size,) = struct.unpack_from("<I", data, entry + 20)
+    for change, there in ((0, True), (25, False), (1 << 20, False)):
+        longer = bytearray(data)
+        struct.pack_into("<I", longer, entry + 20, size + change)
+        path.write_bytes(longer)
+        assert has_checkpoint(path, "h") == there
+
+
+def test_no_other_file_is_taken_for_a_checkpoint(tmp_path: Path) -> None:
+    model = save_model(tmp_path, {}, {"spec_hash": "h"})
+    assert not has_checkpoint(model, "h")
+    path = tmp_path / "level-0"
+    write_checkpoint(path, {"a": np.arange(3), "b": np.arange(4)}, {}, "h")
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    del members["b.npy.zst"]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    assert not has_checkpoint(path, "h")
+    assert not has_checkpoint(tmp_path, "h")

@@ -115,7 +115,12 @@ def test_counts_add_up_over_partitions(tmp_path: Path) -> None:
 def test_unfinished_stores_say_so(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s")
     fill(store, 0)
-    with pytest.raises(StoreError, match=r"unfinished: 2 of 3 .* first is 1.*daskrf fingerprint"):
+    with pytest.raises(StoreError, match=r"s is not complete: 2 of 3 partitions are missing; run the"):
+        store.require_complete()
+    fill(store, 2)
+    with pytest.raises(
+        StoreError, match=r"s is not complete: 1 of 3 partitions are missing; .* just those\.$"
+    ):
         store.require_complete()
     with pytest.raises(StoreError, match=r"partition 1 of .* never finished"):
         store.read_fingerprints(1)

@@ -1,0 +1,210 @@
+"""One driver at a time on an output: a lock file with the name of its owner and a heartbeat."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from daskrf.errors import StoreError
+from daskrf.stores.files import TEMPORARY, file_errors, temporary_name
+
+__all__ = ["StoreLock"]
+
+LOCK_FILE = ".lock"
+BEAT_SECONDS = 10.0
+STALE_SECONDS = 120.0
+GUARD_SECONDS = 0.05
+
+
+class StoreLock:
+    """Context manager that keeps a second driver away from a directory.
+
+    The file ``.lock`` in the directory says who holds it; a thread touches it every 10 seconds. The lock
+    of an owner that is dead (same host, no such process) or silent for 120 seconds is taken over.
+
+    Parameters
+    ----------
+    directory : path
+        Of the output; made if need be, and deleted again if nothing else came into it.
+    what : str
+        Command of the owner, for the message that the second driver gets.
+
+    Notes
+    -----
+    The lock saves work and confusion, not data: partitions are published atomically, and two drivers of
+    one specification write the same bytes. It relies on ``O_CREAT | O_EXCL`` being atomic, as on local file
+    systems and on NFS from version 3 on. Ages are differences between times of the file server, so the
+    clocks of hosts may differ.
+
+    Not guaranteed: that a driver which was stopped, or cut off from the file server, for more than two
+    minutes still holds its lock when it goes on; and that hosts (or containers with process numbers of
+    their own) which share one host name are told apart.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with StoreLock(folder, what="daskrf fingerprint"):
+    ...         sorted(os.listdir(folder))
+    ...     os.listdir(folder)
+    ['.lock']
+    []
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], what: str = "daskrf") -> None:
+        self.path = Path(directory) / LOCK_FILE
+        self._made = False
+        self._file = -1
+        self._stop = threading.Event()
+        self._content = json.dumps(
+            {
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "started": datetime.now(UTC).isoformat(timespec="seconds"),
+                "what": what,
+                "token": uuid.uuid4().hex,
+            }
+        ).encode()
+
+    def __enter__(self) -> Self:
+        """Take the lock.
+
+        Raises
+        ------
+        StoreError
+            Another driver holds it, who is named; or the directory cannot be written.
+        """
+        with file_errors("lock", self.path.parent):
+            self._made = not self.path.parent.exists()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            while not self._create():
+                self._take_over()
+        self._thread = threading.Thread(target=self._beat, name="daskrf-lock", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        # A lock file that cannot be deleted, or a directory that is gone, must not hide how the work ended.
+        with suppress(OSError):
+            self._remove(self._content)
+        with suppress(OSError):
+            os.close(self._file)
+        if self._made:
+            with suppress(OSError):
+                self.path.parent.rmdir()
+
+    def _create(self) -> bool:
+        """Make the lock file; False where there is one."""
+        try:
+            self._file = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        except FileExistsError:
+            return False
+        try:
+            os.write(self._file, self._content)
+            os.fsync(self._file)
+        except BaseException:
+            os.close(self._file)
+            self.path.unlink(missing_ok=True)
+            raise
+        return True
+
+    def _take_over(self) -> None:
+        """Remove the lock of an owner that is gone.
+
+        Raises
+        ------
+        StoreError
+            The owner is at work.
+        """
+        try:
+            # Opened, so that NFS asks the server how old it is.
+            with open(self.path, "rb") as file:
+                content, touched = file.read(), os.fstat(file.fileno()).st_mtime
+        except FileNotFoundError:
+            return
+        owner = _parse(content)
+        if not _is_dead(owner) and self._now() - touched < STALE_SECONDS:
+            raise self._refusal(owner)
+        self._remove(content)
+
+    def _now(self) -> float:
+        """Time of the file system, which may differ from that of this host."""
+        probe = self.path.with_name(temporary_name(LOCK_FILE))
+        try:
+            probe.write_bytes(b"?")
+            return probe.stat().st_mtime
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def _remove(self, content: bytes) -> None:
+        """Remove the lock file if it still has this content.
+
+        Who removes it needs a guard file named after the content. So of several drivers that find the same
+        dead lock one removes it, and none removes the lock that another has put in its place meanwhile.
+        """
+        guard = self.path.with_name(f"{TEMPORARY}{LOCK_FILE}-{hashlib.sha256(content).hexdigest()[:16]}")
+        try:
+            os.close(os.open(guard, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        except FileExistsError:
+            with suppress(FileNotFoundError):
+                if self._now() - guard.stat().st_mtime > STALE_SECONDS:
+                    guard.unlink()  # its maker was killed within the next lines
+            time.sleep(GUARD_SECONDS)
+            return
+        try:
+            with suppress(FileNotFoundError):
+                if self.path.read_bytes() == content:
+                    self.path.unlink()
+        finally:
+            guard.unlink(missing_ok=True)
+
+    def _refusal(self, owner: dict[str, Any]) -> StoreError:
+        """One sentence about the owner."""
+        what, pid, host, since = (owner.get(key, "unknown") for key in ("what", "pid", "host", "started"))
+        return StoreError(
+            f"{self.path.parent} is in use by {what} (process {pid} on host {host}, since {since}); wait "
+            f"until it ends, or stop it and run this again {STALE_SECONDS:.0f} seconds later"
+        )
+
+    def _beat(self) -> None:
+        """Touch the lock file until the lock is released."""
+        while not self._stop.wait(BEAT_SECONDS):
+            # By its open file, so that a lock that took its place is never touched. An error may pass.
+            with suppress(OSError):
+                os.utime(self._file)
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    """What a lock file says; nothing where its owner is just writing it."""
+    try:
+        owner = json.loads(content)
+    except ValueError:
+        return {}
+    return owner if isinstance(owner, dict) else {}
+
+
+def _is_dead(owner: dict[str, Any]) -> bool:
+    """Whether the owner was a process of this host that is gone."""
+    if owner.get("host") != socket.gethostname() or not isinstance(owner.get("pid"), int):
+        return False
+    try:
+        os.kill(owner["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False

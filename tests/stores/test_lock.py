@@ -1,0 +1,203 @@
+"""One driver at a time: who is refused, who takes over, and whose lock is never touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from daskrf.errors import StoreError
+from daskrf.stores import lock as lock_module
+from daskrf.stores.inspect import verify
+from daskrf.stores.lock import LOCK_FILE, StoreLock
+from tests.stores.strategies import full_store, new_store
+
+HOLDER = """
+import sys, time
+from daskrf.stores.lock import StoreLock
+with StoreLock(sys.argv[1], what="daskrf fit"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def foreign_lock(directory: Path, age: float, **changes: object) -> bytes:
+    """A lock of another host, touched `age` seconds ago."""
+    owner = {"host": "node7", "pid": 4321, "started": "2026-01-02T03:04:05+00:00", "what": "daskrf fit"}
+    content = json.dumps({**owner, **changes}).encode()
+    (directory / LOCK_FILE).write_bytes(content)
+    then = time.time() - age
+    os.utime(directory / LOCK_FILE, (then, then))
+    return content
+
+
+def test_a_second_driver_is_refused_by_name(tmp_path: Path) -> None:
+    with StoreLock(tmp_path, what="daskrf fingerprint"):
+        owner = json.loads((tmp_path / LOCK_FILE).read_bytes())
+        assert (owner["host"], owner["pid"]) == (socket.gethostname(), os.getpid())
+        words = re.escape(
+            f"{tmp_path} is in use by daskrf fingerprint (process {os.getpid()} on host "
+            f"{socket.gethostname()}, since {owner['started']})"
+        )
+        with pytest.raises(StoreError, match=words), StoreLock(tmp_path):
+            pytest.fail("two drivers at once")
+        assert json.loads((tmp_path / LOCK_FILE).read_bytes()) == owner
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ZeroDivisionError), StoreLock(tmp_path):
+        raise ZeroDivisionError
+    with StoreLock(tmp_path):
+        assert [item.name for item in tmp_path.iterdir()] == [LOCK_FILE]
+
+
+def test_a_killed_driver_leaves_no_obstacle(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(StoreError, match=f"daskrf fit .process {holder.pid} "), StoreLock(tmp_path):
+            pytest.fail("two drivers at once")
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    assert (tmp_path / LOCK_FILE).exists()
+    with StoreLock(tmp_path):
+        assert json.loads((tmp_path / LOCK_FILE).read_bytes())["pid"] == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_host_is_judged_by_its_heartbeat(tmp_path: Path) -> None:
+    for age in (0.0, 100.0):
+        content = foreign_lock(tmp_path, age)
+        with (
+            pytest.raises(StoreError, match=r"process 4321 on host node7, since 2026-01-02T03:04:05"),
+            StoreLock(tmp_path),
+        ):
+            pytest.fail("the owner is alive")
+        assert (tmp_path / LOCK_FILE).read_bytes() == content
+    foreign_lock(tmp_path, 130.0)
+    with StoreLock(tmp_path):
+        assert json.loads((tmp_path / LOCK_FILE).read_bytes())["pid"] == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_is_being_written_counts(tmp_path: Path) -> None:
+    (tmp_path / LOCK_FILE).write_bytes(b"")
+    with pytest.raises(StoreError, match="in use by unknown"), StoreLock(tmp_path):
+        pytest.fail("its owner has just made it")
+
+
+def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_module, "BEAT_SECONDS", 0.01)
+    with StoreLock(tmp_path):
+        os.utime(tmp_path / LOCK_FILE, (0, 0))
+        give_up = time.monotonic() + 30
+        while (tmp_path / LOCK_FILE).stat().st_mtime == 0 and time.monotonic() < give_up:
+            time.sleep(0.01)
+        assert (tmp_path / LOCK_FILE).stat().st_mtime > 0
+
+
+def test_the_lock_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_module, "BEAT_SECONDS", 0.01)
+    beats = []
+    utime = os.utime
+    with StoreLock(tmp_path):
+        (tmp_path / LOCK_FILE).unlink()
+        content = foreign_lock(tmp_path, 100.0)
+        touched = (tmp_path / LOCK_FILE).stat().st_mtime_ns
+        monkeypatch.setattr(os, "utime", lambda file: (utime(file), beats.append(file)))
+        give_up = time.monotonic() + 30
+        while len(beats) < 3 and time.monotonic() < give_up:
+            time.sleep(0.01)
+    assert len(beats) >= 3
+    assert (tmp_path / LOCK_FILE).read_bytes() == content
+    assert (tmp_path / LOCK_FILE).stat().st_mtime_ns == touched
+
+
+def test_a_rival_that_was_faster_keeps_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign_lock(tmp_path, 200.0)
+    remove = StoreLock._remove
+    rival = b""
+
+    def rival_first(lock: StoreLock, content: bytes) -> None:
+        nonlocal rival
+        rival = foreign_lock(tmp_path, 0.0, host="node8")
+        remove(lock, content)
+
+    monkeypatch.setattr(StoreLock, "_remove", rival_first)
+    with pytest.raises(StoreError, match="on host node8"), StoreLock(tmp_path):
+        pytest.fail("the rival holds it")
+    assert (tmp_path / LOCK_FILE).read_bytes() == rival
+    assert [item.name for item in tmp_path.iterdir()] == [LOCK_FILE]
+
+
+def contend(directory: Path, start: threading.Barrier, end: threading.Barrier, outcomes: list[str]) -> None:
+    """Try to get the lock, and hold it until everybody has tried."""
+    start.wait(30)
+    try:
+        with StoreLock(directory):
+            outcomes.append("held")
+            end.wait(30)
+    except StoreError:
+        outcomes.append("refused")
+        end.wait(30)
+
+
+def test_of_many_that_find_a_dead_lock_one_gets_it(tmp_path: Path) -> None:
+    for attempt in range(20):
+        directory = tmp_path / str(attempt)
+        directory.mkdir()
+        foreign_lock(directory, 200.0)
+        outcomes: list[str] = []
+        arguments = (directory, threading.Barrier(6), threading.Barrier(6), outcomes)
+        threads = [threading.Thread(target=contend, args=arguments) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == ["held"] + ["refused"] * 5
+        assert list(directory.iterdir()) == []
+
+
+def test_a_guard_of_a_killed_driver_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign_lock(tmp_path, 200.0)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(Killed), StoreLock(tmp_path):
+            pytest.fail("it was killed")
+    for item in tmp_path.iterdir():
+        os.utime(item, (0, 0))
+    with StoreLock(tmp_path):
+        assert json.loads((tmp_path / LOCK_FILE).read_bytes())["pid"] == os.getpid()
+
+
+def test_a_locked_directory_takes_a_store(tmp_path: Path) -> None:
+    with StoreLock(tmp_path / "s"):
+        store = full_store(tmp_path / "s", 2, 20)
+        assert new_store(store.path, 2, 20).pending() == []
+        assert (store.path / LOCK_FILE).exists(), "cleaning leaves it"
+        assert verify(store.path).sound
+    assert not (store.path / LOCK_FILE).exists()
+    with StoreLock(tmp_path / "empty"):
+        assert (tmp_path / "empty").is_dir()
+    assert not (tmp_path / "empty").exists()
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot lock .*file"), StoreLock(tmp_path / "file"):
+        pytest.fail("no directory")
