@@ -30,12 +30,14 @@ def as_csr(X: Any) -> sp.csr_matrix:
     Returns
     -------
     scipy.sparse.csr_matrix
-        Shape (n, n_columns), data of the input's dtype (bool becomes uint8).
+        Shape (n, n_columns), data of the input's dtype (bool becomes uint8). Where duplicates are summed or
+        zeros dropped, it is int64 for integers below 64 bits, else float64.
 
     Raises
     ------
     InputError
-        If `X` is not two-dimensional or not an array of numbers.
+        If `X` is not two-dimensional, not an array of real numbers (float16, which SciPy's sparse matrices
+        lack, included), or a sparse array whose fill value is not zero.
 
     Examples
     --------
@@ -43,10 +45,9 @@ def as_csr(X: Any) -> sp.csr_matrix:
     [1]
     """
     csr = _to_csr(X)
+    _check_dtype(csr.dtype)
     if csr.dtype == np.bool_:
         csr = csr.astype(np.uint8)
-    if csr.dtype.kind not in "uif":
-        raise InputError(f"Fingerprints must be an array of real numbers, not of dtype {csr.dtype}.")
     if not _is_canonical(csr):
         csr = _canonical(csr)
     return csr
@@ -56,22 +57,29 @@ def _to_csr(X: Any) -> sp.csr_matrix:
     """Convert any accepted container to CSR without a copy where that is possible."""
     if isinstance(X, sp.csr_matrix):
         return X
-    if not sp.issparse(X) and hasattr(X, "to_scipy_sparse"):
-        if getattr(X, "ndim", 2) != 2:
-            raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row a molecule.")
+    if not (sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr")):
+        X = np.asarray(X)
+        _check_dtype(X.dtype)
+    if getattr(X, "ndim", 2) != 2:
+        raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row a molecule.")
+    if getattr(X, "fill_value", 0) != 0:
+        raise InputError(
+            f"Fingerprints must have the fill value 0, not {X.fill_value}; make them dense first."
+        )
+    if hasattr(X, "to_scipy_sparse"):
+        _check_dtype(X.dtype)
         X = X.to_scipy_sparse()
     elif not sp.issparse(X) and hasattr(X, "tocsr"):
         X = X.tocsr()
-    if sp.issparse(X):
-        if X.ndim != 2:
-            raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row a molecule.")
-        return sp.csr_matrix(X)
-    dense = np.asarray(X)
-    if dense.ndim != 2:
-        raise InputError(f"Fingerprints must have 2 dimensions, not {dense.ndim}; pass one row a molecule.")
-    if dense.dtype.kind not in "buif":
-        raise InputError(f"Fingerprints must be an array of real numbers, not of dtype {dense.dtype}.")
-    return sp.csr_matrix(dense)
+    return sp.csr_matrix(X)
+
+
+def _check_dtype(dtype: np.dtype[Any]) -> None:
+    """Refuse arrays of text, objects, complex numbers, and the floats that SciPy's sparse matrices lack."""
+    if dtype.kind not in "buif":
+        raise InputError(f"Fingerprints must be an array of real numbers, not of dtype {dtype}.")
+    if dtype == np.float16:
+        raise InputError("Fingerprints must not be of dtype float16; convert them to float32.")
 
 
 def _is_canonical(csr: sp.csr_matrix) -> bool:
@@ -91,7 +99,8 @@ def _is_canonical(csr: sp.csr_matrix) -> bool:
 
 def _canonical(csr: sp.csr_matrix) -> sp.csr_matrix:
     """Return a canonical copy; duplicates are summed in a type that holds their sum."""
-    wide = np.float64 if csr.dtype.kind == "f" else np.int64
+    # Sums of 64-bit integers could wrap around to small counts.
+    wide = np.int64 if csr.dtype.kind in "ui" and csr.dtype.itemsize < 8 else np.float64
     copy = sp.csr_matrix((csr.data.astype(wide), csr.indices.copy(), csr.indptr.copy()), shape=csr.shape)
     # scipy trusts cached flags; the arrays are new, so let it look again.
     copy.has_canonical_format = False
@@ -102,7 +111,16 @@ def _canonical(csr: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def check_counts(csr: sp.csr_matrix) -> sp.csr_matrix:
-    """Return `csr` with its data as uint16 counts.
+    """Return `csr` with its data as uint16 counts; the indices are shared.
+
+    Parameters
+    ----------
+    csr : scipy.sparse.csr_matrix, shape (n, n_columns)
+        Canonical, as :func:`as_csr` returns it.
+
+    Returns
+    -------
+    scipy.sparse.csr_matrix of uint16, shape (n, n_columns)
 
     Raises
     ------
@@ -140,17 +158,39 @@ def _refuse(csr: sp.csr_matrix, bad: npt.NDArray[np.bool_], reason: str) -> None
 
 
 def n_bytes(n_components: int) -> int:
-    """Return the bytes that hold `n_components` packed bits."""
+    """Return the bytes that hold `n_components` packed bits, the last one padded.
+
+    Examples
+    --------
+    >>> n_bytes(9)
+    2
+    """
     return -(-n_components // 8)
 
 
 def check_bits(bits: npt.ArrayLike, n_components: int) -> npt.NDArray[np.uint8]:
-    """Return packed bits as a C-contiguous uint8 array of shape (n, ceil(n_components / 8)).
+    """Return packed bits as a C-contiguous array.
+
+    Parameters
+    ----------
+    bits : uint8 array, shape (n, ceil(n_components / 8))
+    n_components : int
+        At least 1.
+
+    Returns
+    -------
+    uint8 array, shape (n, ceil(n_components / 8))
+        `bits` itself, if it is C-contiguous.
 
     Raises
     ------
     InputError
-        If the shape or the dtype is another one.
+        If the shape or the dtype is another one, or `n_components` is not positive.
+
+    Examples
+    --------
+    >>> check_bits(np.zeros((3, 2), np.uint8), 16).shape
+    (3, 2)
     """
     array = np.asarray(bits)
     if n_components < 1:
@@ -178,6 +218,11 @@ def unpack_bits(
     -------
     array of shape (n, n_components)
 
+    Raises
+    ------
+    InputError
+        As :func:`check_bits`.
+
     Examples
     --------
     >>> unpack_bits(np.array([[0b101]], dtype=np.uint8), 3).tolist()
@@ -191,7 +236,16 @@ def unpack_bits(
 
 
 def pack_signs(signs: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-    """Return packed bits (negative -> 1) of a (n, M) array of signs; the inverse of :func:`unpack_bits`.
+    """Return packed bits (negative -> 1) of signs; the inverse of :func:`unpack_bits`.
+
+    Parameters
+    ----------
+    signs : array of real numbers, shape (n, n_components)
+
+    Returns
+    -------
+    uint8 array, shape (n, ceil(n_components / 8))
+        Little-endian bit order, padding bits zero.
 
     Examples
     --------

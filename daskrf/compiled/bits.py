@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
+from numba.extending import intrinsic
 
 from daskrf.arrays import check_bits
-from daskrf.compiled.intrinsics import popcount
-from daskrf.compiled.jit import jit
+from daskrf.compiled.jit import jit, jit_disabled
 from daskrf.errors import InputError
 
 __all__ = ["bit_means", "column_sums", "gram_bits", "phi_y", "symmetrize"]
@@ -65,6 +66,24 @@ def _transpose_words(words: Words, rows: int, columns: Words) -> None:
                 mask ^= mask << np.uint64(shift)
             for i in range(64):
                 columns[64 * word + i, first // 64] = block[i]
+
+
+def _popcount_python(word: int) -> int:
+    return int(word).bit_count()
+
+
+@intrinsic
+def _popcount_compiled(typing_context: Any, word: Any) -> Any:
+    """Return the number of set bits of a uint64 as int64, by llvm.ctpop: LLVM vectorises it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+# LLVM has an instruction that numba does not expose; without the JIT its plain twin serves.
+popcount: Any = _popcount_python if jit_disabled() else _popcount_compiled
 
 
 @jit
@@ -172,6 +191,10 @@ def gram_bits(bits: Bytes, n_components: int, out: Counts) -> None:
 def symmetrize(out: npt.NDArray[Any]) -> None:
     """Copy the upper triangle of a square matrix below the diagonal, in place, by blocks.
 
+    Parameters
+    ----------
+    out : array of any dtype, shape (M, M)
+
     Examples
     --------
     >>> matrix = np.array([[3, 1], [0, 3]])
@@ -240,7 +263,21 @@ def phi_y(bits: Bytes, y: Counts, n_components: int) -> Counts:
 
 
 def column_sums(bits: Bytes, n_components: int) -> Counts:
-    """Return the column sums of the +1/-1 features, int64 of shape (n_components,).
+    """Return the column sums of the +1/-1 features, exactly.
+
+    Parameters
+    ----------
+    bits : uint8 array, shape (n, ceil(n_components / 8))
+    n_components : int
+
+    Returns
+    -------
+    int64 array, shape (n_components,)
+
+    Raises
+    ------
+    InputError
+        If the shape or the dtype of `bits` is another one.
 
     Examples
     --------

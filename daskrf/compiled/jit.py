@@ -16,8 +16,8 @@ def jit(function: F) -> F:
     """Compile `function` in nopython mode, cached on disk, without the GIL and with NumPy's error model.
 
     Fast-math is off: results must not depend on how a machine's vector units regroup a sum. numba notices a
-    change of the file that a cached function stands in, not of the files it calls: helpers that a compiled
-    function inlines stand in its own file, except the single instructions of :mod:`.intrinsics`.
+    change of the file that a cached function stands in, not of other files: whatever a compiled function
+    calls stands in its own file. After a change of the flags below delete the caches (``__pycache__/*.nb?``).
     """
     try:
         compiled = numba.njit(function, cache=True, nogil=True, error_model="numpy")

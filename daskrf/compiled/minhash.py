@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-from daskrf.compiled.intrinsics import mix32, tile_minimum_bits
-from daskrf.compiled.jit import jit
+from daskrf.compiled.jit import jit, jit_disabled
 
 __all__ = ["minhash_words"]
 
@@ -35,6 +37,12 @@ _MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
+_MIX_1 = 0x21F0AAAD
+_MIX_2 = 0xD35A2D97
+
+_LANES = 16
+"""32-bit lanes of a vector of LLVM, which splits it into registers of the machine."""
+
 
 @jit
 def _mix64(x: Any) -> Any:
@@ -42,6 +50,103 @@ def _mix64(x: Any) -> Any:
     x = (x ^ (x >> np.uint64(30))) * _MULTIPLIER_1
     x = (x ^ (x >> np.uint64(27))) * _MULTIPLIER_2
     return x ^ (x >> np.uint64(31))
+
+
+def _mix32_python(x: Any) -> Any:
+    x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(_MIX_1))
+    x = np.uint32((x ^ (x >> np.uint32(15))) * np.uint32(_MIX_2))
+    return np.uint32(x ^ (x >> np.uint32(15)))
+
+
+@intrinsic
+def _mix32_compiled(typing_context: Any, x: Any) -> Any:
+    """Mix a uint32 by a bijection of low bias (Wellons' hash prospector, constants of 2022).
+
+    An instruction sequence of 32 bits: numba would widen every product to 64 bits, and vectors of 64-bit
+    products are several times slower.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lane = ir.IntType(32)
+        value = arguments[0]
+        for shift, factor in ((16, _MIX_1), (15, _MIX_2)):
+            value = builder.xor(value, builder.lshr(value, ir.Constant(lane, shift)))
+            value = builder.mul(value, ir.Constant(lane, factor))
+        return builder.xor(value, builder.lshr(value, ir.Constant(lane, 15)))
+
+    return types.uint32(types.uint32), generate
+
+
+def _tile_minimum_bits_python(table: Any, slots: Any, start: int, stop: int) -> Any:
+    lowest = table[slots[start:stop]].min(axis=0) & np.uint32(1)
+    return np.packbits(lowest.astype(np.uint8), bitorder="little").view("<u8")[0]
+
+
+@intrinsic
+def _tile_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, start: Any, stop: Any) -> Any:
+    """Return the lowest bits of min(table[slots[start:stop]], axis=0), packed to a uint64.
+
+    `table` is C-contiguous uint32 of shape (any, 64), `slots` contiguous int32. Written as vectors of LLVM
+    because the 64 running minima then live in registers, which a loop over an array does not achieve.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        table_type, slots_type = signature.args[:2]
+        table_base = context.make_array(table_type)(context, builder, arguments[0]).data
+        slots_base = context.make_array(slots_type)(context, builder, arguments[1]).data
+        minima = _emit_minimum_loop(builder, table_base, slots_base, arguments[2], arguments[3])
+        return _emit_pack(builder, minima)
+
+    return types.uint64(table, slots, types.int64, types.int64), generate
+
+
+def _emit_minimum_loop(builder: Any, table: Any, slots: Any, start: Any, stop: Any) -> list[Any]:
+    """Emit the loop over slots; return the vectors of minima (all ones where the range is empty)."""
+    int64, lane = ir.IntType(64), ir.IntType(32)
+    vector = ir.VectorType(lane, _LANES)
+    ones = ir.Constant(vector, [0xFFFFFFFF] * _LANES)
+    entry = builder.block
+    head = builder.append_basic_block("minimum.head")
+    body = builder.append_basic_block("minimum.body")
+    end = builder.append_basic_block("minimum.end")
+    builder.branch(head)
+    builder.position_at_end(head)
+    position = builder.phi(int64)
+    minima = [builder.phi(vector) for _ in range(TILE // _LANES)]
+    builder.cbranch(builder.icmp_signed("<", position, stop), body, end)
+    builder.position_at_end(body)
+    slot = builder.sext(builder.load(builder.gep(slots, [position])), int64)
+    row = builder.gep(table, [builder.mul(slot, ir.Constant(int64, TILE))])
+    smaller = []
+    for index, minimum in enumerate(minima):
+        place = builder.gep(row, [ir.Constant(int64, index * _LANES)])
+        values = builder.load(builder.bitcast(place, vector.as_pointer()), align=4)
+        smaller.append(builder.select(builder.icmp_unsigned("<", values, minimum), values, minimum))
+    following = builder.add(position, ir.Constant(int64, 1))
+    builder.branch(head)
+    position.add_incoming(start, entry)
+    position.add_incoming(following, body)
+    for minimum, value in zip(minima, smaller, strict=True):
+        minimum.add_incoming(ones, entry)
+        minimum.add_incoming(value, body)
+    builder.position_at_end(end)
+    return minima
+
+
+def _emit_pack(builder: Any, minima: list[Any]) -> Any:
+    """Emit the packing of the lowest bit of every lane to a 64-bit word, lane 0 first."""
+    int64 = ir.IntType(64)
+    word = ir.Constant(int64, 0)
+    for index, minimum in enumerate(minima):
+        lowest = builder.trunc(minimum, ir.VectorType(ir.IntType(1), _LANES))
+        piece = builder.zext(builder.bitcast(lowest, ir.IntType(_LANES)), int64)
+        word = builder.or_(word, builder.shl(piece, ir.Constant(int64, index * _LANES)))
+    return word
+
+
+# Vector code that numba cannot be made to emit from Python; without the JIT plain twins serve.
+mix32: Any = _mix32_python if jit_disabled() else _mix32_compiled
+tile_minimum_bits: Any = _tile_minimum_bits_python if jit_disabled() else _tile_minimum_bits_compiled
 
 
 @jit
@@ -157,6 +262,7 @@ def minhash_words(
     Broder 1997 for min-wise hashing; the lowest bit of the minimum is independent of which element is the
     smallest, and two distinct minima agree in it with probability 1/2.
     """
+    indptr = indptr.astype(np.int64, copy=False)  # a 32-bit pointer plus a batch could overflow
     n_rows = indptr.size - 1
     words = np.empty((n_rows, feature_keys.size // TILE), np.uint64)
     start = 0
@@ -164,7 +270,7 @@ def minhash_words(
         while start < n_rows:
             within = int(np.searchsorted(indptr, indptr[start] + BATCH_ENTRIES, side="right")) - 1
             stop = max(start + 1, within)
-            pointer = indptr[start : stop + 1].astype(np.int64)
+            pointer = indptr[start : stop + 1]
             entries = slice(pointer[0], pointer[-1])
             pairs = _dictionary(indices[entries], counts[entries], element_key)
             _batch_words(pointer - pointer[0], pairs, empty, feature_keys, words[start:stop])

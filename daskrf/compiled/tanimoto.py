@@ -9,9 +9,19 @@ import numpy.typing as npt
 
 from daskrf.compiled.jit import jit
 
-__all__ = ["minmax_block"]
+__all__ = ["minmax_block", "row_sums"]
 
 Array = npt.NDArray[Any]
+
+
+@jit
+def row_sums(indptr: Array, data: Array, sums: Array) -> None:
+    """Write the sum of each row of a CSR matrix to `sums` (float64), added up in the order of its entries."""
+    for i in range(sums.size):
+        total = 0.0
+        for entry in range(indptr[i], indptr[i + 1]):
+            total += np.float64(data[entry])
+        sums[i] = total
 
 
 @jit
@@ -28,8 +38,9 @@ def minmax_block(
     """Write T(x_i, y_j) for the rows i of a CSR matrix and the rows j of a matrix given by its columns.
 
     `left_indices` are numbers of columns of the right matrix, given as CSC (`right_indptr`, `right_rows`,
-    `right_data`) with row sums `sums`; columns that the right matrix lacks have an empty list. Since
-    min + max = sum, T = s / (sum x + sum y - s) with s = sum_k min(x_k, y_k); T(0, 0) = 1.
+    `right_data`) with the :func:`row_sums` `sums`; -1 is a column that it lacks. Since min + max = sum,
+    T = s / (sum x + sum y - s) with s = sum_k min(x_k, y_k); T(0, 0) = 1. All sums of a row are added up in
+    the order of its entries, so that T(x, x) is exactly 1.
     """
     for i in range(out.shape[0]):
         row = out[i]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf.errors import InputError
 
-__all__ = ["FeatureMap", "check_n_components", "from_state", "register"]
+__all__ = ["FeatureMap", "check_n_components", "from_state", "map_key", "register"]
 
 _REGISTRY: dict[str, type[FeatureMap]] = {}
 
@@ -33,14 +34,35 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fix what depends on the input."""
+        """Fix what depends on the input `X`, shape (n, d), and return the map itself.
+
+        None for `X` keeps what is known of the input, and serves maps that do not depend on it.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, or `X` is not what the map serves.
+        """
 
     @abstractmethod
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features, float32 of shape (n, n_components)."""
+        """Return the features of the rows of `X`, shape (n, d), as float32 of shape (n, n_components).
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, or `X` is not what the map serves or has another width than the
+            `X` of `fit`.
+        """
 
     def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
-        """Return packed sign bits, uint8 of shape (n, ceil(n_components / 8)), of a one-bit map."""
+        """Return packed sign bits, uint8 of shape (n, ceil(n_components / 8)), of a one-bit map.
+
+        Raises
+        ------
+        InputError
+            As `transform`; and always, if the map is not a one-bit one.
+        """
         raise InputError(f"{type(self).__name__} has no one-bit features; use transform instead.")
 
     def state(self) -> dict[str, Any]:
@@ -72,7 +94,8 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     Raises
     ------
     InputError
-        If the class is unknown or its bytes were made by another version of it.
+        If the class is unknown, its bytes were made by another version of it, or a parameter is missing or
+        unknown.
 
     Examples
     --------
@@ -90,12 +113,30 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
             f"{cls.state_version}; use the daskrf that made it, or make the features anew."
         )
     parameters = state.get("parameters", {})
-    unknown = sorted(set(parameters) - set(cls().get_params(deep=False)))
-    if unknown:
-        raise InputError(f"Feature map {name} has no parameters {', '.join(unknown)}; its state is damaged.")
+    known = set(cls().get_params(deep=False))
+    for what, names in (("lacks", known - set(parameters)), ("has unknown", set(parameters) - known)):
+        if names:
+            raise InputError(
+                f"The state of feature map {name} {what} parameters {', '.join(sorted(names))}; make it anew."
+            )
     feature_map = cls(**parameters)
     feature_map._restore(state.get("fitted", {}))
     return feature_map
+
+
+def map_key(state: dict[str, Any]) -> str:
+    """Return the text that names a feature map in statistics, which refuse to mix two maps.
+
+    The number of columns that the map has seen is left out: it is not known everywhere, and no other number
+    of columns could be given to that map.
+
+    Examples
+    --------
+    >>> map_key({"version": 1, "class": "A", "fitted": {"n_features_in": 7}})
+    '{"class": "A", "fitted": {}, "version": 1}'
+    """
+    fitted = {name: value for name, value in state.get("fitted", {}).items() if name != "n_features_in"}
+    return json.dumps({**state, "fitted": fitted}, sort_keys=True)
 
 
 def check_n_components(n_components: object) -> int:

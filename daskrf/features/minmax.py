@@ -36,6 +36,11 @@ class TanimotoMinMaxFeatures(FeatureMap):
     random_state : int, default 0
         Seed of every random number of the map.
 
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns that `fit` saw; absent if it saw none.
+
     Notes
     -----
     Source: Tripp, Bacallado, Singh & Hernandez-Lobato 2023, section 3 (random features from a random hash of
@@ -69,14 +74,26 @@ class TanimotoMinMaxFeatures(FeatureMap):
         return TanimotoMinMax()
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters; the map does not depend on the input.
+        """Check the parameters and note the number of columns; nothing else depends on the input.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), optional
+            `transform` then refuses another number of columns than d. Without any fit, or if X is None from
+            the beginning, it takes any.
+        y : ignored
 
         Raises
         ------
         InputError
-            If a parameter is out of range.
+            If a parameter is out of range, or X is not two-dimensional.
         """
         self._check_parameters()
+        if X is not None:
+            shape = np.shape(X)  # which computes nothing of a lazy array
+            if len(shape) != 2:
+                raise InputError(f"Fingerprints must have 2 dimensions, not {len(shape)}.")
+            self.n_features_in_ = int(shape[1])
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
@@ -84,7 +101,7 @@ class TanimotoMinMaxFeatures(FeatureMap):
 
         Parameters
         ----------
-        X : scipy.sparse, pydata/sparse or dense array of counts, shape (n, any number of columns)
+        X : scipy.sparse, pydata/sparse or dense array of counts, shape (n, d)
 
         Returns
         -------
@@ -93,7 +110,8 @@ class TanimotoMinMaxFeatures(FeatureMap):
         Raises
         ------
         InputError
-            If a value is negative, not finite, not an integer or above 65,535, or a parameter is bad.
+            If a value is negative, not finite, not an integer or above 65,535, a parameter is bad, or d is
+            not that of `fit`.
         """
         bits = self.transform_bits(X)
         signs = unpack_bits(bits, self.n_components)
@@ -105,7 +123,7 @@ class TanimotoMinMaxFeatures(FeatureMap):
 
         Parameters
         ----------
-        X : scipy.sparse, pydata/sparse or dense array of counts, shape (n, any number of columns)
+        X : scipy.sparse, pydata/sparse or dense array of counts, shape (n, d)
 
         Returns
         -------
@@ -114,10 +132,17 @@ class TanimotoMinMaxFeatures(FeatureMap):
         Raises
         ------
         InputError
-            If a value is negative, not finite, not an integer or above 65,535, or a parameter is bad.
+            If a value is negative, not finite, not an integer or above 65,535, a parameter is bad, or d is
+            not that of `fit`.
         """
         n_components, seed = self._check_parameters()
         csr = check_counts(as_csr(X))
+        width = getattr(self, "n_features_in_", csr.shape[1])
+        if csr.shape[1] != width:
+            raise InputError(
+                f"The fingerprints have {csr.shape[1]:,} columns, but the feature map was fitted to "
+                f"{width:,}; fingerprint both in the same way."
+            )
         padded = -(-n_components // TILE) * TILE
         words = minhash_words(
             csr.indptr,
@@ -140,6 +165,13 @@ class TanimotoMinMaxFeatures(FeatureMap):
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the output columns, as scikit-learn's `set_output` asks for."""
         return np.array([f"tanimotominmax{m}" for m in range(self.n_components)], dtype=object)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        return {"n_features_in": self.n_features_in_} if hasattr(self, "n_features_in_") else {}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if "n_features_in" in fitted:
+            self.n_features_in_ = fitted["n_features_in"]
 
     def _check_parameters(self) -> tuple[int, int]:
         if self.distribution != "rademacher":

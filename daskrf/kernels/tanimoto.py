@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf.arrays import as_csr
-from daskrf.compiled.tanimoto import minmax_block
+from daskrf.compiled.tanimoto import minmax_block, row_sums
 from daskrf.errors import InputError
 
 __all__ = ["TanimotoMinMax"]
@@ -98,5 +98,6 @@ def _look_up(columns: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> npt.NDArray
 
 
 def _row_sums(csr: sp.csr_matrix) -> npt.NDArray[np.float64]:
-    totals = np.concatenate([[0.0], np.cumsum(csr.data, dtype=np.float64)])
-    return totals[csr.indptr[1:]] - totals[csr.indptr[:-1]]
+    sums = np.empty(csr.shape[0])
+    row_sums(csr.indptr, csr.data, sums)
+    return sums

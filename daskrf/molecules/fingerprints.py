@@ -17,6 +17,7 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 from scipy import sparse
 
+from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
 from daskrf.molecules.quiet import Quiet, explain
 from daskrf.molecules.unpack import CountReader
@@ -37,8 +38,6 @@ FRAGMENTS = ("keep", "largest", "reject")
 
 MAX_HEAVY_ATOMS = 1000
 """Larger molecules are rejected: path and pair fingerprints of a polymer or a protein would take minutes."""
-
-_MAX_COUNT = 65_535
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,8 +233,8 @@ class Fingerprinter:
             indptr, ids, counts = _sum_equal(indptr, ids, counts)
         if not self.spec.counts:
             counts = np.minimum(counts, 1)
-        saturated = int(np.count_nonzero(counts > _MAX_COUNT))
-        data = np.minimum(counts, _MAX_COUNT).astype(np.uint16)
+        saturated = int(np.count_nonzero(counts > MAX_COUNT))
+        data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
         dtype = np.int32 if self.spec.size else np.int64
         shape = (len(indptr) - 1, self.spec.n_columns)
         matrix = sparse.csr_matrix(shape, dtype=np.uint16)

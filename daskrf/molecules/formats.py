@@ -40,7 +40,8 @@ class TableFormat:
     delimiter : str, optional
         One character, or " " for any white space; by default it follows from the name of the file: comma for
         .csv, tab for .tsv, and for .smi, .smiles, .cxsmiles, .txt tab if the first lines have tabs, else
-        white space.
+        white space; but if by another one of these, or a semicolon, more of the first lines have a valid
+        SMILES, it is that one.
 
     Raises
     ------

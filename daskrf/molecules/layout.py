@@ -47,21 +47,25 @@ def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -
 
     Notes
     -----
-    The first line is a header if one of its fields contains "smiles", or is a usual name of a SMILES or ID
-    column or a name that the user gave while no field is a valid SMILES. Without a name for it, the SMILES
-    column is the one with most valid SMILES. The ID is found by the usual names in a header; without a
-    header, and in a .smi file without such a name, it is the first other column that does not hold decimal
-    numbers.
+    The delimiter that the name of the file tells gives way to another one (comma, semicolon, tab or white
+    space) by which more of the first lines have a valid SMILES.
+
+    The first line is a header if the lines below have SMILES in a column whose field contains "smiles", or if
+    no field of it is a valid SMILES and one is a usual name of a SMILES or ID column, contains "smiles" and
+    no digit, or is a name that the user gave. Without a name for it, the SMILES column is the one with most
+    valid SMILES. The ID is found by the usual names in a header; without a header, and in a .smi file without
+    such a name, it is the first other column that does not hold decimal numbers, or the second column where
+    the first lines have only one.
     """
     if is_parquet(path):
         return _parquet_layout(path, fmt)
     compression = compression_of(path)
     lines = _head(path, compression)
     delimiter = _delimiter(path, fmt, lines)
-    exact = delimiter != " " and delimiter_of(path, fmt) != "auto"
+    exact = delimiter != " " and (delimiter != "\t" or delimiter_of(path, fmt) != "auto")
     probe = Layout("text", compression, delimiter, exact, 0, None, 0, 0, None)
     header, names = _header(lines, probe, fmt)
-    rows = [fields for line in lines[header:] if not isinstance(fields := _split(line, probe), str)]
+    rows = _rows(lines[header:], probe)
     widths = Counter(map(len, rows))
     n_columns = len(names) if names else (widths.most_common(1)[0][0] if widths else 0)
     if names is None and earlier is not None and _continues(earlier, delimiter, n_columns, rows):
@@ -73,6 +77,8 @@ def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -
     smiles, name, extra = _columns(path, fmt, names, rows, max(n_columns, *widths, 0))
     if name is None and not exact:
         name = _id_by_content(rows, n_columns, smiles)
+        if max(widths, default=0) == 1:
+            name = 1  # IDs may begin further down
     return Layout("text", compression, delimiter, exact, header, names, n_columns, smiles, name, extra)
 
 
@@ -86,13 +92,27 @@ def _head(path: Path, compression: str) -> list[str]:
 
 
 def _delimiter(path: Path, fmt: TableFormat, lines: list[str]) -> str:
-    """Return the delimiter: of the format, or tab if more of the first lines have tabs than blanks alone."""
-    delimiter = delimiter_of(path, fmt)
-    if delimiter != "auto":
-        return delimiter
-    tabs = sum("\t" in line.strip() for line in lines)
-    blanks = sum("\t" not in line and len(clean_smiles(line).split()) > 1 for line in lines)
-    return "\t" if tabs > blanks else " "
+    """Return the delimiter: the given one, or the one by which most of the first lines have a SMILES."""
+    usual = delimiter_of(path, fmt)
+    if usual == "auto":
+        tabs = sum("\t" in line.strip() for line in lines)
+        blanks = sum("\t" not in line and len(clean_smiles(line).split()) > 1 for line in lines)
+        usual = "\t" if tabs > blanks else " "
+    others = [] if fmt.delimiter else [mark for mark in ",;\t " if any(mark in line for line in lines)]
+    if not set(others) - {usual}:
+        return usual
+    return max((usual, *others), key=lambda mark: _count_smiles(lines, mark))
+
+
+def _count_smiles(lines: list[str], delimiter: str) -> int:
+    """Return how many lines have a valid SMILES between delimiters."""
+    probe = Layout("text", "", delimiter, delimiter != " ", 0, None, 0, 0, None)
+    return sum(any(map(_is_smiles, fields)) for fields in _rows(lines, probe))
+
+
+def _rows(lines: list[str], probe: Layout) -> list[list[str]]:
+    """Return the fields of the lines that have some."""
+    return [fields for line in lines if not isinstance(fields := _split(line, probe), str)]
 
 
 def _split(line: str, probe: Layout) -> list[str] | str:
@@ -114,19 +134,23 @@ def _header(lines: list[str], probe: Layout, fmt: TableFormat) -> tuple[int, tup
     fields = "" if first is None else _split(lines[first], probe)
     if first is None or isinstance(fields, str):
         return int(bool(lines) and bool(fmt.header)), None
-    if not (_is_header(fields, fmt) if fmt.header is None else fmt.header):
+    below = _rows(lines[first + 1 :], probe)
+    if not (_is_header(fields, below, fmt) if fmt.header is None else fmt.header):
         return 0, None
     return first + 1, tuple(name.strip() for name in fields)
 
 
-def _is_header(fields: list[str], fmt: TableFormat) -> bool:
-    """Return whether the fields of the first line look like names."""
+def _is_header(fields: list[str], below: list[list[str]], fmt: TableFormat) -> bool:
+    """Return whether the fields of the first line look like names of the columns `below`."""
     names = [name.strip().lower() for name in fields]
-    if any("smiles" in name for name in names):
-        return True
+    for position, name in enumerate(names):
+        # An ID may contain "smiles" too, but there are no SMILES below it.
+        if "smiles" in name and any(position < len(row) and _is_smiles(row[position]) for row in below):
+            return True
     asked = {column.lower() for column in (fmt.smiles, fmt.id, *fmt.extra) if isinstance(column, str)}
     known = asked.union(_SMILES_NAMES, _ID_NAMES)
-    return any(name in known for name in names) and not any(map(_is_smiles, fields))
+    named = any(name in known or ("smiles" in name and not any(map(str.isdigit, name))) for name in names)
+    return named and not any(map(_is_smiles, fields))
 
 
 def _continues(earlier: Layout, delimiter: str, n_columns: int, rows: list[list[str]]) -> bool:
@@ -139,7 +163,7 @@ def _continues(earlier: Layout, delimiter: str, n_columns: int, rows: list[list[
 def _is_smiles(text: str) -> bool:
     """Return whether RDKit can parse `text`."""
     smiles = clean_smiles(text)
-    if not smiles or " " in smiles:
+    if len(smiles.split()) != 1:  # RDKit would take the rest for a name
         return False
     with Quiet():
         return Chem.MolFromSmiles(smiles, sanitize=False) is not None
@@ -260,7 +284,13 @@ def _parquet_layout(path: Path, fmt: TableFormat) -> Layout:
     names = tuple(schema.names)
     smiles, name, extra = _columns(path, fmt, names, [], len(names))
     found_by_name = fmt.smiles is not None or "smi" in names[smiles].lower() or names[smiles] in _SMILES_NAMES
-    kind = schema.field(smiles).type
-    if not found_by_name or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not found_by_name or not _is_text(schema.field(smiles).type):
         raise InputError(f"{path} has no text column of SMILES; choose one of {', '.join(names)}.")
     return Layout("parquet", "", "", True, 0, names, len(names), smiles, name, extra)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Return whether a Parquet column of this type holds text, in whatever encoding."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

@@ -111,22 +111,28 @@ def _regular(
             return None
     if not lines or max(map(len, lines)) > MAX_LINE_BYTES or ('"' in text and _quotes(layout)):
         return None
-    wanted = [layout.smiles, *([] if layout.id is None else [layout.id]), *(at for _, at in layout.extra)]
+    needed = [layout.smiles, *(at for _, at in layout.extra)]
+    last = max([*needed, layout.id or 0])
     if layout.delimiter == " ":
         if "|" in text:
             return None
-        rows = [line.split(None, max(wanted) + 1) for line in lines]
+        rows = [line.split(None, last + 1) for line in lines]
     elif layout.exact:
         rows = [line.split(layout.delimiter) for line in lines]
         if set(map(len, rows)) != {layout.n_columns}:
             return None
     else:
-        rows = [line.split(layout.delimiter, max(wanted) + 1) for line in lines]
-    if min(map(len, rows)) <= max(wanted):
+        rows = [line.split(layout.delimiter, last + 1) for line in lines]
+    name = layout.id
+    if name is not None and name >= max(map(len, rows)):
+        name = None  # no line has an ID
+    if name is not None:
+        needed.append(name)
+    if min(map(len, rows)) <= max(needed):
         return None
     blanks = layout.delimiter != " " and (" " in text or (layout.delimiter != "\t" and "\t" in text))
     smiles = [row[layout.smiles] for row in rows]
-    ids = None if layout.id is None else [row[layout.id] for row in rows]
+    ids = None if name is None else [row[name] for row in rows]
     if blanks:
         smiles = [clean_smiles(field) for field in smiles]
         ids = ids and [field.strip(_BLANKS) for field in ids]

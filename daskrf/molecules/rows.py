@@ -28,7 +28,8 @@ def read_rows(library: Library, segment: Segment, row: int, spool: Path | None =
     Raises
     ------
     InputError
-        If the file is not as it was when it was scanned, or cannot be read.
+        If the file has another size than when it was scanned, or cannot be read. Other content of the same
+        size is not noticed here: the digest would take a pass over the whole file.
     """
     source = library.sources[segment.source]
     _check_unchanged(source)

@@ -212,7 +212,8 @@ def read_partition(library: Library, p: int, spool: Path | None = None) -> Itera
     Raises
     ------
     InputError
-        If a file has changed since the scan, or cannot be read.
+        If the size of a file has changed since the scan, or it cannot be read. Other content of the same size
+        is not noticed: a digest would take a pass over the whole file.
     """
     partition = library.partitions[p]
     row = partition.start
@@ -244,7 +245,7 @@ def sample_rows(library: Library, n: int, seed: int = 0, spool: Path | None = No
     Raises
     ------
     InputError
-        If `n` is not positive, or a file has changed since the scan or cannot be read.
+        If `n` is not positive, or the size of a file has changed since the scan or it cannot be read.
     """
     if n < 1:
         raise InputError(f"the number of sampled rows must be at least 1, not {n}.")

@@ -60,6 +60,15 @@ def test_a_descent_across_rows_is_canonical() -> None:
     assert as_csr(X) is X
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_sums_of_huge_duplicates_do_not_wrap_around(dtype: type) -> None:
+    for data in ([2**62] * 4 + [5], [2**62, 2**62]):
+        size = len(data)
+        X = sp.csr_matrix((np.array(data, dtype), np.zeros(size, int), np.array([0, size])), shape=(1, 2))
+        with pytest.raises(InputError, match=r"row 0, column 0 is above the largest count"):
+            check_counts(as_csr(X))
+
+
 def test_columns_beyond_32_bits_are_kept() -> None:
     column = 2**40 + 1
     X = sp.csr_matrix((np.array([2]), np.array([column]), np.array([0, 1])), shape=(1, 2**41))
@@ -78,6 +87,19 @@ def test_wrong_dimensions_are_refused(bad: object) -> None:
 def test_wrong_dtypes_are_refused(bad: object) -> None:
     with pytest.raises(InputError, match="real numbers"):
         as_csr(bad)
+
+
+@pytest.mark.parametrize("bad", [np.ones((1, 1), np.float16), sparse.COO(np.ones((1, 1), np.float16))])
+def test_half_precision_is_refused(bad: object) -> None:
+    with pytest.raises(InputError, match="float16; convert them to float32"):
+        as_csr(bad)
+
+
+@pytest.mark.parametrize("kind", [sparse.COO, sparse.GCXS])
+@pytest.mark.parametrize("fill", [1, np.nan])
+def test_another_fill_value_than_zero_is_refused(kind: type, fill: float) -> None:
+    with pytest.raises(InputError, match=f"fill value 0, not {fill}"):
+        as_csr(kind.from_numpy(np.full((2, 2), fill), fill_value=fill))
 
 
 @pytest.mark.parametrize(

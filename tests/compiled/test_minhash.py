@@ -83,3 +83,23 @@ def test_a_slice_of_rows_reads_its_own_entries() -> None:
     whole = minhash.minhash_words(indptr, indices, counts, *keys(64))
     part = minhash.minhash_words(indptr[1:4], indices, counts, *keys(64))
     assert (part == whole[1:3]).all()
+
+
+def test_a_pointer_near_the_end_of_32_bits_does_not_cut_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{1: 1}, {2: 2}, {3: 1}]
+    indptr, indices, counts = to_csr(rows)
+    batches = []
+    dictionary = minhash._dictionary
+    monkeypatch.setattr(minhash, "_dictionary", lambda *given: batches.append(given) or dictionary(*given))
+    monkeypatch.setattr(minhash, "BATCH_ENTRIES", 2**31 - 1)
+    words = minhash.minhash_words(indptr[1:].astype(np.int32), indices, counts, *keys(64))
+    assert len(batches) == 1
+    assert (words == minhash.minhash_words(indptr, indices, counts, *keys(64))[1:]).all()
+
+
+@given(st.integers(0, 2**64 - 1))
+@settings(derandomize=True, deadline=None, max_examples=50)
+def test_the_mixing_functions_are_the_same_everywhere(x: int) -> None:
+    with np.errstate(over="ignore"):
+        mixed = minhash._mix64(np.uint64(x))
+    assert int(mixed) == int(seeds.splitmix64(np.array([x], np.uint64))[0]) == naive.mix64(x)

@@ -17,7 +17,9 @@ from tests.naive.tanimoto import tanimoto_minmax
 COUNTS = hnp.arrays(
     np.int64, st.tuples(st.integers(0, 6), st.just(5)), elements=st.sampled_from([0, 0, 0, 1, 2, 65_535])
 )
-WEIGHTS = hnp.arrays(np.float64, st.tuples(st.integers(0, 6), st.just(5)), elements=st.floats(0, 100))
+# Sparse, and of scales from 1e-300 to 1e300: the digits of small values must not be lost beside large rows.
+VALUES = st.one_of(st.just(0.0), st.floats(0, 100, allow_subnormal=False), st.floats(1e-300, 1e300))
+WEIGHTS = hnp.arrays(np.float64, st.tuples(st.integers(0, 6), st.just(5)), elements=VALUES)
 limits = settings(derandomize=True, deadline=None, max_examples=10 if jit_disabled() else 60)
 
 
@@ -30,10 +32,14 @@ def test_counts_are_exact(X: np.ndarray, Y: np.ndarray) -> None:
 @given(WEIGHTS, WEIGHTS)
 @limits
 def test_weights_agree_to_rounding(X: np.ndarray, Y: np.ndarray) -> None:
-    np.testing.assert_allclose(TanimotoMinMax()(X, Y), tanimoto_minmax(X, Y), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(TanimotoMinMax()(X, Y), tanimoto_minmax(X, Y), rtol=1e-14, atol=1e-300)
 
 
-@given(COUNTS)
+def test_a_row_keeps_its_digits_beside_a_large_one() -> None:
+    assert TanimotoMinMax()([[1, 2, 0]], [[0, 0, 1e17], [0, 3, 0]]).tolist() == [[0.0, 0.5]]
+
+
+@given(st.one_of(COUNTS, WEIGHTS))
 @limits
 def test_the_gram_matrix_is_symmetric_with_a_unit_diagonal(X: np.ndarray) -> None:
     kernel = TanimotoMinMax()

@@ -17,6 +17,8 @@ ENAMINE = "smiles\tidnumber\tMW\nCCO\tZ1\t46\nC[C@H](F)Cl |&1:1|\tZ2\t82\n"
 
 TABS = [("an A", "CCO"), ("row-1", "CC"), ("row-2", "C[C@H](F)Cl")]
 
+LATE = [(f"row-{k}", "CC") for k in range(30)]
+
 CASES = {
     # name: (file name, content, format, [(id, smiles)])
     "one column": ("a.smi", "CCO\nCC\n", {}, [("row-0", "CCO"), ("row-1", "CC")]),
@@ -50,6 +52,38 @@ CASES = {
     "chlorine is no name": ("a.smi", "CCl id\nCC B\n", {}, [("id", "CCl"), ("B", "CC")]),
     "header by content": ("a.csv", "compound_id,mol\nA,CCO\nB,CCC\n", {}, [("A", "CCO"), ("B", "CCC")]),
     "columns called C and N": ("a.csv", "SMILES,C,N\nCCO,1,2\n", {}, [("row-0", "CCO")]),
+    "columns called CNS": ("a.csv", "SMILES,CNS\nCCO,1\n", {}, [("row-0", "CCO")]),
+    "names with digits": ("a.csv", "smiles_1,smiles_2\nCCO,C\n", {}, [("row-0", "CCO")]),
+    "no SMILES is valid": ("a.csv", "my_smiles,id\nQq,A\n", {}, [("A", "Qq")]),
+    "ids with the word smiles": (
+        "a.smi",
+        "CCO smiles_000001\nCC smiles_000002\n",
+        {},
+        [("smiles_000001", "CCO"), ("smiles_000002", "CC")],
+    ),
+    "ids with the word SMILES": (
+        "a.csv",
+        "CCO,SMILES-1\nCC,SMILES-2\n",
+        {},
+        [("SMILES-1", "CCO"), ("SMILES-2", "CC")],
+    ),
+    "one row, its id the word smiles": ("a.smi", "C smiles\n", {}, [("smiles", "C")]),
+    "a bad row, its id with the word smiles": ("a.smi", "Qq smiles_1\n", {}, [("smiles_1", "Qq")]),
+    "ids begin late": ("a.smi", "CC\n" * 30 + "CCO A\n", {}, [*LATE, ("A", "CCO")]),
+    "ids begin late, header": ("a.smi", "smiles\n" + "CC\n" * 30 + "CCO A\n", {}, [*LATE, ("A", "CCO")]),
+    "csv by semicolons": ("a.csv", "id;SMILES\nA;CCO\nB;CC\n", {}, [("A", "CCO"), ("B", "CC")]),
+    "csv by tabs": ("a.csv.gz", "CCO\tA\nCC\tB\n", {}, [("A", "CCO"), ("B", "CC")]),
+    "csv by blanks": ("a.csv", "CCO A\nCC B\n", {}, [("A", "CCO"), ("B", "CC")]),
+    "tsv by commas": ("a.tsv", "CCO,A\nCC,B\n", {}, [("A", "CCO"), ("B", "CC")]),
+    "txt by commas": (
+        "a.txt",
+        'smiles,name\nCCO,"an A, b"\nCC,B\n',
+        {},
+        [("an A, b", "CCO"), ("B", "CC")],
+    ),
+    "commas in names": ("a.txt", "CCO 1,2-x\nCC 1,1-x\n", {}, [("1,2-x", "CCO"), ("1,1-x", "CC")]),
+    "semicolons in names": ("a.csv", "CCO,a;b\nQq,C;d\n", {}, [("a;b", "CCO"), ("C;d", "Qq")]),
+    "a delimiter is given": ("a.smi", "CCO;a A\n", {"delimiter": " "}, [("A", "CCO;a")]),
     "first line is bad": ("a.smi", "Qq A\nCC B\n", {"header": False}, [("A", "Qq"), ("B", "CC")]),
     "header is forced": ("a.smi", "CC A\nCCO B\n", {"header": True}, [("B", "CCO")]),
     "semicolon": ("a.dat", "id;smiles\nA;CCO\n", {"delimiter": ";"}, [("A", "CCO")]),
@@ -109,6 +143,19 @@ def test_parquet(tmp_path: Path) -> None:
         (3, 4, "no SMILES"),
         (4, 5, "longer than 10,000 bytes"),
     ]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str
+)
+def test_parquet_text_of_any_encoding(kind: pa.DataType, tmp_path: Path) -> None:
+    smiles, names = (pa.array(values).cast(kind) for values in (["CCO", "CC", None], ["A", None, "C"]))
+    pq.write_table(pa.table({"smiles": smiles, "id": names}), tmp_path / "a.parquet")
+    assert pq.read_schema(tmp_path / "a.parquet").field("smiles").type == kind
+    library = scan(tmp_path / "a.parquet", TableFormat(extra=("id",)))
+    (batch,) = read_partition(library, 0)
+    assert (batch.smiles, batch.id, batch.extra) == (["CCO", "CC"], ["A", "row-1"], {"id": ["A", None]})
+    assert [reject.reason for reject in batch.rejects] == ["no SMILES"]
 
 
 def test_extra_columns_are_text_and_may_be_missing(tmp_path: Path) -> None:

@@ -26,6 +26,15 @@ def posterior(phi, y, phi_new, mean, amplitude, noise):
     return mean + gain @ (y - mean), amplitude * phi_new @ phi_new.T - gain @ cross.T
 
 
+def conditional_log_density(phi, y, held, rest, mean, amplitude, noise):
+    """log p(y[held] | y[rest]) of observations, from the posterior at the held rows."""
+    expected, covariance = posterior(phi[rest], y[rest], phi[held], mean, amplitude, noise)
+    covariance = covariance + noise * np.eye(len(held))
+    residual = y[held] - expected
+    form = residual @ np.linalg.solve(covariance, residual)
+    return -0.5 * (form + np.linalg.slogdet(covariance)[1] + len(held) * math.log(2 * math.pi))
+
+
 def best_mean(phi, y, amplitude, noise):
     """Generalized least squares estimate of the mean."""
     covariance = amplitude * phi @ phi.T + noise * np.eye(len(y))

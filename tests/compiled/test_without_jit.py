@@ -1,0 +1,30 @@
+"""Plain Python gives the same bytes as the compiled code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from daskrf.compiled.jit import jit_disabled
+from tests.compiled.values import values
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(jit_disabled(), reason="compares with compiled code, and this process has none")
+def test_results_without_the_jit_have_the_same_bytes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.compiled.values"],
+        cwd=REPOSITORY,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == values()

@@ -1,0 +1,45 @@
+"""Results of every compiled function on small inputs, printed as JSON: run with and without the JIT."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+
+from daskrf.arrays import pack_signs
+from daskrf.compiled import bits as engine
+from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.kernels import TanimotoMinMax
+
+
+def digest(array: np.ndarray) -> str:
+    """Return the shape, the dtype and a hash of the bytes of an array."""
+    content = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+    return f"{array.shape} {array.dtype} {content}"
+
+
+def values() -> dict[str, str]:
+    """Return a digest by function: 70 rows and 70 components are more than one word, and odd."""
+    rng = np.random.default_rng(4)
+    X = np.minimum(rng.poisson(0.3, (9, 30)), 3) * (np.arange(9) != 4)[:, None]
+    X[0, 0] = 300
+    bits = pack_signs(rng.integers(0, 2, (70, 70)) * 2 - 1)
+    y = rng.integers(-(2**54), 2**54, (70, 2))
+    weights = rng.normal(size=(70, 2))
+    gram = np.zeros((70, 70), np.int64)
+    engine.gram_bits(bits, 70, gram)
+    return {
+        "minhash bits": digest(TanimotoMinMaxFeatures(70, random_state=3).transform_bits(X)),
+        "gram_bits": digest(gram),
+        "phi_y": digest(engine.phi_y(bits, y, 70)),
+        "column_sums": digest(engine.column_sums(bits, 70)),
+        "bit_means": digest(engine.bit_means(bits[:5], 70, weights)),
+        "bit_means float32": digest(engine.bit_means(bits[:5], 70, weights.astype(np.float32))),
+        "kernel of counts": digest(TanimotoMinMax()(X, X[:3])),
+        "kernel of weights": digest(TanimotoMinMax()(X * 0.1, X[:3] * 1e9)),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(values()))

@@ -1,0 +1,56 @@
+"""Random streams: the same numbers for ever, whatever was asked for before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from daskrf import seeds
+from daskrf.errors import InputError
+
+
+def test_golden_streams() -> None:
+    """A change here changes every result of every user."""
+    assert seeds.key(7, "golden") == 6902305339749438785
+    assert seeds.words(7, "golden", 3).tolist() == [
+        16222790278786795977,
+        15335463848071381697,
+        1736329146269895882,
+    ]
+    assert seeds.generator(7, "golden").integers(2**63, size=3).tolist() == [
+        3185221841324457738,
+        1618104031505336727,
+        6150900469626446749,
+    ]
+    assert seeds.generator(7, "golden", 1).integers(2**63, size=3).tolist() == [
+        2809870875042947933,
+        7197697154910867806,
+        6776980720118369665,
+    ]
+
+
+def test_words_are_addressed_by_their_index() -> None:
+    long = seeds.words(2**63 - 1, "x", 100)
+    for start, count in ((0, 100), (1, 3), (99, 1), (50, 0)):
+        assert (seeds.words(2**63 - 1, "x", count, start) == long[start : start + count]).all()
+
+
+def test_seed_name_and_index_select_other_streams() -> None:
+    streams = [seeds.words(seed, name, 4).tolist() for seed in (0, 1) for name in ("a", "b")]
+    streams += [
+        seeds.generator(seed, name, index).integers(2**63, size=4).tolist()
+        for seed in (0, 1)
+        for name in ("a", "b")
+        for index in (0, 1)
+    ]
+    assert len({tuple(stream) for stream in streams}) == len(streams)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, True, None, "1"])
+def test_seeds_out_of_range_are_refused(seed: object) -> None:
+    with pytest.raises(InputError, match="random_state must be an integer"):
+        seeds.key(seed, "x")  # type: ignore[arg-type]
+
+
+def test_numpy_integers_are_seeds() -> None:
+    assert seeds.key(np.int32(5), "x") == seeds.key(5, "x")
