@@ -21,9 +21,10 @@ from daskrf.drivers.folding import fold, remove_checkpoints
 from daskrf.drivers.models import Model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.sources import Block, Source, gathered, map_key, open_source, rebuild, rows_store
+from daskrf.drivers.sources import Block, Source, gathered, open_source, rebuild, rows_store
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
+from daskrf.features.base import map_key
 from daskrf.gp import RandomFeatureGP, SufficientStatistics, choose_exponent
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.labels import JoinedLabels, join_labels, read_labels

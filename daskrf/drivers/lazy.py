@@ -67,7 +67,7 @@ def gram(
         M, needed for packed bits where it is not a multiple of 8.
     y_exponents : sequence of int, optional
         Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a
-        dask array, because choosing them would mean to compute its largest value.
+        dask array, because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
     if isinstance(targets, da.Array):
         raise InputError(
             "One-bit features take fixed-point targets, and y is a dask array: pass y_exponents, which "
-            "daskrf.gp.choose_exponent makes from the largest absolute value of each target."
+            "daskrf.gp.choose_exponent makes from all labels."
         )
     return tuple(int(e) for e in choose_exponent(targets)) if targets.size else (0,) * targets.shape[1]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daskrf.drivers.fingerprinting import fingerprints_of, rejects_table, rows_table
-from daskrf.drivers.sources import Block, feature_blocks, map_key, positions, rebuild
+from daskrf.drivers.sources import Block, feature_blocks, map_text, positions, rebuild
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
@@ -77,7 +77,7 @@ class SmilesSource:
         temporary = directory / f"library.{os.getpid()}.tmp"
         temporary.write_text(json.dumps(plan))
         os.replace(temporary, directory / "library.json")
-        return cls(str(directory.resolve()), hash_of(plan), map_key(feature_map.state()), bits)
+        return cls(str(directory.resolve()), hash_of(plan), map_text(feature_map.state()), bits)
 
     @property
     def library(self) -> Library:

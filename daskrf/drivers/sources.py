@@ -21,6 +21,7 @@ import pyarrow as pa
 from daskrf.drivers.memory import block_rows
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures, from_state
+from daskrf.features.base import map_key
 from daskrf.gp.posterior import as_features
 from daskrf.stores.describe import map_words
 from daskrf.stores.features import FeatureStore
@@ -34,7 +35,7 @@ __all__ = [
     "Source",
     "feature_blocks",
     "gathered",
-    "map_key",
+    "map_text",
     "open_source",
     "rebuild",
     "rows_store",
@@ -92,8 +93,8 @@ def rebuild(state: dict[str, Any]) -> FeatureMap:
     return _rebuild(json.dumps(state, sort_keys=True))
 
 
-def map_key(state: dict[str, Any]) -> str:
-    """Return the text that names a feature map in statistics, which refuse to mix two maps."""
+def map_text(state: dict[str, Any]) -> str:
+    """Return the state of a feature map as text, which makes a hashable member of a task."""
     return json.dumps(state, sort_keys=True)
 
 
@@ -157,7 +158,7 @@ class FingerprintSource:
     ) -> FingerprintSource:
         """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
         bits = feature_map.one_bit if bits is None else bits
-        return cls(str(store.path.resolve()), store.spec_hash, map_key(feature_map.state()), bits)
+        return cls(str(store.path.resolve()), store.spec_hash, map_text(feature_map.state()), bits)
 
     @property
     def store(self) -> FingerprintStore:
@@ -315,7 +316,7 @@ def open_source(
     kind = kind_of(path)
     if kind == "features":
         store = FeatureStore.open(path)
-        if feature_map is not None and feature_map.state() != store.spec["map"]:
+        if feature_map is not None and map_key(feature_map.state()) != map_key(store.spec["map"]):
             raise InputError(
                 f"{path} holds {map_words(store.spec['map'])}, and another map is asked for, "
                 f"{map_words(feature_map.state())}; name the fingerprint store to use that one."

@@ -37,8 +37,8 @@ class CrossValidation:
         Mean log density of a held-out value, with each fold's mean predictive variance for every row of the
         fold (single variances do not follow from statistics).
     joint_log_probability : float
-        Mean over rows of log p(fold | other folds), summed over folds: exact; here rows of one fold inform
-        each other.
+        Sum over folds of log p(fold | other folds), the joint density of the rows of the fold, over the
+        number of all rows: exact for the mean of y that the fold is predicted with.
     """
 
     amplitude: float
@@ -59,21 +59,27 @@ class _Fold:
 
 
 def cross_validate(
-    folds: Sequence[SufficientStatistics], amplitude: float, noise: float, *, target: int = 0
+    folds: Sequence[SufficientStatistics],
+    amplitude: float,
+    noise: float,
+    *,
+    mean: float | None = None,
+    target: int = 0,
 ) -> CrossValidation:
     """Return the cross-validated figures of given hyperparameters.
 
     Parameters
     ----------
     folds : sequence of SufficientStatistics, at least 2
-        Statistics of disjoint sets of rows; each is predicted from the others. The mean of y is estimated
-        anew without each fold, by generalized least squares.
+        Statistics of disjoint sets of rows; each is predicted from the others.
     amplitude, noise : float
+    mean : float, optional
+        Mean of y; by default it is estimated for each fold from the others, by generalized least squares.
     target : int
 
     Notes
     -----
-    Costs about one inverse (M^3) and four matrices of M x M a fold.
+    Costs about one inverse (M^3) a fold, and holds five matrices of M x M beside the statistics.
 
     Examples
     --------
@@ -86,20 +92,23 @@ def cross_validate(
     """
     total = _total(folds)
     ratio = noise / amplitude
-    fixed = Fixed(amplitude=amplitude, noise=noise)
-    joint = len(folds) * _evidence(total, ratio, fixed, target)
-    parts = []
+    whole = CholeskySolver(total.moments())
+    joint, parts = 0.0, []
     for fold in folds:
-        rest = total.subtract(fold)
-        solver = CholeskySolver(rest.moments())
-        joint -= profile(solver, ratio, target, fixed).log_marginal_likelihood
-        parts.append(_held_out(solver, fold, ratio, target))
+        rest = CholeskySolver(total.subtract(fold).moments())
+        found, part = _held_out(rest, fold, ratio, mean, target)
+        parts.append(part)
+        # p(fold | rest) = p(fold, rest) / p(rest), all with one mean.
+        for solver, sign in ((whole, 1.0), (rest, -1.0)):
+            fixed = Fixed(found - float(solver.moments.shift[target]), amplitude, noise)
+            joint += sign * profile(solver, ratio, target, fixed).log_marginal_likelihood
     return _summarize(parts, total, target, amplitude, noise, joint / total.n)
 
 
 def choose_by_cross_validation(
     folds: Sequence[SufficientStatistics],
     *,
+    mean: float | None = None,
     target: int = 0,
     criterion: Literal["mse", "log_probability"] = "log_probability",
     start: float = 1.0,
@@ -113,6 +122,8 @@ def choose_by_cross_validation(
     Parameters
     ----------
     folds : sequence of SufficientStatistics, at least 2
+    mean : float, optional
+        As for `cross_validate`.
     target : int
     criterion : {"mse", "log_probability"}
     start : float
@@ -126,7 +137,7 @@ def choose_by_cross_validation(
         parts = []
         for fold in folds:
             solver = CholeskySolver(total.subtract(fold).moments())
-            parts.append(_held_out(solver, fold, ratio, target))
+            parts.append(_held_out(solver, fold, ratio, mean, target)[1])
         scaled = sum(p.squared_error / (ratio + p.variance / p.n) for p in parts)
         return parts, scaled / total.n
 
@@ -143,7 +154,7 @@ def choose_by_cross_validation(
     )
     ratio = math.exp(float(found.x))
     amplitude = evaluate(ratio)[1]
-    return cross_validate(folds, amplitude, amplitude * ratio, target=target)
+    return cross_validate(folds, amplitude, amplitude * ratio, mean=mean, target=target)
 
 
 def _total(folds: Sequence[SufficientStatistics]) -> SufficientStatistics:
@@ -152,20 +163,19 @@ def _total(folds: Sequence[SufficientStatistics]) -> SufficientStatistics:
     return reduce(add, folds)
 
 
-def _evidence(statistics: SufficientStatistics, ratio: float, fixed: Fixed, target: int) -> float:
-    solver = CholeskySolver(statistics.moments())
-    return profile(solver, ratio, target, fixed).log_marginal_likelihood
-
-
-def _held_out(solver: CholeskySolver, fold: SufficientStatistics, ratio: float, target: int) -> _Fold:
-    """Predict a fold from the rows of `solver`, through the statistics of both."""
+def _held_out(
+    solver: CholeskySolver, fold: SufficientStatistics, ratio: float, mean: float | None, target: int
+) -> tuple[float, _Fold]:
+    """Predict a fold from the rows of `solver`; return the mean of y used, and how good it is."""
     train, held = solver.moments, fold.moments()
-    mean = profile(solver, ratio, target, Fixed()).mean
-    right = train.phi_y[:, target] - mean * train.phi_sum
+    shift = float(train.shift[target])
+    centre = profile(solver, ratio, target, Fixed()).mean if mean is None else mean - shift
+    right = train.phi_y[:, target] - centre * train.phi_sum
     weights = solver.factor.factorize(ratio).solve(right[:, None])[:, 0]
-    offset = float(train.shift[target] - held.shift[target]) + mean
+    offset = shift - float(held.shift[target]) + centre
     variance = _variance_sum(solver.factor.inverse_factor(), held.gram)
-    return _Fold(held.n, _squared_error(held, weights, offset, target), ratio * variance)
+    error = _squared_error(held, weights, offset, target)
+    return shift + centre, _Fold(held.n, error, ratio * variance)
 
 
 def _squared_error(held: Moments, weights: Array, offset: float, target: int) -> float:

@@ -76,6 +76,8 @@ class Solver(Protocol):
     moments: Moments
     smallest: float
 
+    def loses_digits(self, ratio: float) -> bool: ...
+
     def quadratics(self, ratio: float) -> Quadratics: ...
 
     def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]: ...
@@ -84,17 +86,22 @@ class Solver(Protocol):
 class CholeskySolver:
     """Quadratic forms through one Cholesky factorization per lambda: M^3 / 3 multiply-adds each.
 
-    Takes the Gram matrix of `moments` over as its workspace. When n < M the forms lose as many digits as
-    lambda lies below the mean of |phi|^2, so that the search stays above 1e-6 of that.
+    Takes the Gram matrix of `moments` over as its workspace. Unless there are many more rows than features,
+    the forms lose as many digits as lambda lies below the mean of |phi|^2, so that the search stays above
+    1e-6 of that; where it ends there, an `EigenSolver` has to go on.
     """
-
-    smallest = 1e-6
 
     def __init__(self, moments: Moments) -> None:
         self.moments = moments
+        self.smallest = EigenSolver.smallest if moments.n >= 2 * len(moments.phi_sum) else 1e-6
         self.factor = ShiftedCholesky(moments.gram)
         self._right = np.column_stack([moments.phi_sum, moments.phi_y])
         self._known: dict[float, Quadratics] = {}
+
+    def loses_digits(self, ratio: float) -> bool:
+        """Tell whether lambda = `ratio` lies at or below the lower end of the search, and another may not."""
+        end = self.smallest * self.moments.trace / self.moments.n
+        return self.smallest > EigenSolver.smallest and ratio < 1.01 * end
 
     def quadratics(self, ratio: float) -> Quadratics:
         """Return the forms at lambda = `ratio`; remembered."""
@@ -152,6 +159,10 @@ class EigenSolver:
             rest[:, 0] = 0.0
         self._rest = rest
 
+    def loses_digits(self, ratio: float) -> bool:
+        """Tell that no lambda does."""
+        return False
+
     def quadratics(self, ratio: float) -> Quadratics:
         """Return the forms at lambda = `ratio`."""
         c = self._coefficients
@@ -179,8 +190,9 @@ def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperpar
     if mean is None:
         mean = float(q.one_y[target]) / q.one_one if q.one_one > 1e-13 * m.n else 0.0
     form = float(q.y_y[target]) - 2 * mean * float(q.one_y[target]) + mean**2 * q.one_one
-    spread = float(m.yy[target]) / m.n + mean**2
-    form = max(form / ratio, 1e-300, 1e-15 * spread)
+    # Where rounding leaves no residual at all, far below what any lambda in range explains.
+    spread = float(m.yy[target]) + m.n * mean**2
+    form = max(form / ratio, 1e-300, 1e-15 * spread / m.trace if m.trace > 0 else 0.0)
     if fixed.amplitude is not None:
         amplitude = fixed.amplitude
     elif fixed.noise is not None:
@@ -220,14 +232,17 @@ def leading_block(moments: Moments, size: int) -> Moments:
     A cheap first guess of lambda: random features are exchangeable, so their first part sees nearly the
     same evidence as all of them.
     """
-    scale = float(np.trace(moments.gram)) / max(float(np.trace(moments.gram[:size, :size])), 1e-300)
+    part = float(np.trace(moments.gram[:size, :size]))
+    scale = moments.trace / part if part > 0 else 1.0
     return Moments(
         n=moments.n,
         gram=moments.gram[:size, :size] * scale,
+        trace=part * scale,
         phi_sum=moments.phi_sum[:size] * math.sqrt(scale),
         phi_y=moments.phi_y[:size] * math.sqrt(scale),
         y_sum=moments.y_sum,
         yy=moments.yy,
+        yy_error=moments.yy_error,
         shift=moments.shift,
     )
 
@@ -252,6 +267,8 @@ def maximize_evidence(
     if fixed.amplitude is not None and fixed.noise is not None:
         return profile(solver, fixed.noise / fixed.amplitude, target, fixed), False
     low, high = _search_range(solver, target, fixed)
+    if solver.moments.trace == 0:  # features without any signal: every lambda fits as well
+        return profile(solver, math.exp(high), target, fixed), True
 
     def loss(x: float) -> float:
         # Rounded, so that a solver recognizes a point that it has seen.
@@ -263,7 +280,7 @@ def maximize_evidence(
         points = (grid[max(best - 1, 0)], grid[best], grid[min(best + 1, len(grid) - 1)])
         tolerance = 1e-9
     else:
-        points = _bracket(loss, min(max(math.log(start), low), high), low, high)
+        points = _bracket(loss, math.log(start), low, high)
         tolerance = 1e-4
     if not points[0] < points[1] < points[2]:
         return profile(solver, math.exp(points[1]), target, fixed), True
@@ -275,7 +292,7 @@ def _search_range(solver: Solver, target: int, fixed: Fixed) -> tuple[float, flo
     """Return the ends of log lambda: from a small part of the mean of |phi|^2 to 1e4 times its sum."""
     m = solver.moments
     mean = 0.0 if fixed.mean is None else fixed.mean
-    trace = max(float(np.trace(m.gram)), 1e-300)
+    trace = m.trace if m.trace > 0 else float(m.n)
     spread = max(float(m.yy[target]) / m.n + mean**2, 1e-300)
     low, high = solver.smallest * trace / m.n, 1e4 * trace
     if fixed.amplitude is not None:
@@ -289,20 +306,27 @@ def _search_range(solver: Solver, target: int, fixed: Fixed) -> tuple[float, flo
 def _bracket(
     loss: Callable[[float], float], start: float, low: float, high: float
 ) -> tuple[float, float, float]:
-    """Walk downhill from `start` by growing steps until the loss rises or an end is met."""
+    """Walk downhill from `start` by growing steps until the loss rises, or an end is met and it is best."""
     step = 0.35
-    left, middle = start, min(start + step, high)
-    sign = 1.0
-    if middle == start or loss(middle) > loss(left):
+    left = min(max(start, low), high - step)
+    middle, sign = left + step, 1.0
+    if loss(middle) > loss(left):
         left, middle, sign = middle, left, -1.0
     while True:
         step *= 1.8
         right = min(max(middle + sign * step, low), high)
         if right == middle:
-            return (middle, middle, middle)
+            break
         if loss(right) > loss(middle):
             return (left, middle, right) if sign > 0 else (right, middle, left)
         left, middle = middle, right
+    # The last step to the end was long: the minimum may lie within it.
+    while abs(middle - left) > 0.05:
+        inner = 0.5 * (left + middle)
+        if loss(inner) < loss(middle):
+            return (left, inner, middle) if sign > 0 else (middle, inner, left)
+        left = inner
+    return (middle, middle, middle)
 
 
 def _brent(loss: Callable[[float], float], points: tuple[float, float, float], tolerance: float) -> float:

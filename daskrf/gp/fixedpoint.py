@@ -18,7 +18,8 @@ __all__ = [
     "to_fixed",
 ]
 
-TARGET_BITS = 30  # max|y| becomes an integer just below 2**30
+TARGET_BITS = 40  # max|y| becomes an integer just below 2**40, or less for many rows
+_SUM_BITS = 58  # sum of |y| over the rows that the exponent is chosen from; int64 sums have three bits more
 ENTRY_BITS = 52  # one entry must stay exact in float64 when it is rounded
 _LIMB_BITS = 18  # three limbs hold an entry; 2**16 products of two limbs sum exactly in float64
 _LIMB_ROWS = 1 << 16
@@ -26,9 +27,11 @@ _WIDE_BYTES = 24  # a sum of 2**64 products of two entries fits in 192 bits
 
 
 def choose_exponent(y: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Choose, for every target, the exponent e with max|y| * 2**e just below 2**30.
+    """Choose, for every target, the exponent e with max|y| * 2**e just below 2**40.
 
-    Rounding y to multiples of 2**-e then changes it by less than max|y| * 2**-30 (one part in 10**9).
+    Rounding y to multiples of 2**-e then changes it by less than max|y| * 2**-40 (one part in 10**12).
+    Above 2**18 rows there are fewer bits, 58 - log2 n (31 for 10**8 rows), so that sums over these rows, and
+    over 8 times as many, stay within 64-bit integers; from fewer rows the limit is at least 2**21 rows.
 
     Parameters
     ----------
@@ -41,15 +44,17 @@ def choose_exponent(y: npt.ArrayLike) -> npt.NDArray[np.int64]:
     Raises
     ------
     InputError
-        If y has no rows or holds NaN or infinity.
+        If y has another number of dimensions, or holds NaN or infinity.
 
     Examples
     --------
     >>> choose_exponent([0.5, -3.0])
-    array([28])
+    array([38])
     """
-    largest = np.abs(check_targets(y)).max(axis=0, initial=0.0)
-    exponents = [TARGET_BITS - (math.frexp(v)[1] if v > 0 else 1) for v in largest.tolist()]
+    targets = check_targets(y)
+    bits = min(TARGET_BITS, _SUM_BITS - (max(len(targets), 1) - 1).bit_length())
+    largest = np.abs(targets).max(axis=0, initial=0.0)
+    exponents = [bits - (math.frexp(v)[1] if v > 0 else 1) for v in largest.tolist()]
     # Beyond these ends the square of the unit would leave the range of float64.
     return np.clip(np.array(exponents, dtype=np.int64), -400, 400)
 

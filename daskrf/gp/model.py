@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,28 +10,20 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
-from daskrf import seeds
 from daskrf.compiled import bits as bit_engine
 from daskrf.errors import InputError
-from daskrf.features import from_state
-from daskrf.gp.evidence import (
-    CholeskySolver,
-    EigenSolver,
-    Fixed,
-    Hyperparameters,
-    leading_block,
-    log_likelihood,
-    maximize_evidence,
-)
+from daskrf.features.base import from_state, map_key
+from daskrf.gp.evidence import CholeskySolver, EigenSolver, Hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets, choose_exponent
 from daskrf.gp.linalg import ShiftedCholesky
-from daskrf.gp.posterior import PosteriorFactor, as_features
+from daskrf.gp.posterior import PosteriorFactor, as_features, expanded_rows, standard_normal
+from daskrf.gp.rows import check_rows, feature_blocks, refuse_unpacked_bits, sum_rows
+from daskrf.gp.search import check_positive, find_hyperparameters
 from daskrf.gp.statistics import SufficientStatistics
 
 __all__ = ["RandomFeatureGP"]
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
-_BLOCK_ENTRIES = 1 << 25  # features in memory at a time
 _STATE_VERSION = 1
 _FACTOR_LOCK = threading.Lock()
 
@@ -56,7 +47,9 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         the noise. Any combination; the others are optimized.
     method : {"auto", "eigh", "cholesky"}
         How the evidence is searched: one eigendecomposition and then O(M) a step, or about ten Cholesky
-        factorizations. "auto" takes the first up to M = 1024; see benchmarks/README.md.
+        factorizations. "auto" takes the first up to M = 1024; see benchmarks/README.md. Where "cholesky"
+        would lose digits (fewer than 2 M rows, and noise below 1e-6 of the variance of f), an
+        eigendecomposition follows.
     n_components : int, optional
         M for packed bits; default 8 times their number of bytes.
 
@@ -116,11 +109,15 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         InputError
             If y is not finite or has no variance, shapes do not fit, or a hyperparameter is out of range.
         """
-        X, targets = _rows(X), check_targets(y)
+        X, targets = check_rows(X, self.feature_map), check_targets(y)
         if len(targets) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
+        if self.feature_map is None and self.n_components is None:
+            refuse_unpacked_bits(X)
         self.feature_map_ = None if self.feature_map is None else clone(self.feature_map).fit(X)
-        return self._fit(self._statistics(X, targets, choose_exponent(targets)))
+        size = self.n_components if self.feature_map_ is None else self.feature_map_.n_components
+        exponents = choose_exponent(targets)
+        return self._fit(sum_rows(X, targets, self.feature_map_, n_components=size, exponents=exponents))
 
     def fit_statistics(self, statistics: SufficientStatistics, feature_map: Any = None) -> Self:
         """Fit to statistics; `feature_map` (already fitted) then serves `predict`.
@@ -128,20 +125,40 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If there are no rows, y has no variance, or a hyperparameter is out of range.
+            If there are no rows, y has no variance, a hyperparameter is out of range, or the statistics are
+            of another map.
         """
-        self.feature_map_ = feature_map if feature_map is not None else self.feature_map
+        feature_map = feature_map if feature_map is not None else self.feature_map
+        if feature_map is not None and statistics.map_key not in (None, map_key(feature_map.state())):
+            raise InputError(
+                f"the statistics are of the map {statistics.map_key}, not of {map_key(feature_map.state())}: "
+                "pass the map that they were made with."
+            )
+        self.feature_map_ = feature_map
         return self._fit(statistics)
 
     def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
-        """Add rows and fit again, to all rows seen: exactly what `fit` on all of them gives.
+        """Add rows and fit again, to all rows seen: what `fit` on all of them gives, up to rounding.
 
-        For one-bit maps the fixed-point scale of y is that of the first call.
+        For one-bit maps the sums are exact, with y rounded on the fixed-point scale chosen from the first
+        call. No rows at all change nothing.
+
+        Raises
+        ------
+        InputError
+            As `fit`, and if later y outgrow that scale (by 4,000 times the largest of the first call) or the
+            sums do (see `choose_exponent`).
         """
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
-        exponents = self._kept_statistics().y_exponents
-        return self.add_statistics(self._statistics(_rows(X), check_targets(y), exponents))
+        kept = self._kept_statistics()
+        X, targets = check_rows(X, self.feature_map_), check_targets(y)
+        if X.shape[0] == len(targets) == 0:
+            return self
+        size, exponents = kept.n_components, kept.y_exponents
+        return self.add_statistics(
+            sum_rows(X, targets, self.feature_map_, n_components=size, exponents=exponents)
+        )
 
     def add_statistics(self, statistics: SufficientStatistics) -> Self:
         """Add the statistics of further rows and fit again."""
@@ -177,12 +194,13 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         cov : float64 array, shape (n, n) or (n, n, n_targets), if `return_cov`
         """
         self._check_fitted()
+        _check_of(of)
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both.")
         if return_cov:
             return self._predict_joint(X, of)
         means, deviations = [np.empty((0, len(self.mean_)))], [np.empty((0, len(self.mean_)))]
-        for phi in self._feature_blocks(X):
+        for phi in feature_blocks(X, self.feature_map_):
             means.append(self._means(phi))
             if return_std:
                 deviations.append(np.sqrt(self._variances(phi, of)))
@@ -195,13 +213,16 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         mean_[target] + phi(x) . w is then a draw of the whole function f. Draw i does not depend on n.
         """
         self._check_fitted()
+        if n < 0:
+            raise InputError(f"the number of draws must not be negative, but is {n}.")
         noise = self._factor(target).sample(n, seed, target)
         return self.weights_[:, target, None] + np.sqrt(self.noise_[target]) * noise
 
     def draw(self, seed: int, target: int = 0) -> RandomFeatureGP:
         """Return a model of one target whose mean is one exact posterior draw of the whole function.
 
-        It has no statistics, hence no deviations of its own. Draw `seed` is ``sample_weights(1, seed)``.
+        It has no statistics, hence no deviations of its own, and is not for storing: keep the model and the
+        seed. Draw `seed` is ``sample_weights(1, seed)``.
         """
         drawn = RandomFeatureGP(method=self.method, n_components=self.n_components)
         drawn.weights_ = self.sample_weights(1, seed, target)
@@ -218,13 +239,22 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         of: Literal["y", "f"] = "y",
         target: int = 0,
     ) -> Array:
-        """Return draws from the posterior at the rows X, shape (n, n_samples); of y with noise, or of f."""
+        """Return draws from the posterior at the rows X, shape (n, n_samples); of y with noise, or of f.
+
+        Draw i does not depend on n_samples.
+        """
+        _check_of(of)
         weights = self.sample_weights(n_samples, random_state, target)
-        blocks = [as_features(phi, len(weights), np.float64) @ weights for phi in self._feature_blocks(X)]
-        draws = self.mean_[target] + np.concatenate([np.empty((0, n_samples)), *blocks])
+        blocks = [np.empty((0, n_samples))]
+        for phi in feature_blocks(X, self.feature_map_):
+            self._check_width(phi)
+            for rows in expanded_rows(len(phi), len(weights), np.float64):
+                features = as_features(phi[rows], len(weights), np.float64)
+                blocks.append(features @ weights)
+        draws = self.mean_[target] + np.concatenate(blocks)
         if of == "y":
-            rng = seeds.generator(random_state, f"gp/noise/{target}")
-            draws += np.sqrt(self.noise_[target]) * rng.standard_normal(draws.shape)
+            noise = standard_normal(random_state, f"gp/noise/{target}", len(draws), n_samples)
+            draws += np.sqrt(self.noise_[target]) * noise
         return draws
 
     def log_marginal_likelihood(
@@ -241,13 +271,15 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         Values that are not given are the fitted ones. Each call costs one Cholesky factorization, or O(M) on
         the "eigh" route, which keeps its decomposition.
         """
-        self._check_fitted()
+        statistics = self._kept_statistics()
         given = [mean, amplitude, noise]
         fitted = [self.mean_[target], self.amplitude_[target], self.noise_[target]]
         m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
-        _check_positive("amplitude", a)
-        _check_positive("noise", s)
-        solver = self._eigen or self._solver(self._kept_statistics())
+        check_positive("amplitude", a)
+        check_positive("noise", s)
+        solver = self._eigen or self._solver(statistics)
+        if solver.loses_digits(s / a):
+            solver = EigenSolver(statistics.moments())
         if isinstance(solver, EigenSolver):
             self._eigen = solver
         m -= float(solver.moments.shift[target])
@@ -257,6 +289,11 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
     def state(self) -> dict[str, Any]:
         """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
         self._check_fitted()
+        if not hasattr(self, "noise_"):
+            raise InputError(
+                "a posterior draw cannot be stored: store the model, and draw again by the seed."
+            )
+        given = {name: getattr(self, name) for name in ("mean", "amplitude", "noise")}
         names = ("mean_", "amplitude_", "noise_", "log_marginal_likelihoods_", "at_bound_")
         return {
             "class": "RandomFeatureGP",
@@ -265,6 +302,7 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
             "n_components": len(self.weights_),
             "one_bit": self.one_bit_,
             "method": self.method,
+            "given": {k: None if v is None else np.asarray(v).tolist() for k, v in given.items()},
             "jitter": self.jitter_,
             "feature_map": None if self.feature_map_ is None else self.feature_map_.state(),
             **{name.rstrip("_"): getattr(self, name).tolist() for name in names},
@@ -292,7 +330,7 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
                 f"the model has state version {state.get('version')!r}, but this daskrf reads "
                 f"version {_STATE_VERSION}: fit again."
             )
-        model = cls(method=state["method"], n_components=state["n_components"])
+        model = cls(method=state["method"], n_components=state["n_components"], **state["given"])
         model.feature_map_ = None if state["feature_map"] is None else from_state(state["feature_map"])
         model.feature_map = model.feature_map_
         for name in ("mean", "amplitude", "noise", "log_marginal_likelihoods"):
@@ -318,7 +356,10 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         if statistics.n == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         solver = self._solver(statistics)
-        found = [self._maximize(solver, t) for t in range(statistics.n_targets)]
+        found = self._search(solver)
+        if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in found):
+            solver = EigenSolver(statistics.moments())
+            found = self._search(solver)
         fitted = [hyperparameters for hyperparameters, _ in found]
         moments = solver.moments
         factor = solver.factor if isinstance(solver, CholeskySolver) else ShiftedCholesky(moments.gram)
@@ -339,78 +380,14 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         self._eigen = solver if isinstance(solver, EigenSolver) else None
         return self
 
-    def _maximize(self, solver: EigenSolver | CholeskySolver, target: int) -> tuple[Hyperparameters, bool]:
-        """Find the hyperparameters of one target that the user did not give."""
-        moments = solver.moments
-        amplitude = _given(self.amplitude, "amplitude", target, moments.yy)
-        noise = _given(self.noise, "noise", target, moments.yy)
-        mean = _given(self.mean, "mean", target, moments.yy)
-        for name, value in (("amplitude", amplitude), ("noise", noise)):
-            if value is not None:
-                _check_positive(name, value)
-        variance = moments.yy[target] - moments.y_sum[target] ** 2 / moments.n
-        if (amplitude is None or noise is None) and variance <= 1e-14 * moments.yy[target]:
-            raise InputError(
-                f"y of target {target} is without variance over {moments.n} rows, so that no hyperparameters "
-                "can be found: give labels that differ, or fix both amplitude and noise."
-            )
-        fixed = Fixed(None if mean is None else mean - float(moments.shift[target]), amplitude, noise)
-        start = None
-        if isinstance(solver, CholeskySolver) and (amplitude is None or noise is None):
-            part = EigenSolver(leading_block(moments, 512))
-            start = maximize_evidence(part, target, fixed)[0].ratio
-        return maximize_evidence(solver, target, fixed, start)
+    def _search(self, solver: EigenSolver | CholeskySolver) -> list[tuple[Hyperparameters, bool]]:
+        return find_hyperparameters(solver, mean=self.mean, amplitude=self.amplitude, noise=self.noise)
 
     def _solver(self, statistics: SufficientStatistics) -> EigenSolver | CholeskySolver:
         if self.method not in ("auto", "eigh", "cholesky"):
             raise InputError(f"method must be 'auto', 'eigh' or 'cholesky', not {self.method!r}.")
         eigen = self.method == "eigh" or (self.method == "auto" and statistics.n_components <= EIGEN_LIMIT)
         return (EigenSolver if eigen else CholeskySolver)(statistics.moments())
-
-    def _statistics(self, X: Any, targets: Array, exponents: Any) -> SufficientStatistics:
-        """Sum over blocks of rows of X."""
-        total: SufficientStatistics | None = None
-        start = 0
-        for phi in self._feature_blocks(X):
-            if total is None:
-                total = self._zero(phi, targets.shape[1], exponents)
-            if start + len(phi) > len(targets):
-                break
-            total.update(phi, targets[start : start + len(phi)])
-            start += len(phi)
-        if total is None or start != len(targets) or X.shape[0] != start:
-            raise InputError(f"X has {X.shape[0]} rows, but y has {len(targets)}: they must be the same.")
-        return total
-
-    def _zero(self, phi: npt.NDArray[Any], n_targets: int, exponents: Any) -> SufficientStatistics:
-        one_bit = phi.dtype == np.uint8
-        size = phi.shape[1] * (8 if one_bit else 1)
-        given = self.n_components
-        if self.feature_map_ is not None and one_bit:
-            given = self.feature_map_.n_components
-        return SufficientStatistics.zero(
-            given if given is not None and one_bit else size,
-            n_targets,
-            one_bit=one_bit,
-            y_exponents=exponents if one_bit else None,
-        )
-
-    def _feature_blocks(self, X: Any) -> Iterator[npt.NDArray[Any]]:
-        """Yield packed bits or features of consecutive rows, in bounded memory."""
-        feature_map = self.feature_map_
-        X = _rows(X)
-        width = X.shape[1] if feature_map is None else feature_map.n_components
-        rows = max(1, _BLOCK_ENTRIES // max(int(width), 1))
-        for start in range(0, X.shape[0], rows):
-            block = X[start : start + rows]
-            if feature_map is None:
-                block = np.asarray(block)
-                is_features = block.dtype.kind == "f" or block.dtype == np.uint8
-                yield block if is_features else block.astype(np.float64)
-            elif feature_map.one_bit:
-                yield feature_map.transform_bits(block)
-            else:
-                yield feature_map.transform(block)
 
     def _means(self, phi: npt.NDArray[Any]) -> Array:
         self._check_width(phi)
@@ -422,17 +399,23 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
     def _variances(self, phi: npt.NDArray[Any], of: str) -> Array:
         variances = np.empty((len(phi), len(self.mean_)))
         for t in range(len(self.mean_)):
-            white = self._factor(t).whiten(phi, len(self.weights_))
-            # float32 squares, summed pairwise along each row: good to 1e-6.
-            variances[:, t] = np.einsum("ij,ij->i", white, white, dtype=np.float64) * self.noise_[t]
+            factor = self._factor(t)
+            for rows in expanded_rows(len(phi), len(self.weights_), factor.root.dtype):
+                white = factor.whiten(phi[rows], len(self.weights_))
+                squares = np.einsum("ij,ij->i", white, white, dtype=np.float64)
+                variances[rows, t] = squares * self.noise_[t]
         return variances + (self.noise_ if of == "y" else 0.0)
 
     def _predict_joint(self, X: Any, of: str) -> tuple[Array, Array]:
-        phi = np.concatenate(list(self._feature_blocks(X)))
+        size = len(self.weights_)
+        empty = np.empty((0, -(-size // 8)), np.uint8) if self.one_bit_ else np.empty((0, size), np.float32)
+        phi = np.concatenate(list(feature_blocks(X, self.feature_map_)) or [empty])
         self._check_width(phi)
         covariances = []
         for t in range(len(self.mean_)):
-            white = self._factor(t).whiten(phi, len(self.weights_)).astype(np.float64)
+            factor, white = self._factor(t), np.empty((len(phi), size))
+            for rows in expanded_rows(len(phi), size, factor.root.dtype):
+                white[rows] = factor.whiten(phi[rows], size)
             covariance = self.noise_[t] * (white @ white.T)
             if of == "y":
                 covariance[np.diag_indices(len(phi))] += self.noise_[t]
@@ -450,8 +433,16 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
             return self._factors[ratio]
 
     def _kept_statistics(self) -> SufficientStatistics:
+        self._check_fitted()
         if self.statistics_ is None:
-            raise InputError("this model was stored without statistics and predicts means only: fit again.")
+            raise InputError(
+                "this model is without statistics (stored so, or a draw) and predicts means only."
+            )
+        if self.statistics_.n != self.n_rows_:
+            raise InputError(
+                f"the statistics had {self.n_rows_} rows when the model was fitted, and have "
+                f"{self.statistics_.n} now: call fit_statistics again."
+            )
         return self.statistics_
 
     def _check_width(self, phi: npt.NDArray[Any]) -> None:
@@ -472,20 +463,6 @@ class RandomFeatureGP(RegressorMixin, BaseEstimator):
         return values[:, 0] if values.shape[1] == 1 else values
 
 
-def _rows(X: Any) -> Any:
-    return X if hasattr(X, "shape") else np.asarray(X)
-
-
-def _given(value: npt.ArrayLike | None, name: str, target: int, like: Array) -> float | None:
-    """Return the value that the user fixed for one target, or None."""
-    if value is None:
-        return None
-    values = np.asarray(value, dtype=np.float64)
-    if values.shape not in ((), like.shape) or not np.isfinite(values).all():
-        raise InputError(f"{name} must be one finite number, or one for each of {len(like)} targets.")
-    return float(values if values.ndim == 0 else values[target])
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not (value > 0.0 and np.isfinite(value)):
-        raise InputError(f"{name} must be positive and finite, not {value}: leave it out to have it found.")
+def _check_of(of: str) -> None:
+    if of not in ("y", "f"):
+        raise InputError(f"of must be 'y' (with noise) or 'f' (without), not {of!r}.")

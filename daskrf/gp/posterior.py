@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
+from scipy.special import ndtri
 
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
 from daskrf.gp.linalg import ShiftedCholesky
 from daskrf.gp.statistics import SufficientStatistics
 
-__all__ = ["PosteriorFactor", "as_features"]
+__all__ = ["PosteriorFactor", "as_features", "expanded_rows", "standard_normal"]
 
+_EXPANDED_BYTES = 64 * 2**20  # of features unpacked or converted at a time
 _DOUBLE_LIMIT = 1024  # up to here float64 costs little
 _SINGLE_ERROR = 1e-4  # largest bound of the relative error for which float32 is taken; real errors were 1e-7
 
@@ -27,6 +30,12 @@ def as_features(phi: npt.NDArray[Any], n_components: int, dtype: npt.DTypeLike) 
     features = unpack_bits(phi, n_components, dtype)
     features *= features.dtype.type(1.0 / math.sqrt(n_components))
     return features
+
+
+def expanded_rows(n: int, n_components: int, dtype: npt.DTypeLike) -> Iterator[slice]:
+    """Yield slices over n rows whose features in `dtype` take at most 64 MiB (or one row)."""
+    step = max(1, _EXPANDED_BYTES // (n_components * np.dtype(dtype).itemsize))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 class PosteriorFactor:
@@ -51,18 +60,19 @@ class PosteriorFactor:
 
     def __init__(self, statistics: SufficientStatistics, ratio: float) -> None:
         moments = statistics.moments()
-        top = _largest_eigenvalue(moments.gram, moments.phi_sum)
+        top = _eigenvalue_bound(moments.gram)
         factor = ShiftedCholesky(moments.gram).factorize(ratio)
         self.jitter = factor.jitter
         root = factor.inverse_factor(keep=False)
-        # |Phi R| is at least top^-1/2, and rounding R changes it by at most eps times its longest column.
+        # |phi R| is at least (top + ratio)^-1/2 |phi|, and rounding R changes it by at most eps |phi| times
+        # the longest column of R.
         longest = max(float(np.linalg.norm(root[: j + 1, j])) for j in range(len(root)))
         bound = float(np.finfo(np.float32).eps) * longest * math.sqrt(top + ratio)
         single = len(root) > _DOUBLE_LIMIT and bound < _SINGLE_ERROR
         self.root: npt.NDArray[Any] = root.astype(np.float32, order="F") if single else root
 
     def whiten(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[Any]:
-        """Return Z = Phi R, shape (n, M): Z Z^T is Phi A^-1 Phi^T."""
+        """Return Z = Phi R, shape (n, M): Z Z^T is Phi A^-1 Phi^T. Holds one expanded copy of the rows."""
         features = as_features(phi, n_components, self.root.dtype)
         trmm = blas.strmm if self.root.dtype == np.float32 else blas.dtrmm
         # Fortran order sees Phi^T, so that the product is R^T Phi^T, in place.
@@ -71,19 +81,26 @@ class PosteriorFactor:
     def sample(self, n: int, seed: int, target: int) -> npt.NDArray[np.float64]:
         """Return n draws of N(0, A^-1), shape (M, n); draw i does not depend on n."""
         size = len(self.root)
-        names = f"gp/weights/{target}"
-        normal = np.column_stack([seeds.generator(seed, names, i).standard_normal(size) for i in range(n)])
+        normal = standard_normal(seed, f"gp/weights/{target}", size, n)
         trmm = blas.strmm if self.root.dtype == np.float32 else blas.dtrmm
         return trmm(1.0, self.root, normal.astype(self.root.dtype, order="F"), lower=0).astype(np.float64)
 
 
-def _largest_eigenvalue(gram: npt.NDArray[np.float64], start: npt.NDArray[np.float64]) -> float:
-    """Estimate the largest eigenvalue of a matrix given by its upper triangle, by a few power steps."""
-    vector, value = start + 1e-3 * float(np.abs(start).max(initial=1e-300)), 0.0
-    for _ in range(5):
-        vector = vector / np.linalg.norm(vector)
-        # The upper triangle in C order is the lower one in Fortran order.
-        product = blas.dsymv(1.0, gram.T, vector, lower=1)
-        value = float(vector @ product)
-        vector = product + 1e-300
-    return value
+def standard_normal(seed: int, name: str, size: int, n: int) -> npt.NDArray[np.float64]:
+    """Return n vectors of standard normal numbers, shape (size, n): vector i follows from (seed, name, i).
+
+    By inversion of the distribution function at 52-bit uniform numbers, so that they stay the same whatever
+    NumPy's generators do.
+    """
+    draws = np.empty((size, n))
+    for i in range(n):
+        # Half a step inside, and exact in float64: neither 0 nor 1 occurs.
+        words = seeds.words(seed, f"{name}#{i}", size) >> np.uint64(12)
+        draws[:, i] = ndtri((words.astype(np.float64) + 0.5) * 2.0**-52)
+    return draws
+
+
+def _eigenvalue_bound(gram: npt.NDArray[np.float64]) -> float:
+    """Return the Frobenius norm of a matrix given by its upper triangle: no eigenvalue is larger."""
+    squares = 2.0 * float(np.einsum("ij,ij->", gram, gram)) - float(np.square(gram.diagonal()).sum())
+    return math.sqrt(max(squares, 0.0))

@@ -26,6 +26,10 @@ __all__ = ["Moments", "SufficientStatistics"]
 
 _ROWS = 16_384  # rows a block: bounds the memory that `update` needs beside the Gram matrix
 _SUM_LIMIT = 1 << 62
+_RESOLVED_UNITS = (
+    1e3  # a standard deviation of y in units of its fixed point, for the noise to 1e-3 or better
+)
+_RESOLVED_EPSILONS = 1e4  # a variance of y in machine epsilons of its mean square, for the same
 
 
 @dataclass
@@ -38,21 +42,27 @@ class Moments:
         Number of rows.
     gram : float64 array, shape (M, M)
         Phi^T Phi; only the upper triangle is filled.
+    trace : float
+        Of `gram`, which solvers overwrite.
     phi_sum : float64 array, shape (M,)
         Column sums of Phi.
     phi_y : float64 array, shape (M, n_targets)
         Phi^T (y - shift).
     y_sum, yy : float64 arrays, shape (n_targets,)
         Sums of (y - shift) and of its square.
+    yy_error : float64 array, shape (n_targets,)
+        Below this, `yy` is not told from the rounding of y (fixed point) or of its sums (float64).
     shift : float64 array, shape (n_targets,)
     """
 
     n: int
     gram: npt.NDArray[np.float64]
+    trace: float
     phi_sum: npt.NDArray[np.float64]
     phi_y: npt.NDArray[np.float64]
     y_sum: npt.NDArray[np.float64]
     yy: npt.NDArray[np.float64]
+    yy_error: npt.NDArray[np.float64]
     shift: npt.NDArray[np.float64]
 
 
@@ -261,7 +271,8 @@ class SufficientStatistics:
         """Return float64 sums of scaled features and of targets measured from about their means.
 
         For one-bit maps the shift is an integer and the subtraction exact, so that a large mean of y costs
-        no digits. With ``gram=False`` the Gram matrix is left empty (shape (0, 0)).
+        no more than its part in the fixed-point scale. For dense maps it costs digits: see `yy_error`.
+        With ``gram=False`` the Gram matrix is left empty (shape (0, 0)).
         """
         root = math.sqrt(self.scale)
         kind: Any = object if self.one_bit else np.float64
@@ -272,15 +283,20 @@ class SufficientStatistics:
         unit = np.ones(self.n_targets)
         if self.y_exponents is not None:
             unit = np.ldexp(1.0, -self.y_exponents.astype(np.int32))
+            error = self.n * np.square(_RESOLVED_UNITS * unit)
+        else:
+            error = (self.n + _RESOLVED_EPSILONS) * np.finfo(np.float64).eps * np.diag(self.yy)
         shift_row = shift.astype(np.int64 if self.one_bit else np.float64)
         phi_y = (self.phi_y - self.phi_sum[:, None] * shift_row).astype(np.float64)
         return Moments(
             n=self.n,
             gram=np.multiply(self.gram, self.scale, dtype=np.float64) if gram else np.zeros((0, 0)),
+            trace=float(np.trace(self.gram)) * self.scale,
             phi_sum=self.phi_sum * root,
             phi_y=phi_y * (root * unit),
             y_sum=y_sum.astype(np.float64) * unit,
             yy=np.maximum(yy.astype(np.float64), 0.0) * unit**2,
+            yy_error=error,
             shift=shift.astype(np.float64) * unit,
         )
 

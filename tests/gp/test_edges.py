@@ -46,7 +46,8 @@ def test_rank_deficient_features(method):
     y = phi @ rng.standard_normal(20) + 0.1 * rng.standard_normal(100)
     gp = RandomFeatureGP(method=method).fit(phi, y)
     theta = gp.mean_[0], gp.amplitude_[0], gp.noise_[0]
-    assert gp.noise_[0] == pytest.approx(0.01, rel=0.4)
+    # 95 degrees of freedom: a deviation of sqrt(2 / 95) = 14 %, of which 5 are allowed.
+    assert gp.noise_[0] == pytest.approx(0.01, rel=0.72)
     np.testing.assert_allclose(
         gp.log_marginal_likelihood_value_, naive.log_likelihood(phi, y, *theta), rtol=1e-7
     )
@@ -147,8 +148,9 @@ def test_samples_follow_from_seed_and_index():
     np.testing.assert_allclose(gp.draw(3).predict(phi), functions[:, 0])
     second = gp.mean_[1] + phi @ gp.sample_weights(1, 3, target=1)[:, 0]
     np.testing.assert_allclose(gp.draw(3, target=1).predict(phi.tolist()), second)
+    # 15,000 normal numbers: a deviation of 0.6 %, of which 5 are allowed.
     spread = (gp.sample_y(phi, 500, 3) - gp.sample_y(phi, 500, 3, of="f")).std()
-    assert spread == pytest.approx(np.sqrt(GIVEN["noise"]), rel=0.05)
+    assert spread == pytest.approx(np.sqrt(GIVEN["noise"]), rel=0.03)
 
 
 @pytest.mark.parametrize(

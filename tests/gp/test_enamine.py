@@ -12,7 +12,11 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 
 
 def test_docking_scores_reach_the_published_accuracy(data_dir):
-    """The split of benchmarks/enamine50k.py at M = 4096; the exact GP reaches 0.843 and -0.307."""
+    """The split of benchmarks/enamine50k.py at M = 4096; the exact GP reaches 0.843 and -0.307.
+
+    10,000 test molecules: the coverage has a standard error of 0.0022, of which 4.5 are allowed, and z_std
+    one of 0.007 if z is normal; the limit of 0.05 leaves room for heavier tails.
+    """
     with gzip.open(data_dir / "Enamine50k_scores.csv.gz", "rt") as file:
         rows = [line.rsplit(",", 1) for line in file.read().splitlines()[1:]]
     block = Fingerprinter(FingerprintSpec())([smiles for smiles, _ in rows])

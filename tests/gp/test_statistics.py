@@ -95,7 +95,7 @@ def test_moments_measure_targets_from_their_mean(problem):
     y = y + 1e6  # a mean far above the spread costs no more than the fixed-point rounding
     moments = SufficientStatistics.from_chunk(bits, y, n_components=m).moments()
     phi = naive.signs(bits, m) / np.sqrt(m)
-    rounding = 2.0**-29 * np.abs(y).max() * len(y)
+    rounding = 2.0**-39 * np.abs(y).max() * len(y)
     centred = y - moments.shift
     assert np.abs(centred.mean(axis=0)).max() <= rounding
     np.testing.assert_allclose(moments.gram, np.triu(phi.T @ phi), atol=1e-10)
@@ -125,9 +125,20 @@ def test_cross_products_over_many_rows_are_exact():
 
 
 @pytest.mark.parametrize("largest", [1e-100, 1e-9, 0.3, 1.0, 2.0, 12345.0, 1e100])
-def test_chosen_exponent_uses_thirty_bits(largest):
-    fixed = to_fixed([largest, -largest / 3], choose_exponent([largest, -largest / 3]))
-    assert 2**29 <= abs(fixed[0, 0]) <= 2**30
+@pytest.mark.parametrize(("n", "bits"), [(2, 40), (2**18, 40), (2**18 + 1, 39), (1_000_000, 38)])
+def test_chosen_exponent_uses_forty_bits_but_leaves_room_for_the_sums(largest, n, bits):
+    fixed = to_fixed([largest, -largest / 3], choose_exponent(np.resize([largest, -largest / 3], n)))
+    assert 2 ** (bits - 1) <= abs(fixed[0, 0]) <= 2**bits
+
+
+def test_rows_of_the_chosen_exponent_and_eight_times_as_many_can_be_summed():
+    n = 2**18 + 1
+    bits, y = np.zeros((n, 1), np.uint8), np.full(n, 0.999)
+    total = SufficientStatistics.from_chunk(bits, y)
+    for _ in range(3):
+        total += total.copy()
+    assert total.n == 8 * n
+    assert int(total.phi_y[0, 0]) == 8 * n * int(to_fixed([0.999], choose_exponent(y))[0, 0])
 
 
 def test_zero_targets_have_an_exponent():

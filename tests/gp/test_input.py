@@ -1,0 +1,183 @@
+"""What a Gaussian process may be given, and what it refuses in one sentence; what survives storing."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daskrf.errors import InputError
+from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.features.base import map_key
+from daskrf.gp import RandomFeatureGP, SufficientStatistics
+from daskrf.gp.posterior import standard_normal
+
+
+def counts_and_targets(n=40):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 3, (n, 30))
+    return counts, counts[:, 0] + rng.random(n)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"noise": 0.3},
+        {"mean": [1.0, 2.0], "amplitude": 1.5},
+        {"mean": 0.5, "amplitude": np.array([1.0, 3.0]), "noise": np.float64(0.1)},
+    ],
+)
+def test_given_hyperparameters_survive_storing(given):
+    rng = np.random.default_rng(1)
+    phi, y = rng.standard_normal((50, 6)), rng.standard_normal((50, 2))
+    gp = RandomFeatureGP(**given).fit(phi[:30], y[:30])
+    again = RandomFeatureGP.from_state(json.loads(json.dumps(gp.state())), gp.arrays())
+    more = SufficientStatistics.from_chunk(phi[30:], y[30:])
+    for model in (gp, again):
+        model.add_statistics(more)
+    assert again.state() == gp.state()
+    assert again.weights_.tobytes() == gp.weights_.tobytes()
+    for name, value in given.items():
+        np.testing.assert_allclose(getattr(again, f"{name}_"), np.broadcast_to(value, 2), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [sp.coo_matrix, sp.csc_array, sp.csr_array, np.asarray, np.ndarray.tolist])
+def test_every_container_of_fingerprints_gives_the_same(kind):
+    counts, y = counts_and_targets()
+    gp = RandomFeatureGP(TanimotoMinMaxFeatures(32)).fit(sp.csr_matrix(counts), y)
+    other = RandomFeatureGP(TanimotoMinMaxFeatures(32)).fit(kind(counts), y)
+    assert other.weights_.tobytes() == gp.weights_.tobytes()
+    assert other.predict(kind(counts)).tobytes() == gp.predict(sp.csr_matrix(counts)).tobytes()
+
+
+def test_input_that_is_no_features_is_refused():
+    counts, y = counts_and_targets()
+    gp = RandomFeatureGP()
+    with pytest.raises(InputError, match="has no feature_map"):
+        gp.fit(sp.csr_matrix(counts), y)
+    with pytest.raises(InputError, match="like unpacked fingerprints"):
+        gp.fit((counts > 0).astype(np.uint8), y)
+    with pytest.raises(InputError, match="shape"):
+        gp.fit(y, y)
+    with pytest.raises(InputError, match="must be numbers"):
+        gp.fit(counts.astype(str), y)
+    gp = RandomFeatureGP(n_components=8, amplitude=1.0, noise=1.0).fit(np.eye(3, 1, dtype=np.uint8), y[:3])
+    assert gp.predict(np.zeros((2, 1), np.uint8)).shape == (2,)
+
+
+def test_statistics_of_another_map_are_refused():
+    counts, y = counts_and_targets()
+    maps = [TanimotoMinMaxFeatures(32, random_state=seed) for seed in (0, 1)]
+    one, two = (RandomFeatureGP(m).fit(counts, y) for m in maps)
+    assert one.statistics_.map_key == map_key(maps[0].state()) == map_key(one.feature_map_.state())
+    with pytest.raises(InputError, match="cannot be combined"):
+        one.add_statistics(two.statistics_)
+    with pytest.raises(InputError, match="the map that they were made with"):
+        RandomFeatureGP(maps[0]).fit_statistics(two.statistics_)
+    with pytest.raises(InputError, match="the map that they were made with"):
+        RandomFeatureGP().fit_statistics(two.statistics_, maps[0])
+    again = RandomFeatureGP().fit_statistics(two.statistics_, maps[1])
+    assert again.predict(counts).tobytes() == two.predict(counts).tobytes()
+    restored = RandomFeatureGP.from_state(two.state(), two.arrays())
+    with pytest.raises(InputError, match="cannot be combined"):
+        restored.add_statistics(one.statistics_)
+
+
+def test_adding_no_rows_changes_nothing():
+    counts, y = counts_and_targets()
+    gp = RandomFeatureGP(TanimotoMinMaxFeatures(32)).fit(counts, y)
+    before = gp.weights_.tobytes()
+    assert gp.partial_fit(counts[:0], y[:0]) is gp
+    assert (gp.n_rows_, gp.weights_.tobytes()) == (40, before)
+    with pytest.raises(InputError, match="X has 0 rows, but y has 40"):
+        gp.partial_fit(counts[:0], y)
+    with pytest.raises(InputError, match="no row"):
+        RandomFeatureGP().partial_fit(np.empty((0, 3)), [])
+
+
+def test_statistics_changed_after_the_fit_are_refused():
+    rng = np.random.default_rng(2)
+    phi, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
+    statistics = SufficientStatistics.from_chunk(phi, y)
+    gp = RandomFeatureGP(amplitude=1.0, noise=1.0).fit_statistics(statistics)
+    statistics.update(phi, y)
+    for use in (lambda: gp.predict(phi, return_std=True), lambda: gp.add_statistics(statistics)):
+        with pytest.raises(InputError, match="30 rows when the model was fitted, and have 60 now"):
+            use()
+    assert gp.fit_statistics(statistics).predict(phi, return_std=True)[1].shape == (30,)
+
+
+def test_what_of_means_is_checked():
+    gp = RandomFeatureGP(amplitude=1.0, noise=1.0).fit(np.eye(3), [1.0, 2.0, 4.0])
+    for use in (
+        lambda: gp.predict(np.eye(3), return_std=True, of="g"),
+        lambda: gp.predict(np.eye(3), return_cov=True, of="g"),
+        lambda: gp.sample_y(np.eye(3), of="g"),
+    ):
+        with pytest.raises(InputError, match="of must be 'y'"):
+            use()
+    assert gp.predict(np.empty((0, 3)), return_cov=True)[1].shape == (0, 0)
+
+
+def test_draws():
+    gp = RandomFeatureGP(amplitude=1.0, noise=1.0).fit(np.eye(3), [1.0, 2.0, 4.0])
+    assert gp.sample_weights(0, seed=1).shape == (3, 0)
+    assert gp.sample_y(np.eye(3), 0, 1).shape == (3, 0)
+    with pytest.raises(InputError, match="negative"):
+        gp.sample_weights(-1, seed=1)
+    assert np.array_equal(gp.sample_y(np.eye(3), 2, 7), gp.sample_y(np.eye(3), 5, 7)[:, :2])
+    draw = gp.draw(7)
+    with pytest.raises(InputError, match="store the model"):
+        draw.state()
+    for use in (draw.log_marginal_likelihood, lambda: draw.sample_weights(1, 0)):
+        with pytest.raises(InputError, match="predicts means only"):
+            use()
+    with pytest.raises(InputError, match="predicts means only"):
+        draw.predict(np.eye(3), return_std=True)
+
+
+@pytest.mark.parametrize("of", ["std", "draws", "cov"])
+def test_a_large_block_of_bits_is_expanded_in_parts(of, monkeypatch):
+    """20,000 rows of 256 bits are 41 MB of float64; a part may take 1 MiB, with some copies."""
+    monkeypatch.setattr("daskrf.gp.posterior._EXPANDED_BYTES", 2**20)
+    bits = np.random.default_rng(3).integers(0, 256, (20_000 if of != "cov" else 300, 32), dtype=np.uint8)
+    y = bits[:, 0] / 256.0 + np.arange(len(bits)) % 2
+    gp = RandomFeatureGP(amplitude=1.0, noise=1.0).fit(bits, y)
+    use = {
+        "std": lambda rows: gp.predict(rows, return_std=True)[1],
+        "draws": lambda rows: gp.sample_y(rows, 2),
+        "cov": lambda rows: gp.predict(rows, return_cov=True)[1],
+    }[of]
+    use(bits[:10])
+    tracemalloc.start()
+    found = use(bits)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6e6
+    monkeypatch.undo()
+    np.testing.assert_allclose(use(bits), found, rtol=1e-12, atol=1e-12)
+
+
+def test_normal_numbers_are_the_same_next_year():
+    golden = [1.21478468, 1.57256209, -0.09310233, -0.61098341]
+    other = [-1.10047349, -0.62895067, -1.89336185, -0.58847295]
+    found = standard_normal(3, "gp/weights/0", 4, 2)
+    np.testing.assert_allclose(found.T, [golden, other], atol=5e-9)
+    assert np.array_equal(standard_normal(3, "gp/weights/0", 2, 1), found[:2, :1])
+
+
+def test_normal_numbers_are_normal():
+    """10^6 numbers: each moment within 5 standard errors, and the tail beyond 4 within 5 of its own."""
+    x = standard_normal(0, "test", 1000, 1000).ravel()
+    for power, moment, deviation in (
+        (1, 0.0, 1.0),
+        (2, 1.0, 2.0**0.5),
+        (3, 0.0, 15.0**0.5),
+        (4, 3.0, 96.0**0.5),
+    ):
+        assert abs((x**power).mean() - moment) < 5 * deviation / 1000
+    assert abs((np.abs(x) > 4).sum() - 63.3) < 5 * 8
