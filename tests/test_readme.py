@@ -69,3 +69,21 @@ def test_links_to_files_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def promises() -> list[tuple[str, list[tuple[str, str]]]]:
+    """What happens, and the tests named for it, of each row of the README's last table."""
+    section = (REPOSITORY / "README.md").read_text().split("## What is promised")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return [(row[0], re.findall(r"`(\S+?\.py)::(\w+)`", row[2])) for row in rows[1:]]
+
+
+@pytest.mark.parametrize(("what", "tests"), promises())
+def test_every_promise_names_its_tests(what, tests):
+    assert tests
+    for file, name in tests:
+        assert f"def {name}(" in (REPOSITORY / "tests" / file).read_text()
+
+
+def test_there_are_promises():
+    assert len(promises()) > 10

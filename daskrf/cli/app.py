@@ -81,29 +81,46 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort) as stop:
         _say(f"\ndaskrf: stopped.{_RESUME if session.resumable else ''}")
         return TERMINATED if isinstance(stop, _Terminated) else INTERRUPTED
-    except OSError as error:
-        if error.errno == errno.EPIPE:
-            return _leave_broken_pipe()
-        return _failed(session, error, FAILED, _operating_system_error(error))
-    except DaskrfError as error:
-        return _failed(session, error, FAILED, str(error))
     except Exception as error:
-        kind = type(error).__name__
-        return _failed(
-            session,
-            error,
-            DEFECT,
-            f"this is a defect in daskrf ({kind}: {_first_line(error)}); run the same command with --debug "
-            "and report what it prints.",
-        )
+        return _explain(session, error)
     return result if isinstance(result, int) else OK
 
 
+def _explain(session: Session, error: Exception) -> int:
+    """Say in one sentence what went wrong, and return the exit code."""
+    if isinstance(error, DaskrfError):
+        return _failed(session, error, FAILED, str(error))
+    if _is_of_cluster(error):
+        return _failed(
+            session,
+            error,
+            FAILED,
+            f"the Dask cluster was lost ({type(error).__name__}); see that its scheduler and workers run, "
+            "then run the same command again: finished work is kept.",
+        )
+    if isinstance(error, OSError):
+        if error.errno == errno.EPIPE:
+            return _leave_broken_pipe()
+        return _failed(session, error, FAILED, _operating_system_error(error))
+    return _failed(
+        session,
+        error,
+        DEFECT,
+        f"this is a defect in daskrf ({type(error).__name__}: {_first_line(error)}); run the same command "
+        "with --debug and report what it prints.",
+    )
+
+
+def _is_of_cluster(error: Exception) -> bool:
+    """Tell whether Dask's cluster raised this: a closed connection, a killed worker, a cancelled task."""
+    return any(kind.__module__.partition(".")[0] == "distributed" for kind in type(error).__mro__)
+
+
 def _failed(session: Session, error: Exception, code: int, sentence: str) -> int:
-    """Print `sentence`, or with --debug let the traceback through."""
+    """Print `sentence` with a full stop, or with --debug let the traceback through."""
     if session.debug:
         raise error
-    _say(f"daskrf: error: {sentence}")
+    _say(f"daskrf: error: {sentence.rstrip().removesuffix('.')}.")
     return code
 
 
@@ -113,11 +130,9 @@ def _first_line(error: BaseException) -> str:
 
 def _operating_system_error(error: OSError) -> str:
     """Name the file and what the operating system says about it."""
-    if isinstance(error, DaskrfError):
-        return str(error)
     where = f": {error.filename}" if error.filename else ""
     advice = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
-    return f"{error.strerror or _first_line(error)}{where}{advice}."
+    return f"{error.strerror or _first_line(error)}{where}{advice}"
 
 
 def _say(text: str) -> None:

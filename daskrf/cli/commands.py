@@ -17,6 +17,7 @@ from daskrf.cli.options import (
     feature_map,
     fingerprint_options,
     fingerprint_spec,
+    library,
     map_options,
     option,
     output_option,
@@ -119,7 +120,8 @@ def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     type=click.Choice(["bits", "float32", "float16"]),
     default="bits",
     section=FEATURES,
-    help="How features are stored; bits take 1/32 of the space of float32 and lose nothing.",
+    help="How features are stored. Bits take 1/32 of the space of float32 and lose nothing; float16 changes "
+    "predicted means by up to about 1e-3 of their spread, unless the components are a power of 4 (as 4096).",
 )
 @cluster_options
 def featurize(source: str, output: str, components: int | None, seed: int | None, **options: Any) -> None:
@@ -144,15 +146,20 @@ def featurize(source: str, output: str, components: int | None, seed: int | None
     "--key",
     type=click.Choice(["id", "smiles", "row"]),
     default="id",
-    help="What joins a label to its molecule.",
+    help="What joins a label to its molecule: the ID, the text of the SMILES exactly as it stands in the "
+    "library's files (not canonicalised), or the number of the row, from 0.",
 )
-@option("--key-column", metavar="COLUMN", help="Column of LABELS that holds the key.")
+@option(
+    "--key-column",
+    metavar="COLUMN",
+    help="Column of LABELS that holds the key: a name, or a position counted from 0.",
+)
 @option(
     "--target",
     "targets",
     metavar="COLUMN",
     multiple=True,
-    help="Column to predict; give it several times for several targets.",
+    help="Column to predict, by name or position; give it several times for several targets.",
 )
 @option(
     "--drop-non-finite",
@@ -182,6 +189,7 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
     if components is not None or seed is not None or kind_of(source, missing_ok=True) == "fingerprints":
         options["feature_map"] = feature_map(components, seed)
     options["targets"] = [column(name) for name in targets] or None
+    options["key_column"] = column(options["key_column"])
     with at_work(options) as work:
         report = fit(source, labels, output, **_set_only(options), **work)
     click.echo(report)
@@ -197,11 +205,6 @@ _fragments = option(
 )
 
 
-def _source(sources: tuple[str, ...]) -> str | list[str]:
-    """Return the one store or file, or the list of files."""
-    return sources[0] if len(sources) == 1 else list(sources)
-
-
 @_command("predict", "daskrf predict docking.model real.fingerprints -o real.predictions")
 @_model
 @_sources
@@ -213,15 +216,15 @@ def _source(sources: tuple[str, ...]) -> str | list[str]:
 def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -> None:
     """Predict every molecule of a library.
 
-    The library is a fingerprint store, a feature store, or SMILES files as they are. Writes row, ID,
-    mean and standard deviation, one Parquet file a partition.
+    The library is a fingerprint store, a feature store, or SMILES files as they are. Writes one Parquet
+    file a partition: row, id, mean, std (of the function), std_y (of a new measurement, noise included).
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import predict
 
-    table = table_format(options)
+    source, table = library(sources, options), table_format(options)
     with at_work(options) as work:
-        report = predict(model, _source(sources), output, format=table, **_set_only(options), **work)
+        report = predict(model, source, output, format=table, **_set_only(options), **work)
     click.echo(report)
 
 
@@ -264,15 +267,23 @@ def screen(model: str, sources: tuple[str, ...], output: str, **options: Any) ->
     """Find the best molecules of a library.
 
     The library is a fingerprint store, a feature store, or SMILES files as they are. The hits come
-    with row, ID, SMILES, file, line, mean and standard deviation, best first.
+    best first, in these columns:
+
+    \b
+      rank, row, id, smiles    rank from 1; number of the row in the library, from 0
+      source, line             the file it came from, and the line there, from 1
+      mean, std                of the predicted function
+      std_y                    of a new measurement: noise included
+      acquisition              what was ranked by, larger is better: minus the mean for
+                               greedy with --minimize; natural logarithms for ei and pi
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import screen
 
-    table = table_format(options)
+    source, table = library(sources, options), table_format(options)
     options["maximize"] = not options.pop("minimize")
     with at_work(options) as work:
-        report = screen(model, _source(sources), output, format=table, **_set_only(options), **work)
+        report = screen(model, source, output, format=table, **_set_only(options), **work)
     click.echo(report)
 
 
@@ -282,7 +293,8 @@ def screen(model: str, sources: tuple[str, ...], output: str, **options: Any) ->
 def status(store: str) -> None:
     """Say what a store holds and what is missing.
 
-    Works on every store, finished or not, and on a model.
+    Works on every store, finished or not, and on a model. Looks at commit records and sizes of files, which
+    is quick; verify reads every byte.
     """
     from daskrf.drivers import status
 
@@ -291,12 +303,13 @@ def status(store: str) -> None:
 
 @_command("verify", "daskrf verify real.fingerprints --repair", resumable=False)
 @click.argument("store", type=click.Path())
-@option("--repair", is_flag=True, show_default=False, help="Make the damaged partitions again.")
+@option("--repair", is_flag=True, show_default=False, help="Make damaged and missing partitions again.")
 @cluster_options
 def verify(store: str, repair: bool, **options: Any) -> int:
     """Check every byte of a store against its digests.
 
-    Ends with exit code 1 if damage was found and not repaired.
+    Ends with exit code 1 if partitions are damaged or missing and were not made again. Damaged predictions
+    are taken out by --repair; run predict again to make them.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import verify
@@ -306,7 +319,7 @@ def verify(store: str, repair: bool, **options: Any) -> int:
     with at_work(options) as work:
         report = verify(store, repair=repair, **work)
     click.echo(report)
-    return 1 if report.damaged and not repair else 0
+    return 1 if report.damaged or report.missing else 0
 
 
 @_command("plan", "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192", resumable=False)

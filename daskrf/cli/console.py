@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
+from daskrf.drivers.memory import format_bytes
 from daskrf.drivers.progress import Progress
 
 if TYPE_CHECKING:
@@ -42,17 +43,24 @@ def duration(seconds: float) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a number of units, bytes in steps of 1000.
+    """Return a number of units, in words; `unit` is a plural.
 
     Examples
     --------
-    >>> amount(12345, "rows"), amount(2_500_000, "bytes"), amount(2, "bytes")
-    ('12,345 rows', '2.5 MB', '2 bytes')
+    >>> amount(12345, "rows"), amount(1, "models"), amount(2_500_000, "bytes")
+    ('12,345 rows', '1 model', '2.4 MiB')
     """
-    if unit != "bytes" or value < 1000:
-        return f"{value:,.0f} {unit}"
-    scale, name = next(s for s in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if value >= s[0])
-    return f"{value / scale:.1f} {name}"
+    if unit == "bytes":
+        return format_bytes(value)
+    number = f"{value:,.0f}"
+    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
+
+
+def _to_do(total: int, unit: str) -> str:
+    """Return what a stage starts with; without a unit, nobody knows how much it is."""
+    if total:
+        return f"{amount(total, unit)} to do"
+    return "nothing left to do" if unit else "begins"
 
 
 class LineProgress(Progress):
@@ -82,7 +90,7 @@ class LineProgress(Progress):
     def start(self, stage: str, total: int, unit: str) -> None:
         self._stage, self._total, self._unit, self._done = stage, total, unit, 0
         self._begun = self._told = self._clock()
-        self._write(f"{stage}: {amount(total, unit)} to do" if total else stage)
+        self._write(f"{stage}: {_to_do(total, unit)}")
 
     def advance(self, amount: int) -> None:
         self._done += amount
@@ -97,15 +105,14 @@ class LineProgress(Progress):
     def finish(self, text: str = "") -> None:
         seconds = self._clock() - self._begun
         done = f"{amount(self._done, self._unit)} in " if self._done else ""
-        self._write(f"{self._stage}: done, {done}{duration(seconds)}{'. ' + text if text else ''}")
+        if self._total or not self._unit:  # else the first line has said it all
+            self._write(f"{self._stage}: done, {done}{duration(seconds)}{'. ' + text if text else ''}")
 
     def _state(self, seconds: float) -> str:
         rate = self._done / seconds if seconds > 0 else 0.0
         left = f", {duration((self._total - self._done) / rate)} left" if rate > 0 else ""
-        return (
-            f"{amount(self._done, self._unit)} of {amount(self._total, self._unit)}, "
-            f"{amount(rate, self._unit)}/s{left}"
-        )
+        done = amount(self._done, self._unit).removesuffix(f" {self._unit}")
+        return f"{done} of {amount(self._total, self._unit)}, {amount(rate, self._unit)}/s{left}"
 
     def _write(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
@@ -140,7 +147,7 @@ class TerminalProgress(Progress):
 
     def start(self, stage: str, total: int, unit: str) -> None:
         self._unit, self._begun = unit, time.monotonic()
-        self._task = self._bars.add_task(f"{stage:<24}", total=total or None, state="")
+        self._task = self._bars.add_task(f"{stage:<24}", total=total or None, state=_to_do(total, unit))
 
     def advance(self, amount: int) -> None:
         if self._task is not None:
@@ -155,9 +162,10 @@ class TerminalProgress(Progress):
             return
         task = self._bars.tasks[self._bars.task_ids.index(self._task)]
         seconds = time.monotonic() - self._begun
+        done = f"{amount(task.completed, self._unit)} in " if self._unit and task.completed else ""
+        if task.total or not self._unit:  # else "nothing left to do" stays
+            self._show(f"{done}{duration(seconds)}{'. ' + text if text else ''}")
         self._bars.update(self._task, total=task.completed or 1, completed=task.completed or 1)
-        done = f"{amount(task.completed, self._unit)} in " if self._unit and task.completed > 1 else ""
-        self._show(f"{done}{duration(seconds)}{'. ' + text if text else ''}")
         self._task = None
 
     def _show(self, state: str) -> None:

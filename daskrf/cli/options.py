@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -22,6 +23,7 @@ __all__ = [
     "feature_map",
     "fingerprint_options",
     "fingerprint_spec",
+    "library",
     "map_options",
     "option",
     "output_option",
@@ -81,6 +83,24 @@ class Command(click.Command):
         return super().invoke(ctx)
 
 
+class _MemorySize(click.ParamType[int]):
+    """A size in bytes: a number and a unit."""
+
+    name = "size"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):  # click converts defaults, too
+            return value
+        found = re.fullmatch(r"(\d+|\d*\.\d+)\s*([kmgt])(i?)b?", value.strip().lower())
+        size = 0
+        if found:
+            number, unit, binary = found.groups()
+            size = int(float(number) * (1024 if binary else 1000) ** (1 + "kmgt".index(unit)))
+        if not size:
+            self.fail(f"{value!r} is not a size such as 4GiB or 500MiB.", parameter, ctx)
+        return size
+
+
 def option(*declarations: str, section: str = "Options", **keywords: Any) -> Callable[[Function], Function]:
     """Return `click.option` with a heading for --help; defaults are shown."""
     keywords.setdefault("show_default", "default" in keywords and keywords["default"] is not None)
@@ -126,21 +146,13 @@ table_options = _stack(
         "--smiles-column",
         metavar="COLUMN",
         section=READING,
-        help="Column of the SMILES: a name, or a number counted from 1. Found by itself when left out.",
+        help="Column of the SMILES: a name, or a position counted from 0. Found by itself when left out.",
     ),
     option(
         "--id-column",
         metavar="COLUMN",
         section=READING,
-        help="Column of the molecule's ID. Rows without one are called row-0, row-1, ...",
-    ),
-    option(
-        "--keep-columns",
-        metavar="NAMES",
-        multiple=True,
-        callback=_split_names,
-        section=READING,
-        help="Other columns to keep beside each molecule, separated by commas.",
+        help="Column of the ID, by name or position. Rows without one are called row-0, row-1, ...",
     ),
     option(
         "--header/--no-header",
@@ -157,6 +169,14 @@ table_options = _stack(
 )
 
 fingerprint_options = _stack(
+    option(
+        "--keep-columns",
+        metavar="NAMES",
+        multiple=True,
+        callback=_split_names,
+        section=READING,
+        help="Other columns to keep beside each molecule, by name or position, separated by commas.",
+    ),
     option(
         "--kind",
         type=click.Choice(["morgan", "atompair", "torsion", "rdkit"]),
@@ -237,7 +257,13 @@ cluster_options = _stack(
         section=CLUSTER,
         help="Number of worker processes to start; 0 runs everything in this process.",
     ),
-    option("--memory-limit", metavar="SIZE", section=CLUSTER, help="Memory of one worker, such as 4GiB."),
+    option(
+        "--memory-limit",
+        metavar="SIZE",
+        type=_MemorySize(),
+        section=CLUSTER,
+        help="Memory of one worker, such as 4GiB or 500MiB.",
+    ),
     option(
         "--scheduler",
         metavar="ADDRESS",
@@ -261,32 +287,49 @@ def column(text: str) -> str | int: ...
 @overload
 def column(text: None) -> None: ...
 def column(text: str | None) -> str | int | None:
-    """Return a column given on the command line: a name, or a 0-based position from a number from 1.
+    """Return a column given on the command line: a name, or a position from 0 if it is a number.
 
     Examples
     --------
     >>> column("smiles"), column("2"), column(None)
-    ('smiles', 1, None)
+    ('smiles', 2, None)
     """
-    if text is None or not text.isdecimal():
-        return text
-    if int(text) == 0:
-        raise click.BadParameter("columns are counted from 1.")
-    return int(text) - 1
+    return text if text is None or not text.isdecimal() else int(text)
 
 
 def table_format(options: dict[str, Any]) -> TableFormat:
-    """Take the options of :data:`table_options` out of `options` and return what they say."""
+    """Take the options on how to read files out of `options` and return what they say."""
     from daskrf.molecules.formats import TableFormat
 
     delimiter = options.pop("delimiter")
     return TableFormat(
         smiles=column(options.pop("smiles_column")),
         id=column(options.pop("id_column")),
-        extra=tuple(column(name) for name in options.pop("keep_columns")),
+        extra=tuple(column(name) for name in options.pop("keep_columns", ())),
         header=options.pop("header"),
         delimiter=_DELIMITERS.get(delimiter, delimiter),
     )
+
+
+def library(sources: tuple[str, ...], options: dict[str, Any]) -> str | list[str]:
+    """Return the one store or file, or the list of files; a store leaves no choice of how to read files.
+
+    Raises
+    ------
+    click.UsageError
+        If `options` has some of the section :data:`READING` and `sources` has a store.
+    """
+    from daskrf.stores.inspect import kind_of
+
+    given = [
+        parameter.opts[0]
+        for parameter in click.get_current_context().command.params
+        if getattr(parameter, "section", "") == READING and options.get(str(parameter.name)) is not None
+    ]
+    stores = [path for path in sources if given and kind_of(path, missing_ok=True) is not None]
+    if stores:
+        raise click.UsageError(f"{given[0]} is about reading SMILES files, and {stores[0]} is a store.")
+    return sources[0] if len(sources) == 1 else list(sources)
 
 
 def fingerprint_spec(options: dict[str, Any]) -> FingerprintSpec:

@@ -11,6 +11,7 @@ import click
 
 from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
 from daskrf.drivers.cluster import connect, local_cluster, worker_memory, worker_threads
+from daskrf.drivers.memory import format_bytes
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -26,6 +27,8 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     joins = scheduler is not None or scheduler_file is not None
     if joins and (workers is not None or memory is not None):
         raise click.UsageError("--workers and --memory-limit start a cluster; --scheduler joins another's.")
+    if workers == 0 and memory is not None:
+        raise click.UsageError("--memory-limit is for worker processes; --workers 0 starts none.")
     if scheduler is not None and scheduler_file is not None:
         raise click.UsageError("Give --scheduler or --scheduler-file, not both.")
     with make_progress() as progress:
@@ -49,7 +52,7 @@ def _introduce(client: Client, progress: LineProgress | TerminalProgress, joined
     n = worker_threads(client)
     verb = "Joined" if joined else "Started"
     what = f"{n} worker {'process' if n == 1 else 'processes'}" if not joined else f"a cluster of {n} workers"
-    memory = f"{worker_memory(client) / 2**30:.1f} GiB each"
+    memory = f"{format_bytes(worker_memory(client))} each"
     dashboard = client.dashboard_link or "none"
     where = "" if joined else " on this machine"
     progress.note(f"{verb} {what}{where} ({memory}); dashboard: {dashboard}")

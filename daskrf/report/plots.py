@@ -54,7 +54,7 @@ def plot_screen(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13.5, 4.6), layout="constrained", dpi=150)
+    figure = Figure(figsize=(13.5, 5.0), layout="constrained", dpi=150)
     FigureCanvasAgg(figure)
     parity, curve, calibration = figure.subplots(1, 3)
     _parity(parity, held_out, r2, quantity)
@@ -64,6 +64,8 @@ def plot_screen(
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.set_axisbelow(True)
+        # Below the axes, where no data can be.
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, fontsize=9)
     figure.savefig(path)
 
 
@@ -89,7 +91,6 @@ def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str) -> None:
         ylabel=f"true {quantity}",
         title=f"{len(truth):,} molecules not used in the fit (R² = {r2:.2f})",
     )
-    axes.legend(loc="upper left", frameon=False, fontsize=9)
 
 
 def _spread(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.intp]:
@@ -111,7 +112,7 @@ def _recovery(axes: Axes, found: Recovery) -> None:
         share = 100.0 * found.fraction(at)
         axes.plot(at, share, "o", color=_ORANGE, markersize=6)
         axes.annotate(
-            f"{share:.0f} % of them\nin the first {at:,}",
+            f"{share:.0f} % in the\nfirst {at:,}",
             (at, share),
             xytext=(9, -3),
             textcoords="offset points",
@@ -127,7 +128,6 @@ def _recovery(axes: Axes, found: Recovery) -> None:
         ylim=(-2, 104),
     )
     axes.xaxis.set_major_formatter(lambda value, position: f"{value:,.0f}")
-    axes.legend(loc="upper left", frameon=False, fontsize=9)
 
 
 def _calibration(axes: Axes, held_out: HeldOut) -> None:
@@ -143,7 +143,7 @@ def _calibration(axes: Axes, held_out: HeldOut) -> None:
     axes.annotate(
         f"95 % intervals hold\n{within:.1f} % of the molecules",
         (95, within),
-        xytext=(94, 55),
+        xytext=(94, 40),
         ha="right",
         va="top",
         fontsize=9,
@@ -156,4 +156,3 @@ def _calibration(axes: Axes, held_out: HeldOut) -> None:
         xlim=(0, 100),
         ylim=(0, 100),
     )
-    axes.legend(loc="upper left", frameon=False, fontsize=9)

@@ -35,7 +35,7 @@ def test_lines_come_every_few_seconds_with_rate_and_time_left():
     progress.finish("12 rejected")
     assert stream.getvalue().splitlines() == [
         "fingerprint: 10,000 rows to do",
-        "fingerprint: 5,000 rows of 10,000 rows, 1,000 rows/s, 5.0 s left",
+        "fingerprint: 5,000 of 10,000 rows, 1,000 rows/s, 5.0 s left",
         "fingerprint: done, 10,000 rows in 10 s. 12 rejected",
     ]
 
@@ -47,7 +47,33 @@ def test_stages_start_from_nothing():
         progress.start(stage, 0, "")
         clock.now += 2
         progress.finish()
-    assert stream.getvalue().splitlines() == ["one", "one: done, 2.0 s", "two", "two: done, 2.0 s"]
+    assert stream.getvalue().splitlines() == [
+        "one: begins",
+        "one: done, 2.0 s",
+        "two: begins",
+        "two: done, 2.0 s",
+    ]
+
+
+def test_a_stage_without_work_says_so_once():
+    stream = io.StringIO()
+    progress = LineProgress(stream, Clock())
+    progress.start("fingerprint", 0, "rows")
+    progress.finish()
+    assert stream.getvalue().splitlines() == ["fingerprint: nothing left to do"]
+
+
+def test_the_terminal_says_the_same():
+    stream = Terminal()
+    with make_progress(stream) as progress:
+        progress.start("fingerprint", 0, "rows")
+        progress.finish()
+        progress.start("solve", 1, "models")
+        progress.advance(1)
+        progress.finish()
+    shown = stream.getvalue()
+    assert "nothing left to do" in shown
+    assert "1 model in" in shown
 
 
 def test_terminal_shows_stage_amount_and_closing_sentence():
@@ -95,7 +121,16 @@ def test_duration(seconds, words):
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [(999, "999 bytes"), (1000, "1.0 kB"), (1.5e9, "1.5 GB"), (3e13, "30.0 TB")]
+    ("value", "unit", "words"),
+    [
+        (999, "bytes", "999 B"),
+        (1024, "bytes", "1.0 KiB"),
+        (1.5 * 2**30, "bytes", "1.5 GiB"),
+        (0, "rows", "0 rows"),
+        (1, "rows", "1 row"),
+        (2, "models", "2 models"),
+        (1234567, "molecules", "1,234,567 molecules"),
+    ],
 )
-def test_bytes(value, words):
-    assert amount(value, "bytes") == words
+def test_amounts(value, unit, words):
+    assert amount(value, unit) == words

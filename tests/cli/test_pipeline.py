@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,9 @@ def test_verify_finds_and_repairs_damage(made, tmp_path, capsys):
     assert run(["verify", str(store)]) == 1
     assert run(["verify", str(store), "--repair", *HERE]) == 0
     assert run(["verify", str(store)]) == 0
+    shutil.rmtree(next(store.glob("**/commits")))
+    assert run(["verify", str(store)]) == 1  # nothing is damaged, but partitions are missing
+    assert run(["verify", str(store), "--repair", *HERE]) == 0
 
 
 def test_plan_says_what_it_costs(made, capsys):
@@ -127,12 +131,42 @@ def test_plan_says_what_it_costs(made, capsys):
     assert "hour" in shown
 
 
-def test_columns_are_counted_from_one(tmp_path, capsys):
+def test_columns_are_counted_from_zero(tmp_path, capsys):
     table = tmp_path / "table.csv"
     table.write_text("m1,3.5,CCO\nm2,1.5,CCN\n")
-    options = ["--no-header", "--id-column", "1", "--smiles-column", "3", "--keep-columns", "2"]
+    options = ["--no-header", "--id-column", "0", "--smiles-column", "2", "--keep-columns", "1"]
     assert run(["fingerprint", str(table), "-o", str(tmp_path / "f"), *options, *HERE]) == 0
     assert "2 fingerprints of 2 rows" in capsys.readouterr().out
+
+
+def test_label_columns_are_counted_from_zero(made, tmp_path, capsys):
+    with (made / "labels.csv").open(newline="") as file:
+        _, *rows = csv.reader(file)
+    labels = tmp_path / "labels.csv"
+    write_labels(labels, [(score, name) for name, score in rows], header=("score", "name"))
+    options = ["--key-column", "1", "--target", "0", "-M", "64"]
+    assert run(["fit", str(made / "fps"), str(labels), "-o", str(tmp_path / "m"), *options, *HERE]) == 0
+    assert "120 labels attached" in capsys.readouterr().out
+    assert run(["status", str(tmp_path / "m")]) == 0
+    assert "targets: score" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["predict", "screen"])
+@pytest.mark.parametrize(
+    "given", [["--fragments", "keep"], ["--smiles-column", "0"], ["--delimiter", "tab"], ["--no-header"]]
+)
+def test_options_for_files_are_refused_with_a_store(command, given, made, tmp_path, capsys):
+    output = str(tmp_path / "hits.parquet")
+    assert run([command, str(made / "model"), str(made / "fps"), "-o", output, *given, *HERE]) == 2
+    shown = capsys.readouterr().err
+    assert given[0].removeprefix("--no-").removeprefix("--") in shown
+    assert "fps is a store" in shown
+
+
+def test_options_for_files_are_taken_with_files(made, tmp_path):
+    output = str(tmp_path / "hits.parquet")
+    source = [str(made / "library.smi"), "--smiles-column", "0", "--id-column", "1", "--header"]
+    assert run(["screen", str(made / "model"), *source, "-o", output, "-k", "5", *HERE]) == 0
 
 
 @pytest.mark.parametrize(
@@ -164,6 +198,7 @@ def test_bad_input_is_one_sentence_and_exit_code_1(arguments, words, made, tmp_p
     last = capsys.readouterr().err.rstrip().splitlines()[-1]
     assert last.startswith("daskrf: error: ")
     assert words in last
+    assert last.endswith(".")
 
 
 def test_status_of_nothing_is_an_error(tmp_path, capsys):

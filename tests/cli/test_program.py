@@ -10,7 +10,11 @@ import subprocess
 import sys
 
 import click
+import dask
 import pytest
+from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
 
 import daskrf.drivers
 from daskrf.cli.app import program, run
@@ -75,7 +79,7 @@ def test_version(capsys):
         ["featurize", "a", "-o", "b", "-M", "0"],
         ["featurize", "a", "-o", "b", "--dtype", "int8"],
         ["screen", "m", "s", "-o", "h", "--acquisition", "luck"],
-        ["fingerprint", "a.smi", "-o", "b", "--smiles-column", "0"],
+        ["featurize", "a", "-o", "b", "--memory-limit", "2GiB", "--workers", "0"],
         ["featurize", "a", "-o", "b", "--scheduler", "x", "--workers", "2"],
         ["featurize", "a", "-o", "b", "--scheduler", "x", "--scheduler-file", "y"],
     ],
@@ -87,6 +91,24 @@ def test_wrong_usage_is_2(arguments, capsys):
     assert "Error" in captured.err
 
 
+@pytest.mark.parametrize("size", ["banana", "4", "0GiB", "-1GiB", "GiB", "1.GiB", "4 apples"])
+def test_what_is_no_memory_size_is_refused_by_the_option(size, capsys):
+    assert run(["featurize", "a", "-o", "b", "--memory-limit", size]) == 2
+    shown = capsys.readouterr().err
+    assert "--memory-limit" in shown
+    assert "4GiB" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4GiB", 4 * 2**30), ("4g", 4 * 10**9), ("500 MB", 5 * 10**8), ("0.5GiB", 2**29), (".5ti", 2**39)],
+)
+def test_memory_sizes(text, size):
+    command = next(command for command in COMMANDS if command.name == "featurize")
+    context = command.make_context("featurize", ["a", "-o", "b", "--memory-limit", text])
+    assert context.params["memory_limit"] == size
+
+
 @pytest.mark.parametrize("kind", [DaskrfError, InputError, StoreError, MemoryLimitError, WorkerError])
 def test_an_error_is_one_sentence(kind, failing_status, capsys):
     failing_status(kind("The file x is empty; give one with rows."))
@@ -94,6 +116,43 @@ def test_an_error_is_one_sentence(kind, failing_status, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "daskrf: error: The file x is empty; give one with rows.\n"
+
+
+def test_a_full_stop_is_added(failing_status, capsys):
+    failing_status(InputError("the label file x is empty"))
+    assert run(["status", "x"]) == 1
+    assert capsys.readouterr().err == "daskrf: error: the label file x is empty.\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CommClosedError("in <TCP (closed) Client->Scheduler>: Stream is closed"),
+        KilledWorker("task-1", None, 10),
+        FutureCancelledError("task-1", "scheduler-connection-lost"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_lost_cluster_is_one_sentence(error, failing_status, capsys):
+    failing_status(error)
+    assert run(["status", "x"]) == 1
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert "the Dask cluster was lost" in shown
+    assert "Stream is closed" not in shown
+    assert "again" in shown
+
+
+@pytest.mark.parametrize("text", ["no JSON", "{}", "[1]", '{"address": 5}', '{"address": "nonsense"}'])
+def test_a_file_that_is_no_scheduler_file(text, tmp_path, capsys):
+    (tmp_path / "scheduler.json").write_text(text)
+    arguments = ["verify", "x", "--scheduler-file", str(tmp_path / "scheduler.json")]
+    with dask.config.set(scheduler=None):  # a Dask client that fails to start leaves itself as the default
+        assert run(arguments) == 1
+    shown = capsys.readouterr().err.rstrip().splitlines()
+    assert len(shown) == 1
+    assert shown[0].startswith("daskrf: error: ")
+    assert "scheduler.json" in shown[0]
 
 
 def test_debug_shows_the_traceback(failing_status):
