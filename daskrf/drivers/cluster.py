@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,16 +103,32 @@ def connect(scheduler: str | None = None, scheduler_file: str | Path | None = No
         raise InputError("Name the scheduler either by its address or by its scheduler file.")
     options: dict[str, Any] = {"address": scheduler}
     if scheduler_file is not None:
-        if not Path(scheduler_file).is_file():
-            raise InputError(f"There is no scheduler file {scheduler_file}; start dask scheduler first.")
+        _check_scheduler_file(Path(scheduler_file))
         options = {"scheduler_file": str(scheduler_file)}
+    default = dask.config.get("scheduler", None)
     try:
         client = Client(**options, timeout="30s")
-    except (OSError, TimeoutError, ValueError, KeyError, TypeError, AssertionError) as error:
+    except (OSError, TimeoutError, ValueError) as error:
+        dask.config.set(
+            scheduler=default
+        )  # a client that fails leaves itself there, for every later compute()
         where = scheduler or scheduler_file
-        raise WorkerError(f"No Dask scheduler answers at {where}: {error}.") from error
+        raise WorkerError(
+            f"No Dask scheduler answers at {where} ({error}); check the address, and that it is running."
+        ) from error
     with client:
         yield client
+
+
+def _check_scheduler_file(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"There is no scheduler file {path}; start dask scheduler first.")
+    try:
+        known = isinstance(json.loads(path.read_text())["address"], str)
+    except (ValueError, TypeError, KeyError):
+        known = False
+    if not known:
+        raise InputError(f"{path} is no scheduler file; name the one that dask scheduler wrote.")
 
 
 def worker_threads(client: Client | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -61,14 +62,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def _sampled() -> Iterator[Callable[[], int]]:
-    """Sample the largest resident size of any worker process."""
+def _sampled(client: Client) -> Iterator[Callable[[], int]]:
+    """Sample the largest resident size of any worker process of `client`."""
     peak, stop = 0, threading.Event()
+    workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
 
     def sample() -> None:
         nonlocal peak
         while not stop.wait(0.02):
-            for process in psutil.Process().children(recursive=True):
+            for process in workers:
                 try:
                     peak = max(peak, process.memory_info().rss)
                 except psutil.NoSuchProcess:
@@ -108,15 +110,15 @@ def test_solving_here_stays_below_the_prediction(library: Path, tmp_path: Path) 
 def test_stages_stay_below_the_prediction(library: Path, fresh: Client, tmp_path: Path) -> None:
     features = TanimotoMinMaxFeatures(M)
     store, model = library / "fp", tmp_path / "model"
-    with _sampled() as peak:
+    with _sampled(fresh) as peak:
         fit(store, library / "labels.csv", model, feature_map=features, client=fresh)
         need = memory.need_of_fit(M, ROWS, N_PARTITIONS * ROWS, one_bit=True).total
         assert 2 * 8 * M**2 < peak() < need
     fresh.restart()
-    with _sampled() as peak:
+    with _sampled(fresh) as peak:
         screen(model, store, tmp_path / "hits.parquet", k=1_000, std="candidates", client=fresh)
         assert peak() < memory.need_of_screen(M, ROWS, 1_000, one_bit=True, std=False).total
     fresh.restart()
-    with _sampled() as peak:
+    with _sampled(fresh) as peak:
         predict(model, store, tmp_path / "pred", std=True, client=fresh)
         assert 8 * M**2 < peak() < memory.need_of_screen(M, ROWS, 0, one_bit=True, std=True).total
