@@ -197,10 +197,10 @@ def _spec(features: Source, joined: JoinedLabels) -> dict[str, Any]:
 
 def _check_values(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
     """Refuse, before the pass over the library, what the solve after it would refuse."""
-    for name in ("amplitude", "noise"):
-        value = fixed[name]
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise InputError(f"The {name} must be positive, not {value}; leave it out to have it found.")
+    for name, value in fixed.items():
+        if value is not None and not (math.isfinite(value) and (value > 0 or name == "mean")):
+            what = "finite" if name == "mean" else "positive"
+            raise InputError(f"The {name} must be {what}, not {value}; leave it out to have it found.")
     for name, y in zip(joined.names, joined.y.T, strict=True):
         if None in (fixed["amplitude"], fixed["noise"]) and y.min() == y.max():
             raise InputError(

@@ -128,6 +128,18 @@ def test_another_map_is_refused(inputs: tuple[Path, Path], store: Path, tmp_path
         _one_sentence(error)
 
 
+@pytest.mark.parametrize(
+    "fixed", [{"mean": float("nan")}, {"noise": 0.0}, {"noise": -1.0}, {"amplitude": float("inf")}]
+)
+def test_impossible_hyperparameters_are_refused_before_the_pass(
+    inputs: tuple[Path, Path], store: Path, tmp_path: Path, fixed: dict[str, float]
+) -> None:
+    with pytest.raises(InputError, match=next(iter(fixed))) as error:
+        fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES, **fixed)
+    _one_sentence(error)
+    assert not (tmp_path / "model").exists()
+
+
 def test_model_of_other_labels_is_kept(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
     fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
     labels = _write(tmp_path / "labels.csv", inputs[1].read_text().replace("\nm3,-", "\nm3,-1"))
