@@ -36,7 +36,7 @@ from daskrf.gp import (
     choose_exponent,
 )
 from daskrf.gp.calibration import mean_log_probability
-from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
 
 N_TRAIN = 40_000
 CRITERIA = ("evidence", "cross-validation", "held-out", "test rows")
@@ -44,7 +44,7 @@ CRITERIA = ("evidence", "cross-validation", "held-out", "test rows")
 
 def fingerprints(data: Path, radius: int) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Return Morgan counts and scores, from a file of the temporary folder where there is one."""
-    cache = Path(tempfile.gettempdir()) / f"daskrf-enamine50k-morgan{radius}.npz"
+    cache = Path(tempfile.gettempdir()) / f"daskrf-rdkit-{rdkit_version()}-enamine50k-morgan{radius}.npz"
     if not cache.exists():
         with gzip.open(data / "Enamine50k_scores.csv.gz", "rt") as file:
             rows = [line.rsplit(",", 1) for line in file.read().splitlines()[1:]]

@@ -9,6 +9,7 @@ triangle only. BLAS gets its float32 matrix ready made; unpacking is not timed.
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=65_536)
     parser.add_argument("--components", type=int, default=4096, help="a multiple of 8")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--alone", action="store_true", help="without BLAS; prints the peak memory")
     parser.add_argument("--quick", action="store_true", help="8,192 rows, 1,024 components")
     options = parser.parse_args()
     if options.quick:
@@ -80,6 +82,12 @@ def main() -> None:
     n_rows, n_components = options.rows, options.components
     print(f"n = {n_rows:,}, M = {n_components:,}; one thread; median of {options.repeats}")
     bits = random_bits(n_rows, n_components)
+    if options.alone:
+        start = time.perf_counter()
+        gram_bits(bits, n_components, np.zeros((n_components, n_components), np.int64))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"XOR-popcount {time.perf_counter() - start:.1f} s, peak memory {peak:.1f} GiB")
+        return
     with threadpool_limits(1):
         times = measure(bits, n_components, options.repeats, integers=min(32, n_rows))
     work = n_rows * n_components * (n_components + 1) / 2

@@ -17,12 +17,3 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}: set DASKRF_DATA to the folder that holds guacamol_10k.smiles")
     return folder
-
-
-@pytest.fixture(scope="session")
-def reference_dir(data_dir: Path) -> Path:
-    """Folder of the published reference figures, beside the data."""
-    folder = data_dir.parent / "reference"
-    if not folder.is_dir():
-        pytest.skip(f"no published reference figures at {folder}")
-    return folder

@@ -322,21 +322,27 @@ def verify(store: str, repair: bool, **options: Any) -> int:
     return 1 if report.damaged or report.missing else 0
 
 
-@_command("plan", "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192", resumable=False)
+@_command("plan", "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192 --labels 1000000", resumable=False)
 @INPUTS
 @table_options
 @fingerprint_options
 @map_options
+@option("--labels", "n_labels", metavar="N", type=click.IntRange(min=1), help="Labels.  [default: all rows]")
+@option("--rows-per-partition", metavar="N", type=click.IntRange(min=1), help="As for fingerprint.")
+@option("--sample", "n_sample", metavar="N", type=click.IntRange(min=100), default=2000, help="Rows timed.")
 @debug_option
 def plan(inputs: tuple[str, ...], components: int | None, seed: int | None, **options: Any) -> None:
     """Say what a run would cost, before anything big starts.
 
-    Times a random sample of the lines and prints rows, bytes on disk, memory a worker, and
-    core-hours by stage.
+    Times a random sample of the lines, here and on one core, and prints rows, bytes on disk,
+    memory a worker, and core-hours by stage.
     """
+    from daskrf.cli.console import make_progress
     from daskrf.drivers import plan
 
-    spec, table = fingerprint_spec(options), table_format(options)
-    click.echo(
-        plan(list(inputs), spec=spec, format=table, feature_map=feature_map(components, seed), **options)
-    )
+    spec, table, map_ = fingerprint_spec(options), table_format(options), feature_map(components, seed)
+    with make_progress() as progress:
+        report = plan(
+            list(inputs), spec=spec, format=table, feature_map=map_, progress=progress, **_set_only(options)
+        )
+    click.echo(report)

@@ -85,8 +85,8 @@ def verify(
     if inspect.kind_of(store) == "predictions":
         _take_out(PredictionStore.open(store), found.damaged)
         raise StoreError(
-            f"The {len(found.damaged)} damaged partitions of {store} were taken out; run the same daskrf "
-            "predict command again, which makes just those."
+            f"{len(found.damaged) + len(found.missing)} partitions of {store} are damaged (taken out now) or "
+            "missing; run the same daskrf predict command again, which makes just those."
         )
     stage, opened, rows = _repair_stage(Path(store))
     _take_out(opened, found.damaged)

@@ -126,7 +126,7 @@ def need_of_screen(n_components: int, partition_rows: int, k: int, *, one_bit: b
     ]
     if std:
         # Integer statistics, their Cholesky factor, and its inverse in float32; measured 2.6.
-        parts.append(("statistics and factors, M x M each", int(2.8 * 8 * n_components**2)))
+        parts.append(("statistics and factors, M x M each", int(2.65 * 8 * n_components**2)))
         parts.append(("unpacked features", 2 * _BLOCK_BYTES))
     return MemoryNeed("standard deviations" if std else "screen", tuple(parts))
 

@@ -132,7 +132,10 @@ def plan(
     """
     spec = spec or FingerprintSpec()
     feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
-    memory.check(memory.need_of_solve(feature_map.n_components), worker_memory(None), "this machine")
+    M, one_bit = feature_map.n_components, feature_map.one_bit
+    # The sample's own standard deviations need as much as anything that the job does in one process.
+    for need in (memory.need_of_solve(M), memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True)):
+        memory.check(need, worker_memory(None), "this machine")
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
         scratch = Path(directory)
         library = scan_inputs(inputs, format, rows_per_partition, None, progress or Progress())
@@ -142,8 +145,8 @@ def plan(
         stages += _time_features(feature_map, fingerprints, seed)
     n_labels = library.n_rows if n_labels is None else n_labels
     largest = max(p.stop - p.start for p in library.partitions)
-    M, one_bit = feature_map.n_components, feature_map.one_bit
     needs = (
+        memory.need_of_rows("fingerprint", largest),
         memory.need_of_fit(M, largest, n_labels, one_bit=one_bit),
         memory.need_of_solve(M),
         memory.need_of_screen(M, largest, 1000, one_bit=one_bit, std=False),

@@ -39,6 +39,7 @@ from daskrf.stores.plans import hash_of
 __all__ = ["ScreenReport", "screen"]
 
 _TASK_SECONDS = 30.0  # a task's aim
+_LEAST_ROWS = 10_000  # of a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
 _MARK = b"daskrf"  # key of the metadata by which a file of hits is known
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
@@ -277,7 +278,7 @@ def _search(reduction: ScreenFold, work: Path, client: Client | None, progress: 
     n_components = rebuild(reduction.source.map_state).n_components
     seconds = reduction.source.seconds_per_row + 2e-6 + reduction.std * std_seconds(n_components)
     # By the size of the job alone, so that a second run on other workers finds its checkpoints.
-    target = min(int(_TASK_SECONDS / seconds), max(10_000, sum(rows) // _MOST_TASKS))
+    target = min(int(_TASK_SECONDS / seconds), max(_LEAST_ROWS, sum(rows) // _MOST_TASKS))
     groups = group_by_rows(list(enumerate(rows)), target)
     spec = hash_of([reduction.source.spec_hash, reduction.model_hash, repr(reduction)])
     sizes = [sum(rows[p] for p in group) for group in groups]

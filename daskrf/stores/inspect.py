@@ -20,6 +20,12 @@ from daskrf.stores.store import Store
 __all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]
 
 REASON_PARTITIONS = 100
+REMEDIES = {
+    "fingerprints": "`daskrf verify --repair {}` makes just these again",
+    "features": "`daskrf verify --repair {}` makes just these again",
+    "predictions": "`daskrf verify --repair {}` takes these out, and then `daskrf predict` makes them again",
+    "model": "a model is one piece: delete {} and fit again",
+}
 
 
 @dataclass(frozen=True)
@@ -126,12 +132,15 @@ class VerifyReport:
         Problems of each damaged partition.
     missing : tuple of int
         Partitions never finished: nothing to check.
+    kind : str
+        See `StoreStatus`; it decides how damage is mended.
     """
 
     path: Path
     checked: int
     damaged: dict[int, list[str]]
     missing: tuple[int, ...] = ()
+    kind: str = "fingerprints"
 
     @property
     def sound(self) -> bool:
@@ -146,7 +155,7 @@ class VerifyReport:
             lines = [f"{self.path}: {len(self.damaged):,} of {self.checked:,} {unit} damaged"]
             for p, problems in list(self.damaged.items())[:20]:
                 lines += [f"  partition {p}: {problem}" for problem in problems[:3]]
-            lines.append(f"  `daskrf verify --repair {self.path}` makes just these again")
+            lines.append(f"  {REMEDIES[self.kind].format(self.path)}")
         if self.missing:
             lines.append(f"  {len(self.missing):,} partitions are not finished yet")
         return "\n".join(lines)
@@ -312,7 +321,7 @@ def verify(
     path = Path(path)
     looked_at = on_partition or (lambda p: None)
     if kind_of(path) == "model":
-        report = VerifyReport(path, 1, _model_problems(path))
+        report = VerifyReport(path, 1, _model_problems(path), kind="model")
         looked_at(0)
         return report
     store = Store.open(path)
@@ -326,7 +335,7 @@ def verify(
             if problems := store.verify(p):
                 damaged[p] = problems
         looked_at(p)
-    return VerifyReport(path, checked, damaged, tuple(missing))
+    return VerifyReport(path, checked, damaged, tuple(missing), store.kind)
 
 
 def _model_problems(path: Path) -> dict[int, list[str]]:

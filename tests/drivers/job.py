@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from distributed import Client
@@ -12,21 +13,26 @@ from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict,
 from daskrf.stores.model import load_model
 
 N_MOLECULES = 600
-N_LABELS = 250
+N_LABELS = 250  # every other molecule, so that labels are in more partitions than a tree's fan-in
 FLAWS = {3: "not-a-smiles bad1", 120: "", 301: "C1CC bad2", 599: "CC(C)(C)(C)C bad3"}
 FEATURES = TanimotoMinMaxFeatures(n_components=203, random_state=5)
 
 
 def run_job(
-    inputs: tuple[Path, Path], out: Path, client: Client | None, rows_per_partition: int = 90
+    inputs: tuple[Path, Path], out: Path, client: Client | None, rows_per_partition: int = 50
 ) -> None:
     """Fingerprint, featurize, fit, predict and screen into `out`."""
     library, labels = inputs
     fingerprint(library, out / "fp", rows_per_partition=rows_per_partition, client=client)
     featurize(out / "fp", FEATURES, out / "phi", client=client)
-    fit(out / "phi", labels, out / "model", client=client)
-    predict(out / "model", out / "phi", out / "pred", client=client)
-    screen(out / "model", out / "phi", out / "hits.parquet", k=20, client=client)
+    # One partition a task, so that the trees of fit and screen have inner nodes.
+    with (
+        patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)),
+        patch("daskrf.drivers.screening._LEAST_ROWS", 1),
+    ):
+        fit(out / "phi", labels, out / "model", client=client)
+        predict(out / "model", out / "phi", out / "pred", client=client)
+        screen(out / "model", out / "phi", out / "hits.parquet", k=20, client=client)
 
 
 def data_digests(path: Path) -> dict[str, str]:

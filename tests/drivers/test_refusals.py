@@ -142,7 +142,7 @@ def test_impossible_hyperparameters_are_refused_before_the_pass(
 
 def test_model_of_other_labels_is_kept(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
     fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
-    labels = _write(tmp_path / "labels.csv", inputs[1].read_text().replace("\nm3,-", "\nm3,-1"))
+    labels = _write(tmp_path / "labels.csv", inputs[1].read_text().replace("\nm2,-", "\nm2,-1"))
     with pytest.raises(StoreError, match="labels"):
         fit(store, labels, tmp_path / "model", feature_map=FEATURES)
 
@@ -303,7 +303,9 @@ def test_damaged_predictions_are_made_again_by_predict(
     data = bytearray(victim.read_bytes())
     data[len(data) // 3] ^= 1
     victim.write_bytes(data)
-    assert list(verify(tmp_path / "pred").damaged) == [2]
+    found = verify(tmp_path / "pred")
+    assert list(found.damaged) == [2]
+    assert "`daskrf predict` makes them again" in str(found)
     with pytest.raises(StoreError, match="predict command again"):
         verify(tmp_path / "pred", repair=True)
     assert predict(*run).made == 1

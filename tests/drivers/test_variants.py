@@ -180,7 +180,8 @@ def test_many_small_files_are_one_library(tmp_path: Path, inputs: tuple[Path, Pa
 
 def test_labels_join_by_smiles_and_by_row(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
     opened = FingerprintStore.open(store)
-    rows = pa.concat_tables([opened.read_rows(p) for p in range(opened.n_partitions)]).slice(0, N_LABELS)
+    rows = pa.concat_tables([opened.read_rows(p) for p in range(opened.n_partitions)])
+    rows = rows.take(np.arange(0, 2 * N_LABELS, 2))
     values = score(rows["smiles"].to_pylist())
     fits = {"id": inputs[1]}
     for key, column in (("smiles", "smiles"), ("row", "row")):
