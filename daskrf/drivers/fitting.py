@@ -26,6 +26,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.features.base import map_key
 from daskrf.gp import RandomFeatureGP, SufficientStatistics, choose_exponent
+from daskrf.stores.files import atomic_path
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.labels import JoinedLabels, join_labels, read_labels
 from daskrf.stores.model import save_model
@@ -259,9 +260,8 @@ def _sum(
 def _save_labels(directory: Path, joined: JoinedLabels) -> None:
     """Leave the labels where every task finds them; memory-mapped, so that a host holds them once."""
     for name, values in (("rows", joined.row), ("labels", joined.y)):
-        temporary = directory / f"{name}.tmp.npy"
-        np.save(temporary, values)
-        os.replace(temporary, directory / f"{name}.npy")
+        with atomic_path(directory / f"{name}.npy") as temporary, temporary.open("wb") as file:
+            np.save(file, values)
 
 
 @functools.lru_cache(maxsize=4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from daskrf.drivers.sources import rebuild
@@ -53,16 +52,12 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
 
 
 @functools.lru_cache(maxsize=1)
-def _opened(path: str, spec_hash: str, statistics: bool) -> Model:
+def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
+    """Return the model at `path`, read once per process; refuse another one than that of `spec_hash`."""
     model = read_model(path, statistics=statistics)
     if model.metadata["spec_hash"] != spec_hash:
         raise StoreError(f"The model {path} was fitted anew while it was in use; run the same command again.")
     return model
-
-
-def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
-    """Return the model at `path`, read once per process."""
-    return _opened(str(Path(path)), spec_hash, statistics)
 
 
 def feature_map_of(model: Model) -> Any:

@@ -239,9 +239,8 @@ def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
     path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}.npy"
     if not path.exists():
         work.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp.npy")
-        np.save(temporary, model.gp.draw(seed, target).weights_)
-        os.replace(temporary, path)
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            np.save(file, model.gp.draw(seed, target).weights_)
     return str(path.resolve())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from daskrf.drivers.sources import Block, feature_blocks, map_text, positions, r
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
+from daskrf.stores.files import atomic_path, atomic_write
 from daskrf.stores.plans import hash_of
 
 __all__ = ["SmilesSource"]
@@ -74,9 +74,7 @@ class SmilesSource:
         if _plan_hash(directory) != hash_of(plan):
             shutil.rmtree(rejects, ignore_errors=True)  # those of other files, whose run never ended
         rejects.mkdir(parents=True, exist_ok=True)
-        temporary = directory / f"library.{os.getpid()}.tmp"
-        temporary.write_text(json.dumps(plan))
-        os.replace(temporary, directory / "library.json")
+        atomic_write(directory / "library.json", json.dumps(plan).encode())
         return cls(str(directory.resolve()), hash_of(plan), map_text(feature_map.state()), bits)
 
     @property
@@ -106,14 +104,8 @@ class SmilesSource:
         rejects: list[Reject] = []
         for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool):
             rejects.extend(rejected)
-            kept, fingerprints = table["row"].to_numpy(), block.fingerprints
-            if rows is not None:
-                chosen = positions(kept, rows)
-                kept, fingerprints = kept[chosen], fingerprints[chosen]
-            start = 0
-            for phi in feature_blocks(feature_map, fingerprints, bits=self.bits):
-                yield Block(kept[start : start + len(phi)], phi)
-                start += len(phi)
+            kept = table["row"].to_numpy()
+            yield from feature_blocks(feature_map, kept, block.fingerprints, rows, bits=self.bits)
         self._write_rejects(partition, rejects, library)
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
@@ -126,9 +118,8 @@ class SmilesSource:
         if not rejects:
             path.unlink(missing_ok=True)
             return
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        pq.write_table(rejects_table(rejects, library), temporary)
-        os.replace(temporary, path)
+        with atomic_path(path) as temporary:
+            pq.write_table(rejects_table(rejects, library), temporary)
 
     @property
     def seconds_per_row(self) -> float:

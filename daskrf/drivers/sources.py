@@ -117,12 +117,23 @@ def _check_unchanged(store: FingerprintStore | FeatureStore, spec_hash: str) -> 
         raise InputError(f"{store.path} was replaced while it was in use; run the same command again.")
 
 
-def feature_blocks(feature_map: FeatureMap, fingerprints: Any, *, bits: bool) -> Iterator[npt.NDArray[Any]]:
-    """Yield the features of consecutive rows, in blocks whose size bounds memory."""
-    rows = block_rows(feature_map.n_components, one_bit=bits)
-    for start in range(0, fingerprints.shape[0], rows):
-        block = fingerprints[start : start + rows] if fingerprints.shape[0] > rows else fingerprints
-        yield feature_map.transform_bits(block) if bits else feature_map.transform(block)
+def feature_blocks(
+    feature_map: FeatureMap,
+    kept: npt.NDArray[np.int64],
+    fingerprints: Any,
+    rows: npt.NDArray[np.int64] | None,
+    *,
+    bits: bool,
+) -> Iterator[Block]:
+    """Yield the features of the rows `kept`, or of those in the sorted `rows`, in blocks of bounded size."""
+    if rows is not None:
+        chosen = positions(kept, rows)
+        kept, fingerprints = kept[chosen], fingerprints[chosen]
+    size = block_rows(feature_map.n_components, one_bit=bits)
+    for start in range(0, len(kept), size):
+        block = fingerprints[start : start + size] if len(kept) > size else fingerprints
+        phi = feature_map.transform_bits(block) if bits else feature_map.transform(block)
+        yield Block(kept[start : start + size], phi)
 
 
 def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
@@ -179,14 +190,7 @@ class FingerprintSource:
         """See `Source`."""
         kept = row_numbers(self.store, partition)
         fingerprints = self.store.read_fingerprints(partition)
-        if rows is not None:
-            chosen = positions(kept, rows)
-            kept, fingerprints = kept[chosen], fingerprints[chosen]
-        feature_map = _rebuild(self.map_text)
-        start = 0
-        for phi in feature_blocks(feature_map, fingerprints, bits=self.bits):
-            yield Block(kept[start : start + len(phi)], phi)
-            start += len(phi)
+        yield from feature_blocks(_rebuild(self.map_text), kept, fingerprints, rows, bits=self.bits)
 
     @property
     def seconds_per_row(self) -> float:

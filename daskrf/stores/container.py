@@ -34,7 +34,6 @@ LEVEL = 1
 PIECE_BYTES = 8 << 20
 HEAD_BYTES = 30  # of a ZIP member, before its name
 STORED_KINDS = "biufcUS"
-FORMS = ("full", "upper", "symmetric")
 
 
 @dataclass(frozen=True)
