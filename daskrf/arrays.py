@@ -10,7 +10,17 @@ import scipy.sparse as sp
 
 from daskrf.errors import InputError
 
-__all__ = ["MAX_COUNT", "as_csr", "check_bits", "check_counts", "n_bytes", "pack_signs", "unpack_bits"]
+__all__ = [
+    "MAX_COUNT",
+    "as_csr",
+    "check_bits",
+    "check_counts",
+    "check_finite",
+    "check_weights",
+    "n_bytes",
+    "pack_signs",
+    "unpack_bits",
+]
 
 MAX_COUNT = 65_535
 """Largest count of one column: counts are stored as uint16."""
@@ -147,6 +157,38 @@ def check_counts(csr: sp.csr_matrix) -> sp.csr_matrix:
         _refuse(csr, data < 0, "is negative; counts start at 0")
         _refuse(csr, data > MAX_COUNT, f"is above the largest count of {MAX_COUNT:,}; clip the counts")
     return sp.csr_matrix((data.astype(np.uint16), csr.indices, csr.indptr), shape=csr.shape)
+
+
+def check_finite(csr: sp.csr_matrix) -> sp.csr_matrix:
+    """Return `csr` itself, all of whose values are finite.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite; the message names the row and the column.
+    """
+    if csr.dtype.kind == "f" and csr.data.size:
+        _refuse(csr, ~np.isfinite(csr.data), "is not a finite number; remove or repair that row")
+    return csr
+
+
+def check_weights(csr: sp.csr_matrix) -> sp.csr_matrix:
+    """Return `csr` itself, all of whose values are finite and not negative.
+
+    Raises
+    ------
+    InputError
+        If a value is negative or not finite; the message names the row and the column.
+
+    Examples
+    --------
+    >>> check_weights(as_csr([[0.5, 2.0]])).data.tolist()
+    [0.5, 2.0]
+    """
+    check_finite(csr)
+    if csr.dtype.kind != "u" and csr.data.size and csr.data.min() < 0:
+        _refuse(csr, csr.data < 0, "is negative; the min-max Tanimoto kernel needs weights of at least 0")
+    return csr
 
 
 def _refuse(csr: sp.csr_matrix, bad: npt.NDArray[np.bool_], reason: str) -> None:

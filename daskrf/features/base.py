@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from daskrf import kernels
 from daskrf.errors import InputError
 
 __all__ = ["FeatureMap", "check_n_components", "from_state", "map_key", "register"]
@@ -26,6 +28,10 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     state_version: ClassVar[int] = 1
     """Raised by a map whenever the same parameters begin to give other bytes."""
+
+    learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "nothing"
+    """What `fit` has to see of a whole library: no row; a summary of every row (see `summarize`); or
+    `sample_size` random rows."""
 
     @property
     def one_bit(self) -> bool:
@@ -64,6 +70,28 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             As `transform`; and always, if the map is not a one-bit one.
         """
         raise InputError(f"{type(self).__name__} has no one-bit features; use transform instead.")
+
+    def is_fitted(self) -> bool:
+        """Tell whether `transform` can be called: always, for a map that learns from nothing."""
+        return self.learns_from == "nothing"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.is_fitted()
+
+    def summarize(self, X: Any) -> dict[str, Any]:
+        """Return what a map that learns from a summary has to know of the rows of `X`: small and JSON-able.
+
+        ``fit(X)`` is ``fit_summaries([summarize(X)])``, so that a library is fitted to by partitions.
+        """
+        raise NotImplementedError(f"{type(self).__name__} learns from {self.learns_from}")
+
+    def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
+        """Fit to the summaries of all parts of a library, in any order, and return the map itself."""
+        raise NotImplementedError(f"{type(self).__name__} learns from {self.learns_from}")
+
+    def sample_size(self, n_rows: int) -> int:
+        """Return how many random rows of `n_rows` a map that learns from a sample wants to be fitted to."""
+        raise NotImplementedError(f"{type(self).__name__} learns from {self.learns_from}")
 
     def state(self) -> dict[str, Any]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
@@ -119,7 +147,7 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
             raise InputError(
                 f"The state of feature map {name} {what} parameters {', '.join(sorted(names))}; make it anew."
             )
-    feature_map = cls(**parameters)
+    feature_map = cls(**{key: _rebuilt(value) for key, value in parameters.items()})
     feature_map._restore(state.get("fitted", {}))
     return feature_map
 
@@ -147,4 +175,15 @@ def check_n_components(n_components: object) -> int:
 
 
 def _plain(value: Any) -> Any:
+    """Return a parameter as JSON holds it; `_rebuilt` undoes it."""
+    if isinstance(value, kernels.Kernel):
+        return value.state()
+    if isinstance(value, (tuple, np.ndarray)):
+        return [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _rebuilt(value: Any) -> Any:
+    if isinstance(value, dict) and "kernel" in value:
+        return kernels.from_state(value)
+    return tuple(value) if isinstance(value, list) else value

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr
+from daskrf.arrays import as_csr, check_weights
 from daskrf.compiled.tanimoto import minmax_block, row_sums
 from daskrf.errors import InputError
+from daskrf.kernels.base import Kernel, register
 
 __all__ = ["TanimotoMinMax"]
 
 
-class TanimotoMinMax:
+@register
+class TanimotoMinMax(Kernel):
     """T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k), for non-negative vectors; T(0, 0) = 1.
 
     Source: Ralaivola et al. 2005, and Tripp et al. 2023, equation 3.
@@ -26,67 +29,42 @@ class TanimotoMinMax:
     [[0.5]]
     """
 
-    def __call__(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
-        """Return the kernel matrix of the rows of `X` and of `Y` (default `X`).
-
-        Parameters
-        ----------
-        X, Y : scipy.sparse, pydata/sparse or dense arrays, shapes (n, d) and (m, d)
-            Non-negative counts or weights.
-
-        Returns
-        -------
-        float64 array, shape (n, m)
-
-        Raises
-        ------
-        InputError
-            If the numbers of columns differ, or a value is negative or not finite.
-        """
-        left = _check_weights(as_csr(X))
-        right = left if Y is None else _check_weights(as_csr(Y))
-        if left.shape[1] != right.shape[1]:
-            raise InputError(
-                f"Kernel arguments must have the same columns, not {left.shape[1]} and {right.shape[1]}; "
-                "fingerprint both in the same way."
-            )
+    def against(self, Y: Any) -> Callable[[Any], npt.NDArray[np.float64]]:
+        """Return the function X -> T(X, Y), the inverted index of `Y` prepared; see `Kernel`."""
+        right = check_weights(as_csr(Y))
         # Only the columns that occur on the right are numbered: unfolded identifiers have 2**32 columns.
         columns, numbers = np.unique(right.indices, return_inverse=True)
         inverted = sp.csr_matrix(
             (right.data, numbers.ravel().astype(np.int64), right.indptr),
             shape=(right.shape[0], max(1, columns.size)),
         ).tocsc()
-        out = np.empty((left.shape[0], right.shape[0]))
-        minmax_block(
-            left.indptr,
-            _look_up(columns, left.indices),
-            left.data,
-            inverted.indptr,
-            inverted.indices,
-            inverted.data,
-            _row_sums(right),
-            out,
-        )
-        return out
+        sums = _row_sums(right)
 
-    def diag(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return T(x, x) = 1 of each row of `X`."""
-        return np.ones(as_csr(X).shape[0])
+        def similarities(X: Any) -> npt.NDArray[np.float64]:
+            left = check_weights(as_csr(X))
+            if left.shape[1] != right.shape[1]:
+                raise InputError(
+                    f"Kernel arguments must have the same columns, not {left.shape[1]} and {right.shape[1]}; "
+                    "fingerprint both in the same way."
+                )
+            out = np.empty((left.shape[0], right.shape[0]))
+            minmax_block(
+                left.indptr,
+                _look_up(columns, left.indices),
+                left.data,
+                inverted.indptr,
+                inverted.indices,
+                inverted.data,
+                sums,
+                out,
+            )
+            return out
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TanimotoMinMax)
+        return similarities
 
-    def __hash__(self) -> int:
-        return hash(TanimotoMinMax)
-
-    def __repr__(self) -> str:
-        return "TanimotoMinMax()"
-
-
-def _check_weights(csr: sp.csr_matrix) -> sp.csr_matrix:
-    if csr.data.size and not (np.isfinite(csr.data).all() and csr.data.min() >= 0):
-        raise InputError("The min-max Tanimoto kernel needs finite values that are not negative.")
-    return csr
+    def distance(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
+        """Return 1 - T, the Soergel distance, which is a metric (Marczewski & Steinhaus 1958)."""
+        return 1.0 - self(X, Y)
 
 
 def _look_up(columns: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -1,0 +1,131 @@
+"""The contract of exact kernels, and the registry that rebuilds them from their state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+
+__all__ = ["Kernel", "from_state", "register"]
+
+_REGISTRY: dict[str, type[Kernel]] = {}
+_BLOCK_BYTES = 64 * 2**20
+
+Array = npt.NDArray[np.float64]
+
+
+class Kernel(ABC):
+    """A positive definite function of two rows with k(x, x) = 1, small and immutable.
+
+    The constructor only stores parameters, which `parameters` returns; two kernels of one class with equal
+    parameters are equal.
+    """
+
+    @abstractmethod
+    def against(self, Y: Any) -> Callable[[Any], Array]:
+        """Return the function X -> k(X, Y), float64 of shape (n, m), with whatever depends on `Y` prepared.
+
+        Parameters
+        ----------
+        Y : scipy.sparse, pydata/sparse or dense array, shape (m, d)
+
+        Raises
+        ------
+        InputError
+            If a value is not what the kernel serves; the function, too, and if its argument has another
+            number of columns than `Y`.
+        """
+
+    @abstractmethod
+    def distance(self, X: Any, Y: Any = None) -> Array:
+        """Return the metric that belongs to the kernel, float64 of shape (n, m); `Y` defaults to `X`."""
+
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        """Return the kernel matrix of the rows of `X` and of `Y` (default `X`).
+
+        Parameters
+        ----------
+        X, Y : scipy.sparse, pydata/sparse or dense arrays, shapes (n, d) and (m, d)
+
+        Returns
+        -------
+        float64 array, shape (n, m)
+
+        Raises
+        ------
+        InputError
+            If the numbers of columns differ, or a value is not what the kernel serves.
+        """
+        return self.against(X if Y is None else Y)(X)
+
+    def blocks(self, X: Any, Y: Any = None, *, rows: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Yield slices of the rows of `X` and their rows of the kernel matrix, in bounded memory.
+
+        Parameters
+        ----------
+        X, Y : as for a call
+        rows : int, optional
+            Rows of a block; default: as many as take 64 MiB.
+        """
+        Y = X if Y is None else Y
+        prepared = self.against(Y)
+        n, m = X.shape[0], Y.shape[0]
+        rows = max(1, _BLOCK_BYTES // (8 * max(1, m))) if rows is None else rows
+        for start in range(0, n, rows):
+            part = slice(start, min(start + rows, n))
+            yield part, prepared(X[part])
+
+    def diag(self, X: Any) -> Array:
+        """Return k(x, x) = 1 of each row of `X`, float64 of shape (n,)."""
+        return np.ones(np.shape(X)[0])
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return the JSON-able dictionary from which :func:`from_state` rebuilds the kernel."""
+        return {"kernel": type(self).__name__, "parameters": self.parameters()}
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.state() == other.state()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
+
+
+def register(cls: type[Kernel]) -> type[Kernel]:
+    """Class decorator: make a kernel known to :func:`from_state`."""
+    _REGISTRY[cls.__name__] = cls
+    return cls
+
+
+def from_state(state: dict[str, Any]) -> Kernel:
+    """Rebuild the kernel whose :meth:`Kernel.state` is `state`.
+
+    Raises
+    ------
+    InputError
+        If the class or a parameter is unknown.
+
+    Examples
+    --------
+    >>> from daskrf.kernels import TanimotoMinMax
+    >>> from_state(TanimotoMinMax().state())
+    TanimotoMinMax()
+    """
+    name = state.get("kernel")
+    if name not in _REGISTRY:
+        raise InputError(f"Kernel {name!r} is unknown here; known are: {', '.join(sorted(_REGISTRY))}.")
+    try:
+        return _REGISTRY[name](**state.get("parameters", {}))
+    except TypeError as error:
+        raise InputError(f"The state of kernel {name} does not fit it: {error}.") from None
