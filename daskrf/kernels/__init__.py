@@ -1,6 +1,15 @@
 """Exact kernels: ground truth for tests, and for the exact and sparse baselines."""
 
-from daskrf.kernels.base import Kernel, from_state
+from daskrf.kernels.base import Kernel, Prepared, from_state
+from daskrf.kernels.compositional import CompositionalTanimoto
+from daskrf.kernels.dotproduct import TanimotoDotProduct
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
-__all__ = ["Kernel", "TanimotoMinMax", "from_state"]
+__all__ = [
+    "CompositionalTanimoto",
+    "Kernel",
+    "Prepared",
+    "TanimotoDotProduct",
+    "TanimotoMinMax",
+    "from_state",
+]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import as_csr
 from daskrf.errors import InputError
 
 __all__ = ["Kernel", "from_state", "register"]
@@ -19,6 +20,13 @@ _BLOCK_BYTES = 64 * 2**20
 Array = npt.NDArray[np.float64]
 
 
+class Prepared(Protocol):
+    """The function X -> k(X, Y) that :meth:`Kernel.against` returns."""
+
+    def __call__(self, X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """Return the kernel matrix of the rows of `X`, rounded to `dtype` (float64 or float32) at the end."""
+
+
 class Kernel(ABC):
     """A positive definite function of two rows with k(x, x) = 1, small and immutable.
 
@@ -27,8 +35,11 @@ class Kernel(ABC):
     """
 
     @abstractmethod
-    def against(self, Y: Any) -> Callable[[Any], Array]:
+    def against(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y), float64 of shape (n, m), with whatever depends on `Y` prepared.
+
+        The function takes `dtype=np.float32`, too, for results rounded at the end: half the memory. It is
+        row-wise and may be called from several threads.
 
         Parameters
         ----------
@@ -70,15 +81,29 @@ class Kernel(ABC):
         ----------
         X, Y : as for a call
         rows : int, optional
-            Rows of a block; default: as many as take 64 MiB.
+            Rows of a block, at least 1; default: as many as take 64 MiB.
+
+        Raises
+        ------
+        InputError
+            As a call; the message says from which row of `X` on its rows are counted.
         """
-        Y = X if Y is None else Y
+        X = as_csr(X)
+        Y = X if Y is None else as_csr(Y)
         prepared = self.against(Y)
         n, m = X.shape[0], Y.shape[0]
         rows = max(1, _BLOCK_BYTES // (8 * max(1, m))) if rows is None else rows
+        if rows < 1:
+            raise InputError(f"rows must be at least 1, not {rows}.")
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            yield part, prepared(X[part])
+            try:
+                block = prepared(X[part])
+            except InputError as error:
+                if start == 0:
+                    raise
+                raise InputError(f"{error} Rows are counted from row {start} of X here.") from None
+            yield part, block
 
     def diag(self, X: Any) -> Array:
         """Return k(x, x) = 1 of each row of `X`, float64 of shape (n,)."""

@@ -5,22 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.kernels import TanimotoMinMax
+from tests.kernels.values import COUNTS, WEIGHTS, limits
 from tests.naive.tanimoto import tanimoto_minmax
-
-COUNTS = hnp.arrays(
-    np.int64, st.tuples(st.integers(0, 6), st.just(5)), elements=st.sampled_from([0, 0, 0, 1, 2, 65_535])
-)
-# Sparse, and of scales from 1e-300 to 1e300: the digits of small values must not be lost beside large rows.
-VALUES = st.one_of(st.just(0.0), st.floats(0, 100, allow_subnormal=False), st.floats(1e-300, 1e300))
-WEIGHTS = hnp.arrays(np.float64, st.tuples(st.integers(0, 6), st.just(5)), elements=VALUES)
-limits = settings(derandomize=True, deadline=None, max_examples=10 if jit_disabled() else 60)
 
 
 @given(COUNTS, COUNTS)
@@ -71,3 +62,19 @@ def test_kernels_compare_by_value() -> None:
     assert TanimotoMinMax() == TanimotoMinMax()
     assert len({TanimotoMinMax(), TanimotoMinMax()}) == 1
     assert repr(TanimotoMinMax()) == "TanimotoMinMax()"
+
+
+@pytest.mark.parametrize("largest", [255, 65_535])
+def test_sums_about_the_ends_of_the_integer_types(largest: int) -> None:
+    X = np.array(
+        [[largest, 0, 0], [largest, 1, 0], [largest - 1, 1, 0], [largest, 1, 1], [largest - 1, 0, 0]]
+    )
+    assert (TanimotoMinMax()(X) == tanimoto_minmax(X, X)).all()
+
+
+def test_sums_that_float64_cannot_hold_are_refused() -> None:
+    largest = [[3e307, 0, 0], [0, 1, 0]]
+    np.testing.assert_allclose(TanimotoMinMax()(largest, [[1.5e307, 1.5e307, 0]]), [[1 / 3], [1 / 3e307]])
+    for X, Y in (([[1, 0], [3e307, 3e307]], [[1, 2]]), ([[1, 2]], [[1, 0], [1e308, 1e308]])):
+        with pytest.raises(InputError, match=r"row 1 sum to more than 4e\+307; divide"):
+            TanimotoMinMax()(X, Y)

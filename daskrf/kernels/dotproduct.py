@@ -1,0 +1,211 @@
+"""The exact Tanimoto dot-product kernel, for any real vectors."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf.arrays import as_csr, check_finite
+from daskrf.compiled.tanimoto import LINEAR, QUOTIENT, RAW, totals
+from daskrf.errors import InputError
+from daskrf.kernels.base import Kernel, Prepared, register
+from daskrf.kernels.index import Index, clipped
+from daskrf.kernels.tanimoto import as_counts, by_type
+
+__all__ = ["TanimotoDotProduct"]
+
+# Rows whose largest values are between 2^-_ORDINARY and 2^_ORDINARY have squared norms and products far from
+# the ends of float64; others are scaled by powers of two.
+_ORDINARY = 400
+_NOTHING = -(10**4)  # the exponent of a row of zeros, below those of all numbers
+_BLOCK = 2**20  # values of a block of scaled results
+_MOST_TERMS = 64  # the others are below the rounding error: |t| <= 1/2
+
+Array = npt.NDArray[Any]
+
+
+@register
+class TanimotoDotProduct(Kernel):
+    """T(x, y) = x.y / (|x|^2 + |y|^2 - x.y), for any real vectors; T(0, 0) = 1.
+
+    On binary vectors it is the min-max kernel. Values are from -1/3 (y = -x) to 1. Equal rows have T = 1
+    exactly, and k(X, X) is symmetric bit for bit. Products of integer counts are exact; others have the
+    rounding errors of the sums, whose order follows from all rows on the right. Values of any size are
+    served: rows near the ends of float64 are scaled.
+
+    Source: Ralaivola et al. 2005; Tripp et al. 2023, section 4 and theorem 4.1 (positive definite).
+
+    Parameters
+    ----------
+    transform : {None, "sqrt"}
+        "sqrt": take the square root of every value first, as the paper does with counts.
+    n_terms : int, optional
+        R >= 1: the truncated series sum_{r=1..R} t^r, t = x.y / (|x|^2 + |y|^2), which random features of R
+        terms approximate (theorem 4.1 of the paper: T is its limit). Its diagonal is 1 - 2^-R, and 1 for a
+        row of zeros.
+
+    Raises
+    ------
+    InputError
+        If a parameter is another; when called, if a value is not finite, or negative with "sqrt".
+
+    Examples
+    --------
+    >>> TanimotoDotProduct()([[2, 0, 1]], [[1, 1, 1], [-2, 0, -1]]).round(4).tolist()
+    [[0.6, -0.3333]]
+    >>> TanimotoDotProduct(transform="sqrt", n_terms=2)([[4, 0], [0, 0]]).tolist()
+    [[0.75, 0.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, transform: str | None = None, n_terms: int | None = None) -> None:
+        if transform not in (None, "sqrt"):
+            raise InputError(f"transform must be None or 'sqrt', not {transform!r}.")
+        self.transform = transform
+        self.n_terms = None if n_terms is None else _n_terms(n_terms)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able."""
+        return {"transform": self.transform, "n_terms": self.n_terms}
+
+    def against(self, Y: Any) -> Prepared:
+        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
+        right, right_exponents = self._rows(Y)
+        index = Index(right, multiply=True)
+        right_counts = _counts(right)
+        largest = float(_squared_norms(right).max(initial=0.0))
+
+        def similarities(X: Any, dtype: npt.DTypeLike = np.float64) -> Array:
+            left, exponents = self._rows(X)
+            ordinary = exponents is None and right_exponents is None
+            mode = RAW if not ordinary else (QUOTIENT if self.n_terms is None else LINEAR)
+            out = np.empty((left.shape[0], right.shape[0]), dtype if mode == QUOTIENT else np.float64)
+            counts = None if right_counts is None else _counts(left)
+            if counts is None:
+                sums = index.coefficients(left, left.data.astype(np.float64), None, mode, out)
+                if not ordinary:
+                    self._divide(out, sums, (left, exponents), (right, right_exponents))
+            else:
+                # x.y <= |x| |y|; a count that is clipped to the type meets no row of these.
+                for kind, rows in by_type(np.sqrt(_squared_norms(left) * largest)):
+                    index.coefficients(left, clipped(counts, kind), rows, mode, out)
+            if self.n_terms is not None:
+                _sum_series(out, self.n_terms)
+                out[np.ix_(_is_zero(left), _is_zero(right))] = 1.0
+            return out.astype(dtype, copy=False)
+
+        return similarities
+
+    def diag(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return k(x, x) of each row, float64 of shape (n,): 1, or 1 - 2^-R of the truncated series."""
+        if self.n_terms is None:
+            return np.ones(np.shape(X)[0])
+        csr = as_csr(X)
+        return np.where(_is_zero(csr), 1.0, 1.0 - 0.5 ** min(self.n_terms, _MOST_TERMS))
+
+    def distance(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
+        """Return sqrt(1 - T), which is a metric (Tripp et al. 2023, corollary 4.2); 1 - T is none.
+
+        It is the distance of x and y in the kernel's Hilbert space, divided by sqrt(2): in general
+        sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)). It is 0 for equal rows; its rounding error is about 1e-8.
+        """
+        squared = self(X, Y)
+        np.negative(squared, out=squared)
+        squared += self.diag(X)[:, None] / 2
+        squared += self.diag(X if Y is None else Y) / 2
+        np.maximum(squared, 0.0, out=squared)
+        return np.sqrt(squared, out=squared)
+
+    def _rows(self, X: Any) -> tuple[sp.csr_matrix, Array | None]:
+        """Return transformed rows, and the binary exponents that they are scaled by, None for no scales."""
+        csr = check_finite(as_csr(X))
+        if self.transform == "sqrt":
+            _refuse_negative(csr)
+            csr = sp.csr_matrix((np.sqrt(csr.data.astype(np.float64)), csr.indices, csr.indptr), csr.shape)
+        sizes = np.abs(csr.data.astype(np.float64))
+        if not sizes.size or (sizes.max() <= 2.0**_ORDINARY and sizes.min() >= 2.0**-_ORDINARY):
+            return csr, None
+        exponents = _exponents(csr, sizes)
+        shifts = np.repeat(np.where(_is_zero(csr), 0, exponents), np.diff(csr.indptr))
+        data = np.ldexp(csr.data.astype(np.float64), -shifts)
+        return sp.csr_matrix((data, csr.indices, csr.indptr), csr.shape), exponents
+
+    def _divide(
+        self, out: Array, sums: tuple[Array, Array], *sides: tuple[sp.csr_matrix, Array | None]
+    ) -> None:
+        """Make coefficients of the products of scaled rows, in place, from their squared norms `sums`."""
+        a, b = sums[0][:, None], sums[1]
+        e, f = (_exponents(csr) if exponents is None else exponents for csr, exponents in sides)
+        e = e[:, None]
+        rows = max(1, _BLOCK // max(1, out.shape[1]))
+        for start in range(0, out.shape[0], rows):
+            part = slice(start, start + rows)
+            top = np.maximum(e[part], f)
+            products = np.ldexp(out[part], e[part] + f - 2 * top)
+            union = np.ldexp(a[part], 2 * (e[part] - top)) + np.ldexp(b, 2 * (f - top))
+            if self.n_terms is None:
+                union -= products
+            empty = union == 0.0
+            union[empty] = products[empty] = 1.0
+            np.divide(products, union, out=out[part])
+
+
+def _n_terms(n_terms: Any) -> int:
+    try:
+        number = operator.index(n_terms)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise InputError(f"n_terms must be None or an integer of at least 1, not {n_terms!r}.")
+    return number
+
+
+def _refuse_negative(csr: sp.csr_matrix) -> None:
+    negative = csr.data < 0
+    if negative.any():
+        place = int(np.argmax(negative))
+        row = int(np.searchsorted(csr.indptr, place, side="right")) - 1
+        raise InputError(
+            f"Value {csr.data[place]} in row {row}, column {csr.indices[place]} is negative and has no "
+            "square root; use transform=None."
+        )
+
+
+def _counts(csr: sp.csr_matrix) -> npt.NDArray[np.uint16] | None:
+    return as_counts(csr.data) if csr.dtype.kind == "u" or not (csr.data < 0).any() else None
+
+
+def _is_zero(csr: sp.csr_matrix) -> npt.NDArray[np.bool_]:
+    return np.diff(csr.indptr) == 0
+
+
+def _squared_norms(csr: sp.csr_matrix) -> npt.NDArray[np.float64]:
+    """Return the squared norms in the order of the entries; exact for counts."""
+    norms = np.empty(csr.shape[0])
+    data = csr.data.astype(np.float64, copy=False)
+    totals(csr.indptr.astype(np.int64, copy=False), np.zeros(csr.nnz, np.int32), data, 1, True, norms)
+    return norms
+
+
+def _exponents(csr: sp.csr_matrix, sizes: Array | None = None) -> npt.NDArray[np.int32]:
+    """Return the exponent of each row's largest value: 0 for an ordinary row, tiny for an empty one."""
+    exponents = np.zeros(csr.shape[0], np.int32)
+    empty = _is_zero(csr)
+    exponents[empty] = _NOTHING
+    if sizes is not None:
+        # Empty rows are left out: reduceat would give them a value of the next row.
+        found = np.frexp(np.maximum.reduceat(sizes, csr.indptr[:-1][~empty]))[1]
+        exponents[~empty] = np.where(np.abs(found) > _ORDINARY, found, 0)
+    return exponents
+
+
+def _sum_series(t: Array, n_terms: int) -> None:
+    """Write t + t^2 + ... over `t`, by Horner's rule; |t| <= 1/2."""
+    total = np.ones_like(t)
+    for _ in range(min(n_terms, _MOST_TERMS) - 1):
+        total *= t
+        total += 1.0
+    t *= total

@@ -1,0 +1,126 @@
+"""What every kernel promises."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daskrf.errors import InputError
+from daskrf.kernels import CompositionalTanimoto, Kernel, TanimotoDotProduct, TanimotoMinMax, from_state
+from tests.kernels.values import ugly_rows
+
+KERNELS = [
+    TanimotoMinMax(),
+    TanimotoDotProduct(),
+    TanimotoDotProduct(transform="sqrt"),
+    TanimotoDotProduct(transform="sqrt", n_terms=4),
+    CompositionalTanimoto("power", degree=3),
+    CompositionalTanimoto("exponential", gamma=2.0),
+    CompositionalTanimoto("ratio"),
+    CompositionalTanimoto("coefficients", coefficients=(1, 0, 2)),
+]
+pytestmark = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+INPUTS = [ugly_rows(), ugly_rows(1) * 0.1, np.random.default_rng(2).lognormal(0, 4, (20, 3)), np.eye(15, 4)]
+
+
+@pytest.mark.parametrize("X", INPUTS, ids=range(len(INPUTS)))
+def test_positive_semidefinite(kernel: Kernel, X: np.ndarray) -> None:
+    gram = kernel(X)
+    assert (gram == gram.T).all()
+    assert (np.diag(gram) == kernel.diag(X)).all()
+    assert np.linalg.eigvalsh(gram).min() > -1e-13 * len(X)
+
+
+@pytest.mark.parametrize("X", INPUTS, ids=range(len(INPUTS)))
+def test_the_distance_is_a_metric(kernel: Kernel, X: np.ndarray) -> None:
+    distance = kernel.distance(X)
+    assert (distance == distance.T).all()
+    assert (np.diag(distance) == 0.0).all()
+    assert np.isfinite(distance).all()
+    # A square root makes an error of 1e-16 one of 1e-8.
+    through = distance[:, :, None] + distance[None, :, :]
+    assert (distance[:, None, :] <= through + 3e-8).all()
+
+
+def test_sparse_and_dense_and_any_number_type(kernel: Kernel) -> None:
+    X = np.minimum(ugly_rows(), 60_000)
+    expected = kernel(X)
+    for same in (sp.csr_matrix(X), sp.csr_array(X), sp.coo_array(X), X.astype(np.uint16), X.astype(np.int64)):
+        assert kernel(same).tobytes() == expected.tobytes()
+
+
+def test_blocks_are_rows_of_the_whole(kernel: Kernel) -> None:
+    X, Y = sp.csr_matrix(ugly_rows()), ugly_rows(4)
+    whole = kernel(X, Y)
+    for rows in (1, 7, None):
+        parts = list(kernel.blocks(X, Y, rows=rows))
+        assert all(block.shape == (part.stop - part.start, len(Y)) for part, block in parts)
+        assert np.vstack([block for _, block in parts]).tobytes() == whole.tobytes()
+
+
+def test_blocks_take_what_a_call_takes_and_name_the_row(kernel: Kernel) -> None:
+    X = ugly_rows()
+    for same in (X.tolist(), sp.coo_matrix(X), sp.csc_array(X)):
+        assert np.vstack([block for _, block in kernel.blocks(same, rows=9)]).tobytes() == kernel(X).tobytes()
+    bad = X.copy()
+    bad[20, 3] = np.nan
+    with pytest.raises(InputError, match=r"row 2, column 3 .* counted from row 18 of X here"):
+        list(kernel.blocks(bad, X, rows=9))
+    with pytest.raises(InputError, match="row 20, column 3"):
+        list(kernel.blocks(bad, rows=9))
+    with pytest.raises(InputError, match="rows must be at least 1, not 0"):
+        list(kernel.blocks(X, rows=0))
+
+
+def test_single_precision_is_the_rounded_result(kernel: Kernel) -> None:
+    X = ugly_rows()
+    prepared = kernel.against(X)
+    single = prepared(X, dtype=np.float32)
+    assert single.dtype == np.float32
+    assert (single == kernel(X).astype(np.float32)).all()
+
+
+def test_threads_may_share_what_is_prepared(kernel: Kernel) -> None:
+    X = ugly_rows()
+    prepared = kernel.against(X)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(prepared, [X] * 8))
+    assert all((result == kernel(X)).all() for result in results)
+
+
+def test_rows_of_zeros_and_single_and_no_rows(kernel: Kernel) -> None:
+    assert kernel([[0, 0], [1, 0]], [[0, 0], [0, 3]]).flat[0] == 1.0
+    assert kernel([[2, 1]]).shape == (1, 1)
+    assert kernel([[2, 1]])[0, 0] == kernel.diag([[2, 1]])[0]
+    nothing = np.zeros((0, 2))
+    assert kernel(nothing, [[1, 2]]).shape == (0, 1)
+    assert kernel([[1, 2]], nothing).shape == (1, 0)
+
+
+def test_unfolded_identifiers(kernel: Kernel) -> None:
+    indices = np.array([5, 2**32 - 1, 5, 7])
+    X = sp.csr_matrix((np.array([1, 2, 1, 1]), indices, np.array([0, 2, 4])), shape=(2, 2**32))
+    folded = np.array([[1, 0, 2], [1, 1, 0]])
+    assert (kernel(X) == kernel(folded)).all()
+
+
+def test_bad_input_is_refused(kernel: Kernel) -> None:
+    with pytest.raises(InputError, match="same columns, not 2 and 1"):
+        kernel([[1, 2]], [[1]])
+    with pytest.raises(InputError, match="row 1, column 0 is not a finite"):
+        kernel([[1, 2]], [[1, 0], [np.inf, 0]])
+    if kernel != TanimotoDotProduct():
+        with pytest.raises(InputError, match="row 1, column 1 is negative"):
+            kernel([[1, 2], [0, -1]], [[1, 0]])
+
+
+def test_state_and_pickle(kernel: Kernel) -> None:
+    assert from_state(json.loads(json.dumps(kernel.state()))) == kernel
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+    assert hash(from_state(kernel.state())) == hash(kernel)
+    assert sum(kernel == other for other in KERNELS) == 1
