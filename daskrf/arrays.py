@@ -151,8 +151,8 @@ def check_counts(csr: sp.csr_matrix) -> sp.csr_matrix:
             _refuse(
                 csr,
                 data != np.floor(data),
-                "is not an integer count; round the weights, or use a feature map by consistent weighted "
-                "sampling, which serves real weights",
+                'is not an integer count; round it, or use a feature map with hashing="cws" (consistent '
+                "weighted sampling), which serves real weights",
             )
         _refuse(csr, data < 0, "is negative; counts start at 0")
         _refuse(csr, data > MAX_COUNT, f"is above the largest count of {MAX_COUNT:,}; clip the counts")

@@ -1,14 +1,20 @@
-"""Min-hash bits of count sets, with the hashing shared between the molecules of a batch.
+"""Random numbers of the elements of weighted sets, whose minimum over a row is the row's random hash.
 
-A row with count c in column k is the set of elements (k, 1), ..., (k, c). Feature m ranks all elements by
-a 32-bit hash and keeps the lowest bit of the smallest hash value. Molecules share most of their
-substructures, so the smallest hash over the levels 1..c of each distinct (column, count) pair of a batch is
-tabulated once for a tile of 64 features; a molecule is then the minimum over a few rows of that table.
+Two hashes collide with the probability T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k):
+
+- min-wise hashing of counts: a row with count c in column k is the set of elements (k, 1), ..., (k, c);
+  feature m ranks all elements by a 32-bit hash;
+- consistent weighted sampling of real weights: each column has three random numbers a feature, from which and
+  its weight its rank follows; the 32-bit rank of the sample is the hash.
+
+Each function fills a table for the distinct (column, value) pairs of a batch and 64 features, so that what
+pairs share is computed once. All random numbers follow from keys, the column and the feature: there is no
+table by column. The arithmetic is integer, or of single operations of float64 that are rounded alike on every
+machine (no libm, no fused multiply-add).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,19 +25,9 @@ from numba.extending import intrinsic
 
 from daskrf.compiled.jit import jit, jit_disabled
 
-__all__ = ["minhash_words"]
+__all__ = ["draw_levels", "fill_minwise", "fill_weighted", "logarithms"]
 
 Array = npt.NDArray[Any]
-
-TILE = 64
-"""Features of a tile: one 64-bit word of output, and eight 256-bit registers of running minima."""
-
-BATCH_ENTRIES = 1 << 20
-"""Entries (about 35,000 drug-like molecules at radius 1) that share one dictionary of pairs.
-
-The more molecules share it, the less is hashed for each. The table takes 256 bytes a distinct pair: a few MiB
-for such molecules, 256 MiB where no two entries are equal.
-"""
 
 _MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
@@ -40,8 +36,20 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = 0x21F0AAAD
 _MIX_2 = 0xD35A2D97
 
-_LANES = 16
-"""32-bit lanes of a vector of LLVM, which splits it into registers of the machine."""
+_WORDS = 5
+"""32-bit random words of a column and a feature: two for r, two for c, one for beta."""
+
+_RANK_SCALE = 2.0**21
+_RANK_SHIFT = 2.0**52 + 2.0**31
+"""Adding it to 2^21 ln a, -1024 <= ln a < 1024, leaves 2^21 (ln a + 1024), rounded, in the low 32 bits."""
+
+_SQRT_HALF_BITS = np.uint64(0x3FE6A09E00000000)
+_ONE_BITS = np.uint64(0x3FF0000000000000)
+_MANTISSA = np.uint64(0x000FFFFFFFFFFFFF)
+_EXPONENT_BITS = np.uint64(0x4330000000000000)  # of 2^52
+_LN2_HIGH = 6.93147180369123816490e-01
+_LN2_LOW = 1.90821492927058770002e-10
+_SMALLEST_NORMAL = 2.0**-1022
 
 
 @jit
@@ -77,116 +85,12 @@ def _mix32_compiled(typing_context: Any, x: Any) -> Any:
     return types.uint32(types.uint32), generate
 
 
-def _tile_minimum_bits_python(table: Any, slots: Any, start: int, stop: int) -> Any:
-    lowest = table[slots[start:stop]].min(axis=0) & np.uint32(1)
-    return np.packbits(lowest.astype(np.uint8), bitorder="little").view("<u8")[0]
-
-
-@intrinsic
-def _tile_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, start: Any, stop: Any) -> Any:
-    """Return the lowest bits of min(table[slots[start:stop]], axis=0), packed to a uint64.
-
-    `table` is C-contiguous uint32 of shape (any, 64), `slots` contiguous int32. Written as vectors of LLVM
-    because the 64 running minima then live in registers, which a loop over an array does not achieve.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        table_type, slots_type = signature.args[:2]
-        table_base = context.make_array(table_type)(context, builder, arguments[0]).data
-        slots_base = context.make_array(slots_type)(context, builder, arguments[1]).data
-        minima = _emit_minimum_loop(builder, table_base, slots_base, arguments[2], arguments[3])
-        return _emit_pack(builder, minima)
-
-    return types.uint64(table, slots, types.int64, types.int64), generate
-
-
-def _emit_minimum_loop(builder: Any, table: Any, slots: Any, start: Any, stop: Any) -> list[Any]:
-    """Emit the loop over slots; return the vectors of minima (all ones where the range is empty)."""
-    int64, lane = ir.IntType(64), ir.IntType(32)
-    vector = ir.VectorType(lane, _LANES)
-    ones = ir.Constant(vector, [0xFFFFFFFF] * _LANES)
-    entry = builder.block
-    head = builder.append_basic_block("minimum.head")
-    body = builder.append_basic_block("minimum.body")
-    end = builder.append_basic_block("minimum.end")
-    builder.branch(head)
-    builder.position_at_end(head)
-    position = builder.phi(int64)
-    minima = [builder.phi(vector) for _ in range(TILE // _LANES)]
-    builder.cbranch(builder.icmp_signed("<", position, stop), body, end)
-    builder.position_at_end(body)
-    slot = builder.sext(builder.load(builder.gep(slots, [position])), int64)
-    row = builder.gep(table, [builder.mul(slot, ir.Constant(int64, TILE))])
-    smaller = []
-    for index, minimum in enumerate(minima):
-        place = builder.gep(row, [ir.Constant(int64, index * _LANES)])
-        values = builder.load(builder.bitcast(place, vector.as_pointer()), align=4)
-        smaller.append(builder.select(builder.icmp_unsigned("<", values, minimum), values, minimum))
-    following = builder.add(position, ir.Constant(int64, 1))
-    builder.branch(head)
-    position.add_incoming(start, entry)
-    position.add_incoming(following, body)
-    for minimum, value in zip(minima, smaller, strict=True):
-        minimum.add_incoming(ones, entry)
-        minimum.add_incoming(value, body)
-    builder.position_at_end(end)
-    return minima
-
-
-def _emit_pack(builder: Any, minima: list[Any]) -> Any:
-    """Emit the packing of the lowest bit of every lane to a 64-bit word, lane 0 first."""
-    int64 = ir.IntType(64)
-    word = ir.Constant(int64, 0)
-    for index, minimum in enumerate(minima):
-        lowest = builder.trunc(minimum, ir.VectorType(ir.IntType(1), _LANES))
-        piece = builder.zext(builder.bitcast(lowest, ir.IntType(_LANES)), int64)
-        word = builder.or_(word, builder.shl(piece, ir.Constant(int64, index * _LANES)))
-    return word
-
-
-# Vector code that numba cannot be made to emit from Python; without the JIT plain twins serve.
+# Vector code that numba cannot be made to emit from Python; without the JIT a plain twin serves.
 mix32: Any = _mix32_python if jit_disabled() else _mix32_compiled
-tile_minimum_bits: Any = _tile_minimum_bits_python if jit_disabled() else _tile_minimum_bits_compiled
 
 
 @jit
-def _find_pairs(
-    indices: Array, counts: Array, pair_of: Array, pair_column: Array, pair_count: Array, frequency: Array
-) -> int:
-    """Number the distinct (column, count) pairs in order of appearance; return how many there are.
-
-    Open addressing with linear probing in a table at most half full.
-    """
-    size = 16
-    while size < 2 * indices.size:
-        size *= 2
-    mask = np.uint64(size - 1)
-    table = np.full(size, -1, np.int32)
-    n_pairs = 0
-    for i in range(indices.size):
-        column = np.uint64(indices[i])
-        count = counts[i]
-        place = _mix64((column << np.uint64(16)) ^ np.uint64(count) ^ (column >> np.uint64(48))) & mask
-        while True:
-            pair = table[place]
-            if pair < 0:
-                pair = n_pairs
-                table[place] = pair
-                pair_column[pair] = column
-                pair_count[pair] = count
-                frequency[pair] = 0
-                n_pairs += 1
-                break
-            if pair_column[pair] == column and pair_count[pair] == count:
-                break
-            place = (place + np.uint64(1)) & mask
-        pair_of[i] = pair
-        frequency[pair] += 1
-    return n_pairs
-
-
-@jit
-def _fill_table(
+def fill_minwise(
     pair_column: Array,
     pair_count: Array,
     slot: Array,
@@ -195,11 +99,13 @@ def _fill_table(
     keys_high: Array,
     table: Array,
 ) -> None:
-    """Write the smallest hash over levels 1..count of each pair, for each of 64 features, to table[slot].
+    """Write the smallest hash over levels 1..count of each pair, for each feature, to table[slot].
 
-    Pairs come sorted by column, then count, so that the levels of a column are hashed once.
+    Pairs come sorted by column, then count, so that the levels of a column are hashed once. Broder 1997; the
+    lowest bit of a row's minimum is independent of which element is the smallest, and two distinct minima
+    agree in it with probability 1/2.
     """
-    running = np.empty(TILE, np.uint32)
+    running = np.empty(keys_low.size, np.uint32)
     column = np.uint64(0)
     level = 0
     for pair in range(pair_column.size):
@@ -212,7 +118,7 @@ def _fill_table(
             element = _mix64(column + np.uint64(level) * _GOLDEN)
             low = np.uint32(element)
             high = np.uint32(element >> np.uint64(32))
-            for m in range(TILE):
+            for m in range(keys_low.size):
                 value = mix32(np.uint32(low ^ keys_low[m]))
                 value = mix32(np.uint32(value ^ high))
                 value = mix32(np.uint32(value ^ keys_high[m]))
@@ -221,104 +127,134 @@ def _fill_table(
 
 
 @jit
-def _row_words(indptr: Array, slot_of: Array, table: Array, words: Array) -> None:
-    """Write the packed lowest bits of each row's minima; a row without entries takes the last table row."""
-    empty = np.array([table.shape[0] - 1], np.int32)
-    for row in range(words.size):
-        start, stop = indptr[row], indptr[row + 1]
-        if start == stop:
-            words[row] = tile_minimum_bits(table, empty, 0, 1)
+def _log(x: Any) -> Any:
+    """Return ln x of a positive normal float64 within one unit in the last place.
+
+    The method and the constants are those of fdlibm (Sun Microsystems 1993): x = 2^k (1 + f) with 1 + f
+    between sqrt(1/2) and sqrt(2), and a polynomial of s = f / (2 + f). The bits are taken apart without
+    integer-to-float conversions, which few CPUs have for vectors.
+    """
+    shifted = np.float64(x).view(np.uint64) + (_ONE_BITS - _SQRT_HALF_BITS)
+    exponent = np.uint64((shifted >> np.uint64(52)) | _EXPONENT_BITS).view(np.float64) - (2.0**52 + 1023.0)
+    f = np.uint64((shifted & _MANTISSA) + _SQRT_HALF_BITS).view(np.float64) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    even = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01))
+    odd = z * (
+        6.666666666666735130e-01
+        + w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01))
+    )
+    half_square = 0.5 * f * f
+    return exponent * _LN2_HIGH - (
+        (half_square - (s * (half_square + (even + odd)) + exponent * _LN2_LOW)) - f
+    )
+
+
+@jit
+def logarithms(x: Array, out: Array) -> None:
+    """Write ln x of positive finite float64 numbers, subnormal ones included, to `out`."""
+    for i in range(x.size):
+        if x[i] < _SMALLEST_NORMAL:
+            out[i] = _log(np.float64(x[i] * 2.0**54)) - 54.0 * (_LN2_HIGH + _LN2_LOW)
         else:
-            words[row] = tile_minimum_bits(table, slot_of, start, stop)
+            out[i] = _log(x[i])
 
 
-def minhash_words(
-    indptr: Array,
-    indices: Array,
-    counts: npt.NDArray[np.uint16],
-    element_key: int,
-    empty: npt.NDArray[np.uint32],
-    feature_keys: npt.NDArray[np.uint64],
-) -> npt.NDArray[np.uint64]:
-    """Return the min-hash bits of count sets, 64 features a word.
+@jit
+def _column_words(column: Any, element_key: Any, keys_low: Array, keys_high: Array, words: Array) -> None:
+    """Write five independent 32-bit words for each feature to `words`, shape (5, features)."""
+    element = _mix64(column ^ element_key)
+    low = np.uint32(element)
+    high = np.uint32(element >> np.uint64(32))
+    for m in range(keys_low.size):
+        state = mix32(np.uint32(low ^ keys_low[m]))
+        state = mix32(np.uint32(state ^ high))
+        words[0, m] = mix32(np.uint32(state ^ keys_high[m]))
+    for i in range(_WORDS - 1, -1, -1):
+        counter = np.uint32(i * 0x9E3779B9 & 0xFFFFFFFF)
+        for m in range(keys_low.size):
+            # The column's own word once more: 64 bits of state, so that columns share no whole stream.
+            words[i, m] = mix32(np.uint32(mix32(np.uint32(words[0, m] ^ counter)) ^ low))
+
+
+@jit
+def _column_numbers(words: Array, numbers: Array) -> None:
+    """Write 2^21 r, 1 / r, beta and 2^21 (ln c - r + r beta) for each feature to `numbers`.
+
+    r and c are Gamma(2, 1), the sum of two exponentials; beta is uniform in (0, 1).
+    """
+    for m in range(words.shape[1]):
+        r = -_log((words[0, m] + 0.5) * 2.0**-32 * ((words[1, m] + 0.5) * 2.0**-32))
+        c = -_log((words[2, m] + 0.5) * 2.0**-32 * ((words[3, m] + 0.5) * 2.0**-32))
+        beta = (words[4, m] + 0.5) * 2.0**-32
+        numbers[0, m] = r * _RANK_SCALE
+        numbers[1, m] = 1.0 / r
+        numbers[2, m] = beta
+        numbers[3, m] = (_log(c) - r + r * beta) * _RANK_SCALE
+
+
+@jit
+def _pair_ranks(log_weight: Any, numbers: Array, ranks: Array) -> None:
+    """Write 2^21 (ln a + 1024), rounded to 32 bits, for each feature to `ranks`.
+
+    t = floor(ln w / r + beta) and ln a = ln c - ln y - r with ln y = r (t - beta).
+    """
+    for m in range(ranks.size):
+        t = np.floor(log_weight * numbers[1, m] + numbers[2, m])
+        rank = (numbers[3, m] - numbers[0, m] * t) + _RANK_SHIFT
+        ranks[m] = np.uint32(np.float64(rank).view(np.uint64) & np.uint64(0xFFFFFFFF))
+
+
+@jit
+def fill_weighted(
+    pair_column: Array,
+    log_weight: Array,
+    slot: Array,
+    element_key: Any,
+    keys_low: Array,
+    keys_high: Array,
+    table: Array,
+) -> None:
+    """Write the rank ln a, as 32 bits, of each pair and feature to table[slot].
+
+    A row's sample (column, t) is the pair of the smallest ln a, which follows from column and t alone: so its
+    rank stands for it. Two samples have equal ranks by chance with a probability below 2^-21. The lowest
+    bit of a rank is independent of which pair is the smallest, as ln a is smooth at that scale.
+
+    Pairs come sorted by column, so that its random numbers are made once. Ioffe 2010; Tripp et al. 2023,
+    equations 29 - 31, the last of which is misprinted.
+    """
+    words = np.empty((_WORDS, keys_low.size), np.uint32)
+    numbers = np.empty((4, keys_low.size))
+    for pair in range(pair_column.size):
+        if pair == 0 or pair_column[pair] != pair_column[pair - 1]:
+            _column_words(pair_column[pair], element_key, keys_low, keys_high, words)
+            _column_numbers(words, numbers)
+        _pair_ranks(log_weight[pair], numbers, table[slot[pair]])
+
+
+@jit
+def draw_levels(
+    minima: Array, keys_low: Array, keys_high: Array, levels: Array, first: int, out: Array
+) -> None:
+    """Write levels[16 bits of a keyed hash of the minimum] for each row and feature, as columns of `out`.
 
     Parameters
     ----------
-    indptr, indices, counts : arrays of a canonical CSR matrix of n rows
-    element_key : int
-        64-bit key of the stream of element hashes.
-    empty : uint32 array, shape (M,)
-        The minimum that stands for a row without entries.
-    feature_keys : uint64 array, shape (M,)
-        One key a feature, M a multiple of 64.
-
-    Returns
-    -------
-    uint64 array, shape (n, M / 64)
-        The bits of a row depend on that row and the keys alone.
-
-    Notes
-    -----
-    Broder 1997 for min-wise hashing; the lowest bit of the minimum is independent of which element is the
-    smallest, and two distinct minima agree in it with probability 1/2.
+    minima : uint32 array, shape (n, features)
+        They are hashed once more, since the smallest of many numbers is small.
+    keys_low, keys_high : uint32 arrays, shape (features,)
+    levels : float32 array, shape (65536,)
+    first : int
+        Column of the first feature.
+    out : C-contiguous float32 array, shape (n, any); features beyond its columns are left out
     """
-    indptr = indptr.astype(np.int64, copy=False)  # a 32-bit pointer plus a batch could overflow
-    n_rows = indptr.size - 1
-    words = np.empty((n_rows, feature_keys.size // TILE), np.uint64)
-    start = 0
-    with np.errstate(over="ignore"):
-        while start < n_rows:
-            within = int(np.searchsorted(indptr, indptr[start] + BATCH_ENTRIES, side="right")) - 1
-            stop = max(start + 1, within)
-            pointer = indptr[start : stop + 1]
-            entries = slice(pointer[0], pointer[-1])
-            pairs = _dictionary(indices[entries], counts[entries], element_key)
-            _batch_words(pointer - pointer[0], pairs, empty, feature_keys, words[start:stop])
-            start = stop
-    return words
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """The distinct (column, count) pairs of a batch, sorted, and where each stands in the table."""
-
-    column: Array
-    count: Array
-    slot: Array
-    slot_of: Array
-    element_key: np.uint64
-
-
-def _dictionary(indices: Array, counts: Array, element_key: int) -> _Pairs:
-    """Number the distinct pairs of a batch; `slot_of` gives the row of the table for each entry."""
-    nnz = indices.size
-    pair_of, frequency = np.empty(nnz, np.int32), np.empty(nnz, np.int32)
-    column, count = np.empty(nnz, np.uint64), np.empty(nnz, np.uint16)
-    n_pairs = _find_pairs(indices, counts, pair_of, column, count, frequency)
-    # Frequent pairs first: the rows of the table that most molecules read lie together.
-    slot = np.empty(n_pairs, np.int32)
-    slot[np.argsort(-frequency[:n_pairs], kind="stable")] = np.arange(n_pairs, dtype=np.int32)
-    order = np.lexsort((count[:n_pairs], column[:n_pairs]))
-    return _Pairs(column[order], count[order], slot[order], slot[pair_of], np.uint64(element_key))
-
-
-def _batch_words(
-    indptr: Array,
-    pairs: _Pairs,
-    empty: npt.NDArray[np.uint32],
-    feature_keys: npt.NDArray[np.uint64],
-    words: npt.NDArray[np.uint64],
-) -> None:
-    """Fill `words` for the rows of one batch, tile by tile of features."""
-    low = feature_keys.astype(np.uint32)
-    high = (feature_keys >> np.uint64(32)).astype(np.uint32)
-    table = np.empty((pairs.slot.size + 1, TILE), np.uint32)
-    column = np.empty(words.shape[0], np.uint64)
-    for tile in range(words.shape[1]):
-        features = slice(tile * TILE, (tile + 1) * TILE)
-        table[-1] = empty[features]
-        _fill_table(
-            pairs.column, pairs.count, pairs.slot, pairs.element_key, low[features], high[features], table
-        )
-        _row_words(indptr, pairs.slot_of, table, column)
-        words[:, tile] = column
+    places = np.empty(keys_low.size, np.uint32)
+    width = min(keys_low.size, out.shape[1] - first)
+    for row in range(out.shape[0]):
+        for m in range(keys_low.size):
+            value = mix32(np.uint32(minima[row, m] ^ keys_low[m]))
+            places[m] = mix32(np.uint32(value ^ keys_high[m])) >> np.uint32(16)
+        for m in range(width):
+            out[row, first + m] = levels[places[m]]

@@ -1,6 +1,16 @@
 """Feature maps, scikit-learn style: one file a family."""
 
 from daskrf.features.base import FeatureMap, from_state
+from daskrf.features.compositional import CompositionalTanimotoFeatures
+from daskrf.features.dotproduct import TanimotoDotProductFeatures
+from daskrf.features.landmarks import LandmarkFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 
-__all__ = ["FeatureMap", "TanimotoMinMaxFeatures", "from_state"]
+__all__ = [
+    "CompositionalTanimotoFeatures",
+    "FeatureMap",
+    "LandmarkFeatures",
+    "TanimotoDotProductFeatures",
+    "TanimotoMinMaxFeatures",
+    "from_state",
+]

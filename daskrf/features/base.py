@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -14,9 +15,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from daskrf import kernels
 from daskrf.errors import InputError
 
-__all__ = ["FeatureMap", "check_n_components", "from_state", "map_key", "register"]
+__all__ = ["FeatureMap", "brief_state", "check_n_components", "from_state", "map_key", "register"]
 
 _REGISTRY: dict[str, type[FeatureMap]] = {}
+_LONG = 256  # characters of a text that states are named by
 
 
 class FeatureMap(TransformerMixin, BaseEstimator):
@@ -29,9 +31,21 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     state_version: ClassVar[int] = 1
     """Raised by a map whenever the same parameters begin to give other bytes."""
 
+    added_parameters: ClassVar[dict[str, Any]] = {}
+    """Parameters that the first states of the map did not have, and the values that they stood for. A state
+    leaves such a value out, so that maps, stores and models from before stay what they were."""
+
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "nothing"
     """What `fit` has to see of a whole library: no row; a summary of every row (see `summarize`); or
     `sample_size` random rows."""
+
+    gram_precision: ClassVar[Literal["single", "double"]] = "single"
+    """Precision that sums of products of the features need; see `daskrf.gp.SufficientStatistics`."""
+
+    @property
+    def seconds_per_component(self) -> float:
+        """Rough cost of one feature of one molecule on one core, from which tasks are sized."""
+        return 6e-9
 
     @property
     def one_bit(self) -> bool:
@@ -95,10 +109,14 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     def state(self) -> dict[str, Any]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
+        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        for name, value in self.added_parameters.items():
+            if parameters[name] == value:
+                del parameters[name]
         return {
             "class": type(self).__name__,
             "version": self.state_version,
-            "parameters": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+            "parameters": parameters,
             "fitted": self._fitted_state(),
         }
 
@@ -140,7 +158,7 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
             f"Feature map {name} has state version {state.get('version')!r}, but this daskrf makes version "
             f"{cls.state_version}; use the daskrf that made it, or make the features anew."
         )
-    parameters = state.get("parameters", {})
+    parameters = {**cls.added_parameters, **state.get("parameters", {})}
     known = set(cls().get_params(deep=False))
     for what, names in (("lacks", known - set(parameters)), ("has unknown", set(parameters) - known)):
         if names:
@@ -156,15 +174,34 @@ def map_key(state: dict[str, Any]) -> str:
     """Return the text that names a feature map in statistics, which refuse to mix two maps.
 
     The number of columns that the map has seen is left out: it is not known everywhere, and no other number
-    of columns could be given to that map.
+    of columns could be given to that map. Long texts are digests.
 
     Examples
     --------
     >>> map_key({"version": 1, "class": "A", "fitted": {"n_features_in": 7}})
     '{"class": "A", "fitted": {}, "version": 1}'
     """
-    fitted = {name: value for name, value in state.get("fitted", {}).items() if name != "n_features_in"}
-    return json.dumps({**state, "fitted": fitted}, sort_keys=True)
+    brief = brief_state(state)
+    fitted = {name: value for name, value in brief.get("fitted", {}).items() if name != "n_features_in"}
+    return json.dumps({**brief, "fitted": fitted}, sort_keys=True)
+
+
+def brief_state(state: Any) -> Any:
+    """Return the state of a feature map with long texts (landmarks, say) replaced by their digests.
+
+    It tells two maps apart as the state does, in a few hundred characters, and rebuilds none.
+
+    Examples
+    --------
+    >>> brief = brief_state({"class": "A", "fitted": {"landmarks": "x" * 9999}})
+    >>> brief["fitted"]["landmarks"][:23]
+    'sha256:bc43195302067a9f'
+    """
+    if isinstance(state, dict):
+        return {name: brief_state(value) for name, value in state.items()}
+    if isinstance(state, str) and len(state) > _LONG:
+        return f"sha256:{hashlib.sha256(state.encode()).hexdigest()}"
+    return state
 
 
 def check_n_components(n_components: object) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf import seeds
-from daskrf.compiled import minhash
+from daskrf.compiled import minhash, tiles
 from daskrf.compiled.jit import jit_disabled
 from tests.naive import minhash as naive
 
@@ -21,6 +21,24 @@ ROWS = st.lists(
     ),
     max_size=6,
 )
+
+
+def minhash_words(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    counts: np.ndarray,
+    element_key: int,
+    empty: np.ndarray,
+    feature_keys: np.ndarray,
+) -> np.ndarray:
+    """Return the packed bits of min-wise hashing, as the feature map puts its parts together."""
+    low, high = feature_keys.astype(np.uint32), (feature_keys >> np.uint64(32)).astype(np.uint32)
+
+    def fill(pairs: tiles.Pairs, features: slice, table: np.ndarray) -> None:
+        keys = np.uint64(element_key), low[features], high[features]
+        minhash.fill_minwise(pairs.column, pairs.value, pairs.slot, *keys, table)
+
+    return tiles.hashed_words(indptr, indices, counts, fill, empty)
 
 
 def to_csr(rows: list[dict[int, int]], index_dtype: type = np.int64) -> sp.csr_matrix:
@@ -43,21 +61,21 @@ def unpacked(words: np.ndarray) -> np.ndarray:
 @settings(derandomize=True, deadline=None, max_examples=5 if jit_disabled() else 40)
 def test_bits_agree_with_the_oracle(rows: list[dict[int, int]]) -> None:
     element_key, empty, feature_keys = keys(64 if jit_disabled() else 128)
-    words = minhash.minhash_words(*to_csr(rows), element_key, empty, feature_keys)
+    words = minhash_words(*to_csr(rows), element_key, empty, feature_keys)
     assert (unpacked(words) == naive.minhash_bits(rows, element_key, empty, feature_keys)).all()
 
 
 def test_the_index_dtype_does_not_matter() -> None:
     rows = [{3: 2, 7: 1}, {3: 1}]
-    wide = minhash.minhash_words(*to_csr(rows), *keys(64))
-    narrow = minhash.minhash_words(*to_csr(rows, np.int32), *keys(64))
+    wide = minhash_words(*to_csr(rows), *keys(64))
+    narrow = minhash_words(*to_csr(rows, np.int32), *keys(64))
     assert (wide == narrow).all()
 
 
 @pytest.mark.skipif(jit_disabled(), reason="65,535 levels: too slow without the JIT")
 def test_the_largest_count() -> None:
     rows = [{9: 65_535}, {9: 65_535, 10: 1}, {9: 65_534}]
-    words = minhash.minhash_words(*to_csr(rows), *keys(64))
+    words = minhash_words(*to_csr(rows), *keys(64))
     element_key, _, feature_keys = keys(64)
     level = np.arange(1, 65_536)
     bits = unpacked(words)
@@ -70,18 +88,43 @@ def test_the_largest_count() -> None:
 def test_batches_do_not_show_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     X = sp.csr_matrix(rng.poisson(0.3, (30, 40)).astype(np.uint16) * (np.arange(30) % 4 > 0)[:, None])
-    whole = minhash.minhash_words(X.indptr, X.indices, X.data, *keys(64))
+    whole = minhash_words(X.indptr, X.indices, X.data, *keys(64))
     for entries in (1, 5, 30):
-        monkeypatch.setattr(minhash, "BATCH_ENTRIES", entries)
-        assert (minhash.minhash_words(X.indptr, X.indices, X.data, *keys(64)) == whole).all()
+        monkeypatch.setattr(tiles, "BATCH_ENTRIES", entries)
+        assert (minhash_words(X.indptr, X.indices, X.data, *keys(64)) == whole).all()
+
+
+def test_a_table_of_many_pairs_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{10 * i + j: 1 + j for j in range(5)} for i in range(9)]
+    whole = minhash_words(*to_csr(rows), *keys(64))
+    sizes = []
+    table = tiles._table
+    monkeypatch.setattr(tiles, "_table", lambda pairs: sizes.append(pairs.slot.size) or table(pairs))
+    monkeypatch.setattr(tiles, "BATCH_BYTES", 12 * tiles.TILE * 4)
+    assert (minhash_words(*to_csr(rows), *keys(64)) == whole).all()
+    assert max(sizes) <= 12
+    assert len(sizes) < 9
+    # A row of more pairs than that is done all the same.
+    one = to_csr([dict.fromkeys(range(40), 1)])
+    assert minhash_words(*one, *keys(64)).shape == (1, 1)
+
+
+def test_the_rows_of_a_table_are_whole_cache_lines() -> None:
+    for n in (0, 1, 70, 5000):
+        slot = np.zeros(n, np.int32)
+        table = tiles._table(tiles.Pairs(slot, slot, slot, slot))
+        assert table.shape == (n + 1, tiles.TILE)
+        assert table.dtype == np.uint32
+        assert table.ctypes.data % 64 == 0
+        assert table.flags.c_contiguous
 
 
 def test_a_slice_of_rows_reads_its_own_entries() -> None:
     """The first pointer of a sliced matrix need not be zero."""
     rows = [{1: 1}, {2: 2, 5: 1}, {}, {4: 1}]
     indptr, indices, counts = to_csr(rows)
-    whole = minhash.minhash_words(indptr, indices, counts, *keys(64))
-    part = minhash.minhash_words(indptr[1:4], indices, counts, *keys(64))
+    whole = minhash_words(indptr, indices, counts, *keys(64))
+    part = minhash_words(indptr[1:4], indices, counts, *keys(64))
     assert (part == whole[1:3]).all()
 
 
@@ -89,17 +132,32 @@ def test_a_pointer_near_the_end_of_32_bits_does_not_cut_the_batch(monkeypatch: p
     rows = [{1: 1}, {2: 2}, {3: 1}]
     indptr, indices, counts = to_csr(rows)
     batches = []
-    dictionary = minhash._dictionary
-    monkeypatch.setattr(minhash, "_dictionary", lambda *given: batches.append(given) or dictionary(*given))
-    monkeypatch.setattr(minhash, "BATCH_ENTRIES", 2**31 - 1)
-    words = minhash.minhash_words(indptr[1:].astype(np.int32), indices, counts, *keys(64))
+    dictionary = tiles._dictionary
+    monkeypatch.setattr(tiles, "_dictionary", lambda *given: batches.append(given) or dictionary(*given))
+    monkeypatch.setattr(tiles, "BATCH_ENTRIES", 2**31 - 1)
+    words = minhash_words(indptr[1:].astype(np.int32), indices, counts, *keys(64))
     assert len(batches) == 1
-    assert (words == minhash.minhash_words(indptr, indices, counts, *keys(64))[1:]).all()
+    assert (words == minhash_words(indptr, indices, counts, *keys(64))[1:]).all()
 
 
 @given(st.integers(0, 2**64 - 1))
 @settings(derandomize=True, deadline=None, max_examples=50)
 def test_the_mixing_functions_are_the_same_everywhere(x: int) -> None:
-    with np.errstate(over="ignore"):
-        mixed = minhash._mix64(np.uint64(x))
-    assert int(mixed) == int(seeds.splitmix64(np.array([x], np.uint64))[0]) == naive.mix64(x)
+    expected = int(seeds.splitmix64(np.array([x], np.uint64))[0])
+    for module in (minhash, tiles):
+        with np.errstate(over="ignore"):
+            mixed = module._mix64(np.uint64(x))
+        assert int(mixed) == expected == naive.mix64(x)
+
+
+def test_parities_of_runs_of_bits() -> None:
+    rng = np.random.default_rng(5)
+    bits = rng.integers(0, 2, (4, 192), np.uint8)
+    starts = np.sort(rng.integers(0, 193, 71))
+    starts[[0, 3, 20, -1]] = 0, starts[4], starts[21], 192
+    words = rng.integers(0, 2**63, (4, 2), np.uint64)
+    expected = unpacked(words)
+    for m in range(70):
+        expected[:, m] ^= bits[:, starts[m] : starts[m + 1]].sum(axis=1, dtype=np.uint8) & 1
+    tiles.add_parities(np.packbits(bits, axis=1, bitorder="little").view("<u8"), np.sort(starts), words)
+    assert (unpacked(words) == expected).all()

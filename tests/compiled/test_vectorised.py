@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from daskrf.compiled import bits, minhash
+from daskrf.compiled import bits, minhash, tiles
 from daskrf.compiled.jit import jit_disabled
+from daskrf.features.hashing import TanimotoHash
 
 pytestmark = [
     pytest.mark.skipif(bool(numba.config.CPU_NAME), reason="NUMBA_CPU_NAME names another CPU than this one"),
@@ -34,8 +35,15 @@ def count(pattern: str, text: str) -> int:
 @pytest.fixture(autouse=True)
 def compiled() -> None:
     bits._count_tile(np.zeros((4, 8), np.uint64), 0, 0, np.zeros((4, 4), np.int64))
-    pointer, column, counts = np.array([0, 1]), np.array([3]), np.array([1], np.uint16)
-    minhash.minhash_words(pointer, column, counts, 1, np.zeros(64, np.uint32), np.zeros(64, np.uint64))
+    for hashing in ("minwise", "cws"):
+        hashes = TanimotoHash(hashing, 64, 0)
+        hashes.words(hashes.check([[1, 2]]))
+        hashes.normals(hashes.check([[1, 2]]), 1.0)
+    # A caller from the cache on disk compiles nothing of what it calls.
+    low, words, numbers = np.zeros(64, np.uint32), np.zeros((5, 64), np.uint32), np.ones((4, 64))
+    minhash._column_words(np.uint64(1), np.uint64(2), low, low, words)
+    minhash._column_numbers(words, numbers)
+    minhash._pair_ranks(0.5, numbers, low)
 
 
 def test_the_gram_tile_counts_bits_in_vectors() -> None:
@@ -48,8 +56,24 @@ def test_the_gram_tile_counts_bits_in_vectors() -> None:
 
 
 def test_the_hashes_are_multiplied_in_vectors() -> None:
-    assert count("vpmulld", assembly(minhash._fill_table)) >= 6
+    assert count("vpmulld", assembly(minhash.fill_minwise)) >= 6
 
 
 def test_the_minima_are_vectors_in_registers() -> None:
-    assert count("vpminud", assembly(minhash._row_words)) >= minhash.TILE // 16
+    for function in (tiles._row_words, tiles._row_minima):
+        assert count("vpminud", assembly(function)) >= tiles.TILE // 16
+
+
+def test_the_numbers_of_weighted_sampling_are_made_in_vectors() -> None:
+    assert count("vpmulld", assembly(minhash._column_words)) >= 6
+    assert count("vdivpd", assembly(minhash._column_numbers)) >= 4
+    assert count("vmulpd", assembly(minhash._pair_ranks)) >= 2
+    assert count("vpmulld", assembly(minhash.draw_levels)) >= 4
+
+
+@pytest.mark.parametrize("name", ["_column_numbers", "_pair_ranks", "logarithms", "fill_weighted"])
+def test_no_product_is_fused_with_a_sum(name: str) -> None:
+    """A fused multiply-add rounds once where others round twice: a machine without it gives other bits."""
+    text = assembly(getattr(minhash, name))
+    assert re.search(r"vmul[sp]d", text)
+    assert not re.search(r"vfn?m(add|sub)", text)

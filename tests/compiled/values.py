@@ -9,7 +9,11 @@ import numpy as np
 
 from daskrf.arrays import pack_signs
 from daskrf.compiled import bits as engine
-from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.features import (
+    CompositionalTanimotoFeatures,
+    TanimotoDotProductFeatures,
+    TanimotoMinMaxFeatures,
+)
 from daskrf.kernels import TanimotoMinMax
 
 
@@ -31,6 +35,20 @@ def values() -> dict[str, str]:
     engine.gram_bits(bits, 70, gram)
     return {
         "minhash bits": digest(TanimotoMinMaxFeatures(70, random_state=3).transform_bits(X)),
+        "minhash normals": digest(
+            TanimotoMinMaxFeatures(70, distribution="gaussian", random_state=3).transform(X)
+        ),
+        "cws bits": digest(TanimotoMinMaxFeatures(70, hashing="cws", random_state=3).transform_bits(X * 0.3)),
+        "cws normals": digest(
+            TanimotoMinMaxFeatures(70, distribution="gaussian", hashing="cws").transform(X * 1e-300)
+        ),
+        "compositional bits": digest(CompositionalTanimotoFeatures(n_components=70).transform_bits(X)),
+        **{
+            f"dot product {correction}": digest(
+                TanimotoDotProductFeatures(70, n_terms=3, bias_correction=correction).fit_transform(X)
+            )
+            for correction in (None, "normalize", "residual")
+        },
         "gram_bits": digest(gram),
         "phi_y": digest(engine.phi_y(bits, y, 70)),
         "column_sums": digest(engine.column_sums(bits, 70)),

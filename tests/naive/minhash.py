@@ -29,6 +29,11 @@ def element_hash(column: int, level: int, element_key: int, feature_key: int) ->
     return mix32(mix32(mix32(low ^ key_low) ^ high) ^ key_high)
 
 
+def level_place(minimum: int, key: int) -> int:
+    """Return which of 65,536 levels belongs to a minimum."""
+    return mix32(mix32(minimum ^ key & MASK_32) ^ key >> 32) >> 16
+
+
 def minhash_bits(
     rows: Sequence[Mapping[int, int]], element_key: int, empty: Sequence[int], feature_keys: Sequence[int]
 ) -> np.ndarray:

@@ -1,0 +1,240 @@
+"""Kernel values against landmarks: the features of sparse Gaussian processes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, check_finite
+from daskrf.errors import InputError
+from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.selection import SELECTIONS, distinct_rows
+from daskrf.features.sparserows import compact, decode_rows, encode_rows
+from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.kernels.base import Prepared
+
+__all__ = ["LandmarkFeatures"]
+
+_MANY_CANDIDATES = 20_000
+
+
+@register
+class LandmarkFeatures(FeatureMap):
+    """Features phi(x) = k(Z, x) against landmarks Z: M real rows, chosen from the rows that `fit` sees.
+
+    Their Gaussian weights have the prior precision K_ZZ = k(Z, Z) instead of the identity, so that
+    phi(x)^T K_ZZ^-1 phi(x') is the kernel that they stand for: the Nystroem approximation of k, exact at the
+    landmarks. `daskrf.gp.SparseGP` is the model for them. Landmarks are distinct rows.
+
+    Parameters
+    ----------
+    n_components : int, default 1024
+        Number M of landmarks.
+    kernel : Kernel, default TanimotoMinMax()
+        Any kernel with k(x, x) = 1.
+    selection : {"random", "kmedoids", "farthest"}
+        random: distinct rows at random. kmedoids: the candidates are put into M clusters by their kernel with
+        real rows as centres (Park & Jun 2009, with the kernel as similarity). farthest: each landmark is the
+        candidate that is farthest, in the metric of the kernel, from those before it (Gonzalez 1985).
+    n_candidates : int, optional
+        Rows that "kmedoids" and "farthest" choose from, at most; default the larger of 20,000 and 4 M. More
+        rows given to `fit` are sampled at random.
+    random_state : int, default 0
+        Seed of every random number of the map.
+
+    Attributes
+    ----------
+    landmarks_ : CSR matrix of uint16 or float64, shape (n_components, d)
+    n_features_in_ : int
+        Number of columns that `fit` saw.
+
+    Notes
+    -----
+    Source: Williams & Seeger 2001 (Nystroem features); Quinonero-Candela & Rasmussen 2005 (what a Gaussian
+    process does with them). Random landmarks of smaller maps are the first ones of larger maps.
+
+    Examples
+    --------
+    >>> X = np.array([[2, 0, 1], [1, 1, 1], [0, 5, 0]])
+    >>> landmarks = LandmarkFeatures(3).fit(X)
+    >>> sorted(landmarks.transform(X[:1])[0].tolist())
+    [0.0, 0.5, 1.0]
+    """
+
+    learns_from = "sample"
+    gram_precision = "double"
+
+    def __init__(
+        self,
+        n_components: int = 1024,
+        *,
+        kernel: Kernel = TanimotoMinMax(),  # noqa: B008, kernels are immutable
+        selection: Literal["random", "kmedoids", "farthest"] = "random",
+        n_candidates: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.selection = selection
+        self.n_candidates = n_candidates
+        self.random_state = random_state
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel between rows and landmarks."""
+        return self.kernel
+
+    def is_fitted(self) -> bool:
+        """Tell whether there are landmarks."""
+        return hasattr(self, "landmarks_")
+
+    def sample_size(self, n_rows: int) -> int:
+        """Return how many random rows of `n_rows` to choose the landmarks from: with spare for duplicates.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range.
+        """
+        n_components, _ = self._check_parameters()
+        wanted = 2 * n_components if self.selection == "random" else self._most_candidates()
+        return min(n_rows, wanted)
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Choose the landmarks among the rows of `X`, shape (n, d); None keeps those that there are.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, a value is not what the kernel serves, the kernel is not 1 where
+            both of its arguments are one row, or there are fewer distinct rows than landmarks.
+        """
+        n_components, seed = self._check_parameters()
+        if X is None:
+            return self
+        csr = check_finite(as_csr(X))
+        if csr.shape[0]:
+            self.kernel.against(csr[:1])(csr)  # refuses what it does not serve, with the row in X
+        order = np.argsort(seeds.words(seed, "landmarks/order", csr.shape[0]), kind="stable")
+        if self.selection == "random":
+            limit = n_components
+        else:
+            order, limit = order[: self._most_candidates()], None
+        candidates = distinct_rows(csr, order, limit)
+        if len(candidates) < n_components:
+            raise InputError(
+                f"{n_components:,} landmarks cannot be chosen from {csr.shape[0]:,} rows: of {len(order):,} "
+                f"candidates, {len(candidates):,} are distinct. Give more rows, or a smaller n_components."
+            )
+        chosen = csr[candidates]
+        chosen = chosen[SELECTIONS[self.selection](chosen, n_components, self.kernel)]
+        if not np.allclose(self.kernel.diag(chosen), 1.0, rtol=0.0, atol=1e-9):
+            raise InputError(
+                f"the kernel {self.kernel!r} is not 1 between a row and itself, as landmarks need it: take "
+                "another one."
+            )
+        self._set_landmarks(compact(chosen))
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the kernel of each row of `X` with the landmarks.
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
+
+        Returns
+        -------
+        float32 array, shape (n, n_components)
+
+        Raises
+        ------
+        InputError
+            If the map is not fitted, a parameter is bad, a value is not what the kernel serves, or d is not
+            that of `fit`.
+        """
+        self._check_parameters()
+        prepared = self._against_landmarks()
+        csr = as_csr(X)
+        if csr.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"The fingerprints have {csr.shape[1]:,} columns, but the feature map was fitted to "
+                f"{self.n_features_in_:,}; fingerprint both in the same way."
+            )
+        return prepared(csr, dtype=np.float32)
+
+    def prior_precision(self) -> npt.NDArray[np.float64]:
+        """Return K_ZZ, the kernel among the landmarks: float64 of shape (n_components, n_components).
+
+        Raises
+        ------
+        InputError
+            If the map is not fitted.
+        """
+        return self._against_landmarks()(self.landmarks_)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the output columns, as scikit-learn's `set_output` asks for."""
+        return np.array([f"landmark{m}" for m in range(self.n_components)], dtype=object)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
+
+    def _fitted_state(self) -> dict[str, Any]:
+        if not self.is_fitted():
+            return {}
+        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
+        if not hasattr(self, "_encoded"):
+            self._encoded = encode_rows(self.landmarks_)
+        return {"n_features_in": self.n_features_in_, "landmarks": self._encoded}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if not fitted:
+            return
+        self._set_landmarks(decode_rows(fitted["landmarks"]))
+        self._encoded = fitted["landmarks"]
+
+    def _set_landmarks(self, landmarks: sp.csr_matrix) -> None:
+        self.landmarks_ = landmarks
+        self.n_features_in_ = int(landmarks.shape[1])
+        for name in ("_prepared", "_encoded"):
+            self.__dict__.pop(name, None)
+
+    def _against_landmarks(self) -> Prepared:
+        """Return the function X -> k(X, Z), prepared once for each object and kernel."""
+        if not self.is_fitted():
+            raise InputError("LandmarkFeatures is not fitted: call fit with the rows to choose from first.")
+        if self.landmarks_.shape[0] != self.n_components:
+            raise InputError(
+                f"n_components is {self.n_components}, but fit has chosen {self.landmarks_.shape[0]} "
+                "landmarks: call fit again."
+            )
+        kernel, prepared = self.__dict__.get("_prepared", (None, None))
+        if prepared is None or kernel != self.kernel:
+            prepared = self.kernel.against(self.landmarks_)
+            self._prepared = (self.kernel, prepared)
+        return prepared
+
+    def _most_candidates(self) -> int:
+        if self.n_candidates is None:
+            return max(_MANY_CANDIDATES, 4 * self.n_components)
+        return self.n_candidates
+
+    def _check_parameters(self) -> tuple[int, int]:
+        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
+        if not isinstance(self.kernel, Kernel):
+            raise InputError(f"kernel must be a kernel of daskrf.kernels, not {self.kernel!r}.")
+        if self.selection not in SELECTIONS:
+            raise InputError(f"selection must be one of {', '.join(SELECTIONS)}, not {self.selection!r}.")
+        n = self.n_candidates
+        if n is not None and (
+            isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < n_components
+        ):
+            raise InputError(
+                f"n_candidates must be an integer of at least n_components = {n_components}, not {n!r}."
+            )
+        return n_components, seed

@@ -1,0 +1,160 @@
+"""Quasi-Monte-Carlo features of the prefactor (|x|^2 + |y|^2)^-r of the dot-product Tanimoto kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaincinv, gammaln
+
+__all__ = ["PrefactorFeatures"]
+
+Array = npt.NDArray[np.float64]
+
+GRID = 32
+"""Norms of the range that errors are looked at for, in geometric progression."""
+
+BLOCK = 64
+"""Norms that features are computed of at a time: arrays that stay in the cache."""
+
+_LN_2_HIGH, _LN_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_TAYLOR = [1.0 / math.factorial(k) for k in range(14)]
+_TINY = 1e-300
+
+
+# The exponential and the logarithm of a mathematical library differ in their last bits from one machine to
+# another. These are made of operations that IEEE 754 prescribes to the last bit.
+
+
+def _exp(x: Array) -> Array:
+    """Return e^x to about 2e-16 of it, the same bits everywhere."""
+    x = np.clip(x, -1500.0, 1500.0)
+    k = np.rint(x * (1.0 / math.log(2.0)))
+    rest = (x - k * _LN_2_HIGH) - k * _LN_2_LOW
+    total = np.full_like(x, _TAYLOR[-1])
+    for coefficient in _TAYLOR[-2::-1]:
+        total *= rest
+        total += coefficient
+    return np.asarray(np.ldexp(total, k.astype(np.int32)))
+
+
+def _log(x: Array) -> Array:
+    """Return the natural logarithm of positive numbers to about 2e-16, the same bits everywhere."""
+    mantissa, exponent = np.frexp(x)
+    small = mantissa < math.sqrt(0.5)
+    mantissa, exponent = np.where(small, 2.0 * mantissa, mantissa), exponent - small
+    f = (mantissa - 1.0) / (mantissa + 1.0)
+    square, total = f * f, np.full_like(f, 1.0 / 23.0)
+    for k in range(21, 0, -2):
+        total = total * square + 1.0 / k
+    return np.asarray(exponent * _LN_2_HIGH + (2.0 * f * total + exponent * _LN_2_LOW))
+
+
+def _rounded(x: Array, bits: int) -> Array:
+    """Return numbers rounded to so many bits, where the last bits that machines differ in are gone."""
+    mantissa, exponent = np.frexp(x)
+    return np.asarray(np.ldexp(np.rint(mantissa * 2.0**bits), exponent - bits))
+
+
+def _sum(x: Array) -> Array:
+    """Return the sums over the last axis, which stays, by halves: an order that no vector unit changes."""
+    while (n := x.shape[-1]) > 1:
+        half = n // 2
+        x = np.concatenate([x[..., :half] + x[..., half : 2 * half], x[..., 2 * half :]], axis=-1)
+    return x
+
+
+class PrefactorFeatures:
+    """Features psi_r(x) with psi_r(x) . psi_r(y) = (|x| |y| / (|x|^2 + |y|^2))^r, for several r.
+
+    They are those of the prefactor times |x|^r, which leaves no number that is far from one, mirrored so that
+    those of a norm in the middle of the range have but one that is not zero. A reflection changes no inner
+    product, but what is added when the features are sketched together with others: vectors that lie near one
+    axis have next to no cross terms. Without it the mean squared error of the whole map is 1.6 to 1.8 times
+    as large (1,000 molecules, 100 and 1,000 features, 12 seeds).
+
+    Parameters
+    ----------
+    degrees : sequence of int
+        The powers r, at least 1.
+    n_features : int
+        Number of features of each, P.
+    zeta : float
+        Smallest squared norm, the largest one being 1.
+    offsets : sequence of float
+        The offset u of each grid, in (0, 1).
+
+    Notes
+    -----
+    Source: Tripp et al. 2023, lemma 4.5, with the grid as printed, u_i = (u + i / P) mod 1: a rectangle rule
+    over a whole period, which converges faster than any power of P where the integrand and its derivatives
+    vanish at both ends. Lemma 4.6 sets s = r zeta and c = 2 zeta^2 for the gamma distribution. Its integrand
+    behaves as u^((r - s) / s) at one end and as (1 - u)^((|x|^2 + |y|^2 - c) / c) at the other: powers of
+    1 / zeta, so that it is rough where all norms are alike and a needle where they differ much, and 64
+    features err by 1 % at zeta = 0.9 and by 3 % at zeta = 0.01. Here s = min(r / 20, 0.2) and c is 0.02 zeta,
+    but at most 0.0004, so that norms far below a crowd of like ones are served too, and at least 0.00008 (or
+    0.08 zeta, if that is less). The powers are then in the tens: 64 features err by less than 1e-7 for zeta
+    from 0.001 to 1, and little below zeta.
+    """
+
+    def __init__(
+        self, degrees: Sequence[int], n_features: int, zeta: float, offsets: Sequence[float]
+    ) -> None:
+        self.degrees = np.array(degrees, dtype=np.float64)
+        zeta = max(zeta, _TINY)
+        r = self.degrees[:, None]
+        s = np.minimum(r / 20, 0.2)
+        c = 0.08 * max(min(zeta, 0.02) / 4, min(zeta, 0.001))
+        u = np.mod(np.array(offsets)[:, None] + np.arange(1, n_features + 1) / n_features, 1.0)
+        # A node that is off by 1e-9 is as good; at 0 the feature is 0, and next to it too.
+        self._nodes = np.maximum(_rounded(gammaincinv(s, u), 30), _TINY) / c
+        constant = _rounded(-s * np.log(c) + gammaln(s) - gammaln(r) - np.log(n_features), 34)
+        self._logarithms = 0.5 * (constant + c * self._nodes + (r - s) * _log(self._nodes))
+        middle = 0.5 + 0.5 * math.sqrt(zeta)
+        centre = self._plain(np.array([middle * middle]))[0]
+        mirror = centre.copy()
+        mirror[:, :1] += np.sqrt(_sum(centre * centre))
+        self._mirror = mirror / np.sqrt(_sum(mirror * mirror))
+        self.grid = np.geomspace(zeta, 1.0, GRID)
+        self._on_grid = self(self.grid)
+
+    def _plain(self, norms: Array) -> Array:
+        """Return the features of lemma 4.5 times |x|^r."""
+        roots = 0.5 * self.degrees * _log(norms)[:, None]
+        return _exp(self._logarithms - norms[:, None, None] * self._nodes + roots[:, :, None])
+
+    def __call__(self, norms: Array) -> Array:
+        """Return the features of squared norms, shape (n,), as shape (n, n_degrees, n_features).
+
+        Those of a norm have the same bits whatever norms stand beside it, on any machine.
+        """
+        features = self._plain(norms)
+        features -= 2.0 * _sum(features * self._mirror) * self._mirror
+        return features
+
+    def errors(self, norms: Array) -> Array:
+        """Return the largest error of each squared norm against itself and the range [zeta, 1].
+
+        Errors are relative to |x| |y| / (|x|^2 + |y|^2), which bounds the first and largest term of the
+        kernel's series: what the error of a higher term is worth beside that term alone, nobody sees. An
+        error that is no number is too large.
+        """
+        found = [np.zeros(0)]
+        for start in range(0, len(norms), BLOCK):
+            part = norms[start : start + BLOCK, None]
+            features = self(part[:, 0])
+            others = np.concatenate([np.broadcast_to(self.grid, (len(part), GRID)), part], axis=1)
+            first = np.sqrt(part) * np.sqrt(others) / (part + others)
+            products = np.empty((*others.shape, len(self.degrees)))
+            for t in range(len(self.degrees)):
+                products[:, :-1, t] = features[:, t] @ self._on_grid[:, t].T
+            products[:, -1] = np.sum(features**2, axis=2)
+            difference = np.abs(products - first[:, :, None] ** self.degrees) / first[:, :, None]
+            found.append(np.max(difference, axis=(1, 2)))
+        return np.concatenate(found)
+
+    def largest_error(self) -> float:
+        """Return the largest such error between two squared norms of the range [zeta, 1]."""
+        return float(np.max(self.errors(self.grid)))

@@ -1,0 +1,222 @@
+"""Sketches of the power series of the dot-product Tanimoto kernel: TensorSketch times prefactor features."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.compiled.sketch import (
+    FourierPlan,
+    Rows,
+    add_first_term,
+    add_product_term,
+    prefactor_spectra,
+)
+from daskrf.features.prefactor import BLOCK, PrefactorFeatures
+
+__all__ = ["TensorSketchSeries", "allocate", "fast_length", "fourier_plan"]
+
+CACHE_BYTES = 64 * 2**20
+"""Memory for the sketched prefactors of the norms that a map has met."""
+
+MAX_ROWS = 2048
+"""Rows of a block, which share one look-up of their norms."""
+
+
+def fast_length(length: int) -> int:
+    """Return the largest number of at most `length` whose prime factors are 2, 3 and 5.
+
+    Examples
+    --------
+    >>> fast_length(1007)
+    1000
+    """
+    while True:
+        rest = length
+        for prime in (2, 3, 5):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return length
+        length -= 1
+
+
+def fourier_plan(length: int) -> FourierPlan:
+    """Return the plan of the complex transform of `length` points, a product of 2, 3 and 5.
+
+    Examples
+    --------
+    >>> fourier_plan(60).radices.tolist()
+    [4, 5, 3]
+    """
+    radices, factors, rest = [], [np.zeros(0)], length
+    for radix in (4, 5, 3, 2):
+        while rest % radix == 0:
+            power = np.outer(np.arange(rest // radix), np.arange(1, radix)).ravel()
+            angle = -2.0 * np.pi * power / rest
+            factors.append(np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel())
+            radices.append(radix)
+            rest //= radix
+    return FourierPlan(np.array(radices, np.int64), np.concatenate(factors).astype(np.float32))
+
+
+def allocate(n_components: int, n_terms: int, allocation: float) -> list[int]:
+    """Return how many features each term r = 1..n_terms gets: in proportion to r^allocation.
+
+    All but the first are rounded down to lengths that a Fourier transform handles fast; the first takes the
+    remainder, which its transform-free sketch can.
+
+    Examples
+    --------
+    >>> allocate(5000, 4, -1.0), allocate(4, 4, -1.0)
+    ([2400, 1200, 800, 600], [1, 1, 1, 1])
+    """
+    # Beyond a million the shares are what they are there; the product with a logarithm would overflow.
+    logarithms = min(max(allocation, -1e6), 1e6) * np.log(np.arange(1, n_terms + 1))
+    shares = np.exp(logarithms - logarithms.max())
+    # Down to six digits, for a share that rounding puts a hair below a whole number.
+    sizes = [max(1, int(size + 1e-6)) for size in n_components * shares / shares.sum()]
+    while sum(sizes[1:]) >= n_components and n_terms > 1:
+        largest = max(range(1, n_terms), key=sizes.__getitem__)
+        sizes[largest] -= 1
+    sizes[1:] = [fast_length(size) for size in sizes[1:]]
+    sizes[0] = n_components - sum(sizes[1:])
+    return sizes
+
+
+@dataclass(frozen=True)
+class _Term:
+    """One block of features: the sketch of a power of x, its prefactor, and, last, the features before it."""
+
+    columns: slice
+    length: int
+    keys: npt.NDArray[np.uint64]
+    plan: FourierPlan
+    places: npt.NDArray[np.int64]
+    signs: npt.NDArray[np.float64]
+    residual: bool
+
+
+def _term(seed: int, degree: int, columns: slice, n_prefactor: int, residual: bool) -> _Term:
+    length = columns.stop - columns.start
+    names = [f"dotproduct/polynomial/{degree}/{j}" for j in range(degree)]
+    if residual:
+        names.append("dotproduct/residual")
+    words = seeds.words(seed, f"dotproduct/prefactor/{degree}", n_prefactor)
+    # Places without repetition, as far as they reach: random signs alone make a sketch unbiased, and two
+    # prefactor features in one place would scale the whole term by a common error.
+    order = np.argsort(seeds.words(seed, f"dotproduct/places/{degree}", length), kind="stable")
+    return _Term(
+        columns=columns,
+        length=length,
+        keys=np.array([seeds.key(seed, name) for name in names], np.uint64),
+        plan=fourier_plan(length if degree > 1 else 1),
+        places=np.resize(order, n_prefactor).astype(np.int64),
+        signs=1.0 - 2.0 * (words & np.uint64(1)).astype(np.float64),
+        residual=residual,
+    )
+
+
+class _Table:
+    """The sketched prefactors of up to `capacity` squared norms: one array a term, one row a norm."""
+
+    def __init__(self, widths: list[int], capacity: int) -> None:
+        self.slots: dict[float, int] = {}
+        self.arrays = [np.empty((capacity, width), np.float32) for width in widths]
+
+
+class TensorSketchSeries:
+    """Features of sum_{r <= R} t^r, t = x . y / (|x|^2 + |y|^2), and of the rest of the series if asked for.
+
+    Term r is the circular convolution of r count sketches of x / |x| (TensorSketch, Pham & Pagh 2013) and one
+    of the prefactor features of degree r. Term 1 is convolved directly, 64 products an entry of x. The others
+    are products of Fourier transforms, and are left there: the real coordinates of a transform in an
+    orthonormal basis have the inner products of the sketch itself, so no inverse transform is needed. The
+    transformed prefactor sketch depends on the norm alone and is kept by norm.
+
+    The sketches have independent random signs, with which alone, whatever the buckets and the offsets of the
+    prefactor features, the inner products are unbiased: of two different entries of a tensor product, one
+    factor's signs differ, and these have the mean 0.
+
+    Parameters
+    ----------
+    sizes : list of int
+        Features of each term, and of the residual block where there is one.
+    n_prefactor : int
+    zeta : float
+        Smallest squared norm, the largest being 1.
+    seed : int
+    residual : bool
+        The last block is a sketch of t^(R + 1) (1, Phi) and not of t^r.
+    """
+
+    def __init__(self, sizes: list[int], *, n_prefactor: int, zeta: float, seed: int, residual: bool) -> None:
+        degrees = range(1, len(sizes) + 1)
+        ends = np.cumsum([0, *sizes]).tolist()
+        self._terms = [
+            _term(seed, r, slice(ends[r - 1], ends[r]), n_prefactor, residual and r == len(sizes))
+            for r in degrees
+        ]
+        words = [seeds.words(seed, f"dotproduct/offset/{r}", 1)[0] for r in degrees]
+        offsets = [(int(word >> np.uint64(11)) + 0.5) / 2**53 for word in words]
+        self.prefactor = PrefactorFeatures(degrees, n_prefactor, zeta, offsets)
+        # Term 1 is convolved with the features themselves, the others are multiplied by spectra.
+        self._widths = [n_prefactor] + [2 * (term.length // 2 + 1) for term in self._terms[1:]]
+        self._capacity = max(64, CACHE_BYTES // (4 * sum(self._widths)))
+        self._lock = threading.Lock()
+        self._table = _Table(self._widths, self._capacity)
+
+    def features(self, rows: Rows, norms: npt.NDArray[np.float64], out: npt.NDArray[np.float32]) -> None:
+        """Write the features of `rows`, whose squared norms are `norms`, to `out`."""
+        step = min(MAX_ROWS, self._capacity)
+        for start in range(0, norms.size, step):
+            stop = min(start + step, norms.size)
+            block = Rows(rows.pointer[start : stop + 1], rows.columns, rows.values)
+            arrays, slots = self._prefactors(norms[start:stop])
+            self._write(block, arrays, slots, out[start:stop])
+
+    def _write(
+        self,
+        rows: Rows,
+        arrays: list[npt.NDArray[np.float32]],
+        slots: npt.NDArray[np.int64],
+        out: npt.NDArray[np.float32],
+    ) -> None:
+        first = self._terms[0]
+        add_first_term(rows, int(first.keys[0]), first.places, arrays[0], slots, out[:, first.columns])
+        for term, spectra in zip(self._terms[1:], arrays[1:], strict=True):
+            dense = out[:, : term.columns.start] if term.residual else None
+            add_product_term(rows, term.keys, term.plan, spectra, slots, out[:, term.columns], dense)
+
+    def _prefactors(
+        self, norms: npt.NDArray[np.float64]
+    ) -> tuple[list[npt.NDArray[np.float32]], npt.NDArray[np.int64]]:
+        """Return the arrays of a table and the row of each norm there."""
+        distinct, inverse = np.unique(norms, return_inverse=True)
+        values = distinct.tolist()
+        with self._lock:
+            new = [value for value in values if value not in self._table.slots]
+            if len(self._table.slots) + len(new) > self._capacity:
+                # A new table: the old one may still be read by another thread.
+                self._table, new = _Table(self._widths, self._capacity), values
+            table = self._table
+            if new:
+                self._extend(table, new)
+            slots = np.array([table.slots[value] for value in values], np.int64)
+        return table.arrays, slots[inverse]
+
+    def _extend(self, table: _Table, norms: list[float]) -> None:
+        for start in range(0, len(norms), BLOCK):
+            part = norms[start : start + BLOCK]
+            features = self.prefactor(np.array(part))
+            first = len(table.slots)
+            for index, term in enumerate(self._terms):
+                weights = (features[:, index] * term.signs).astype(np.float32)
+                if index:
+                    weights = prefactor_spectra(weights, term.places, term.plan, term.length, term.keys.size)
+                table.arrays[index][first : first + len(part)] = weights
+            table.slots.update((norm, first + i) for i, norm in enumerate(part))

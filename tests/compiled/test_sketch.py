@@ -1,0 +1,130 @@
+"""Fourier transforms and count sketches of eight rows at a time, against NumPy and plain loops."""
+
+from __future__ import annotations
+
+import re
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llvmlite import binding
+
+from daskrf.compiled import sketch
+from daskrf.compiled.jit import jit_disabled
+from daskrf.compiled.sketch import LANES, Rows
+from daskrf.features.tensorsketch import fourier_plan
+from tests.naive.sketch import count_sketch_entry, real_coordinates
+
+LENGTHS = [1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16, 25, 27, 30, 60, 64, 100]
+
+
+def transform(z: np.ndarray) -> np.ndarray:
+    """Transform complex numbers of shape (length, 8)."""
+    length = len(z)
+    plan = fourier_plan(length)
+    lanes = np.stack([z.real, z.imag], axis=1).astype(np.float32).ravel()
+    scratch = np.empty_like(lanes)
+    found = sketch._transform(lanes, scratch, length, plan.radices, plan.twiddles).reshape(length, 2, LANES)
+    return found[:, 0] + 1j * found[:, 1]
+
+
+@pytest.mark.parametrize("length", LENGTHS if jit_disabled() else [*LENGTHS, 480, 1200, 2000, 4050])
+def test_transform_agrees_with_numpy(length: int) -> None:
+    rng = np.random.default_rng(length)
+    z = rng.normal(size=(length, LANES)) + 1j * rng.normal(size=(length, LANES))
+    exact = np.fft.fft(z, axis=0)
+    # Single precision: a rounding error of 6e-8 for each of some log2(length) passes.
+    assert np.abs(transform(z) - exact).max() < 1e-6 * np.abs(exact).max()
+
+
+def test_a_lane_does_not_see_the_others() -> None:
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(60, LANES)) + 1j * rng.normal(size=(60, LANES))
+    alone = np.zeros_like(z)
+    alone[:, 5] = z[:, 2]
+    assert transform(alone)[:, 5].tobytes() == transform(z)[:, 2].tobytes()
+
+
+def sparse_rows(draws: list[dict[int, float]]) -> Rows:
+    pointer = np.cumsum([0, *map(len, draws)])
+    columns = np.array([column for row in draws for column in sorted(row)], np.int64)
+    values = np.array([row[column] for row in draws for column in sorted(row)], np.float32)
+    return Rows(pointer, columns, values)
+
+
+row_lists = st.lists(
+    st.dictionaries(st.integers(0, 2**32 - 1), st.floats(-2, 2, width=32), max_size=4),
+    min_size=1,
+    max_size=10,
+)
+
+
+def count_sketch(row: dict[int, float], key: int, length: int) -> np.ndarray:
+    found = np.zeros(length)
+    for column, value in row.items():
+        bucket, sign = count_sketch_entry(column, key, length)
+        found[bucket] += sign * value
+    return found
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(row_lists, st.sampled_from([1, 2, 5, 12, 15]), st.integers(1, 4), st.booleans())
+def test_product_terms_are_circular_convolutions(
+    draws: list[dict[int, float]], length: int, n_factors: int, with_dense: bool
+) -> None:
+    keys = np.arange(11, 11 + n_factors + with_dense, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    weights = np.array([[0.5, -0.25, 1.0], [2.0, 0.5, -0.125]], np.float32)
+    places = np.array([0, length - 1, length // 2])
+    plan = fourier_plan(length)
+    spectra = sketch.prefactor_spectra(weights, places, plan, length, keys.size)
+    slots = np.arange(len(draws)) % 2
+    dense = np.random.default_rng(0).normal(size=(len(draws), 3)).astype(np.float32) if with_dense else None
+    out = np.empty((len(draws), length), np.float32)
+    sketch.add_product_term(sparse_rows(draws), keys, plan, spectra, slots, out, dense)
+    for i, row in enumerate(draws):
+        spectrum = np.zeros(length, complex)
+        spectrum += np.fft.fft(np.bincount(places, weights[slots[i]], length))
+        for j, key in enumerate(keys.tolist()):
+            factor = row if j < n_factors else dict(enumerate([1.0, *dense[i]]))
+            spectrum *= np.fft.fft(count_sketch(factor, key, length))
+        exact = np.array(real_coordinates(np.fft.ifft(spectrum).real))
+        # Rounding errors are relative to the factors' sizes, which may cancel.
+        scale = 3.0 * max(1.0, np.prod([np.linalg.norm(list(row.values()) or [0]) ** n_factors, 4.0]))
+        assert np.abs(out[i] - exact).max() < 2e-6 * np.sqrt(length) * scale
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(row_lists, st.sampled_from([1, 2, 7, 30]))
+def test_the_first_term_is_a_circular_convolution(draws: list[dict[int, float]], length: int) -> None:
+    weights = np.array([[0.5, -0.25, 1.0], [2.0, 0.5, -0.125]], np.float32)
+    places = np.array([0, length - 1, length // 2])
+    slots = np.arange(len(draws)) % 2
+    out = np.full((len(draws), length), np.nan, np.float32)
+    sketch.add_first_term(sparse_rows(draws), 2**64 - 3, places, weights, slots, out)
+    for i, row in enumerate(draws):
+        sketched = count_sketch(row, 2**64 - 3, length)
+        exact = sum(w * np.roll(sketched, place) for w, place in zip(weights[slots[i]], places, strict=True))
+        np.testing.assert_allclose(out[i], exact, atol=1e-5)
+
+
+def test_buckets_and_signs_are_uniform() -> None:
+    length, n = 10, 20_000 if not jit_disabled() else 2_000
+    pairs = [count_sketch_entry(column, 12345, length) for column in range(n)]
+    found = np.bincount([bucket + length * (sign > 0) for bucket, sign in pairs], minlength=2 * length)
+    # Chi-squared of 19 degrees of freedom: above 50 by chance for one key in 7,000.
+    assert np.sum((found - n / 20) ** 2) / (n / 20) < 50
+
+
+@pytest.mark.skipif(jit_disabled(), reason="nothing is compiled without the JIT")
+@pytest.mark.skipif(bool(numba.config.CPU_NAME), reason="NUMBA_CPU_NAME names another CPU than this one")
+@pytest.mark.skipif(not binding.get_host_cpu_features().get("avx2"), reason="this CPU has no AVX2")
+def test_the_transform_is_vector_code_without_fused_sums() -> None:
+    transform(np.ones((4, LANES), complex))
+    fresh = numba.njit(sketch._transform.py_func, nogil=True, error_model="numpy")
+    fresh.compile(sketch._transform.signatures[0])
+    text = next(iter(fresh.inspect_asm().values()))
+    assert len(re.findall(r"^\s*vmulps\b.*%[yz]mm", text, re.MULTILINE)) >= 40
+    # A fused product and sum rounds once and not twice: other bytes than a machine without it.
+    assert not re.findall(r"^\s*vfn?m(add|sub)", text, re.MULTILINE)
