@@ -3,18 +3,24 @@
 from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.calibration import Calibration, calibration_report
 from daskrf.gp.crossvalidation import CrossValidation, choose_by_cross_validation, cross_validate
+from daskrf.gp.exact import ExactGP
 from daskrf.gp.fixedpoint import choose_exponent
 from daskrf.gp.model import RandomFeatureGP
+from daskrf.gp.sparse import SparseGP, gp_for, model_from_state
 from daskrf.gp.statistics import SufficientStatistics
 
 __all__ = [
     "Acquisition",
     "Calibration",
     "CrossValidation",
+    "ExactGP",
     "RandomFeatureGP",
+    "SparseGP",
     "SufficientStatistics",
     "calibration_report",
     "choose_by_cross_validation",
     "choose_exponent",
     "cross_validate",
+    "gp_for",
+    "model_from_state",
 ]

@@ -4,14 +4,18 @@ With lambda = noise / amplitude and C = Phi Phi^T + lambda I the covariance of y
 lambda the best mean is the generalized least squares estimate and the best amplitude is r^T C^-1 r / n, so
 that the evidence is a function of lambda alone (Rasmussen & Williams 2006, eq. 5.8; Sherman-Morrison-Woodbury
 turns C^-1 and det C into A = Phi^T Phi + lambda I).
+
+Where moments have a deficit, the sum of k(x, x) - |phi(x)|^2, the value is Titsias' bound (2009, eq. 9) of
+the evidence of k instead: that of the features less deficit / (2 lambda), which is as free of the amplitude.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +34,7 @@ __all__ = [
     "leading_block",
     "log_likelihood",
     "maximize_evidence",
+    "with_deficit",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -183,6 +188,16 @@ class EigenSolver:
         return trace, max(rest, 0.0) + float(np.square(c * ratio / (self.values + ratio)).sum())
 
 
+AnySolver = TypeVar("AnySolver", bound=EigenSolver | CholeskySolver)
+
+
+def with_deficit(solver: AnySolver, deficit: float) -> AnySolver:
+    """Return a solver that counts another deficit, and shares everything else with the given one."""
+    other = copy.copy(solver)
+    other.moments = replace(solver.moments, deficit=deficit)
+    return other
+
+
 def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperparameters:
     """Return the best hyperparameters of one target for given lambda, and their evidence."""
     m, q = solver.moments, solver.quadratics(ratio)
@@ -201,6 +216,7 @@ def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperpar
         amplitude = form / m.n
     log_det = (m.n - len(m.phi_sum)) * math.log(ratio) + q.log_det
     value = -0.5 * (m.n * math.log(2 * math.pi * amplitude) + log_det + form / amplitude)
+    value -= 0.5 * m.deficit / ratio
     return Hyperparameters(mean, amplitude, ratio, value)
 
 
@@ -221,8 +237,11 @@ def log_likelihood(
     trace_c = (m.n - len(m.phi_sum)) / ratio + trace  # tr C^-1
     squared /= ratio**2  # r^T C^-2 r
     by_mean = (float(q.one_y[target]) - mean * q.one_one) / noise
-    by_amplitude = -0.5 * (m.n - ratio * trace_c) / amplitude + 0.5 * (form - ratio * squared) / amplitude**2
-    by_noise = -0.5 * trace_c / amplitude + 0.5 * squared / amplitude**2
+    # Divided twice: the square of the variance of large y would overflow.
+    by_amplitude = 0.5 * ((form - ratio * squared) / amplitude - (m.n - ratio * trace_c)) / amplitude
+    by_noise = 0.5 * (squared / amplitude - trace_c) / amplitude
+    by_amplitude -= 0.5 * m.deficit / noise
+    by_noise += 0.5 * m.deficit / (noise * ratio)
     return value, np.array([by_mean, by_amplitude, by_noise])
 
 
@@ -244,6 +263,7 @@ def leading_block(moments: Moments, size: int) -> Moments:
         yy=moments.yy,
         yy_error=moments.yy_error,
         shift=moments.shift,
+        deficit=moments.deficit,
     )
 
 

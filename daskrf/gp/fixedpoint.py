@@ -23,6 +23,7 @@ _SUM_BITS = 58  # sum of |y| over the rows that the exponent is chosen from; int
 ENTRY_BITS = 52  # one entry must stay exact in float64 when it is rounded
 _LIMB_BITS = 18  # three limbs hold an entry; 2**16 products of two limbs sum exactly in float64
 _LIMB_ROWS = 1 << 16
+_LARGEST_TARGET = 1e100
 _WIDE_BYTES = 24  # a sum of 2**64 products of two entries fits in 192 bits
 
 
@@ -65,9 +66,12 @@ def check_targets(y: npt.ArrayLike) -> npt.NDArray[np.float64]:
     Raises
     ------
     InputError
-        If y has another number of dimensions, or holds NaN or infinity.
+        If y is not numeric, has another number of dimensions, or holds NaN, infinity or a value above 1e100.
     """
-    array = np.asarray(y, dtype=np.float64)
+    try:
+        array = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"y must be an array of numbers ({error}).") from None
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise InputError(f"y must have shape (n,) or (n, n_targets), not {array.shape}.")
@@ -77,6 +81,10 @@ def check_targets(y: npt.ArrayLike) -> npt.NDArray[np.float64]:
         raise InputError(
             f"y holds NaN or infinity (first at row {row}, target {target}): drop these rows, or fit each "
             "target on its own complete rows, since all targets of one fit share one Gram matrix."
+        )
+    if np.abs(array).max(initial=0.0) > _LARGEST_TARGET:
+        raise InputError(
+            f"y is up to {np.abs(array).max():g}, whose squares cannot be summed: divide y by a constant."
         )
     return array
 

@@ -8,9 +8,13 @@ from scipy.linalg import lapack
 
 from daskrf.errors import InputError
 
-__all__ = ["ShiftedCholesky"]
+__all__ = ["NotPositiveError", "ShiftedCholesky"]
 
 _TILE = 1024
+
+
+class NotPositiveError(InputError):
+    """A matrix that has to be positive definite is not, whatever jitter is added."""
 
 
 class ShiftedCholesky:
@@ -63,7 +67,7 @@ class ShiftedCholesky:
             if info == 0:
                 self.shift, self.jitter = shift, jitter
                 return self
-        raise InputError(
+        raise NotPositiveError(
             "the Gram matrix is not positive semi-definite: make the statistics anew and fit again."
         )
 

@@ -14,12 +14,19 @@ from scipy.special import ndtri
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
 from daskrf.gp.linalg import ShiftedCholesky
-from daskrf.gp.statistics import SufficientStatistics
+from daskrf.gp.statistics import Moments, SufficientStatistics
 
-__all__ = ["PosteriorFactor", "as_features", "expanded_rows", "standard_normal"]
+__all__ = [
+    "DOUBLE_LIMIT",
+    "PosteriorFactor",
+    "as_features",
+    "expanded_rows",
+    "squared_lengths",
+    "standard_normal",
+]
 
 _EXPANDED_BYTES = 64 * 2**20  # of features unpacked or converted at a time
-_DOUBLE_LIMIT = 1024  # up to here float64 costs little
+DOUBLE_LIMIT = 1024  # up to here float64 costs little
 _SINGLE_ERROR = 1e-4  # largest bound of the relative error for which float32 is taken; real errors were 1e-7
 
 
@@ -47,7 +54,7 @@ class PosteriorFactor:
 
     Parameters
     ----------
-    statistics : SufficientStatistics
+    statistics : SufficientStatistics, or Moments, whose Gram matrix is taken over
     ratio : float
         noise / amplitude.
 
@@ -58,8 +65,8 @@ class PosteriorFactor:
         Jitter that the Cholesky factorization needed.
     """
 
-    def __init__(self, statistics: SufficientStatistics, ratio: float) -> None:
-        moments = statistics.moments()
+    def __init__(self, statistics: SufficientStatistics | Moments, ratio: float) -> None:
+        moments = statistics if isinstance(statistics, Moments) else statistics.moments()
         top = _eigenvalue_bound(moments.gram)
         factor = ShiftedCholesky(moments.gram).factorize(ratio)
         self.jitter = factor.jitter
@@ -68,15 +75,16 @@ class PosteriorFactor:
         # the longest column of R.
         longest = max(float(np.linalg.norm(root[: j + 1, j])) for j in range(len(root)))
         bound = float(np.finfo(np.float32).eps) * longest * math.sqrt(top + ratio)
-        single = len(root) > _DOUBLE_LIMIT and bound < _SINGLE_ERROR
+        single = len(root) > DOUBLE_LIMIT and bound < _SINGLE_ERROR
         self.root: npt.NDArray[Any] = root.astype(np.float32, order="F") if single else root
 
     def whiten(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[Any]:
         """Return Z = Phi R, shape (n, M): Z Z^T is Phi A^-1 Phi^T. Holds one expanded copy of the rows."""
-        features = as_features(phi, n_components, self.root.dtype)
-        trmm = blas.strmm if self.root.dtype == np.float32 else blas.dtrmm
-        # Fortran order sees Phi^T, so that the product is R^T Phi^T, in place.
-        return trmm(1.0, self.root, features.T, side=0, lower=0, trans_a=1, overwrite_b=1).T
+        return _times(self.root, phi, n_components)
+
+    def variances(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[np.float64]:
+        """Return the variance of f at each row, over the noise, shape (n,)."""
+        return squared_lengths(self.root, phi, n_components)
 
     def sample(self, n: int, seed: int, target: int) -> npt.NDArray[np.float64]:
         """Return n draws of N(0, A^-1), shape (M, n); draw i does not depend on n."""
@@ -84,6 +92,25 @@ class PosteriorFactor:
         normal = standard_normal(seed, f"gp/weights/{target}", size, n)
         trmm = blas.strmm if self.root.dtype == np.float32 else blas.dtrmm
         return trmm(1.0, self.root, normal.astype(self.root.dtype, order="F"), lower=0).astype(np.float64)
+
+
+def squared_lengths(
+    root: npt.NDArray[Any], phi: npt.NDArray[Any], n_components: int
+) -> npt.NDArray[np.float64]:
+    """Return |phi R|^2 of each row, for an upper triangle R in Fortran order; in bounded memory."""
+    squares = np.empty(len(phi))
+    for rows in expanded_rows(len(phi), n_components, root.dtype):
+        white = _times(root, phi[rows], n_components)
+        squares[rows] = np.einsum("ij,ij->i", white, white, dtype=np.float64)
+    return squares
+
+
+def _times(root: npt.NDArray[Any], phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[Any]:
+    """Return Phi R, through one expanded copy of the rows."""
+    features = as_features(phi, n_components, root.dtype)
+    trmm = blas.strmm if root.dtype == np.float32 else blas.dtrmm
+    # Fortran order sees Phi^T, so that the product is R^T Phi^T, in place.
+    return trmm(1.0, root, features.T, side=0, lower=0, trans_a=1, overwrite_b=1).T
 
 
 def standard_normal(seed: int, name: str, size: int, n: int) -> npt.NDArray[np.float64]:

@@ -104,6 +104,7 @@ def sum_rows(
                 one_bit=one_bit,
                 y_exponents=exponents if one_bit else None,
                 map_key=None if feature_map is None else map_key(feature_map.state()),
+                precision="single" if feature_map is None else feature_map.gram_precision,
             )
         total.update(phi, targets[start : start + len(phi)])
         start += len(phi)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from daskrf.gp.fixedpoint import (
 __all__ = ["Moments", "SufficientStatistics"]
 
 _ROWS = 16_384  # rows a block: bounds the memory that `update` needs beside the Gram matrix
+_DOUBLE_ROWS = 2_048  # the same for double precision
 _SUM_LIMIT = 1 << 62
 _RESOLVED_UNITS = (
     1e3  # a standard deviation of y in units of its fixed point, for the noise to 1e-3 or better
@@ -53,6 +54,9 @@ class Moments:
     yy_error : float64 array, shape (n_targets,)
         Below this, `yy` is not told from the rounding of y (fixed point) or of its sums (float64).
     shift : float64 array, shape (n_targets,)
+    deficit : float
+        Sum of k(x, x) - |phi(x)|^2 over the rows, what features leave out of the variance of f: counted where
+        the bound of the evidence is wanted in place of the evidence, otherwise 0.
     """
 
     n: int
@@ -64,6 +68,7 @@ class Moments:
     yy: npt.NDArray[np.float64]
     yy_error: npt.NDArray[np.float64]
     shift: npt.NDArray[np.float64]
+    deficit: float = 0.0
 
 
 @dataclass
@@ -92,6 +97,12 @@ class SufficientStatistics:
         Targets are held as round(y * 2**exponent).
     map_key : str or None
         Name of the feature map (a hash of its state); statistics of different maps refuse to combine.
+    kernel_trace : float
+        Sum of k(x, x) over the rows, for features that do not hold it (`Moments.deficit`).
+    precision : {"single", "double"}
+        In which features of float16 and float32 are multiplied; "double" is for features with a prior
+        precision far from the identity (kernel values against landmarks), see `FeatureMap.gram_precision`.
+        Of combined statistics: the lower of both.
 
     Examples
     --------
@@ -112,6 +123,8 @@ class SufficientStatistics:
     yy: npt.NDArray[Any]
     y_exponents: npt.NDArray[np.int64] | None
     map_key: str | None = None
+    kernel_trace: float = 0.0
+    precision: Literal["single", "double"] = "single"
 
     @classmethod
     def zero(
@@ -122,6 +135,7 @@ class SufficientStatistics:
         y_exponents: npt.ArrayLike | None = None,
         *,
         map_key: str | None = None,
+        precision: Literal["single", "double"] = "single",
     ) -> SufficientStatistics:
         """Return the statistics of no rows.
 
@@ -132,12 +146,15 @@ class SufficientStatistics:
         y_exponents : int array, shape (n_targets,)
             Required for one-bit maps with targets: `choose_exponent` of all labels.
         map_key : str, optional
+        precision : {"single", "double"}
 
         Raises
         ------
         InputError
-            If the exponents are missing or of another length.
+            If the exponents are missing or of another length, or the precision is another one.
         """
+        if precision not in ("single", "double"):
+            raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
         kind = np.int64 if one_bit else np.float64
         exponents = None
         if one_bit:
@@ -159,6 +176,7 @@ class SufficientStatistics:
             yy=np.zeros((n_targets, n_targets), dtype=wide),
             y_exponents=exponents,
             map_key=map_key,
+            precision=precision,
         )
 
     @classmethod
@@ -170,6 +188,8 @@ class SufficientStatistics:
         n_components: int | None = None,
         y_exponents: npt.ArrayLike | None = None,
         map_key: str | None = None,
+        precision: Literal["single", "double"] = "single",
+        diagonal: npt.ArrayLike | None = None,
     ) -> SufficientStatistics:
         """Return the statistics of one chunk: packed bits (uint8) or dense features.
 
@@ -182,6 +202,9 @@ class SufficientStatistics:
         y_exponents : int array, optional
             Fixed-point exponents; default `choose_exponent(y)`. Chunks to be combined must share them.
         map_key : str, optional
+        precision : {"single", "double"}
+        diagonal : float array, shape (n,), optional
+            As for `update`.
         """
         one_bit = phi.dtype == np.uint8
         columns = phi.shape[1] * (8 if one_bit else 1)
@@ -192,7 +215,8 @@ class SufficientStatistics:
             one_bit=one_bit,
             y_exponents=exponents if one_bit else None,
             map_key=map_key,
-        ).update(phi, y)
+            precision=precision,
+        ).update(phi, y, diagonal)
 
     @property
     def n_targets(self) -> int:
@@ -204,15 +228,22 @@ class SufficientStatistics:
         """Factor from `gram` to the Gram matrix of the scaled features: 1/M for one-bit maps, else 1."""
         return 1.0 / self.n_components if self.one_bit else 1.0
 
-    def update(self, phi: npt.NDArray[Any], y: npt.ArrayLike | None = None) -> SufficientStatistics:
+    def update(
+        self,
+        phi: npt.NDArray[Any],
+        y: npt.ArrayLike | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> SufficientStatistics:
         """Add rows in place and return self; needs memory for one block of rows besides.
 
         Parameters
         ----------
         phi : uint8 array, shape (n, ceil(M / 8)), or float array, shape (n, M)
-            Packed bits where `one_bit`, otherwise dense features (float32 goes through ssyrk by blocks of
-            rows, float64 through dsyrk).
+            Packed bits where `one_bit`, otherwise dense features (products are taken in single precision by
+            blocks of rows, or in double precision where features or `precision` are).
         y : float array, shape (n,) or (n, n_targets), optional when there are no targets
+        diagonal : float array, shape (n,), optional
+            k(x, x) of each row; default 1.
 
         Raises
         ------
@@ -221,11 +252,14 @@ class SufficientStatistics:
         """
         targets = np.zeros((len(phi), 0)) if y is None else check_targets(y)
         self._check_rows(phi, targets)
+        trace = float(len(phi)) if diagonal is None else _total(diagonal, len(phi))
+        self._own_sums()
         if self.one_bit:
             self._update_bits(phi, targets)
         else:
             self._update_dense(phi, targets)
         self.n += len(phi)
+        self.kernel_trace += trace
         return self
 
     def combine(self, other: SufficientStatistics) -> SufficientStatistics:
@@ -239,7 +273,9 @@ class SufficientStatistics:
             raise InputError(f"cannot remove {other.n} rows from statistics of {self.n} rows.")
         return replace(
             self,
+            precision=_common_precision(self, other),
             n=self.n - other.n,
+            kernel_trace=self.kernel_trace - other.kernel_trace,
             gram=self.gram - other.gram,
             phi_sum=self.phi_sum - other.phi_sum,
             phi_y=self.phi_y - other.phi_y,
@@ -258,7 +294,9 @@ class SufficientStatistics:
     def __iadd__(self, other: SufficientStatistics) -> SufficientStatistics:
         self._check_partner(other)
         self._check_sums(self.n + other.n, self.yy + other.yy)
+        self.precision = _common_precision(self, other)
         self.n += other.n
+        self.kernel_trace += other.kernel_trace
         self.gram += other.gram
         self.phi_sum += other.phi_sum
         self.phi_y += other.phi_y
@@ -314,6 +352,9 @@ class SufficientStatistics:
         }
         if self.y_exponents is not None:
             arrays["y_exponents"] = self.y_exponents
+        else:
+            arrays["kernel_trace"] = np.array(self.kernel_trace)
+            arrays["double"] = np.array(self.precision == "double")
         if self.map_key is not None:
             arrays["map_key"] = np.frombuffer(self.map_key.encode(), dtype=np.uint8)
         return arrays
@@ -342,9 +383,19 @@ class SufficientStatistics:
                 yy=wide(arrays["yy"]),
                 y_exponents=np.asarray(arrays["y_exponents"]) if one_bit else None,
                 map_key=None if key is None else np.asarray(key).tobytes().decode(),
+                # One-bit features, and any of before these were kept, have k(x, x) = 1.
+                kernel_trace=float(arrays.get("kernel_trace", arrays["n"])),
+                precision="double" if arrays.get("double", False) else "single",
             )
         except KeyError as error:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None
+
+    def _own_sums(self) -> None:
+        """Copy sums that were stored read-only or in another order, which cannot be added to in place."""
+        for name in ("gram", "phi_sum", "phi_y"):
+            array = getattr(self, name)
+            if not (array.flags.writeable and array.flags.c_contiguous):
+                setattr(self, name, array.copy(order="C"))
 
     def _update_bits(self, bits: npt.NDArray[np.uint8], targets: npt.NDArray[np.float64]) -> None:
         assert self.y_exponents is not None
@@ -361,12 +412,15 @@ class SufficientStatistics:
         self.yy = yy
 
     def _update_dense(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
-        single = phi.dtype != np.float64
-        syrk = blas.ssyrk if single else blas.dsyrk
-        for rows in _blocks(len(phi)):
-            block = np.ascontiguousarray(phi[rows], dtype=np.float32 if single else np.float64)
+        single = phi.dtype != np.float64 and self.precision == "single"
+        kind = np.float32 if single else np.float64
+        for rows in _blocks(len(phi), _ROWS if single else _DOUBLE_ROWS):
+            block = np.ascontiguousarray(phi[rows], dtype=kind)
             # The lower triangle in Fortran order is the upper one in C order.
-            self.gram += syrk(1.0, block.T, lower=1).T
+            if single:
+                self.gram += blas.ssyrk(1.0, block.T, lower=1).T
+            else:
+                blas.dsyrk(1.0, block.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
             wide = block.astype(np.float64, copy=False)
             self.phi_sum += wide.sum(axis=0)
             self.phi_y += wide.T @ targets[rows]
@@ -415,8 +469,21 @@ class SufficientStatistics:
             )
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    return (slice(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS))
+def _blocks(n: int, step: int = _ROWS) -> Iterator[slice]:
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def _common_precision(*parts: SufficientStatistics) -> Literal["single", "double"]:
+    """Return the precision of sums of parts: the lowest of those that have rows."""
+    precisions = [part.precision for part in parts if part.n] or [parts[0].precision]
+    return "single" if "single" in precisions else "double"
+
+
+def _total(diagonal: npt.ArrayLike, n: int) -> float:
+    values = np.asarray(diagonal, dtype=np.float64)
+    if values.shape != (n,) or not (np.isfinite(values) & (values >= 0)).all():
+        raise InputError(f"diagonal must be {n} finite numbers of at least 0, k(x, x) of each row.")
+    return math.fsum(values)
 
 
 def _nearest(total: int, n: int) -> int:

@@ -181,3 +181,15 @@ def test_normal_numbers_are_normal():
     ):
         assert abs((x**power).mean() - moment) < 5 * deviation / 1000
     assert abs((np.abs(x) > 4).sum() - 63.3) < 5 * 8
+
+
+def test_targets_whose_squares_cannot_be_summed_are_refused():
+    phi, y = np.random.default_rng(0).standard_normal((20, 3)), np.linspace(-1, 1, 20)
+    gp = RandomFeatureGP().fit(phi, 1e100 * y)
+    plain = RandomFeatureGP().fit(phi, y)
+    np.testing.assert_allclose(gp.predict(phi), 1e100 * plain.predict(phi), rtol=1e-5)
+    assert np.isfinite(gp.log_marginal_likelihood(eval_gradient=True)[1]).all()
+    with pytest.raises(InputError, match=r"y is up to 1e\+150.*divide y by a constant"):
+        RandomFeatureGP().fit(phi, 1e150 * y)
+    with pytest.raises(InputError, match="y must be an array of numbers"):
+        RandomFeatureGP().fit(phi, ["a"] * 20)

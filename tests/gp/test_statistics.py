@@ -225,3 +225,36 @@ def test_update_needs_memory_for_a_block_only(one_bit):
 def test_non_finite_features_are_refused():
     with pytest.raises(InputError, match="feature map"):
         SufficientStatistics.zero(2, 1, one_bit=False).update(np.array([[1.0, np.nan]]), [1.0])
+
+
+@pytest.mark.parametrize("one_bit", [False, True])
+@pytest.mark.parametrize("stored", ["read-only", "Fortran order"])
+def test_sums_can_be_added_to_however_they_were_stored(one_bit, stored):
+    rng = np.random.default_rng(0)
+    phi = rng.integers(0, 256, (9, 2), dtype=np.uint8) if one_bit else rng.random((9, 5))
+    whole = SufficientStatistics.from_chunk(phi, np.arange(9.0), y_exponents=[30])
+    part = SufficientStatistics.from_chunk(phi[:4], np.arange(4.0), y_exponents=[30])
+    arrays = {name: np.array(a, order="F") for name, a in part.arrays().items()}
+    if stored == "read-only":
+        arrays = {name: a.copy() for name, a in part.arrays().items()}
+        for array in arrays.values():
+            array.flags.writeable = False
+    again = SufficientStatistics.from_arrays(arrays)
+    again.update(phi[4:], np.arange(4.0, 9.0))
+    assert again.n == 9
+    np.testing.assert_allclose(again.gram, whole.gram, rtol=1e-14)
+    np.testing.assert_allclose(again.phi_y, whole.phi_y, rtol=1e-14)
+    assert (arrays["gram"] == part.gram).all()
+
+
+def test_precision_of_combined_sums_is_the_lower_one():
+    phi = np.eye(4, 3, dtype=np.float32)
+    single, double = (
+        SufficientStatistics.from_chunk(phi, np.ones(4), precision=precision)
+        for precision in ("single", "double")
+    )
+    none = SufficientStatistics.zero(3, 1, one_bit=False)
+    assert (single + double).precision == (double + single).precision == "single"
+    assert (double + double).precision == (none + double).precision == (double + none).precision == "double"
+    assert (none + none).precision == "single"
+    assert double.subtract(single).precision == "single"

@@ -67,3 +67,51 @@ def top_k(rows, k):
     for score, row in rows:
         best[row] = max(score, best.get(row, -math.inf))
     return sorted(((score, row) for row, score in best.items()), key=lambda p: (-p[0], p[1]))[:k]
+
+
+def kernel_log_likelihood(kernel, y, mean, amplitude, noise):
+    """log N(y; mean, amplitude K + noise I), Rasmussen & Williams 2006, eq. 2.30."""
+    covariance = amplitude * kernel + noise * np.eye(len(y))
+    residual = y - mean
+    sign, log_det = np.linalg.slogdet(covariance)
+    assert sign > 0
+    form = residual @ np.linalg.solve(covariance, residual)
+    return -0.5 * (form + log_det + len(y) * math.log(2 * math.pi))
+
+
+def kernel_posterior(kernel, y, cross, new, mean, amplitude, noise):
+    """Mean and covariance of f from K of the rows, of new rows with them and of new rows, eqs. 2.25, 2.26."""
+    covariance = amplitude * kernel + noise * np.eye(len(y))
+    gain = np.linalg.solve(covariance, amplitude * cross.T).T
+    return mean + gain @ (y - mean), amplitude * new - gain @ (amplitude * cross.T)
+
+
+def projected(k_zz, k_zx, k_zs):
+    """Q(X, X), Q(S, X) and Q(S, S) with Q(A, B) = k(A, Z) K_ZZ^-1 k(Z, B)."""
+    weights_x, weights_s = np.linalg.solve(k_zz, k_zx), np.linalg.solve(k_zz, k_zs)
+    return k_zx.T @ weights_x, k_zs.T @ weights_x, k_zs.T @ weights_s
+
+
+def projected_log_likelihood(k_zz, k_zx, y, mean, amplitude, noise):
+    """log N(y; mean, amplitude Q + noise I), Quinonero-Candela & Rasmussen 2005, section 5 (DTC)."""
+    q = projected(k_zz, k_zx, k_zx)[0]
+    covariance = amplitude * q + noise * np.eye(len(y))
+    residual = y - mean
+    form = residual @ np.linalg.solve(covariance, residual)
+    return -0.5 * (form + np.linalg.slogdet(covariance)[1] + len(y) * math.log(2 * math.pi))
+
+
+def titsias_bound(k_zz, k_zx, diagonal, y, mean, amplitude, noise):
+    """Titsias 2009, eq. 9: log N(y; mean, Q + noise I) - tr(K - Q) / (2 noise), with kernels amplitude k."""
+    q = projected(k_zz, k_zx, k_zx)[0]
+    left_out = amplitude * (np.sum(diagonal) - np.trace(q))
+    return projected_log_likelihood(k_zz, k_zx, y, mean, amplitude, noise) - left_out / (2 * noise)
+
+
+def projected_posterior(k_zz, k_zx, k_zs, k_ss, y, mean, amplitude, noise):
+    """Mean and covariance of f at new rows S, Quinonero-Candela & Rasmussen 2005, eq. 20."""
+    q_xx, q_sx, q_ss = projected(k_zz, k_zx, k_zs)
+    covariance = amplitude * q_xx + noise * np.eye(len(y))
+    gain = np.linalg.solve(covariance, amplitude * q_sx.T).T
+    inducing = amplitude * q_ss - gain @ (amplitude * q_sx.T)
+    return mean + gain @ (y - mean), amplitude * (k_ss - q_ss) + inducing

@@ -1,0 +1,282 @@
+"""Sparse Gaussian processes on landmarks, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.linalg import NotPositiveError
+from daskrf.gp.model import RandomFeatureGP
+from daskrf.gp.prior import PriorPrecision, ProjectedFactor
+from daskrf.gp.statistics import Moments, SufficientStatistics
+
+__all__ = ["SparseGP", "gp_for", "model_from_state"]
+
+Array = npt.NDArray[np.float64]
+
+
+class SparseGP(FeatureSpaceGP):
+    """Gaussian process regression through landmarks Z: the projected process, and Titsias' bound.
+
+    y = mean + f(x) + noise, f ~ GP(0, amplitude k), where all that the rows tell of f passes through f(Z).
+    Everything follows from sums over the rows of phi(x) = k(Z, x) (`SufficientStatistics`), whose weights
+    have the prior precision K_ZZ / amplitude: no n x M matrix is kept, and rows are summed without triangular
+    solves. Hyperparameters that are not given maximize `criterion` on all rows.
+
+    Parameters
+    ----------
+    feature_map : LandmarkFeatures
+        Any map with a `prior_precision`; `fit` lets it choose its landmarks from the rows that it is given.
+    mean, amplitude, noise : float or array of shape (n_targets,), optional
+        Hyperparameters to keep fixed; the others are optimized.
+    criterion : {"evidence", "bound"}
+        What is maximized: the evidence of the projected process, with which errors are smaller, or Titsias'
+        lower bound of the evidence of the exact process, with which deviations are better calibrated where
+        landmarks are few.
+    method : {"auto", "eigh", "cholesky"}
+        As in `RandomFeatureGP`.
+
+    Attributes
+    ----------
+    mean_, amplitude_, noise_ : float64 arrays, shape (n_targets,)
+    weights_ : float64 array, shape (M, n_targets)
+        A prediction is mean_ + phi(x) . weights_.
+    log_marginal_likelihoods_, bounds_ : float64 arrays, shape (n_targets,)
+        Both criteria at the hyperparameters found, whichever was maximized.
+    log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
+        Evidence of the projected process.
+    deficit_ : float
+        Sum of k(x, x) - phi(x)^T K_ZZ^-1 phi(x) over the rows: 0 where the landmarks explain all of them.
+    at_bound_ : bool array, shape (n_targets,)
+        As in `RandomFeatureGP`.
+    jitter_, prior_jitter_ : float
+        Largest jitter that the factorizations needed, of Phi^T Phi and of K_ZZ (for repeated landmarks, or
+        such that can hardly be told apart); usually 0.
+    statistics_ : SufficientStatistics
+    feature_map_, landmark_map_ : LandmarkFeatures
+        With `feature_map_` set to None, `predict` takes features instead of rows.
+
+    Notes
+    -----
+    Source: Seeger, Williams & Lawrence 2003 and Quinonero-Candela & Rasmussen 2005, section 5 (the projected
+    process, there DTC: evidence, eqs. 20 - 21 mean and variance); Titsias 2009, eq. 9 (the bound). With
+    K_ZZ = L L^T the evidence is that of a `RandomFeatureGP` with the features L^-1 phi(x), whose sums follow
+    from those of phi(x) by M^3 operations.
+
+    Examples
+    --------
+    >>> from daskrf.features import LandmarkFeatures
+    >>> X = np.array([[1, 0], [2, 0], [4, 0], [0, 1], [0, 2]])
+    >>> gp = SparseGP(LandmarkFeatures(5), noise=1e-6).fit(X, [1.0, 2.0, 3.0, 7.0, 8.0])
+    >>> gp.predict(X[:2]).round(3).tolist()
+    [1.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        feature_map: Any = None,
+        *,
+        mean: npt.ArrayLike | None = None,
+        amplitude: npt.ArrayLike | None = None,
+        noise: npt.ArrayLike | None = None,
+        criterion: Literal["evidence", "bound"] = "evidence",
+        method: Literal["auto", "eigh", "cholesky"] = "auto",
+    ) -> None:
+        self.feature_map = feature_map
+        self.mean = mean
+        self.amplitude = amplitude
+        self.noise = noise
+        self.criterion = criterion
+        self.method = method
+
+    def log_bound(
+        self,
+        mean: float | None = None,
+        amplitude: float | None = None,
+        noise: float | None = None,
+        eval_gradient: bool = False,
+        *,
+        target: int = 0,
+    ) -> Any:
+        """Return Titsias' lower bound of log p(y), otherwise as `log_marginal_likelihood`."""
+        self._check_fitted()
+        return self._likelihood(mean, amplitude, noise, eval_gradient, target, self.deficit_)
+
+    def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
+        """Return n exact draws from the posterior of the weights of one target, shape (M, n).
+
+        mean_[target] + phi(x) . w is then a draw of the projected process, as `draw` gives it: what f(Z)
+        tells of f. It leaves out the rest of f, of variance amplitude (1 - phi^T K_ZZ^-1 phi), which counts
+        in the deviations of `predict`: draws vary less than f where no landmark is similar. Draw i does not
+        depend on n.
+        """
+        return super().sample_weights(n, seed, target)
+
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: int = 0,
+        *,
+        of: Literal["y", "f"] = "y",
+        target: int = 0,
+    ) -> Array:
+        """Return draws from the posterior at the rows X, shape (n, n_samples); of y with noise, or of f.
+
+        What the landmarks leave out of f is drawn for each row on its own: variances are those of `predict`,
+        covariances are those of the projected process. Draw i does not depend on n_samples.
+        """
+        return super().sample_y(X, n_samples, random_state, of=of, target=target)
+
+    def state(self) -> dict[str, Any]:
+        """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
+        return {
+            **super().state(),
+            "criterion": self.criterion,
+            "feature_map": self.landmark_map_.state(),
+            "bounds": self.bounds_.tolist(),
+            "deficit": self.deficit_,
+            "prior_jitter": self.prior_jitter_,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        """Rebuild a fitted model from `state` and `arrays`.
+
+        Raises
+        ------
+        InputError
+            If the state is of another version, or the weights are missing.
+        """
+        model = super().from_state(state, arrays)
+        model.bounds_ = np.array(state["bounds"], dtype=np.float64)
+        model.deficit_, model.prior_jitter_ = state["deficit"], state["prior_jitter"]
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_prior": None}
+
+    @classmethod
+    def _blank(cls, parameters: dict[str, Any], **given: Any) -> Self:
+        return cls(method=parameters["method"], criterion=parameters.get("criterion", "evidence"), **given)
+
+    def _set_map(self, feature_map: Any) -> None:
+        if not hasattr(feature_map, "prior_precision"):
+            raise InputError(
+                f"SparseGP needs a map with landmarks, such as LandmarkFeatures, not {feature_map!r}."
+            )
+        super()._set_map(feature_map)
+        self.landmark_map_ = feature_map
+        self._prior: PriorPrecision | None = None
+
+    def _fit(self, statistics: SufficientStatistics) -> Self:
+        if self.criterion not in ("evidence", "bound"):
+            raise InputError(f"criterion must be 'evidence' or 'bound', not {self.criterion!r}.")
+        n_landmarks = self.landmark_map_.n_components
+        if statistics.one_bit or statistics.n_components != n_landmarks:
+            kind = "one-bit" if statistics.one_bit else "dense"
+            raise InputError(
+                f"the statistics are of {statistics.n_components} {kind} features, not of the {n_landmarks} "
+                "landmarks of the map: pass the map that they were made with."
+            )
+        self._fit_whitened(statistics)
+        penalties = 0.5 * self.deficit_ * self.amplitude_ / self.noise_
+        if self.criterion == "bound":  # which is what has been found so far
+            self.log_marginal_likelihoods_ = self.log_marginal_likelihoods_ + penalties
+        self.bounds_ = self.log_marginal_likelihoods_ - penalties
+        self.prior_jitter_ = self._prior_factor().jitter
+        return self
+
+    def _fit_whitened(self, statistics: SufficientStatistics) -> None:
+        try:
+            super()._fit(statistics)
+        except NotPositiveError as error:
+            if statistics.precision == "double":
+                raise
+            raise InputError(
+                "sums of landmark features in single precision lose what whitening by K_ZZ needs: make them "
+                "anew with precision='double', the gram_precision of the map."
+            ) from error
+
+    def _prior_factor(self) -> PriorPrecision:
+        """Return the factor of K_ZZ, made from the landmarks once per process."""
+        if self._prior is None:
+            self._prior = PriorPrecision(self.landmark_map_.prior_precision())
+        return self._prior
+
+    def _moments(self, statistics: SufficientStatistics) -> Moments:
+        moments = self._prior_factor().whiten(statistics.moments())
+        self.deficit_ = max(statistics.kernel_trace - moments.trace, 0.0)
+        if self.criterion == "bound":
+            moments.deficit = self.deficit_
+        return moments
+
+    def _feature_weights(self, weights: Array) -> Array:
+        return self._prior_factor().to_features(weights)
+
+    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> ProjectedFactor:
+        prior = self._prior_factor()
+        return ProjectedFactor(lambda: prior.whiten(statistics.moments()), ratio, prior)
+
+    def _own_variances(self, phi: npt.NDArray[Any], of: str, target: int) -> Array:
+        residuals = self._prior_factor().residuals(phi)
+        return super()._own_variances(phi, of, target) + self.amplitude_[target] * residuals
+
+    def _left_out(self, X: Any, phi: npt.NDArray[Any], target: int) -> Array:
+        if self.feature_map_ is None:
+            raise InputError(
+                "the covariance of f needs the kernel between rows, which features do not hold: ask for "
+                "return_std, or give rows to a model with its feature_map_."
+            )
+        white = self._prior_factor().project(phi)
+        left_out = self.landmark_map_.kernel_(X) - white @ white.T
+        left_out[np.diag_indices(len(phi))] = np.maximum(left_out.diagonal(), 0.0)  # rounding, at a landmark
+        return self.amplitude_[target] * left_out
+
+
+def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
+    """Return the unfitted model for a feature map: `SparseGP` for landmarks, otherwise `RandomFeatureGP`.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    **options : mean, amplitude, noise, method; for landmarks also criterion
+
+    Raises
+    ------
+    InputError
+        If there is no such option for that map.
+
+    Examples
+    --------
+    >>> from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures
+    >>> (type(gp_for(LandmarkFeatures(8))).__name__, type(gp_for(TanimotoMinMaxFeatures(8))).__name__)
+    ('SparseGP', 'RandomFeatureGP')
+    """
+    kind = SparseGP if hasattr(feature_map, "prior_precision") else RandomFeatureGP
+    unknown = set(options) - set(kind._get_param_names())
+    if unknown:
+        raise InputError(
+            f"{kind.__name__}, the model for {type(feature_map).__name__}, has no option "
+            f"{', '.join(sorted(unknown))}: leave it out, or take another map."
+        )
+    return kind(feature_map, **options)
+
+
+def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> FeatureSpaceGP:
+    """Rebuild a fitted model of whatever class from its `state` and `arrays`.
+
+    Raises
+    ------
+    InputError
+        If the class is unknown or of another version, or the weights are missing.
+    """
+    classes: dict[Any, type[FeatureSpaceGP]] = {"RandomFeatureGP": RandomFeatureGP, "SparseGP": SparseGP}
+    name = state.get("class")
+    if name not in classes:
+        raise InputError(f"model {name!r} is unknown here; known are: {', '.join(classes)}.")
+    return classes[name].from_state(state, arrays)
