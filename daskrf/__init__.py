@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         featurize,
         fingerprint,
         fit,
+        fit_map,
         gram,
+        kernel_matrix,
         local_cluster,
         plan,
         predict,
@@ -31,9 +33,16 @@ if TYPE_CHECKING:
         verify,
     )
     from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
+    from daskrf.features.compositional import CompositionalTanimotoFeatures
+    from daskrf.features.dotproduct import TanimotoDotProductFeatures
+    from daskrf.features.landmarks import LandmarkFeatures
     from daskrf.features.minmax import TanimotoMinMaxFeatures
+    from daskrf.gp.exact import ExactGP
     from daskrf.gp.model import RandomFeatureGP
+    from daskrf.gp.sparse import SparseGP
     from daskrf.gp.statistics import SufficientStatistics
+    from daskrf.kernels.compositional import CompositionalTanimoto
+    from daskrf.kernels.dotproduct import TanimotoDotProduct
     from daskrf.kernels.tanimoto import TanimotoMinMax
     from daskrf.molecules.fingerprints import FingerprintSpec
     from daskrf.molecules.formats import TableFormat
@@ -41,14 +50,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CompositionalTanimoto",
+    "CompositionalTanimotoFeatures",
     "DaskrfError",
+    "ExactGP",
     "FingerprintSpec",
     "InputError",
+    "LandmarkFeatures",
     "MemoryLimitError",
     "RandomFeatureGP",
+    "SparseGP",
     "StoreError",
     "SufficientStatistics",
     "TableFormat",
+    "TanimotoDotProduct",
+    "TanimotoDotProductFeatures",
     "TanimotoMinMax",
     "TanimotoMinMaxFeatures",
     "WorkerError",
@@ -56,7 +72,9 @@ __all__ = [
     "featurize",
     "fingerprint",
     "fit",
+    "fit_map",
     "gram",
+    "kernel_matrix",
     "local_cluster",
     "plan",
     "predict",
@@ -69,14 +87,21 @@ __all__ = [
 _HOME = {
     "quickstart": "demo",
     "TanimotoMinMaxFeatures": "features.minmax",
+    "CompositionalTanimotoFeatures": "features.compositional",
+    "TanimotoDotProductFeatures": "features.dotproduct",
+    "LandmarkFeatures": "features.landmarks",
     "TanimotoMinMax": "kernels.tanimoto",
+    "TanimotoDotProduct": "kernels.dotproduct",
+    "CompositionalTanimoto": "kernels.compositional",
     "RandomFeatureGP": "gp.model",
+    "ExactGP": "gp.exact",
+    "SparseGP": "gp.sparse",
     "SufficientStatistics": "gp.statistics",
     "FingerprintSpec": "molecules.fingerprints",
     "TableFormat": "molecules.formats",
     **dict.fromkeys(["DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError"], "errors"),
-    **dict.fromkeys(["featurize", "fingerprint", "fit", "gram", "plan", "predict"], "drivers"),
-    **dict.fromkeys(["connect", "local_cluster", "screen", "status", "verify"], "drivers"),
+    **dict.fromkeys(["featurize", "fingerprint", "fit", "fit_map", "gram", "plan", "predict"], "drivers"),
+    **dict.fromkeys(["connect", "kernel_matrix", "local_cluster", "screen", "status", "verify"], "drivers"),
 }
 _SUBPACKAGES = ("features", "gp", "kernels", "molecules", "stores", "drivers", "screening", "seeds", "errors")
 

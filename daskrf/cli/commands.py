@@ -7,18 +7,16 @@ from typing import Any
 
 import click
 
+from daskrf.cli.maps import FEATURES, feature_map, map_is_given, map_options
 from daskrf.cli.options import (
-    FEATURES,
     READING,
     Command,
     cluster_options,
     column,
     debug_option,
-    feature_map,
     fingerprint_options,
     fingerprint_spec,
     library,
-    map_options,
     option,
     output_option,
     table_format,
@@ -118,23 +116,25 @@ def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
 @option(
     "--dtype",
     type=click.Choice(["bits", "float32", "float16"]),
-    default="bits",
     section=FEATURES,
     help="How features are stored. Bits take 1/32 of the space of float32 and lose nothing; float16 changes "
-    "predicted means by up to about 1e-3 of their spread, unless the components are a power of 4 (as 4096).",
+    "predicted means by up to about 1e-3 of their spread (landmarks 4e-3), unless the features are signs and "
+    "the components a power of 4 (as 4096).  [default: bits where features are signs, else float32]",
 )
 @cluster_options
-def featurize(source: str, output: str, components: int | None, seed: int | None, **options: Any) -> None:
+def featurize(source: str, output: str, **options: Any) -> None:
     """Turn fingerprints into random features.
 
     Optional: fit, predict and screen also work straight from fingerprints. It pays when the
-    same library is screened many times, and takes components/8 bytes a molecule.
+    same library is screened many times; bits take components/8 bytes a molecule. A map that learns
+    from the library (dot-product, landmarks) looks at it first.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import featurize
 
+    chosen = feature_map(options)
     with at_work(options) as work:
-        report = featurize(source, feature_map(components, seed), output, **options, **work)
+        report = featurize(source, chosen, output, **_set_only(options), **work)
     click.echo(report)
 
 
@@ -172,22 +172,32 @@ def featurize(source: str, output: str, components: int | None, seed: int | None
     "--amplitude", metavar="X", type=float, help="Prior variance of the objective, instead of the fitted one."
 )
 @option("--noise", metavar="X", type=float, help="Variance of the noise, instead of the fitted one.")
+@option(
+    "--criterion",
+    type=click.Choice(["evidence", "bound"]),
+    help="Of landmarks only: what the fitted values maximize, the evidence of the projected process or "
+    "Titsias' bound.  [default: evidence]",
+)
 @map_options
 @cluster_options
 def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **options: Any) -> None:
     """Fit a Gaussian process to labels.
 
     STORE is a fingerprint store or a feature store, LABELS a CSV, TSV or Parquet file. Prior mean,
-    amplitude and noise are chosen by the evidence of all labels.
+    amplitude and noise are chosen by the evidence of all labels. With --map landmarks it is the sparse
+    Gaussian process (projected process), else the exact one of the random features.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import fit
     from daskrf.stores.inspect import kind_of
 
-    components, seed = options.pop("components"), options.pop("seed")
     # A feature store has its map; naming another one is refused by `fit`.
-    if components is not None or seed is not None or kind_of(source, missing_ok=True) == "fingerprints":
-        options["feature_map"] = feature_map(components, seed)
+    wanted = map_is_given(options) or kind_of(source, missing_ok=True) == "fingerprints"
+    given = options["map"] or ("minmax" if wanted else None)
+    chosen = feature_map(options)
+    options["feature_map"] = chosen if wanted else None
+    if options["criterion"] is not None and given not in (None, "landmarks"):
+        raise click.UsageError(f"--criterion is an option of --map landmarks, not of --map {given}.")
     options["targets"] = [column(name) for name in targets] or None
     options["key_column"] = column(options["key_column"])
     with at_work(options) as work:
@@ -331,7 +341,7 @@ def verify(store: str, repair: bool, **options: Any) -> int:
 @option("--rows-per-partition", metavar="N", type=click.IntRange(min=1), help="As for fingerprint.")
 @option("--sample", "n_sample", metavar="N", type=click.IntRange(min=100), default=2000, help="Rows timed.")
 @debug_option
-def plan(inputs: tuple[str, ...], components: int | None, seed: int | None, **options: Any) -> None:
+def plan(inputs: tuple[str, ...], **options: Any) -> None:
     """Say what a run would cost, before anything big starts.
 
     Times a random sample of the lines, here and on one core, and prints rows, bytes on disk,
@@ -340,7 +350,7 @@ def plan(inputs: tuple[str, ...], components: int | None, seed: int | None, **op
     from daskrf.cli.console import make_progress
     from daskrf.drivers import plan
 
-    spec, table, map_ = fingerprint_spec(options), table_format(options), feature_map(components, seed)
+    spec, table, map_ = fingerprint_spec(options), table_format(options), feature_map(options)
     with make_progress() as progress:
         report = plan(
             list(inputs), spec=spec, format=table, feature_map=map_, progress=progress, **_set_only(options)

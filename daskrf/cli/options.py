@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import click
 
 if TYPE_CHECKING:
-    from daskrf.features.minmax import TanimotoMinMaxFeatures
     from daskrf.molecules.fingerprints import FingerprintSpec
     from daskrf.molecules.formats import TableFormat
 
@@ -20,13 +19,12 @@ __all__ = [
     "cluster_options",
     "column",
     "debug_option",
-    "feature_map",
     "fingerprint_options",
     "fingerprint_spec",
     "library",
-    "map_options",
     "option",
     "output_option",
+    "stack",
     "table_format",
     "table_options",
 ]
@@ -35,7 +33,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 READING = "Reading the files"
 FINGERPRINT = "Fingerprints"
-FEATURES = "Random features"
 CLUSTER = "Where it runs (default: every processor of this machine)"
 
 
@@ -128,7 +125,9 @@ def output_option(what: str) -> Callable[[Function], Function]:
     return option("-o", "--output", required=True, type=click.Path(), help=f"Where to write {what}.")
 
 
-def _stack(*decorators: Callable[[Function], Function]) -> Callable[[Function], Function]:
+def stack(*decorators: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Return one decorator that adds several options, in their order."""
+
     def decorate(function: Function) -> Function:
         for decorator in reversed(decorators):
             function = decorator(function)
@@ -141,7 +140,7 @@ def _split_names(ctx: click.Context, parameter: click.Parameter, value: tuple[st
     return tuple(name.strip() for text in value for name in text.split(",") if name.strip())
 
 
-table_options = _stack(
+table_options = stack(
     option(
         "--smiles-column",
         metavar="COLUMN",
@@ -168,7 +167,7 @@ table_options = _stack(
     ),
 )
 
-fingerprint_options = _stack(
+fingerprint_options = stack(
     option(
         "--keep-columns",
         metavar="NAMES",
@@ -231,25 +230,7 @@ fingerprint_options = _stack(
     ),
 )
 
-map_options = _stack(
-    option(
-        "-M",
-        "--components",
-        metavar="N",
-        type=click.IntRange(min=1),
-        section=FEATURES,
-        help="Number of one-bit features: more is more accurate and costs more.  [default: 4096]",
-    ),
-    option(
-        "--seed",
-        metavar="N",
-        type=click.IntRange(min=0),
-        section=FEATURES,
-        help="Seed of the map.  [default: 0]",
-    ),
-)
-
-cluster_options = _stack(
+cluster_options = stack(
     option(
         "--workers",
         metavar="N",
@@ -343,13 +324,4 @@ def fingerprint_spec(options: dict[str, Any]) -> FingerprintSpec:
         size=options.pop("size"),
         chirality=options.pop("chirality"),
         features=options.pop("pharmacophore"),
-    )
-
-
-def feature_map(components: int | None, seed: int | None) -> TanimotoMinMaxFeatures:
-    """Return the map of --components and --seed, each with its default."""
-    from daskrf.features.minmax import TanimotoMinMaxFeatures
-
-    return TanimotoMinMaxFeatures(
-        n_components=4096 if components is None else components, random_state=0 if seed is None else seed
     )

@@ -4,10 +4,11 @@ from daskrf.drivers.cluster import connect, local_cluster
 from daskrf.drivers.featurizing import FeaturizeReport, featurize
 from daskrf.drivers.fingerprinting import FingerprintReport, fingerprint
 from daskrf.drivers.fitting import FitReport, fit
-from daskrf.drivers.lazy import gram
+from daskrf.drivers.lazy import gram, kernel_matrix
 from daskrf.drivers.maintenance import VerifyReport, status, verify
 from daskrf.drivers.planning import PlanReport, plan
 from daskrf.drivers.predicting import PredictReport, predict
+from daskrf.drivers.preparing import fit_map
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.screening import ScreenReport, screen
 
@@ -24,7 +25,9 @@ __all__ = [
     "featurize",
     "fingerprint",
     "fit",
+    "fit_map",
     "gram",
+    "kernel_matrix",
     "local_cluster",
     "plan",
     "predict",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,12 +19,14 @@ from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
 from daskrf.drivers.partitions import complete
+from daskrf.drivers.preparing import Planned, fit_map_once
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.sources import FingerprintSource, planned_rows
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.inspect import kind_of
 
 __all__ = ["FeaturizeReport", "featurize"]
 
@@ -73,7 +76,8 @@ def featurize(
         A fingerprint store; or a 2-D dask array whose blocks are scipy.sparse CSR, pydata/sparse
         (GCXS, COO) or NumPy.
     feature_map : FeatureMap, optional
-        Default: `TanimotoMinMaxFeatures()`.
+        Default: `TanimotoMinMaxFeatures()`. One that learns from the library and is not fitted yet is fitted
+        to the store first, as by `fit_map`, and the copy that is fitted goes into the feature store.
     output : path, optional
         Directory of the feature store; needed when `source` is a store, and only then.
     dtype : {"bits", "float32", "float16"}, optional
@@ -143,17 +147,27 @@ def _(
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
     need = memory.need_of_screen(
-        feature_map.n_components, max(planned_rows(fingerprints)), 0, one_bit=dtype == "bits", std=False
+        feature_map.n_components,
+        max(planned_rows(fingerprints)),
+        0,
+        one_bit=dtype == "bits",
+        std=False,
+        double=feature_map.gram_precision == "double",
     )
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
     size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
     n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)
     memory.check_disk(output, n_bytes, "the features")
-    store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
-    stage = FeaturizeStage(
-        FingerprintSource.of(fingerprints, feature_map, dtype == "bits"), str(store.path.resolve()), dtype
+    work = Path(output).with_name(f".{Path(output).name}.work")
+    planned = _planned(Path(output))
+    feature_map = fit_map_once(
+        feature_map, fingerprints, work, planned=planned, client=client, progress=progress
     )
+    store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
+    features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits").carried(work)
+    stage = FeaturizeStage(features, str(store.path.resolve()), dtype)
     made = complete(stage, store, planned_rows(fingerprints), client=client, progress=progress)
+    shutil.rmtree(work, ignore_errors=True)
     records = store.records().values()
     return FeaturizeReport(
         store.path,
@@ -165,6 +179,14 @@ def _(
         made,
         time.monotonic() - start,
     )
+
+
+def _planned(output: Path) -> Planned | None:
+    """Return what a feature store at `output` is made from, and by which map, if there is one."""
+    if kind_of(output, missing_ok=True) != "features":
+        return None
+    spec = FeatureStore.open(output).spec
+    return Planned(output, spec["source"], spec["map"])
 
 
 @dataclass(frozen=True)

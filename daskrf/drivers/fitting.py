@@ -20,16 +20,19 @@ from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.folding import fold, remove_checkpoints
 from daskrf.drivers.models import Model, read_model
 from daskrf.drivers.partitions import group_by_rows
+from daskrf.drivers.preparing import Planned, prepared
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.sources import Block, Source, gathered, open_source, rebuild, rows_store
+from daskrf.drivers.sources import Block, Source, gathered, open_source, rows_store
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
-from daskrf.features.base import map_key
-from daskrf.gp import RandomFeatureGP, SufficientStatistics, choose_exponent
+from daskrf.features.base import brief_state, map_key
+from daskrf.gp import SparseGP, SufficientStatistics, choose_exponent, gp_for
+from daskrf.gp.base import FeatureSpaceGP
 from daskrf.stores.files import atomic_path
+from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.labels import JoinedLabels, join_labels, read_labels
-from daskrf.stores.model import save_model
+from daskrf.stores.model import load_model, save_model
 from daskrf.stores.plans import differences, hash_of
 
 __all__ = ["FitReport", "fit"]
@@ -53,6 +56,8 @@ class FitReport:
     n_components : int
     seconds : float
     warnings : tuple of str
+    bound : tuple of float
+        Of a map of landmarks: Titsias' lower bound of the exact evidence, one each a target; else empty.
     """
 
     model: Path
@@ -64,6 +69,7 @@ class FitReport:
     n_components: int
     seconds: float
     warnings: tuple[str, ...] = ()
+    bound: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -71,17 +77,12 @@ class FitReport:
             f"{self.model} ({self.seconds:.1f} s)",
             f"  {self.labels}",
         ]
-        for name, mean, amplitude, noise, evidence in zip(
-            self.labels.names,
-            self.mean,
-            self.amplitude,
-            self.noise,
-            self.log_marginal_likelihood,
-            strict=True,
-        ):
+        for t, name in enumerate(self.labels.names):
+            bound = f", bound {self.bound[t]:,.1f}" if self.bound else ""
             lines.append(
-                f"  {name}: mean {mean:.4g}, signal std {amplitude**0.5:.3g}, noise std {noise**0.5:.3g}, "
-                f"log marginal likelihood {evidence:,.1f}"
+                f"  {name}: mean {self.mean[t]:.4g}, signal std {self.amplitude[t] ** 0.5:.3g}, "
+                f"noise std {self.noise[t] ** 0.5:.3g}, "
+                f"log marginal likelihood {self.log_marginal_likelihood[t]:,.1f}{bound}"
             )
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
@@ -99,6 +100,7 @@ def fit(
     mean: float | None = None,
     amplitude: float | None = None,
     noise: float | None = None,
+    criterion: str | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> FitReport:
@@ -113,7 +115,9 @@ def fit(
     output : path
         Directory of the model.
     feature_map : FeatureMap, optional
-        For a fingerprint store.
+        For a fingerprint store; default: `TanimotoMinMaxFeatures()`. One that learns from the library and is
+        not fitted yet is fitted to the store first, as by `fit_map`. The model is the one that fits the map:
+        `daskrf.gp.SparseGP` for `LandmarkFeatures`, else `daskrf.gp.RandomFeatureGP`.
     key : {"id", "smiles", "row"}
         What of a library row the key column of `labels` names.
     key_column : str or int, optional
@@ -124,6 +128,9 @@ def fit(
         Drop labels that are not finite instead of refusing them.
     mean, amplitude, noise : float, optional
         Hyperparameters to keep fixed; default: those of the greatest evidence on all labelled rows.
+    criterion : {"evidence", "bound"}, optional
+        Of a map of landmarks only: whether hyperparameters maximize the projected process's evidence (the
+        default) or Titsias' bound.
     client : distributed.Client, optional
         Where sums are made; default: this process, which also solves in any case.
     progress : Progress, optional
@@ -150,46 +157,69 @@ def fit(
     joined = join_labels(given, store)
     output = Path(output)
     _check_values(joined, fixed)
-    spec = _spec(features, joined)
-    identity = hash_of([spec, fixed])
+    options = fixed if criterion is None else {**fixed, "criterion": criterion}
+    gp = gp_for(features.feature_map, **options)
     _check_memory(features, joined, client)
+    partials = output / "partials"
+    features = prepared(features, partials, planned=_planned(output), client=client, progress=progress)
+    state = features.feature_map.state()
+    spec = _spec(features, state, joined)
+    identity = hash_of([spec, options])
     stored = _stored(output, spec)
     if stored is not None and stored.metadata["spec_hash"] == identity:
         progress.note(f"{output} holds this very model already.")
         return _report(output, stored.gp, joined, time.monotonic() - start)
     if stored is None:
-        statistics = _sum(features, joined, spec, output / "partials", client, progress)
+        statistics = _sum(features, joined, spec, partials, client, progress)
     else:
         progress.note(f"{output} holds the sums over these labels already.")
         statistics = stored.gp.statistics_  # type: ignore[assignment]  # it was read with them
     progress.start("solve", 1, "models")
-    gp = RandomFeatureGP(**fixed).fit_statistics(statistics, rebuild(features.map_state))
-    metadata = {
-        "gp": gp.state(),
+    gp.fit_statistics(statistics, features.feature_map)
+    metadata = _metadata(gp, joined, spec, store, state) | {"spec_hash": identity}
+    save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
+    remove_checkpoints(partials)
+    progress.advance(1)
+    progress.finish()
+    return _report(output, gp, joined, time.monotonic() - start)
+
+
+def _metadata(
+    gp: FeatureSpaceGP,
+    joined: JoinedLabels,
+    spec: dict[str, Any],
+    store: FingerprintStore,
+    state: dict[str, Any],
+) -> dict[str, Any]:
+    """Return what is known of the model beside its arrays; see `Model`."""
+    return {
+        "gp": {**gp.state(), "feature_map": None},  # "map" holds it
         "targets": list(joined.names),
         "labels": {name: getattr(joined, name) for name in COUNTS},
         "spec": spec,
-        "spec_hash": identity,
         "range": [
             [float(low), float(high)] for low, high in zip(joined.y.min(0), joined.y.max(0), strict=True)
         ],
         "library": store.spec_hash,
         "fingerprint": store.spec["fingerprint"],
         "fragments": store.spec["fragments"],
-        "map": features.map_state,
+        "map": state,
     }
-    save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
-    remove_checkpoints(output / "partials")
-    progress.advance(1)
-    progress.finish()
-    return _report(output, gp, joined, time.monotonic() - start)
 
 
-def _spec(features: Source, joined: JoinedLabels) -> dict[str, Any]:
+def _planned(output: Path) -> Planned | None:
+    """Return what a model at `output` is made from, and by which map, if there is one."""
+    if kind_of(output, missing_ok=True) != "model":
+        return None
+    metadata = load_model(output, names=[]).metadata
+    return Planned(output, metadata["spec"]["source"], metadata["map"])
+
+
+def _spec(features: Source, state: dict[str, Any], joined: JoinedLabels) -> dict[str, Any]:
     """Return what the sums depend on."""
     return {
         "source": features.spec_hash,
-        "map": features.map_state,
+        "map": brief_state(state),
         "targets": list(joined.names),
         "rows": len(joined.row),
         "labels": joined.digest,
@@ -224,11 +254,11 @@ def _stored(output: Path, spec: dict[str, Any]) -> Model | None:
 
 
 def _check_memory(features: Source, joined: JoinedLabels, client: Client | None) -> None:
-    feature_map = rebuild(features.map_state)
-    n_components, largest = feature_map.n_components, max(features.partition_rows)
-    need = memory.need_of_fit(n_components, largest, len(joined.row), one_bit=features.bits)
+    n_components, largest = features.feature_map.n_components, max(features.partition_rows)
+    double = features.feature_map.gram_precision == "double"
+    need = memory.need_of_fit(n_components, largest, len(joined.row), one_bit=features.bits, double=double)
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
-    memory.check(memory.need_of_solve(n_components), worker_memory(None), "this machine")
+    memory.check(memory.need_of_solve(n_components, double=double), worker_memory(None), "this machine")
 
 
 def _sum(
@@ -250,7 +280,14 @@ def _sum(
     directory.mkdir(parents=True, exist_ok=True)
     _save_labels(directory, joined)
     exponents = tuple(int(e) for e in choose_exponent(joined.y)) if features.bits else None
-    reduction = FitFold(features, str(directory.resolve()), joined.y.shape[1], exponents, hash_of(spec))
+    reduction = FitFold(
+        features.carried(directory),
+        str(directory.resolve()),
+        joined.y.shape[1],
+        exponents,
+        hash_of(spec),
+        map_key(features.feature_map.state()),
+    )
     rows = [int(sum(labelled[p] for p in group)) for group in groups]
     found = fold(reduction, groups, rows, directory, hash_of(spec), client=client, progress=progress)
     assert isinstance(found, SufficientStatistics)
@@ -279,18 +316,20 @@ class FitFold:
     n_targets: int
     exponents: tuple[int, ...] | None
     key: str
+    map_key: str
     name: str = "fit"
 
     def from_partitions(self, partitions: Sequence[int]) -> SufficientStatistics:
         """See `Fold`."""
         rows, y = _labels(self.labels, self.key)
-        feature_map = rebuild(self.source.map_state)
+        feature_map = self.source.feature_map
         statistics = SufficientStatistics.zero(
             feature_map.n_components,
             self.n_targets,
             one_bit=self.source.bits,
             y_exponents=self.exponents,
-            map_key=map_key(self.source.map_state),
+            map_key=self.map_key,
+            precision=feature_map.gram_precision,
         )
         rows_at_once = memory.block_rows(feature_map.n_components, one_bit=self.source.bits)
         for block in gathered(self._blocks(partitions, rows), rows_at_once):
@@ -309,18 +348,21 @@ class FitFold:
         return SufficientStatistics.from_arrays(dict(arrays))
 
 
-def _unseen(gp: RandomFeatureGP, target: int) -> str:
+def _warning(gp: FeatureSpaceGP, target: int) -> str:
+    """Return what to say of a target whose signal or noise was found to be nothing."""
+    if isinstance(gp, SparseGP) and gp.criterion == "bound":
+        return f"the bound sees no {_unseen(gp, target)} in these labels; try more landmarks, or the evidence"
+    return f"the evidence sees no {_unseen(gp, target)} in these labels"
+
+
+def _unseen(gp: FeatureSpaceGP, target: int) -> str:
     return "noise" if gp.noise_[target] < gp.amplitude_[target] else "signal"
 
 
-def _report(output: Path, gp: RandomFeatureGP, joined: JoinedLabels, seconds: float) -> FitReport:
-    warnings = [
-        f"{name}: the evidence sees no {_unseen(gp, t)} in these labels"
-        for t, name in enumerate(joined.names)
-        if gp.at_bound_[t]
-    ]
+def _report(output: Path, gp: FeatureSpaceGP, joined: JoinedLabels, seconds: float) -> FitReport:
+    warnings = [f"{name}: {_warning(gp, t)}" for t, name in enumerate(joined.names) if gp.at_bound_[t]]
     if gp.jitter_:
-        warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize Phi^T Phi")
+        warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
     return FitReport(
         output,
         joined,
@@ -331,4 +373,5 @@ def _report(output: Path, gp: RandomFeatureGP, joined: JoinedLabels, seconds: fl
         len(gp.weights_),
         seconds,
         tuple(warnings),
+        tuple(gp.bounds_.tolist()) if isinstance(gp, SparseGP) else (),
     )

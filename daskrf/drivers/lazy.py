@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
 
-from daskrf.drivers.sources import rebuild
+from daskrf.drivers.maps import MapReference
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
 from daskrf.gp import SufficientStatistics, choose_exponent
+from daskrf.kernels import Kernel
 
-__all__ = ["featurize_array", "gram"]
+__all__ = ["featurize_array", "gram", "kernel_matrix"]
 
 _CHAIN = 16  # blocks that one chain of tasks folds before the tree begins
 _FAN_IN = 4  # statistics that one task of the tree combines
@@ -26,14 +27,22 @@ def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "b
     """Map a dask array of fingerprints to a lazy dask array of features; see `daskrf.featurize`."""
     if array.ndim != 2:
         raise InputError(f"The fingerprints must be a 2-dimensional array, not {array.ndim}-dimensional.")
+    if not feature_map.is_fitted():
+        raise InputError(
+            f"{type(feature_map).__name__} learns from the rows, which would compute the dask array: fit it "
+            "first, by its own fit on some rows, or by daskrf.fit_map on a fingerprint store."
+        )
     if len(array.chunks[1]) > 1:
         array = array.rechunk({1: -1})  # a row's features need the whole row
     width = -(-feature_map.n_components // 8) if dtype == "bits" else feature_map.n_components
     kind = np.uint8 if dtype == "bits" else np.dtype(dtype)
+    reference = MapReference.of(feature_map.state())
+    # As a node of the graph, of which each worker fetches one copy: landmarks are too large for every task.
+    shared = dask.delayed(reference, name=f"map-{reference.digest}")
     return da.map_blocks(
         _block_features,
         array,
-        feature_map.state(),
+        shared,
         dtype,
         dtype=kind,
         chunks=(array.chunks[0], (width,)),
@@ -41,8 +50,8 @@ def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "b
     )
 
 
-def _block_features(block: Any, state: dict[str, Any], dtype: str) -> np.ndarray:
-    feature_map = rebuild(state)
+def _block_features(block: Any, reference: MapReference, dtype: str) -> np.ndarray:
+    feature_map = reference.feature_map
     if dtype == "bits":
         return feature_map.transform_bits(block)
     return feature_map.transform(block).astype(dtype, copy=False)
@@ -54,6 +63,7 @@ def gram(
     *,
     n_components: int | None = None,
     y_exponents: Sequence[int] | None = None,
+    precision: Literal["single", "double"] = "single",
 ) -> Delayed:
     """Return the sufficient statistics of features and targets, lazily.
 
@@ -68,6 +78,8 @@ def gram(
     y_exponents : sequence of int, optional
         Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a
         dask array, because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
+    precision : {"single", "double"}
+        Of the products of floats: the map's `gram_precision`, "double" for landmarks.
 
     Returns
     -------
@@ -77,7 +89,7 @@ def gram(
     Raises
     ------
     InputError
-        If shapes do not fit, or exponents are needed and not given.
+        If shapes do not fit, exponents are needed and not given, or the precision is another one.
 
     Examples
     --------
@@ -88,6 +100,8 @@ def gram(
     >>> statistics.compute().n
     6
     """
+    if precision not in ("single", "double"):
+        raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
     one_bit = phi.dtype == np.uint8
     width = phi.shape[1] * 8 if one_bit else phi.shape[1]
     n_components = width if n_components is None else n_components
@@ -105,7 +119,7 @@ def gram(
     else:
         y_blocks = list(targets.to_delayed().ravel())
     zero = dask.delayed(SufficientStatistics.zero)(
-        n_components, n_targets, one_bit=one_bit, y_exponents=exponents
+        n_components, n_targets, one_bit=one_bit, y_exponents=exponents, precision=precision
     )
     chains: list[Delayed] = []
     for start in range(0, len(phi_blocks), _CHAIN):
@@ -156,3 +170,74 @@ def _combined(parts: list[SufficientStatistics]) -> SufficientStatistics:
     for part in parts[1:]:
         result += part
     return result
+
+
+def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:
+    """Return the kernel matrix of dask arrays of fingerprints, lazily.
+
+    Parameters
+    ----------
+    kernel : daskrf.kernels.Kernel
+    X : dask.array.Array, shape (n, d)
+        Its blocks are NumPy, scipy.sparse or pydata/sparse arrays.
+    Y : dask.array.Array, or array that the kernel takes, shape (m, d), optional
+        Default: `X`. An array in memory becomes one block of columns, and travels with the graph.
+
+    Returns
+    -------
+    dask.array.Array of float64, shape (n, m)
+        Its chunks are those of the rows of `X` and of `Y`; a task makes one, and nothing else is kept. The
+        last bits of real weights (not of counts) depend on the chunks of `Y`.
+
+    Raises
+    ------
+    InputError
+        If an array is not two-dimensional, or the numbers of columns differ; when computed, if a value is not
+        what the kernel serves.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from daskrf.kernels import TanimotoMinMax
+    >>> X = da.from_array(np.array([[2, 0, 1], [1, 1, 1]]), chunks=(1, 3))
+    >>> kernel_matrix(TanimotoMinMax(), X).compute().tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel must be a kernel of daskrf.kernels, not {kernel!r}.")
+    rows, n_rows, d = _row_blocks(X)
+    columns, n_columns, right_d = (rows, n_rows, d) if Y is None else _row_blocks(Y)
+    if d != right_d:
+        raise InputError(
+            f"Kernel arguments must have the same columns, not {d} and {right_d}; fingerprint both in the "
+            "same way."
+        )
+    block = dask.delayed(_kernel_block)
+    blocks = [
+        [
+            da.from_delayed(block(kernel, x, y), shape=(a, b), meta=np.empty((0, 0)))
+            for y, b in zip(columns, n_columns, strict=True)
+        ]
+        for x, a in zip(rows, n_rows, strict=True)
+    ]
+    # Numbers of rows may be unknown, as those of a dask array that was filtered are.
+    bands = [da.concatenate(band, axis=1, allow_unknown_chunksizes=True) for band in blocks]
+    return da.concatenate(bands, allow_unknown_chunksizes=True)
+
+
+def _row_blocks(X: Any) -> tuple[list[Any], tuple[float, ...], int]:
+    """Return the delayed blocks of whole rows of an array, their numbers of rows, and the columns."""
+    if getattr(X, "ndim", None) != 2:
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise InputError(f"The fingerprints must be a 2-dimensional array, not {X.ndim}-dimensional.")
+    if not isinstance(X, da.Array):
+        # Delayed once, so that the graph has it once.
+        return [dask.delayed(X, traverse=False)], (X.shape[0],), X.shape[1]
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed().ravel()), X.chunks[0], X.shape[1]
+
+
+def _kernel_block(kernel: Kernel, x: Any, y: Any) -> np.ndarray:
+    return kernel(x, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,10 @@ from distributed import Client
 
 from daskrf.drivers.featurizing import FeaturizeStage
 from daskrf.drivers.fingerprinting import FingerprintStage
+from daskrf.drivers.maps import rebuild
 from daskrf.drivers.partitions import PartitionStage, complete
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.sources import FingerprintSource, planned_rows, rebuild
+from daskrf.drivers.sources import FingerprintSource, planned_rows
 from daskrf.errors import InputError, StoreError
 from daskrf.molecules import Library
 from daskrf.stores import inspect
@@ -26,6 +28,11 @@ from daskrf.stores.store import Store
 __all__ = ["VerifyReport", "status", "verify"]
 
 Paths = str | os.PathLike[str]
+
+
+def _partitions(numbers: tuple[int, ...]) -> str:
+    """Partitions in words, as "partition 0" or "partitions 1, 4"."""
+    return f"partition{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
 def status(store: Paths) -> inspect.StoreStatus:
@@ -63,7 +70,7 @@ class VerifyReport:
         return self.found.missing
 
     def __str__(self) -> str:
-        made = f"partitions made again: {', '.join(map(str, self.repaired))}\n" if self.repaired else ""
+        made = f"made again: {_partitions(self.repaired)}\n" if self.repaired else ""
         return made + str(self.found)
 
 
@@ -88,9 +95,11 @@ def verify(
             f"{len(found.damaged) + len(found.missing)} partitions of {store} are damaged (taken out now) or "
             "missing; run the same daskrf predict command again, which makes just those."
         )
-    stage, opened, rows = _repair_stage(Path(store))
+    work = Path(store).with_name(f".{Path(store).name}.work")
+    stage, opened, rows = _repair_stage(Path(store), work)
     _take_out(opened, found.damaged)
     complete(stage, opened, rows, client=client, progress=progress)
+    shutil.rmtree(work, ignore_errors=True)
     again = _checked(store, progress)
     if again.damaged:
         raise StoreError(f"{store} is still damaged after the repair; look for a failing disk.")
@@ -125,7 +134,9 @@ def _take_out(store: Store, partitions: Iterable[int]) -> None:
         store.discard(partition)
 
 
-def _repair_stage(path: Path) -> tuple[PartitionStage, FingerprintStore | FeatureStore, list[int]]:
+def _repair_stage(
+    path: Path, work: Path
+) -> tuple[PartitionStage, FingerprintStore | FeatureStore, list[int]]:
     """Return what makes partitions of the store at `path`."""
     kind = inspect.kind_of(path)
     if kind == "fingerprints":
@@ -138,7 +149,7 @@ def _repair_stage(path: Path) -> tuple[PartitionStage, FingerprintStore | Featur
         origin = features.source()
         source = FingerprintSource.of(origin, rebuild(features.spec["map"]), features.spec["dtype"] == "bits")
         return (
-            FeaturizeStage(source, str(path.resolve()), features.spec["dtype"]),
+            FeaturizeStage(source.carried(work), str(path.resolve()), features.spec["dtype"]),
             features,
             planned_rows(origin),
         )

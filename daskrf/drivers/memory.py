@@ -20,6 +20,7 @@ __all__ = [
     "check_disk",
     "format_bytes",
     "need_of_fit",
+    "need_of_map",
     "need_of_rows",
     "need_of_screen",
     "need_of_solve",
@@ -71,10 +72,12 @@ def block_rows(n_components: int, *, one_bit: bool) -> int:
     return max(64, min(16_384, _BLOCK_BYTES // (4 * n_components)))
 
 
-def _block(n_components: int, one_bit: bool) -> int:
+def _block(n_components: int, one_bit: bool, double: bool = False) -> int:
     rows = block_rows(n_components, one_bit=one_bit)
-    # Bits live as rows, joined rows and transposed words; floats as features and as the product's copy.
-    return 3 * rows * (-(-n_components // 8) if one_bit else 4 * n_components)
+    # Bits live as rows, joined rows and transposed words; floats as features and as the product's copy;
+    # kernel values as float64, as features, and as features of the rows before them that wait to be joined.
+    copies = 5 if double else 3
+    return copies * rows * (-(-n_components // 8) if one_bit else 4 * n_components)
 
 
 def need_of_rows(stage: str, partition_rows: int) -> MemoryNeed:
@@ -88,15 +91,33 @@ def need_of_rows(stage: str, partition_rows: int) -> MemoryNeed:
     )
 
 
-def need_of_fit(n_components: int, partition_rows: int, n_labels: int, *, one_bit: bool) -> MemoryNeed:
-    """Return the need of a task that folds a group, or combines two partial statistics."""
+def need_of_map(partition_rows: int, sample_rows: int) -> MemoryNeed:
+    """Return the need of learning a map: of a task that reads, and of the process that gathers a sample."""
+    return MemoryNeed(
+        "map",
+        (
+            ("libraries", _BASE),
+            ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
+            ("the sample of fingerprints", 3 * sample_rows * _FINGERPRINT_BYTES),
+            ("blocks of kernel values", _BLOCK_BYTES if sample_rows else 0),
+        ),
+    )
+
+
+def need_of_fit(
+    n_components: int, partition_rows: int, n_labels: int, *, one_bit: bool, double: bool = False
+) -> MemoryNeed:
+    """Return the need of a task that folds a group, or combines two partial statistics.
+
+    `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`.
+    """
     square = 8 * n_components**2
     return MemoryNeed(
         "fit",
         (
             ("libraries", _BASE),
             ("two M x M statistics", 2 * square),
-            ("a block of features", _block(n_components, one_bit)),
+            ("a block of features", _block(n_components, one_bit, double)),
             ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
             ("a table of hashes", _HASH_BYTES),
             ("labels", 16 * n_labels),
@@ -104,29 +125,35 @@ def need_of_fit(n_components: int, partition_rows: int, n_labels: int, *, one_bi
     )
 
 
-def need_of_solve(n_components: int) -> MemoryNeed:
+def need_of_solve(n_components: int, *, double: bool = False) -> MemoryNeed:
     """Return the need of the process that solves for the posterior: the one that calls `fit`."""
     square = 8 * n_components**2
-    # Integer statistics, one float64 matrix that Cholesky works in, and pieces of a third; measured 2.3.
+    # Statistics, one float64 matrix that Cholesky works in, and pieces of a third, measured 2.3; for
+    # landmarks the factor of K_ZZ and a copy of the statistics besides, measured 3.7.
+    share = 4.0 if double else 2.5
     return MemoryNeed(
-        "solve", (("libraries", _BASE), ("statistics and factor, M x M each", int(2.5 * square)))
+        "solve", (("libraries", _BASE), ("statistics and factors, M x M each", int(share * square)))
     )
 
 
-def need_of_screen(n_components: int, partition_rows: int, k: int, *, one_bit: bool, std: bool) -> MemoryNeed:
+def need_of_screen(
+    n_components: int, partition_rows: int, k: int, *, one_bit: bool, std: bool, double: bool = False
+) -> MemoryNeed:
     """Return the need of a task that scores partitions and keeps the best k."""
     feature_bytes = -(-n_components // 8) if one_bit else 4 * n_components
     parts = [
         ("libraries", _BASE),
         ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
         ("a table of hashes", _HASH_BYTES),
-        ("a block of features", _block(n_components, one_bit)),
+        ("a block of features", _block(n_components, one_bit, double)),
         ("the best k and their features", 4 * k * (feature_bytes + 64)),
         ("tables of the weights", 256 * 8 * -(-n_components // 8)),
     ]
     if std:
-        # Integer statistics, their Cholesky factor, and its inverse in float32; measured 2.6.
-        parts.append(("statistics and factors, M x M each", int(2.65 * 8 * n_components**2)))
+        # Statistics, their Cholesky factor, and its inverse in float32, measured 2.6; for landmarks the
+        # factor of K_ZZ, all in float64, and a copy of the statistics besides, measured 5.7.
+        share = 6.0 if double else 2.65
+        parts.append(("statistics and factors, M x M each", int(share * 8 * n_components**2)))
         parts.append(("unpacked features", 2 * _BLOCK_BYTES))
     return MemoryNeed("standard deviations" if std else "screen", tuple(parts))
 

@@ -7,9 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from daskrf.drivers.sources import rebuild
+from daskrf.drivers.maps import rebuild
 from daskrf.errors import StoreError
-from daskrf.gp import RandomFeatureGP
+from daskrf.gp import model_from_state
+from daskrf.gp.base import FeatureSpaceGP
 from daskrf.stores.model import load_model
 
 __all__ = ["Model", "open_model", "read_model"]
@@ -21,14 +22,14 @@ class Model:
 
     Attributes
     ----------
-    gp : RandomFeatureGP
+    gp : RandomFeatureGP or SparseGP
         Without its statistics (means only) unless they were asked for.
     metadata : dict
         ``gp`` (its state), ``targets``, ``labels`` (counts), ``spec_hash``, ``library`` (spec hash of the
         fingerprint store), ``fingerprint`` (specification), ``fragments``, ``map``.
     """
 
-    gp: RandomFeatureGP
+    gp: FeatureSpaceGP
     metadata: dict[str, Any]
 
     @property
@@ -46,7 +47,7 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
         If there is no model, or it is damaged or of another version.
     """
     found = load_model(path) if statistics else load_model(path, names=["weights"])
-    gp = RandomFeatureGP.from_state(found.metadata["gp"], found.arrays)
+    gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
     gp.feature_map_ = None  # sources hand features to the model
     return Model(gp, found.metadata)
 

@@ -16,7 +16,7 @@ from daskrf.stores.lock import StoreLock
 from daskrf.stores.plans import hash_of
 from daskrf.stores.store import Store
 
-__all__ = ["PartitionStage", "complete", "group_by_rows"]
+__all__ = ["PartitionStage", "complete", "group_by_rows", "rows_of_task"]
 
 _TASK_SECONDS = 30.0  # a task's aim: long against the scheduler's milliseconds, short against a walltime
 _TASKS_A_THREAD = 4  # at least, so that threads end together and progress is seen
@@ -59,6 +59,12 @@ def group_by_rows(rows: Sequence[tuple[int, int]], target: int) -> list[tuple[in
     return groups
 
 
+def rows_of_task(total: int, seconds_per_row: float, client: Client | None) -> int:
+    """Return about how many of `total` rows a task shall take."""
+    share = -(-total // (_TASKS_A_THREAD * worker_threads(client)))
+    return max(1, min(share, int(_TASK_SECONDS / seconds_per_row)))
+
+
 def complete(
     stage: PartitionStage,
     store: Store,
@@ -92,9 +98,7 @@ def _complete(
     pending = store.pending()
     sizes = [(p, rows[p]) for p in pending]
     total = sum(size for _, size in sizes)
-    share = -(-total // (_TASKS_A_THREAD * worker_threads(client)))
-    target = max(1, min(share, int(_TASK_SECONDS / stage.seconds_per_row)))
-    groups = group_by_rows(sizes, target)
+    groups = group_by_rows(sizes, rows_of_task(total, stage.seconds_per_row, client))
     progress.start(stage.name, total, "rows")
     if len(pending) < store.n_partitions:
         progress.note(f"{stage.name}: {store.n_partitions - len(pending)} partitions are done already.")

@@ -8,9 +8,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from daskrf import seeds
@@ -20,7 +22,7 @@ from daskrf.drivers.fingerprinting import rejects_table, rows_table, scan_inputs
 from daskrf.drivers.progress import Progress
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
-from daskrf.gp import RandomFeatureGP, SufficientStatistics
+from daskrf.gp import SufficientStatistics, gp_for
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.stores.fingerprints import FingerprintStore
 
@@ -111,11 +113,11 @@ def plan(
     inputs, spec, format, fragments, rows_per_partition
         As in `fingerprint`.
     feature_map : FeatureMap, optional
-        As in `featurize`.
+        As in `featurize`; one that is not fitted yet is fitted to the sample here.
     n_labels : int, optional
         Labelled rows; default: all.
     n_sample : int
-        Rows that are timed.
+        Rows that are timed; at least 2 M for a map that chooses molecules of the library.
     seed : int
         Of the sample.
     progress : Progress, optional
@@ -133,8 +135,15 @@ def plan(
     spec = spec or FingerprintSpec()
     feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
     M, one_bit = feature_map.n_components, feature_map.one_bit
+    unfitted = feature_map
+    if feature_map.learns_from == "sample" and not feature_map.is_fitted():
+        n_sample = max(n_sample, 2 * M)
     # The sample's own standard deviations need as much as anything that the job does in one process.
-    for need in (memory.need_of_solve(M), memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True)):
+    double = feature_map.gram_precision == "double"
+    for need in (
+        memory.need_of_solve(M, double=double),
+        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, double=double),
+    ):
         memory.check(need, worker_memory(None), "this machine")
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
         scratch = Path(directory)
@@ -142,15 +151,20 @@ def plan(
         stages, fingerprints, sampled, rejected = _time_fingerprints(
             library, spec, fragments, min(n_sample, library.n_rows), seed, scratch
         )
-        stages += _time_features(feature_map, fingerprints, seed)
+        feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
+        stages += learning + _time_features(feature_map, fingerprints, seed)
     n_labels = library.n_rows if n_labels is None else n_labels
     largest = max(p.stop - p.start for p in library.partitions)
+    chosen = 0
+    if unfitted.learns_from == "sample" and not unfitted.is_fitted():
+        chosen = unfitted.sample_size(library.n_rows)
     needs = (
         memory.need_of_rows("fingerprint", largest),
-        memory.need_of_fit(M, largest, n_labels, one_bit=one_bit),
-        memory.need_of_solve(M),
-        memory.need_of_screen(M, largest, 1000, one_bit=one_bit, std=False),
-        memory.need_of_screen(M, largest, 0, one_bit=one_bit, std=True),
+        *([memory.need_of_map(largest, chosen)] if chosen else []),
+        memory.need_of_fit(M, largest, n_labels, one_bit=one_bit, double=double),
+        memory.need_of_solve(M, double=double),
+        memory.need_of_screen(M, largest, 1000, one_bit=one_bit, std=False, double=double),
+        memory.need_of_screen(M, largest, 0, one_bit=one_bit, std=True, double=double),
     )
     return PlanReport(
         library.n_rows,
@@ -201,6 +215,22 @@ def _time_fingerprints(
     return [cost], block.fingerprints, sampled, sampled - rows.num_rows
 
 
+def _time_map(feature_map: FeatureMap, fingerprints: Any, n_rows: int) -> tuple[FeatureMap, list[StageCost]]:
+    """Return the map, fitted to the sample, and the cost of fitting it to the library, if it has to be."""
+    if feature_map.is_fitted():
+        return feature_map, []
+    fitted = clone(feature_map)
+    if feature_map.learns_from == "summary":
+        fitted.fit(fingerprints[:2])  # compiles, once a machine
+        _, seconds = _timed(fitted.fit, fingerprints)
+        share, note = 1.0, "looks at every molecule once"
+    else:
+        _, seconds = _timed(fitted.fit, fingerprints)
+        share, note = feature_map.sample_size(n_rows) / n_rows, "chooses molecules, once"
+    cost = StageCost("map", share * seconds / fingerprints.shape[0], 0, "library", note)
+    return fitted, [cost]
+
+
 def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int) -> list[StageCost]:
     """Time features, statistics and predictions on the fingerprints of the sample."""
     M, bits = feature_map.n_components, feature_map.one_bit
@@ -212,12 +242,16 @@ def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int)
     rng = seeds.generator(seed, "plan")
     phi = phi[rng.integers(len(phi), size=_GRAM_ROWS)]
     y = rng.standard_normal(len(phi))
-    SufficientStatistics.from_chunk(phi[:64], y[:64], n_components=M)
-    statistics, seconds = _timed(lambda: SufficientStatistics.from_chunk(phi, y, n_components=M))
+    precision = feature_map.gram_precision
+    SufficientStatistics.from_chunk(phi[:64], y[:64], n_components=M, precision=precision)
+    statistics, seconds = _timed(
+        lambda: SufficientStatistics.from_chunk(phi, y, n_components=M, precision=precision)
+    )
     stages.append(
         StageCost("fit", seconds / len(phi), 0, "labels", "a labelled molecule, besides its features")
     )
-    gp = RandomFeatureGP(mean=0.0, amplitude=1.0, noise=1.0).fit_statistics(statistics)
+    gp = gp_for(feature_map, mean=0.0, amplitude=1.0, noise=1.0).fit_statistics(statistics, feature_map)
+    gp.feature_map_ = None  # it is shown features
     gp.predict(phi[:2])
     _, seconds = _timed(lambda: gp.predict(phi))
     stages.append(

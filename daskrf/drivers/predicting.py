@@ -21,6 +21,7 @@ from daskrf.drivers.partitions import complete
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds, target_names
 from daskrf.drivers.sources import Source
+from daskrf.features.base import brief_state
 from daskrf.molecules import TableFormat
 from daskrf.stores.predictions import PredictionStore
 
@@ -104,18 +105,19 @@ def predict(
     features = source_for(fitted, source, work, format=format, fragments=fragments, progress=progress)
     rows = features.partition_rows
     n_components, one_bit = len(fitted.gp.weights_), fitted.gp.one_bit_
-    need = memory.need_of_screen(n_components, max(rows), 0, one_bit=one_bit, std=std)
+    double = features.feature_map.gram_precision == "double"
+    need = memory.need_of_screen(n_components, max(rows), 0, one_bit=one_bit, std=std, double=double)
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
     store = PredictionStore.new(
         output,
         source=features.spec_hash,
         model=fitted.metadata["spec_hash"],
-        options={"std": std, "map": features.map_state},
+        options={"std": std, "map": brief_state(features.feature_map.state())},
         rows=rows,
         provenance={"model_path": str(Path(model).resolve()), "source_path": _describe(source)},
     )
     stage = PredictStage(
-        features,
+        features.carried(work),
         str(Path(model).resolve()),
         fitted.metadata["spec_hash"],
         str(output.resolve()),

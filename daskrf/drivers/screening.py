@@ -25,10 +25,10 @@ from daskrf.drivers.models import Model, open_model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds
-from daskrf.drivers.sources import Block, Source, rebuild
+from daskrf.drivers.sources import Block, Source
 from daskrf.errors import InputError
-from daskrf.gp import RandomFeatureGP
 from daskrf.gp.acquisition import Acquisition
+from daskrf.gp.base import FeatureSpaceGP
 from daskrf.molecules import TableFormat
 from daskrf.screening import TopK
 from daskrf.stores.files import atomic_path, file_errors
@@ -165,7 +165,7 @@ def screen(
     n_kept = k * _SHORTLIST if shortlist else k
     _check_memory(fitted, features, n_kept if std == "candidates" else 0, std == "all", client)
     reduction = ScreenFold(
-        features,
+        features.carried(work),
         str(Path(model).resolve()),
         fitted.metadata["spec_hash"],
         Acquisition("greedy", maximize) if shortlist else rule,
@@ -264,17 +264,19 @@ def _write_rejects(features: Source, output: Path) -> tuple[int, Path | None]:
 def _check_memory(model: Model, features: Source, k: int, std: bool, client: Client | None) -> None:
     """Check what a task needs, and what this process needs for draws and for deviations of the hits."""
     n_components, one_bit = len(model.gp.weights_), model.gp.one_bit_
-    need = memory.need_of_screen(n_components, max(features.partition_rows), k, one_bit=one_bit, std=std)
+    double = features.feature_map.gram_precision == "double"
+    largest = max(features.partition_rows)
+    need = memory.need_of_screen(n_components, largest, k, one_bit=one_bit, std=std, double=double)
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
     if model.gp.statistics_ is not None:
-        need = memory.need_of_screen(n_components, 0, k, one_bit=one_bit, std=True)
+        need = memory.need_of_screen(n_components, 0, k, one_bit=one_bit, std=True, double=double)
         memory.check(need, worker_memory(None), "this machine")
 
 
 def _search(reduction: ScreenFold, work: Path, client: Client | None, progress: Progress) -> Hits:
     """Make the pass over the library."""
     rows = reduction.source.partition_rows
-    n_components = rebuild(reduction.source.map_state).n_components
+    n_components = reduction.source.feature_map.n_components
     seconds = reduction.source.seconds_per_row + 2e-6 + reduction.std * std_seconds(n_components)
     # By the size of the job alone, so that a second run on other workers finds its checkpoints.
     target = min(int(_TASK_SECONDS / seconds), max(_LEAST_ROWS, sum(rows) // _MOST_TASKS))
@@ -376,7 +378,7 @@ def _labelled_rows(path: str, model_hash: str) -> npt.NDArray[np.int64]:
 
 
 @functools.lru_cache(maxsize=1)
-def _drawn(draw: str, path: str, model_hash: str, target: int) -> RandomFeatureGP:
+def _drawn(draw: str, path: str, model_hash: str, target: int) -> FeatureSpaceGP:
     """Return a model whose mean is one draw of the whole function."""
     drawn = copy.copy(open_model(path, model_hash, statistics=False).gp)
     drawn.weights_, drawn.mean_ = np.load(draw), drawn.mean_[[target]]

@@ -6,7 +6,7 @@ import functools
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daskrf.drivers.fingerprinting import fingerprints_of, rejects_table, rows_table
-from daskrf.drivers.sources import Block, feature_blocks, map_text, positions, rebuild
+from daskrf.drivers.maps import MapReference
+from daskrf.drivers.sources import Block, feature_blocks, positions
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
@@ -50,7 +51,7 @@ class SmilesSource:
 
     directory: str
     spec_hash: str
-    map_text: str
+    map: MapReference
     bits: bool
 
     @classmethod
@@ -75,7 +76,7 @@ class SmilesSource:
             shutil.rmtree(rejects, ignore_errors=True)  # those of other files, whose run never ended
         rejects.mkdir(parents=True, exist_ok=True)
         atomic_write(directory / "library.json", json.dumps(plan).encode())
-        return cls(str(directory.resolve()), hash_of(plan), map_text(feature_map.state()), bits)
+        return cls(str(directory.resolve()), hash_of(plan), MapReference.of(feature_map.state()), bits)
 
     @property
     def library(self) -> Library:
@@ -83,9 +84,13 @@ class SmilesSource:
         return _opened(self.directory, self.spec_hash)[0]
 
     @property
-    def map_state(self) -> dict[str, Any]:
+    def feature_map(self) -> FeatureMap:
         """See `Source`."""
-        return json.loads(self.map_text)
+        return self.map.feature_map
+
+    def carried(self, directory: Path) -> SmilesSource:
+        """See `Source`."""
+        return replace(self, map=self.map.carried(directory))
 
     @property
     def partition_rows(self) -> list[int]:
@@ -100,12 +105,18 @@ class SmilesSource:
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """See `Source`; when all blocks have been taken, the rejects of the partition are on disk."""
         library, fingerprinter = _opened(self.directory, self.spec_hash)
-        feature_map = rebuild(self.map_state)
         rejects: list[Reject] = []
         for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool):
             rejects.extend(rejected)
             kept = table["row"].to_numpy()
-            yield from feature_blocks(feature_map, kept, block.fingerprints, rows, bits=self.bits)
+            yield from feature_blocks(
+                self.feature_map,
+                kept,
+                block.fingerprints,
+                rows,
+                bits=self.bits,
+                describe=functools.partial(self.describe, partition),
+            )
         self._write_rejects(partition, rejects, library)
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
@@ -123,8 +134,8 @@ class SmilesSource:
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: RDKit."""
-        return 3e-4
+        """See `Source`: RDKit, and as the map says."""
+        return 3e-4 + self.feature_map.seconds_per_component * self.feature_map.n_components
 
     def rejects(self, partition: int) -> pa.Table:
         """See `Source`."""

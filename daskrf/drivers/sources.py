@@ -1,27 +1,27 @@
 """Where features come from, one partition at a time: a feature store, a fingerprint store, or SMILES files.
 
 A source is a small frozen object that travels in each task; stores are opened, and feature maps
-rebuilt, once per process.
+rebuilt, once per process. What a task carries of a map is said in `daskrf.drivers.maps`.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daskrf.drivers.maps import MapReference, agrees, rebuild
 from daskrf.drivers.memory import block_rows
 from daskrf.errors import InputError
-from daskrf.features import FeatureMap, TanimotoMinMaxFeatures, from_state
-from daskrf.features.base import map_key
+from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp.posterior import as_features
 from daskrf.stores.describe import map_words
 from daskrf.stores.features import FeatureStore
@@ -34,12 +34,19 @@ __all__ = [
     "FingerprintSource",
     "Source",
     "feature_blocks",
+    "fingerprint_store",
     "gathered",
-    "map_text",
     "open_source",
-    "rebuild",
     "rows_store",
 ]
+
+
+_ROW = re.compile(r"\b[Rr]ow (\d+)\b")  # as messages of maps name it: its position in the block
+_SHOWN = 80  # characters of a SMILES in a message
+_WAY_OUT = (
+    "; leave that molecule out, or make the features and the model again with a range that reaches it: "
+    "--norm-range LOW HIGH, in Python norm_range (a wider one is less accurate)."
+)
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,11 @@ class Source(Protocol):
     """Features of a library, by partition."""
 
     @property
-    def map_state(self) -> dict[str, Any]:
-        """State of the feature map."""
+    def feature_map(self) -> FeatureMap:
+        """The feature map, made once per process."""
+
+    def carried(self, directory: Path) -> Self:
+        """Return what tasks carry: this, with a long state of the map left in a file of `directory`."""
 
     @property
     def bits(self) -> bool:
@@ -84,22 +94,8 @@ class Source(Protocol):
 
 
 @functools.lru_cache(maxsize=8)
-def _rebuild(state: str) -> FeatureMap:
-    return from_state(json.loads(state)).fit(None)
-
-
-def rebuild(state: dict[str, Any]) -> FeatureMap:
-    """Return the feature map of a state, the same object for the same state within a process."""
-    return _rebuild(json.dumps(state, sort_keys=True))
-
-
-def map_text(state: dict[str, Any]) -> str:
-    """Return the state of a feature map as text, which makes a hashable member of a task."""
-    return json.dumps(state, sort_keys=True)
-
-
-@functools.lru_cache(maxsize=8)
-def _fingerprint_store(path: str, spec_hash: str) -> FingerprintStore:
+def fingerprint_store(path: str, spec_hash: str) -> FingerprintStore:
+    """Return the store, opened once per process; refuse another one than that of `spec_hash`."""
     store = FingerprintStore.open(path)
     _check_unchanged(store, spec_hash)
     return store
@@ -124,16 +120,44 @@ def feature_blocks(
     rows: npt.NDArray[np.int64] | None,
     *,
     bits: bool,
+    describe: Callable[[npt.NDArray[np.int64]], pa.Table],
 ) -> Iterator[Block]:
-    """Yield the features of the rows `kept`, or of those in the sorted `rows`, in blocks of bounded size."""
+    """Yield the features of the rows `kept`, or of those in the sorted `rows`, in blocks of bounded size.
+
+    `describe` returns id, smiles, source and line of rows, for the message about one that the map refuses.
+    """
     if rows is not None:
         chosen = positions(kept, rows)
         kept, fingerprints = kept[chosen], fingerprints[chosen]
     size = block_rows(feature_map.n_components, one_bit=bits)
     for start in range(0, len(kept), size):
         block = fingerprints[start : start + size] if len(kept) > size else fingerprints
-        phi = feature_map.transform_bits(block) if bits else feature_map.transform(block)
-        yield Block(kept[start : start + size], phi)
+        numbers = kept[start : start + size]
+        try:
+            phi = feature_map.transform_bits(block) if bits else feature_map.transform(block)
+        except InputError as error:
+            raise _refusal(error, numbers, describe) from None
+        yield Block(numbers, phi)
+
+
+def _refusal(
+    error: InputError, numbers: npt.NDArray[np.int64], describe: Callable[[npt.NDArray[np.int64]], pa.Table]
+) -> InputError:
+    """Return the error of a map about one row of a block, with the molecule in place of the row's number."""
+    text = str(error)
+    found = _ROW.search(text)
+    if found is None or int(found[1]) >= len(numbers):
+        return error
+    number = numbers[int(found[1])]
+    molecule = describe(np.array([number])).to_pylist()[0]
+    smiles, what = molecule["smiles"], text[found.end() :]
+    shown = smiles if len(smiles) <= _SHOWN else f"{smiles[:_SHOWN]}..."
+    if "norm_range" in what:  # the map's advice is for a map that is not part of a model yet
+        what = what.partition(";")[0] + _WAY_OUT
+    return InputError(
+        f"{text[: found.start()]}Row {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, line "
+        f"{molecule['line']:,} of {molecule['source']}){what}"
+    )
 
 
 def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
@@ -160,7 +184,7 @@ class FingerprintSource:
 
     path: str
     spec_hash: str
-    map_text: str
+    map: MapReference
     bits: bool
 
     @classmethod
@@ -169,17 +193,21 @@ class FingerprintSource:
     ) -> FingerprintSource:
         """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
         bits = feature_map.one_bit if bits is None else bits
-        return cls(str(store.path.resolve()), store.spec_hash, map_text(feature_map.state()), bits)
+        return cls(str(store.path.resolve()), store.spec_hash, MapReference.of(feature_map.state()), bits)
 
     @property
     def store(self) -> FingerprintStore:
         """The fingerprint store."""
-        return _fingerprint_store(self.path, self.spec_hash)
+        return fingerprint_store(self.path, self.spec_hash)
 
     @property
-    def map_state(self) -> dict[str, Any]:
+    def feature_map(self) -> FeatureMap:
         """See `Source`."""
-        return json.loads(self.map_text)
+        return self.map.feature_map
+
+    def carried(self, directory: Path) -> FingerprintSource:
+        """See `Source`."""
+        return replace(self, map=self.map.carried(directory))
 
     @property
     def partition_rows(self) -> list[int]:
@@ -190,12 +218,19 @@ class FingerprintSource:
         """See `Source`."""
         kept = row_numbers(self.store, partition)
         fingerprints = self.store.read_fingerprints(partition)
-        yield from feature_blocks(_rebuild(self.map_text), kept, fingerprints, rows, bits=self.bits)
+        yield from feature_blocks(
+            self.feature_map,
+            kept,
+            fingerprints,
+            rows,
+            bits=self.bits,
+            describe=functools.partial(self.describe, partition),
+        )
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: about 40,000 molecules a second at 4,096 components."""
-        return 6e-9 * _rebuild(self.map_text).n_components
+        """See `Source`: as the map says."""
+        return self.feature_map.seconds_per_component * self.feature_map.n_components
 
     def rejects(self, partition: int) -> pa.Table:
         """See `Source`: they were left out when the store was made."""
@@ -233,12 +268,16 @@ class FeatureSource:
     @property
     def rows_store(self) -> FingerprintStore:
         """The fingerprint store that the features were made from."""
-        return _fingerprint_store(self.rows_path, self.rows_spec_hash)
+        return fingerprint_store(self.rows_path, self.rows_spec_hash)
 
     @property
-    def map_state(self) -> dict[str, Any]:
+    def feature_map(self) -> FeatureMap:
         """See `Source`."""
-        return self.store.spec["map"]
+        return rebuild(self.store.spec["map"])
+
+    def carried(self, directory: Path) -> FeatureSource:
+        """See `Source`: the store's plan holds the map."""
+        return self
 
     @property
     def partition_rows(self) -> list[int]:
@@ -308,6 +347,7 @@ def open_source(
     """Return the source of a feature store, or of a fingerprint store under a map.
 
     The default map is `TanimotoMinMaxFeatures()`; `bits` set to False asks for floats in any case.
+    A map that is not fitted yet names a feature store whose map was fitted from it.
 
     Raises
     ------
@@ -320,7 +360,7 @@ def open_source(
     kind = kind_of(path)
     if kind == "features":
         store = FeatureStore.open(path)
-        if feature_map is not None and map_key(feature_map.state()) != map_key(store.spec["map"]):
+        if feature_map is not None and not agrees(feature_map, store.spec["map"]):
             raise InputError(
                 f"{path} holds {map_words(store.spec['map'])}, and another map is asked for, "
                 f"{map_words(feature_map.state())}; name the fingerprint store to use that one."

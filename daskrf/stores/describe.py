@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["byte_words", "fingerprint_words", "map_words"]
+__all__ = ["byte_words", "fingerprint_words", "kernel_words", "map_words"]
 
+_SHOWN = 80  # characters of a value of a map that is not known here
 _UNITS = ("kB", "MB", "GB", "TB")
 _FINGERPRINTS = {
     "morgan": "Morgan (circular)",
@@ -76,13 +77,93 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
     name = str(state.get("class", "unknown"))
     n_components = parameters.pop("n_components", None)
     seed = parameters.pop("random_state", None)
-    if name == "TanimotoMinMaxFeatures":
-        words = f"one-bit Tanimoto (min-max) features, M = {n_components}, seed {seed}: unbiased, "
-        words += "variance (1 - T^2)/M"
+    size = f"M = {n_components}, seed {seed}"
+    if name in _MAP_WORDS:
+        words = _MAP_WORDS[name](parameters | _learned(state), size)
     else:
-        others = "".join(f", {key} = {value}" for key, value in sorted(parameters.items()))
-        words = f"{name}, M = {n_components}, seed {seed}{others}"
+        others = "".join(f", {key} = {_short(value)}" for key, value in sorted(parameters.items()))
+        words = f"{name}, {size}{others}"
     if dtype is None or not isinstance(n_components, int):
         return words
     per_row = {"bits": -(-n_components // 8), "float16": 2 * n_components, "float32": 4 * n_components}
     return f"{words}, {per_row[dtype]:,} bytes a molecule"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def kernel_words(state: dict[str, Any]) -> str:
+    """The state of a kernel in words.
+
+    Examples
+    --------
+    >>> kernel_words({"kernel": "TanimotoMinMax", "parameters": {}})
+    'Tanimoto (min-max)'
+    >>> kernel_words({"kernel": "CompositionalTanimoto", "parameters": {"series": "power", "degree": 3}})
+    'T^3, T the Tanimoto (min-max) similarity'
+    """
+    name, parameters = str(state.get("kernel", "unknown")), state.get("parameters", {})
+    if name == "TanimotoMinMax":
+        return "Tanimoto (min-max)"
+    if name == "TanimotoDotProduct":
+        of = ", of square roots of counts" if parameters.get("transform") == "sqrt" else ""
+        return f"Tanimoto (dot product{of})"
+    if name == "CompositionalTanimoto":
+        coefficients = _short(parameters.get("coefficients"))
+        series = {
+            "power": f"T^{parameters.get('degree')}",
+            "exponential": f"exp({parameters.get('gamma')} (T - 1))",
+            "ratio": "T / (2 - T)",
+            "coefficients": f"the power series of T with coefficients {coefficients}",
+        }
+        return f"{series.get(parameters.get('series', ''), name)}, T the Tanimoto (min-max) similarity"
+    return _short(state)
+
+
+def _learned(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the range of norms that a map has learned, as the parameter that would give it."""
+    fitted = state.get("fitted", {})
+    return {"norm_range": (fitted["smallest"], fitted["largest"])} if "smallest" in fitted else {}
+
+
+def _hashing(parameters: dict[str, Any]) -> str:
+    return ", by consistent weighted sampling" if parameters.get("hashing") == "cws" else ""
+
+
+def _minmax_words(parameters: dict[str, Any], size: str) -> str:
+    if parameters.get("distribution", "rademacher") == "rademacher":
+        kind, variance = "one-bit Tanimoto (min-max) features", "(1 - T^2)/M"
+    else:
+        kind, variance = "Gaussian Tanimoto (min-max) features", "(1 + 2T - T^2)/M"
+    return f"{kind}{_hashing(parameters)}, {size}: unbiased, variance {variance}"
+
+
+def _compositional_words(parameters: dict[str, Any], size: str) -> str:
+    kernel = kernel_words(parameters.get("kernel", {}))
+    return f"one-bit features of k = {kernel}{_hashing(parameters)}, {size}: unbiased, variance (1 - k^2)/M"
+
+
+def _dot_product_words(parameters: dict[str, Any], size: str) -> str:
+    of = " of square roots of counts" if parameters.get("input_transform") == "sqrt" else ""
+    rest = {"normalize": ", rows scaled to length 1", "residual": " and a residual"}
+    terms = f"{parameters.get('n_terms')} terms{rest.get(parameters.get('bias_correction') or '', '')}"
+    ends = parameters.get("norm_range")
+    norms = f", for squared norms of {ends[0]:.6g} to {ends[1]:.6g}" if ends else ""
+    return f"Tanimoto (dot-product) features{of}, {size}, {terms}{norms}"
+
+
+def _landmark_words(parameters: dict[str, Any], size: str) -> str:
+    how = {"random": "at random", "kmedoids": "as k-medoids", "farthest": "far from each other"}
+    chosen = how.get(parameters.get("selection", ""), "")
+    kernel = kernel_words(parameters.get("kernel", {}))
+    return f"{kernel} similarities to molecules of the library chosen {chosen} (landmarks), {size}"
+
+
+_MAP_WORDS = {
+    "TanimotoMinMaxFeatures": _minmax_words,
+    "CompositionalTanimotoFeatures": _compositional_words,
+    "TanimotoDotProductFeatures": _dot_product_words,
+    "LandmarkFeatures": _landmark_words,
+}

@@ -172,7 +172,10 @@ def _text_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; convert it, for example with iconv") from None
     except csv.Error as error:
-        raise InputError(f"{path} cannot be read as a table ({error}); correct it") from None
+        reason = str(error).partition(" - ")[0]  # what follows is advice about Python
+        raise InputError(
+            f"{path} cannot be read as a table after line {reader.line_num:,} ({reason}); correct it"
+        ) from None
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -23,6 +23,8 @@ PLAN_FILE = "plan.json"
 MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
+_VECTOR = 8  # numbers of a list that is shown whole, such as a range of norms
+_SHOWN = 200  # characters of a value in an error message
 KIND_NAMES = {
     "fingerprints": "a fingerprint store",
     "features": "a feature store",
@@ -195,15 +197,36 @@ def read_plan(path: Path) -> dict[str, Any]:
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted path and value of each leaf; an empty container is a leaf."""
+    """Dotted path and value of each leaf; an empty container and a short list of numbers are leaves."""
     if isinstance(value, dict) and value:
         for key in sorted(value):
             yield from _leaves(value[key], f"{name}.{key}" if name else str(key))
-    elif isinstance(value, list) and value:
+    elif isinstance(value, list) and value and not _is_vector(value):
         for index, item in enumerate(value):
             yield from _leaves(item, f"{name}[{index}]")
     else:
         yield name, value
+
+
+def _is_vector(value: list[Any]) -> bool:
+    return len(value) <= _VECTOR and all(isinstance(item, (int, float)) for item in value)
+
+
+def _shown(text: str) -> str:
+    """A value as an error message shows it: landmarks, say, may take a megabyte."""
+    if len(text) <= _SHOWN:
+        return text
+    return f"{len(text):,} characters with SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _speaks(key: str, keys: list[str], classes: set[str]) -> bool:
+    """Tell whether a key that differs is worth naming beside the others that do."""
+    parent, _, name = key.rpartition(".")
+    for owner in classes:
+        if key.startswith(f"{owner}.") and not (parent == owner and name in ("class", "kernel")):
+            return False
+    head, learned, _ = key.partition(".fitted")
+    return not (learned and any(other.startswith(f"{head}.parameters") for other in keys))
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str:
@@ -229,10 +252,13 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     first, second = dict(_leaves(old)), dict(_leaves(new))
     named = []
     keys = [*first, *(key for key in second if key not in first)]
-    # Items of lists last: one option that differs may change hundreds of them.
+    keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
+    # A class that differs says all about its parameters, and parameters say all about what a map has learned.
+    classes = {key.rpartition(".")[0] for key in keys if key.endswith((".class", ".kernel"))}
+    keys = [key for key in keys if _speaks(key, keys, classes)]
+    # Items of lists last: one option that differs may change all of them.
     for key in sorted(keys, key=lambda name: name.count("[")):
         was, now = (json.dumps(side[key]) if key in side else "absent" for side in (first, second))
-        if was != now:
-            named.append(f"{key} (was {was}, now {now})")
+        named.append(f"{key} (was {_shown(was)}, now {_shown(now)})")
     more = f" and {len(named) - limit} more" if len(named) > limit else ""
     return ", ".join(named[:limit]) + more

@@ -11,8 +11,11 @@ from dask.sizeof import sizeof
 from scipy import sparse as sp
 
 from daskrf import SufficientStatistics, TanimotoMinMaxFeatures, featurize, gram
+from daskrf.drivers import kernel_matrix
 from daskrf.errors import InputError
-from daskrf.gp import choose_exponent
+from daskrf.features import LandmarkFeatures
+from daskrf.gp import SparseGP, choose_exponent
+from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
 
 FEATURES = TanimotoMinMaxFeatures(n_components=45, random_state=2)
 
@@ -94,6 +97,21 @@ def test_gram_of_floats(counts: np.ndarray) -> None:
     assert found.n_targets == 0
 
 
+def test_gram_of_landmarks_in_double_precision(counts: np.ndarray) -> None:
+    landmarks = LandmarkFeatures(12).fit(counts)
+    phi = featurize(da.from_array(counts, chunks=(9, 17)), landmarks, dtype="float32")
+    found = gram(phi, np.arange(40.0), precision=landmarks.gram_precision).compute(scheduler="synchronous")
+    expected = landmarks.transform(counts).astype(np.float64)
+    assert found.precision == "double"
+    np.testing.assert_allclose(found.gram, np.triu(expected.T @ expected), rtol=1e-14)
+    single = gram(phi, np.arange(40.0)).compute(scheduler="synchronous")
+    assert np.abs(single.gram - found.gram).max() > 1e-8  # single precision is another sum
+    model = SparseGP(landmarks).fit_statistics(found)
+    assert np.corrcoef(model.predict(counts), np.arange(40.0))[0, 1] > 0.3
+    with pytest.raises(InputError, match="'single' or 'double', not 'half'"):
+        gram(phi, precision="half")  # type: ignore[arg-type]
+
+
 def test_gram_on_workers_survives_recomputation(client, counts: np.ndarray) -> None:  # type: ignore[no-untyped-def]
     phi = featurize(da.from_array(counts, chunks=(2, 17)), FEATURES)
     expected = SufficientStatistics.from_chunk(
@@ -137,3 +155,49 @@ def test_dask_knows_the_size_of_sparse_blocks(kind: str) -> None:
         true = block.data.nbytes + sum(part.nbytes for part in parts)
     assert true <= sizeof(block) <= 1.1 * true + 2000
     assert dask.sizeof.sizeof(block) > 400_000
+
+
+@pytest.mark.parametrize("kind", ["numpy", "csr_matrix", "csr_array", "COO", "GCXS"])
+@pytest.mark.parametrize("kernel", [TanimotoMinMax(), TanimotoDotProduct("sqrt")], ids=repr)
+def test_kernel_matrix(counts: np.ndarray, kind: str, kernel: TanimotoMinMax | TanimotoDotProduct) -> None:
+    x = _blocks(counts, kind)
+    landmarks = counts[[7, 3, 20]]
+    lazy = kernel_matrix(kernel, x, sp.csr_matrix(landmarks))
+    assert (lazy.shape, lazy.dtype, lazy.chunks) == ((40, 3), np.float64, ((13, 13, 13, 1), (3,)))
+    assert lazy.compute(scheduler="synchronous").tobytes() == kernel(counts, landmarks).tobytes()
+    both = kernel_matrix(kernel, x)
+    assert both.chunks == ((13, 13, 13, 1), (13, 13, 13, 1))
+    assert both.compute(scheduler="threads").tobytes() == kernel(counts).tobytes()
+    other = kernel_matrix(kernel, x, da.from_array(counts[:9], chunks=(4, 5)))
+    assert (
+        other[5:30].compute(scheduler="synchronous").tobytes() == kernel(counts[5:30], counts[:9]).tobytes()
+    )
+
+
+def test_kernel_matrix_of_unknown_numbers_of_rows(counts: np.ndarray) -> None:
+    x = da.from_array(counts, chunks=(13, 17))
+    some = x[x[:, 0] > 0]
+    kept = counts[counts[:, 0] > 0]
+    lazy = kernel_matrix(TanimotoMinMax(), some, x)
+    assert lazy.compute(scheduler="synchronous").tobytes() == TanimotoMinMax()(kept, counts).tobytes()
+    both = kernel_matrix(TanimotoMinMax(), some)
+    assert both.compute(scheduler="synchronous").tobytes() == TanimotoMinMax()(kept).tobytes()
+    assert kernel_matrix(TanimotoMinMax(), x[:0], x).compute(scheduler="synchronous").shape == (0, 40)
+
+
+def test_kernel_matrix_on_workers(client, counts: np.ndarray) -> None:  # type: ignore[no-untyped-def]
+    lazy = kernel_matrix(TanimotoMinMax(), da.from_array(counts, chunks=(9, 17)), counts[:5])
+    found = client.compute(lazy).result()
+    assert found.tobytes() == TanimotoMinMax()(counts, counts[:5]).tobytes()
+
+
+def test_kernel_matrix_refusals(counts: np.ndarray) -> None:
+    x = da.from_array(counts, chunks=(10, 17))
+    with pytest.raises(InputError, match="same columns, not 17 and 5"):
+        kernel_matrix(TanimotoMinMax(), x, counts[:, :5])
+    with pytest.raises(InputError, match="2-dimensional"):
+        kernel_matrix(TanimotoMinMax(), x, counts[0])
+    with pytest.raises(InputError, match="must be a kernel"):
+        kernel_matrix("tanimoto", x)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="row 0, column 0 is negative"):
+        kernel_matrix(TanimotoMinMax(), x, np.full((1, 17), -1)).compute(scheduler="synchronous")

@@ -22,12 +22,12 @@ from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fit, local_cluster, 
 from daskrf.drivers import memory
 from daskrf.stores.fingerprints import FingerprintStore
 
-N_PARTITIONS, ROWS, M = 6, 8_000, 4_096
+N_PARTITIONS, ROWS, M = 3, 8_000, 4_096
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fingerprint store of 48,000 made-up molecules, and labels for all of them."""
+    """A fingerprint store of 24,000 made-up molecules, and labels for all of them."""
     directory = tmp_path_factory.mktemp("memory")
     spec = FingerprintSpec()
     store = FingerprintStore.new(
@@ -122,3 +122,30 @@ def test_stages_stay_below_the_prediction(library: Path, fresh: Client, tmp_path
     with _sampled(fresh) as peak:
         predict(model, store, tmp_path / "pred", std=True, client=fresh)
         assert 8 * M**2 < peak() < memory.need_of_screen(M, ROWS, 0, one_bit=True, std=True).total
+
+
+def test_landmarks_stay_below_the_prediction(library: Path, tmp_path: Path) -> None:
+    """A process of its own learns, sums, solves and takes deviations; its peaks are what the kernel says."""
+    size, n_labels = 2_048, 3_000
+    labels = tmp_path / "labels.csv"
+    labels.write_text("".join((library / "labels.csv").read_text().splitlines(keepends=True)[: n_labels + 1]))
+    fingerprints, model, hits = str(library / "fp"), str(tmp_path / "model"), str(tmp_path / "hits.parquet")
+    code = f"""
+        import re
+        from pathlib import Path
+        from daskrf import fit, screen
+        from daskrf.features import LandmarkFeatures
+        def peak():
+            print(1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]))
+        peak()
+        fit({fingerprints!r}, {str(labels)!r}, {model!r}, feature_map=LandmarkFeatures({size}))
+        peak()
+        screen({model!r}, {fingerprints!r}, {hits!r}, k=500)
+        peak()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    before, fitted, screened = (int(line) for line in out.split())
+    need = memory.need_of_fit(size, ROWS, n_labels, one_bit=False, double=True)
+    assert before + 3 * 8 * size**2 < fitted < max(need.total, memory.need_of_solve(size, double=True).total)
+    assert screened < memory.need_of_screen(size, ROWS, 500, one_bit=False, std=True, double=True).total

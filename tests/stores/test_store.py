@@ -171,4 +171,5 @@ def test_stale_temporary_files_are_ignored_and_cleaned(tmp_path: Path) -> None:
 def test_names_of_differences_are_limited() -> None:
     old, new = {f"k{i}": 0 for i in range(9)}, {f"k{i}": 1 for i in range(9)}
     assert plans.differences(old, new, limit=2) == "k0 (was 0, now 1), k1 (was 0, now 1) and 7 more"
-    assert plans.differences({"a": []}, {"a": [1]}) == "a (was [], now absent), a[0] (was absent, now 1)"
+    assert plans.differences({"a": []}, {"a": [1]}) == "a (was [], now [1])"
+    assert plans.differences({"a": []}, {"a": ["x"]}) == 'a (was [], now absent), a[0] (was absent, now "x")'

@@ -1,0 +1,194 @@
+"""The options of feature maps, and the map that they stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from daskrf.cli.options import option, stack
+
+if TYPE_CHECKING:
+    from daskrf.features.base import FeatureMap
+    from daskrf.kernels.base import Kernel
+
+__all__ = ["FEATURES", "feature_map", "map_is_given", "map_options"]
+
+FEATURES = "Random features"
+# Options that belong to one map alone.
+_OWN = {
+    "minmax": ("distribution", "hashing"),
+    "dot-product": ("terms", "bias_correction", "norm_range"),
+    "compositional": ("series", "hashing"),
+    "landmarks": ("kernel", "selection"),
+}
+_ALL = ("map", "components", "seed", *dict.fromkeys(name for names in _OWN.values() for name in names))
+
+
+class _Series(click.ParamType[dict[str, Any]]):
+    """A power series of the Tanimoto similarity T: `power:3`, `exponential:2.5`, `ratio` or `0,1,0.5`."""
+
+    name = "series"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        name, _, number = value.partition(":")
+        try:
+            if name == "power":
+                return {"series": name, **({"degree": int(number)} if number else {})}
+            if name == "exponential":
+                return {"series": name, **({"gamma": float(number)} if number else {})}
+            if value == "ratio":
+                return {"series": value}
+            return {"series": "coefficients", "coefficients": [float(text) for text in value.split(",")]}
+        except ValueError:
+            self.fail(
+                f"{value!r} is no series; it is power:3, exponential:2.5, ratio, or coefficients such as "
+                "0,1,0.5.",
+                parameter,
+                ctx,
+            )
+
+
+def _own(flag: str, of: str, text: str, **keywords: Any) -> Any:
+    """Return an option of one map or two, under a heading that names them."""
+    return option(flag, section=f"{FEATURES}, --map {of} only", help=text, **keywords)
+
+
+map_options = stack(
+    option(
+        "--map",
+        type=click.Choice(list(_OWN)),
+        section=FEATURES,
+        help="The kernel, and how it is approximated. minmax: one-bit features of the Tanimoto similarity of "
+        "counts. dot-product: dense features of the other Tanimoto similarity, x.y/(|x|^2+|y|^2-x.y). "
+        "compositional: one-bit features of a power series of the first. landmarks: similarities to real "
+        "molecules of the library, for the sparse Gaussian process.  [default: minmax]",
+    ),
+    option(
+        "-M",
+        "--components",
+        metavar="N",
+        type=click.IntRange(min=1),
+        section=FEATURES,
+        help="Number of features: more is more accurate and costs more.  [default: 4096, landmarks 1024]",
+    ),
+    option(
+        "--seed",
+        metavar="N",
+        type=click.IntRange(min=0),
+        section=FEATURES,
+        help="Seed of the map.  [default: 0]",
+    ),
+    _own(
+        "--distribution",
+        "minmax",
+        "Values of the features, signs (one bit) or floats.  [default: rademacher]",
+        type=click.Choice(["rademacher", "gaussian"]),
+    ),
+    _own(
+        "--hashing",
+        "minmax or compositional",
+        "Min-wise hashing for counts, or consistent weighted sampling for any weights.  [default: minwise]",
+        type=click.Choice(["minwise", "cws"]),
+    ),
+    _own(
+        "--terms",
+        "dot-product",
+        "Terms of the power series.  [default: 4]",
+        metavar="N",
+        type=click.IntRange(min=1),
+    ),
+    _own(
+        "--bias-correction",
+        "dot-product",
+        "What is done about the terms left out.  [default: none]",
+        type=click.Choice(["none", "normalize", "residual"]),
+    ),
+    _own(
+        "--norm-range",
+        "dot-product",
+        "Smallest and largest squared norm (sum of counts) to serve; default: those of the library.",
+        metavar="LOW HIGH",
+        nargs=2,
+        type=float,
+    ),
+    _own(
+        "--series",
+        "compositional",
+        "power:N for T^N, exponential:G for exp(G(T-1)), ratio for T/(2-T), or coefficients a0,a1,... of "
+        "1, T, T^2, ...  [default: power:2]",
+        metavar="SERIES",
+        type=_Series(),
+    ),
+    _own(
+        "--kernel",
+        "landmarks",
+        "Which Tanimoto similarity.  [default: minmax]",
+        type=click.Choice(["minmax", "dot-product"]),
+    ),
+    _own(
+        "--selection",
+        "landmarks",
+        "How they are chosen from the library.  [default: random]",
+        type=click.Choice(["random", "kmedoids", "farthest"]),
+    ),
+)
+
+
+def map_is_given(options: dict[str, Any]) -> bool:
+    """Tell whether any option of the map is given."""
+    return any(options[name] is not None for name in _ALL)
+
+
+def feature_map(options: dict[str, Any]) -> FeatureMap:
+    """Take the options of the map out of `options` and return the map, with the defaults of its class.
+
+    Raises
+    ------
+    click.UsageError
+        If an option of another map is given.
+    """
+    given = {name: options.pop(name) for name in _ALL}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = given.pop("map", "minmax")
+    for name in given:
+        owners = [owner for owner, names in _OWN.items() if name in names]
+        if owners and chosen not in owners:
+            flag, of = f"--{name.replace('_', '-')}", " and --map ".join(owners)
+            raise click.UsageError(f"{flag} is an option of --map {of}, not of --map {chosen}.")
+    renamed = {"components": "n_components", "seed": "random_state", "terms": "n_terms"}
+    return _make(chosen, {renamed.get(name, name): value for name, value in given.items()})
+
+
+def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
+    """Return the map of a name, with these parameters of its class."""
+    if name == "minmax":
+        from daskrf.features import TanimotoMinMaxFeatures
+
+        return TanimotoMinMaxFeatures(**parameters)
+    if name == "dot-product":
+        from daskrf.features import TanimotoDotProductFeatures
+
+        if parameters.get("bias_correction") == "none":
+            del parameters["bias_correction"]
+        return TanimotoDotProductFeatures(**parameters)
+    if name == "compositional":
+        from daskrf.features import CompositionalTanimotoFeatures
+        from daskrf.kernels import CompositionalTanimoto
+
+        kernel = CompositionalTanimoto(**parameters.pop("series", {}))
+        return CompositionalTanimotoFeatures(kernel=kernel, **parameters)
+    from daskrf.features import LandmarkFeatures
+
+    return LandmarkFeatures(**{**parameters, "kernel": _kernel(parameters.get("kernel", "minmax"))})
+
+
+def _kernel(name: str) -> Kernel:
+    """Return the kernel of landmarks; counts enter the dot product as square roots, as in its features."""
+    from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
+
+    return TanimotoMinMax() if name == "minmax" else TanimotoDotProduct(transform="sqrt")

@@ -1,0 +1,159 @@
+"""Every map from the command line, and which options go with which."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from daskrf.cli.app import run
+from daskrf.cli.commands import COMMANDS
+from daskrf.cli.maps import feature_map, map_is_given
+from daskrf.features import (
+    CompositionalTanimotoFeatures,
+    FeatureMap,
+    LandmarkFeatures,
+    TanimotoDotProductFeatures,
+    TanimotoMinMaxFeatures,
+)
+from daskrf.kernels import CompositionalTanimoto, TanimotoDotProduct
+from daskrf.molecules import objective
+from daskrf.molecules.enumerate import enumerate_to_file
+
+HERE = ["--workers", "0"]
+RUNS = {
+    "gaussian": "--distribution gaussian -M 40",
+    "cws": "--map minmax --hashing cws -M 40",
+    "compositional": "--map compositional --series exponential:2 -M 40",
+    "dot-product": "--map dot-product --terms 2 --bias-correction normalize -M 40",
+    "landmarks": "--map landmarks -M 40",
+    "farthest": "--map landmarks -M 30 --kernel dot-product --selection farthest",
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of 120 molecules, its store, and labels of 80 of them."""
+    folder = tmp_path_factory.mktemp("cli-maps")
+    library = enumerate_to_file(folder / "library.smi", 120)
+    smiles, names = zip(*(line.split() for line in library.read_text().splitlines()[1:81]), strict=True)
+    with (folder / "labels.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [("id", "score"), *zip(names, objective.score(smiles).tolist(), strict=True)]
+        )
+    store = ["fingerprint", str(library), "-o", str(folder / "fps"), "--rows-per-partition", "50"]
+    assert run([*store, *HERE]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = RUNS[name].split()
+    criterion = ["--criterion", "bound"] if "landmarks" in options else []
+    model, hits, features = (str(tmp_path / x) for x in ("model", "hits.parquet", "features"))
+    assert (
+        run(["fit", str(made / "fps"), str(made / "labels.csv"), "-o", model, *options, *criterion, *HERE])
+        == 0
+    )
+    assert ("bound" in capsys.readouterr().out) == bool(criterion)
+    assert run(["featurize", str(made / "fps"), "-o", features, *options, *HERE]) == 0
+    assert run(["screen", model, features, "-o", hits, "-k", "7", "--acquisition", "ucb", *HERE]) == 0
+    assert pq.read_table(hits).num_rows == 7
+    assert run(["predict", model, str(made / "fps"), "-o", str(tmp_path / "p"), *HERE]) == 0
+    capsys.readouterr()
+    assert run(["status", features]) == 0
+    shown = capsys.readouterr().out
+    assert f"M = {options[options.index('-M') + 1]}, seed 0" in shown
+    assert len(shown) < 1_000
+    assert run(["fit", features, str(made / "labels.csv"), "-o", str(tmp_path / "m"), *options, *HERE]) == 0
+    assert run(["fit", features, str(made / "labels.csv"), "-o", str(tmp_path / "m"), *HERE]) == 0
+
+
+def _map(arguments: str) -> FeatureMap:
+    command = next(command for command in COMMANDS if command.name == "featurize")
+    options: dict[str, Any] = command.make_context("featurize", ["a", "-o", "b", *arguments.split()]).params
+    return feature_map(options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("", TanimotoMinMaxFeatures()),
+        ("-M 64 --seed 3", TanimotoMinMaxFeatures(64, random_state=3)),
+        ("--map minmax --distribution gaussian", TanimotoMinMaxFeatures(distribution="gaussian")),
+        ("--map dot-product", TanimotoDotProductFeatures()),
+        ("--map dot-product --bias-correction none", TanimotoDotProductFeatures()),
+        ("--map dot-product --terms 3", TanimotoDotProductFeatures(n_terms=3)),
+        ("--map dot-product --norm-range 1 90", TanimotoDotProductFeatures(norm_range=(1.0, 90.0))),
+        ("--map compositional", CompositionalTanimotoFeatures()),
+        (
+            "--map compositional --series power:3 --hashing cws",
+            CompositionalTanimotoFeatures(CompositionalTanimoto("power", degree=3), hashing="cws"),
+        ),
+        (
+            "--map compositional --series 0,1,0.5",
+            CompositionalTanimotoFeatures(CompositionalTanimoto("coefficients", coefficients=[0, 1, 0.5])),
+        ),
+        (
+            "--map compositional --series ratio",
+            CompositionalTanimotoFeatures(CompositionalTanimoto("ratio")),
+        ),
+        ("--map landmarks", LandmarkFeatures()),
+        (
+            "--map landmarks --kernel dot-product --selection kmedoids",
+            LandmarkFeatures(kernel=TanimotoDotProduct("sqrt"), selection="kmedoids"),
+        ),
+    ],
+)
+def test_options_make_the_map(arguments: str, expected: FeatureMap) -> None:
+    assert _map(arguments).state() == expected.state()
+
+
+def test_no_option_is_no_map() -> None:
+    command = next(command for command in COMMANDS if command.name == "fit")
+    for arguments, given in ([], False), (["--seed", "0"], True), (["--map", "minmax"], True):
+        assert map_is_given(command.make_context("fit", ["s", "l", "-o", "m", *arguments]).params) == given
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--selection random", "--selection is an option of --map landmarks, not of --map minmax"),
+        ("--map landmarks --terms 3", "--terms is an option of --map dot-product, not of --map landmarks"),
+        ("--map dot-product --hashing cws", "--map minmax and --map compositional"),
+        ("--map compositional --distribution gaussian", "--distribution"),
+        ("--map compositional --series cube", "'cube' is no series"),
+        ("--map compositional --series power:x", "power:x"),
+        ("--map nothing", "nothing"),
+    ],
+)
+@pytest.mark.parametrize("command", ["featurize", "fit", "plan"])
+def test_options_of_another_map_are_wrong_usage(
+    command: str, arguments: str, words: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs = {"featurize": ["fps"], "fit": ["fps", "labels.csv"], "plan": ["library.smi"]}[command]
+    output = [] if command == "plan" else ["-o", str(tmp_path / "out"), *HERE]
+    assert run([command, *(str(made / name) for name in inputs), *output, *arguments.split()]) == 2
+    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert words in shown
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_criterion_needs_landmarks(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fit = ["fit", str(made / "fps"), str(made / "labels.csv"), "-o", str(tmp_path / "m"), *HERE]
+    assert run([*fit, "--criterion", "bound", "--map", "minmax"]) == 2
+    assert run([*fit, "--criterion", "bound"]) == 2
+    assert "--criterion is an option of --map landmarks" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_bad_parameters_are_one_sentence(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in ("--map compositional --series power:0", "--map compositional --series -1,2"):
+        options = ["-o", str(tmp_path / "out"), *HERE, *arguments.split()]
+        assert run(["featurize", str(made / "fps"), *options]) in (1, 2)
+    assert run(["featurize", str(made / "fps"), "-o", str(tmp_path / "o"), "--map", "landmarks", *HERE]) == 1
+    assert "landmarks cannot be chosen" in capsys.readouterr().err.splitlines()[-1]
