@@ -1,0 +1,211 @@
+"""The benchmarks: every script parses its command line, tables are read rightly, published figures agree."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daskrf.compiled.jit import jit_disabled
+from daskrf.errors import InputError
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+FAMILIES = {"T_MM": ["RFGP-Gaussian", "RFGP-Rademacher"]}
+FAMILIES["T_DP"] = ["RFGP-none", "RFGP-normalize", "RFGP-sketch_error"]
+SMILES = ["C" * n + end for n in range(1, 16) for end in ("O", "N", "C(=O)O", "c1ccccc1")]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return the function that imports a script of the folder, as if it were run from there."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if name in NAMES:
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_script_answers_to_help(name, script, monkeypatch, capsys):
+    module = script(name)
+    assert module.__doc__
+    if hasattr(module, "main"):
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", "--help"])
+        with pytest.raises(SystemExit) as done:
+            module.main()
+        assert done.value.code == 0
+        assert "usage" in capsys.readouterr().out
+
+
+def test_every_script_is_in_the_table_of_commands():
+    page = (BENCHMARKS / "README.md").read_text()
+    for name in NAMES:
+        if "def main" in (BENCHMARKS / f"{name}.py").read_text():
+            assert f"benchmarks/{name}.py" in page
+
+
+def test_published_regression_figures_are_of_the_expected_form():
+    content = json.loads((BENCHMARKS / "published" / "tripp2023_dockstring.json").read_text())
+    assert "Tripp" in content["source"]
+    assert "MIT" in content["source"]
+    assert sorted(content["table"]) == ["ESR2", "F2", "KIT", "PARP1", "PGR"]
+    for kernels in content["table"].values():
+        for kernel, methods in kernels.items():
+            assert sorted(methods) == sorted([*FAMILIES[kernel], "RSGP", "SVGP"])
+            for entry in methods.values():
+                (r2, r2_sd), (probability, probability_sd) = entry["R2"], entry["avg_log_prob"]
+                assert 0.3 < r2 < 0.9
+                assert -1.3 < probability < -0.4
+                assert 0 < r2_sd < 0.02
+                assert 0 < probability_sd < 0.05
+
+
+def test_published_errors_are_of_the_expected_form():
+    content = json.loads((BENCHMARKS / "published" / "tripp2023_mse.json").read_text())
+    assert "MIT" in content["source"]
+    for family in ("tmm", "tdp_R4_p-1"):
+        assert sorted(content["mse_median_of_5"][family]) == ["binary", "count"]
+        for variants in content["mse_median_of_5"][family].values():
+            for by_size in variants.values():
+                assert list(by_size) == ["100", "1000", "10000"]
+                for entry in by_size.values():
+                    assert 0 < entry["q25"] <= entry["median"] <= entry["q75"] < 0.03
+
+
+def test_every_published_method_has_one_of_ours(script):
+    ours = {(method.kernel, method.published) for method in script("methods").METHODS}
+    names = {"T_MM": "T_minmax", "T_DP": "T_dp"}
+    for kernel, methods in FAMILIES.items():
+        assert {(names[kernel], name) for name in [*methods, "RSGP", "SVGP"]} <= ours
+
+
+def test_the_right_grid_of_the_prefactor_is_exact_where_the_published_one_errs(script):
+    """Ten times the points make the published grid 100 times better, and the right one exact to rounding."""
+    x = np.arange(5.0, 86.0, 4.0)[:, None]  # only the norms matter; these range as those of molecules do
+    found = script("errors").prefactor_results(x, [64, 640], 16, 5, 0)
+    for r in (1, 3):
+        few, many = (np.median(found["published grid"][r][m]) for m in (64, 640))
+        assert 80 < few / many < 125
+        assert max(found["right grid"][r][640]) < 1e-24
+
+
+@pytest.fixture
+def dockstring(tmp_path: Path) -> Path:
+    """A made table of the form of dockstring-dataset.tsv, beside its split in another order.
+
+    Row 0 has no label of F2, row 1 a failed docking.
+    """
+    keys = [f"KEY{i:03d}" for i in range(len(SMILES))]
+    scores = [-5 - 0.1 * len(text) for text in SMILES]
+    labels = ["", "97.5", *(f"{score:.2f}" for score in scores[2:])]
+    rows = zip(keys, SMILES, labels, scores, strict=True)
+    lines = ["inchikey\tsmiles\tF2\tKIT", *(f"{k}\t{s}\t{a}\t{b}" for k, s, a, b in rows)]
+    (tmp_path / "dockstring-dataset.tsv").write_text("\n".join(lines) + "\n")
+    split = [f"{key}\t{'test' if i % 5 == 0 else 'train'}" for i, key in enumerate(keys)]
+    (tmp_path / "cluster_split.tsv").write_text("\n".join(["inchikey\tsplit", *split[::-1]]) + "\n")
+    return tmp_path / "dockstring-dataset.tsv"
+
+
+def test_dockstring_is_read_as_published(dockstring, script):
+    methods = script("methods")
+    smiles, y, train = methods.read_labelled(dockstring, "F2", dockstring.with_name("cluster_split.tsv"))
+    assert smiles == SMILES[1:]
+    assert y[0] == 5.0
+    np.testing.assert_allclose(y[1:], [-5 - 0.1 * len(text) for text in SMILES[2:]], atol=0.006)
+    assert train.tolist() == [i % 5 != 0 for i in range(1, len(SMILES))]
+
+
+def test_tables_without_a_split_are_cut_at_random_and_not_clipped(dockstring, script):
+    methods = script("methods")
+    smiles, y, train = methods.read_labelled(dockstring, "F2", None)
+    assert len(smiles) == len(y) == len(SMILES) - 1
+    assert y[0] == 97.5
+    assert train.sum() == int(0.8 * len(y))
+
+
+def test_bad_tables_are_refused(dockstring, script):
+    methods = script("methods")
+    split = dockstring.with_name("cluster_split.tsv")
+    with pytest.raises(InputError, match=r"no column 'ESR2'; it has inchikey, smiles, F2, KIT"):
+        methods.read_labelled(dockstring, "ESR2", split)
+    with pytest.raises(InputError, match=r"no file .*absent\.tsv"):
+        methods.read_labelled(dockstring.with_name("absent.tsv"), "F2", split)
+    split.write_text(split.read_text().replace("KEY007\ttrain", "KEY007\tvalid"))
+    with pytest.raises(InputError, match=r"row 8 of dockstring-dataset.tsv \(KEY007\) is valid"):
+        methods.read_labelled(dockstring, "F2", split)
+
+
+def test_dockstring_gets_the_folding_of_the_paper(dockstring, script):
+    regression = script("regression")
+    options = regression.arguments().parse_args(["--data", str(dockstring), "--target", "F2"])
+    source = regression.choose_source(options)
+    assert source.split == dockstring.with_name("cluster_split.tsv")
+    assert (source.size, source.radius) == (1024, 1)
+
+
+@pytest.mark.skipif(jit_disabled(), reason="every method of the paper: too slow without the JIT")
+def test_the_whole_table_on_a_made_file(dockstring, script, monkeypatch, capsys):
+    common, methods, regression = script("common"), script("methods"), script("regression")
+    here = lambda function, *arguments: (function(*arguments), common.Cost(0.0, 0.0, 0.0))  # noqa: E731
+    monkeypatch.setattr(methods, "run_fresh", here)
+    monkeypatch.setattr(regression, "run_fresh", here)
+    output = dockstring.parent / "results"
+    regression.main(
+        [
+            "--data",
+            str(dockstring),
+            "--target",
+            "F2",
+            "--components",
+            "24",
+            "--subset",
+            "30",
+            "--output",
+            str(output),
+        ]
+    )
+    content = json.loads((output / "regression-dockstring-dataset-F2.json").read_text())
+    assert set(content) == {"machine", "versions", "seed", "settings", "results"}
+    assert len(content["results"]) == 4 * 3 + 7 * 2  # sparse GPs have three protocols
+    for row in content["results"]:
+        assert np.isfinite(row["mean_log_probability"])
+        assert row["r2"] <= 1
+    printed = capsys.readouterr().out
+    assert "0.838 ± 0.001" in printed  # published: T_minmax, Rademacher, F2
+    assert "machine:" in printed
+    assert str(dockstring.parent) not in json.dumps(content)
+
+
+@pytest.mark.skipif(jit_disabled(), reason="every method of the picture: too slow without the JIT")
+def test_the_pareto_picture_of_a_made_file(dockstring, script, monkeypatch):
+    common, methods, regression = script("common"), script("methods"), script("regression")
+    here = lambda function, *arguments: (function(*arguments), common.Cost(0.0, 0.0, 0.0))  # noqa: E731
+    monkeypatch.setattr(methods, "run_fresh", here)
+    monkeypatch.setattr(regression, "run_fresh", here)
+    small = [replace(series, sizes=(16, 24), further=()) for series in regression.SERIES]
+    monkeypatch.setattr(regression, "SERIES", small)
+    output = dockstring.parent / "results"
+    regression.main(
+        ["--pareto", "--data", str(dockstring), "--target", "KIT", "--size", "0", "--output", str(output)]
+    )
+    rows = json.loads((output / "pareto-dockstring-dataset-KIT.json").read_text())["results"]
+    assert len(rows) == 2 * 6
+    assert {row["bytes_per_molecule"] for row in rows} == {2, 3, 64, 96, None}
+    assert (output / "pareto-dockstring-dataset-KIT.png").stat().st_size > 10_000
+
+
+def test_a_fresh_process_is_measured(script):
+    common = script("common")
+    result, cost = common.run_fresh(abs, -1)
+    assert result == 1
+    assert 0.01 < cost.peak_gib < 8
+    assert 0 <= cost.cpu_s < 10
