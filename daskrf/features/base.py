@@ -107,6 +107,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """Return how many random rows of `n_rows` a map that learns from a sample wants to be fitted to."""
         raise NotImplementedError(f"{type(self).__name__} learns from {self.learns_from}")
 
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the output columns, as scikit-learn's `set_output` asks for."""
+        prefix = type(self).__name__.removesuffix("Features").lower()
+        return np.array([f"{prefix}{m}" for m in range(self.n_components)], dtype=object)
+
     def state(self) -> dict[str, Any]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
         parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
@@ -119,6 +124,15 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             "parameters": parameters,
             "fitted": self._fitted_state(),
         }
+
+    def _check_width(self, n_columns: int) -> None:
+        """Refuse another number of columns than `fit` saw, if it saw any."""
+        width = getattr(self, "n_features_in_", n_columns)
+        if n_columns != width:
+            raise InputError(
+                f"The fingerprints have {n_columns:,} columns, but the feature map was fitted to {width:,}; "
+                "fingerprint both in the same way."
+            )
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return what `fit` learned, JSON-able; empty where nothing depends on the input."""

@@ -237,12 +237,7 @@ class TanimotoDotProductFeatures(FeatureMap):
                 "fit_summaries, or give norm_range."
             )
         csr, norms, values = self._rows(X)
-        width = getattr(self, "n_features_in_", csr.shape[1])
-        if csr.shape[1] != width:
-            raise InputError(
-                f"The fingerprints have {csr.shape[1]:,} columns, but the feature map was fitted to "
-                f"{width:,}; fingerprint both in the same way."
-            )
+        self._check_width(csr.shape[1])
         series = self._series(*self.norm_range_)
         zero = norms == 0
         # A row of zeros takes part with the norm of another, and is overwritten in the end.
@@ -262,10 +257,6 @@ class TanimotoDotProductFeatures(FeatureMap):
     def empty_rows(self, X: Any) -> int:
         """Return how many rows of `X` have no feature at all."""
         return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the output columns, as scikit-learn's `set_output` asks for."""
-        return np.array([f"tanimotodotproduct{m}" for m in range(self.n_components)], dtype=object)
 
     def _rows(self, X: Any) -> tuple[sp.csr_matrix, npt.NDArray[np.float64], npt.NDArray[np.float32]]:
         """Return `X` as checked CSR, the squared norms of its rows, and its values over the norms."""

@@ -149,19 +149,9 @@ class HashedFeatures(FeatureMap):
         """Return how many rows of `X` have no feature at all."""
         return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the output columns, as scikit-learn's `set_output` asks for."""
-        prefix = type(self).__name__.removesuffix("Features").lower()
-        return np.array([f"{prefix}{m}" for m in range(self.n_components)], dtype=object)
-
     def _checked(self, hashes: TanimotoHash, X: Any) -> sp.csr_matrix:
         csr = hashes.check(X)
-        width = getattr(self, "n_features_in_", csr.shape[1])
-        if csr.shape[1] != width:
-            raise InputError(
-                f"The fingerprints have {csr.shape[1]:,} columns, but the feature map was fitted to "
-                f"{width:,}; fingerprint both in the same way."
-            )
+        self._check_width(csr.shape[1])
         return csr
 
     def _fitted_state(self) -> dict[str, Any]:

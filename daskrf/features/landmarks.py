@@ -160,11 +160,7 @@ class LandmarkFeatures(FeatureMap):
         self._check_parameters()
         prepared = self._against_landmarks()
         csr = as_csr(X)
-        if csr.shape[1] != self.n_features_in_:
-            raise InputError(
-                f"The fingerprints have {csr.shape[1]:,} columns, but the feature map was fitted to "
-                f"{self.n_features_in_:,}; fingerprint both in the same way."
-            )
+        self._check_width(csr.shape[1])
         return prepared(csr, dtype=np.float32)
 
     def prior_precision(self) -> npt.NDArray[np.float64]:
@@ -176,10 +172,6 @@ class LandmarkFeatures(FeatureMap):
             If the map is not fitted.
         """
         return self._against_landmarks()(self.landmarks_)
-
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the output columns, as scikit-learn's `set_output` asks for."""
-        return np.array([f"landmark{m}" for m in range(self.n_components)], dtype=object)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
