@@ -13,11 +13,11 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import intrinsic
 
-from daskrf.arrays import check_bits
+from daskrf.arrays import check_bits, n_bytes
 from daskrf.compiled.jit import jit, jit_disabled
 from daskrf.errors import InputError
 
-__all__ = ["bit_means", "column_sums", "gram_bits", "phi_y", "symmetrize"]
+__all__ = ["bit_means", "column_sums", "gram_bits", "gram_strip", "phi_y", "symmetrize"]
 
 Words = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
@@ -122,11 +122,11 @@ def _count_tile(columns: Words, j: int, k: int, counts: Counts) -> None:
 
 
 @jit
-def _accumulate_gram(columns: Words, rows: int, block: int, out: Counts) -> None:
-    """Add rows - 2 popcount(column j XOR column k) to out[j, k] for j <= k."""
+def _accumulate_gram(columns: Words, rows: int, block: int, first: int, out: Counts) -> None:
+    """Add rows - 2 popcount(column j XOR column k) to out[j, k - first] for j <= k, k from `first` on."""
     size = out.shape[0]
     counts = np.empty((TILE, TILE), np.int64)
-    for k_block in range(0, size, block):
+    for k_block in range(first, size, block):
         k_stop = min(k_block + block, size)
         for j in range(0, k_stop, TILE):
             for k in range(max(j, k_block), k_stop, TILE):
@@ -134,7 +134,7 @@ def _accumulate_gram(columns: Words, rows: int, block: int, out: Counts) -> None
                 for a in range(min(TILE, size - j)):
                     for b in range(min(TILE, size - k)):
                         if j + a <= k + b:
-                            out[j + a, k + b] += rows - 2 * counts[a, b]
+                            out[j + a, k + b - first] += rows - 2 * counts[a, b]
 
 
 def _as_words(bits: Bytes) -> Words:
@@ -179,13 +179,60 @@ def gram_bits(bits: Bytes, n_components: int, out: Counts) -> None:
             f"The Gram matrix of {n_components} components must be a C-contiguous int64 array of shape "
             f"({n_components}, {n_components}), not {out.dtype} of shape {out.shape}."
         )
-    words = -(-n_components // 64)
+    _add_gram(bits, 0, out)
+
+
+def gram_strip(bits: Bytes, n_components: int, first: int, out: Counts) -> None:
+    """Add some columns of the upper triangle of Phi^T Phi to `out`, as `gram_bits` adds all of them.
+
+    Parameters
+    ----------
+    bits : uint8 array, shape (n, ceil(n_components / 8))
+    n_components : int
+    first : int
+        First column, a multiple of 64.
+    out : int64 array, shape (stop, stop - first), C-contiguous
+        Columns `first` to `stop` - 1, of which the rows below `stop` are all there is; changed in place, but
+        for what is below the diagonal.
+
+    Raises
+    ------
+    InputError
+        If the shape or the dtype of `bits` or `out` is another one, or `first` is no multiple of 64.
+
+    Examples
+    --------
+    >>> strip = np.zeros((66, 2), np.int64)
+    >>> gram_strip(np.zeros((5, 9), np.uint8), 66, 64, strip)
+    >>> strip[0].tolist(), strip[64:].tolist()
+    ([5, 5], [[5, 5], [0, 5]])
+    """
+    bits = check_bits(bits, n_components)
+    stop = len(out)
+    if (
+        first % 64
+        or not 0 <= first < stop <= n_components
+        or out.shape != (stop, stop - first)
+        or out.dtype != np.int64
+        or not out.flags.c_contiguous
+    ):
+        raise InputError(
+            f"A strip of the Gram matrix of {n_components} components from column {first}, a multiple of 64, "
+            f"must be a C-contiguous int64 array of shape (stop, stop - {first}), not {out.dtype} of shape "
+            f"{out.shape}."
+        )
+    _add_gram(bits[:, : n_bytes(stop)], first, out)
+
+
+def _add_gram(bits: Bytes, first: int, out: Counts) -> None:
+    """Add the products of the columns before len(out) with those from `first` on; see `gram_strip`."""
+    words = -(-len(out) // 64)
     for start in range(0, bits.shape[0], ROWS):
         block = bits[start : start + ROWS]
         columns = np.empty((64 * words, -(-block.shape[0] // 64)), np.uint64)
         with np.errstate(over="ignore"):
             _transpose_words(_as_words(block), block.shape[0], columns)
-            _accumulate_gram(columns, block.shape[0], COLUMNS, out)
+            _accumulate_gram(columns, block.shape[0], COLUMNS, first, out)
 
 
 def symmetrize(out: npt.NDArray[Any]) -> None:

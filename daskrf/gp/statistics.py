@@ -136,6 +136,7 @@ class SufficientStatistics:
         *,
         map_key: str | None = None,
         precision: Literal["single", "double"] = "single",
+        gram: bool = True,
     ) -> SufficientStatistics:
         """Return the statistics of no rows.
 
@@ -147,6 +148,8 @@ class SufficientStatistics:
             Required for one-bit maps with targets: `choose_exponent` of all labels.
         map_key : str, optional
         precision : {"single", "double"}
+        gram : bool
+            False leaves the Gram matrix out, of shape (0, 0): see `daskrf.gp.strips`.
 
         Raises
         ------
@@ -164,12 +167,12 @@ class SufficientStatistics:
                     f"one-bit statistics of {n_targets} targets need as many y_exponents, not "
                     f"{len(exponents)}: pass choose_exponent(y) of all labels."
                 )
-        wide = object if one_bit else np.float64
+        wide, size = object if one_bit else np.float64, n_components if gram else 0
         return cls(
             n=0,
             n_components=int(n_components),
             one_bit=one_bit,
-            gram=np.zeros((n_components, n_components), dtype=kind),
+            gram=np.zeros((size, size), dtype=kind),
             phi_sum=np.zeros(n_components, dtype=kind),
             phi_y=np.zeros((n_components, n_targets), dtype=kind),
             y_sum=np.zeros(n_targets, dtype=wide),
@@ -404,7 +407,8 @@ class SufficientStatistics:
         self._check_sums(self.n + len(bits), yy)
         for rows in _blocks(len(bits)):
             block = np.ascontiguousarray(bits[rows])
-            bit_engine.gram_bits(block, self.n_components, self.gram)
+            if len(self.gram):
+                bit_engine.gram_bits(block, self.n_components, self.gram)
             self.phi_sum += bit_engine.column_sums(block, self.n_components)
             if self.n_targets:
                 self.phi_y += bit_engine.phi_y(block, fixed[rows], self.n_components)
@@ -417,7 +421,9 @@ class SufficientStatistics:
         for rows in _blocks(len(phi), _ROWS if single else _DOUBLE_ROWS):
             block = np.ascontiguousarray(phi[rows], dtype=kind)
             # The lower triangle in Fortran order is the upper one in C order.
-            if single:
+            if not len(self.gram):
+                pass
+            elif single:
                 self.gram += blas.ssyrk(1.0, block.T, lower=1).T
             else:
                 blas.dsyrk(1.0, block.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
