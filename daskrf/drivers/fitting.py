@@ -22,12 +22,14 @@ from daskrf.drivers.models import Model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.preparing import Planned, prepared
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.sources import Block, Source, gathered, open_source, rows_store
+from daskrf.drivers.sources import Block, FingerprintSource, Source, gathered, open_source, rows_store
+from daskrf.drivers.strips import held_bits, sum_in_strips
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.features.base import brief_state, map_key
 from daskrf.gp import SparseGP, SufficientStatistics, choose_exponent, gp_for
 from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.strips import STRIP_BYTES, strip_columns
 from daskrf.stores.files import atomic_path
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
@@ -40,6 +42,7 @@ __all__ = ["FitReport", "fit"]
 COUNTS = ("matched", "unmatched", "duplicate_labels", "library_duplicates", "dropped")
 
 _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task folds: few checkpoints, yet work for 1,000 cores
+_STRIP_BYTES = STRIP_BYTES
 
 
 @dataclass(frozen=True)
@@ -276,6 +279,9 @@ def _sum(
     # A partition is decoded for however few labels, at about a 20th of the cost of all its features.
     weight = labelled + np.asarray(features.partition_rows) // 20
     target = min(largest, max(smallest, int(weight[labelled > 0].sum()) // 1024))
+    columns = strip_columns(features.feature_map.n_components, _STRIP_BYTES)
+    if len(columns) > 1:  # partial sums are large, and the bits of a group are held
+        target = min(max(target, 2 * smallest), memory.held_rows(features.feature_map.n_components))
     groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
     directory.mkdir(parents=True, exist_ok=True)
     _save_labels(directory, joined)
@@ -287,8 +293,13 @@ def _sum(
         exponents,
         hash_of(spec),
         map_key(features.feature_map.state()),
+        len(columns),
     )
     rows = [int(sum(labelled[p] for p in group)) for group in groups]
+    if len(columns) > 1:
+        return sum_in_strips(
+            reduction, columns, groups, rows, directory, hash_of(spec), client=client, progress=progress
+        )
     found = fold(reduction, groups, rows, directory, hash_of(spec), client=client, progress=progress)
     assert isinstance(found, SufficientStatistics)
     return found
@@ -317,6 +328,7 @@ class FitFold:
     exponents: tuple[int, ...] | None
     key: str
     map_key: str
+    strips: int = 1
     name: str = "fit"
 
     def from_partitions(self, partitions: Sequence[int]) -> SufficientStatistics:
@@ -330,14 +342,25 @@ class FitFold:
             y_exponents=self.exponents,
             map_key=self.map_key,
             precision=feature_map.gram_precision,
+            gram=self.strips == 1,
         )
-        rows_at_once = memory.block_rows(feature_map.n_components, one_bit=self.source.bits)
-        for block in gathered(self._blocks(partitions, rows), rows_at_once):
+        for block in self.blocks(partitions):
             statistics.update(block.phi, y[np.searchsorted(rows, block.rows)])
         return statistics
 
-    def _blocks(self, partitions: Sequence[int], rows: npt.NDArray[np.int64]) -> Iterator[Block]:
-        """Yield the features of the labelled rows of partitions."""
+    def blocks(self, partitions: Sequence[int]) -> Iterator[Block]:
+        """Yield the features of the labelled rows of partitions; bits for several strips are made once."""
+        made = functools.partial(self._made, partitions)
+        if self.strips > 1 and self.source.bits and isinstance(self.source, FingerprintSource):
+            key = hash_of([self.key, self.map_key, list(partitions)])
+            yield held_bits(Path(self.labels) / f"bits-{partitions[0]:08d}", key, made)
+        else:
+            rows_at_once = memory.block_rows(self.source.feature_map.n_components, one_bit=self.source.bits)
+            yield from gathered(made(), rows_at_once)
+
+    def _made(self, partitions: Sequence[int]) -> Iterator[Block]:
+        """Yield the features of the labelled rows of partitions as the source makes them."""
+        rows, _ = _labels(self.labels, self.key)
         bounds = np.concatenate([[0], np.cumsum(self.source.partition_rows)])
         for p in partitions:
             low, high = np.searchsorted(rows, bounds[p : p + 2])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daskrf.errors import MemoryLimitError
+from daskrf.gp.strips import strip_columns
 
 __all__ = [
     "MemoryNeed",
@@ -19,6 +20,7 @@ __all__ = [
     "check",
     "check_disk",
     "format_bytes",
+    "held_rows",
     "need_of_fit",
     "need_of_map",
     "need_of_rows",
@@ -31,6 +33,7 @@ _FINGERPRINT_BYTES = 700  # a molecule's non-zeros as int64 index + uint16 count
 _ROW_BYTES = 400  # a molecule's row number, ID and SMILES as Arrow columns
 _HASH_BYTES = 256 * 2**20  # of the table of the distinct hashes of a block, at most
 _BLOCK_BYTES = 128 * 2**20  # of one block of dense float32 features
+_HELD_BYTES = 256 * 2**20  # of the packed bits of a group, where the Gram matrix is summed in strips
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,11 @@ def block_rows(n_components: int, *, one_bit: bool) -> int:
     return max(64, min(16_384, _BLOCK_BYTES // (4 * n_components)))
 
 
+def held_rows(n_components: int) -> int:
+    """Return how many labelled rows a group may have whose packed bits are held while strips are summed."""
+    return _HELD_BYTES * 8 // n_components
+
+
 def _block(n_components: int, one_bit: bool, double: bool = False) -> int:
     rows = block_rows(n_components, one_bit=one_bit)
     # Bits live as rows, joined rows and transposed words; floats as features and as the product's copy;
@@ -109,15 +117,22 @@ def need_of_fit(
 ) -> MemoryNeed:
     """Return the need of a task that folds a group, or combines two partial statistics.
 
-    `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`.
+    `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`. Above M = 8,192 the
+    statistics are in strips, of which a task holds two and no process but the one that solves holds all.
     """
-    square = 8 * n_components**2
+    strips = strip_columns(n_components)
+    largest = max(8 * stop * (stop - first) for first, stop in strips)
+    what = "two M x M statistics" if len(strips) == 1 else f"two of {len(strips)} strips of the statistics"
+    block = _block(n_components, one_bit, double)
+    if len(strips) > 1 and one_bit:  # all bits of a group, as they are joined or read
+        rows = min(n_labels, max(partition_rows, held_rows(n_components)))
+        block += 2 * rows * -(-n_components // 8)
     return MemoryNeed(
         "fit",
         (
             ("libraries", _BASE),
-            ("two M x M statistics", 2 * square),
-            ("a block of features", _block(n_components, one_bit, double)),
+            (what, 2 * largest),
+            ("a block of features", block),
             ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
             ("a table of hashes", _HASH_BYTES),
             ("labels", 16 * n_labels),
