@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from daskrf.demo import quickstart
     from daskrf.drivers import (
+        Shard,
         connect,
         featurize,
         fingerprint,
@@ -59,6 +60,7 @@ __all__ = [
     "LandmarkFeatures",
     "MemoryLimitError",
     "RandomFeatureGP",
+    "Shard",
     "SparseGP",
     "StoreError",
     "SufficientStatistics",
@@ -102,6 +104,7 @@ _HOME = {
     **dict.fromkeys(["DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError"], "errors"),
     **dict.fromkeys(["featurize", "fingerprint", "fit", "fit_map", "gram", "plan", "predict"], "drivers"),
     **dict.fromkeys(["connect", "kernel_matrix", "local_cluster", "screen", "status", "verify"], "drivers"),
+    "Shard": "drivers.shards",
 }
 _SUBPACKAGES = ("features", "gp", "kernels", "molecules", "stores", "drivers", "screening", "seeds", "errors")
 

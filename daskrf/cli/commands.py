@@ -19,6 +19,7 @@ from daskrf.cli.options import (
     library,
     option,
     output_option,
+    shard_options,
     table_format,
     table_options,
 )
@@ -93,6 +94,7 @@ def quickstart(
 @option("--strict", is_flag=True, show_default=False, help="Stop at the first line that cannot be read.")
 @option("--rows-per-partition", metavar="N", type=click.IntRange(min=1), help="Lines worked on at a time.")
 @cluster_options
+@shard_options
 def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     """Turn SMILES files into a fingerprint store.
 

@@ -24,6 +24,7 @@ __all__ = [
     "library",
     "option",
     "output_option",
+    "shard_options",
     "stack",
     "table_format",
     "table_options",
@@ -96,6 +97,21 @@ class _MemorySize(click.ParamType[int]):
         if not size:
             self.fail(f"{value!r} is not a size such as 4GiB or 500MiB.", parameter, ctx)
         return size
+
+
+class _ShardType(click.ParamType[Any]):
+    """A share i/n of a job."""
+
+    name = "shard"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from daskrf.drivers.shards import Shard
+        from daskrf.errors import InputError
+
+        try:
+            return Shard.of(value)
+        except InputError as error:
+            self.fail(str(error), parameter, ctx)
 
 
 def option(*declarations: str, section: str = "Options", **keywords: Any) -> Callable[[Function], Function]:
@@ -258,6 +274,25 @@ cluster_options = stack(
         help="Join the running Dask scheduler that wrote this file.",
     ),
     debug_option,
+)
+
+shard_options = stack(
+    option(
+        "--shard",
+        metavar="I/N",
+        type=_ShardType(),
+        section=CLUSTER,
+        help="Make only share I (from 0) of N, in this process: for job arrays; when all are done, the same "
+        "command without --shard ends the job.",
+    ),
+    option(
+        "--prepare",
+        is_flag=True,
+        show_default=False,
+        section=CLUSTER,
+        help="Do only what comes before the shares (reading the inputs, the plan), so that shards start at "
+        "once.",
+    ),
 )
 
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}

@@ -22,6 +22,8 @@ __all__ = ["at_work"]
 @contextmanager
 def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Take the cluster options out of `options`; yield the keywords `client` and `progress` of a driver."""
+    share: dict[str, Any] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
+    _keep_here(options, share)
     workers, memory = options.pop("workers"), options.pop("memory_limit")
     scheduler, scheduler_file = options.pop("scheduler"), options.pop("scheduler_file")
     joins = scheduler is not None or scheduler_file is not None
@@ -33,14 +35,26 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
         raise click.UsageError("Give --scheduler or --scheduler-file, not both.")
     with make_progress() as progress:
         if workers == 0:
-            yield {"client": None, "progress": progress}
+            yield {"client": None, "progress": progress, **share}
             return
         cluster = connect(scheduler, scheduler_file) if joins else local_cluster(workers, memory)
         with cluster as client:
             if not joins:
                 client.register_worker_callbacks(_ignore_interrupts)  # the later replacements too
             _introduce(client, progress, joins)
-            yield {"client": client, "progress": progress}
+            yield {"client": client, "progress": progress, **share}
+
+
+def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
+    """Start no workers for a shard, nor, unless they are asked for, to prepare shards."""
+    places = ("scheduler", "scheduler_file", "cluster", "workers")
+    asked = [name for name in places if options.get(name) is not None]
+    sharded = share.get("shard") is not None
+    if sharded and asked and options["workers"] != 0:
+        name = asked[0].replace("_", "-")
+        raise click.UsageError(f"A shard works in its own process; give --shard or --{name}, not both.")
+    if not asked and (sharded or share.get("prepare")):
+        options["workers"] = 0
 
 
 def _ignore_interrupts() -> None:

@@ -11,6 +11,7 @@ from daskrf.drivers.predicting import PredictReport, predict
 from daskrf.drivers.preparing import fit_map
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.screening import ScreenReport, screen
+from daskrf.drivers.shards import Shard, ShardReport
 
 __all__ = [
     "FeaturizeReport",
@@ -20,6 +21,8 @@ __all__ = [
     "PredictReport",
     "Progress",
     "ScreenReport",
+    "Shard",
+    "ShardReport",
     "VerifyReport",
     "connect",
     "featurize",

@@ -18,8 +18,10 @@ from scipy import sparse
 
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
-from daskrf.drivers.partitions import complete
+from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
+from daskrf.drivers.scanning import library_of
+from daskrf.drivers.shards import Shard, ShardReport, Share
 from daskrf.errors import InputError, StoreError
 from daskrf.molecules import (
     FingerprintBlock,
@@ -29,12 +31,11 @@ from daskrf.molecules import (
     Reject,
     RowBatch,
     TableFormat,
-    expand,
     rdkit_version,
     read_partition,
-    scan,
 )
 from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.inspect import kind_of
 
 __all__ = [
     "FingerprintReport",
@@ -42,7 +43,6 @@ __all__ = [
     "fingerprints_of",
     "rejects_table",
     "rows_table",
-    "scan_inputs",
     "spool_of",
 ]
 
@@ -107,7 +107,9 @@ def fingerprint(
     rows_per_partition: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-) -> FingerprintReport:
+    shard: Shard | str | None = None,
+    prepare: bool = False,
+) -> FingerprintReport | ShardReport:
     """Turn SMILES files into a fingerprint store; a second run does what the first one left.
 
     Parameters
@@ -129,10 +131,15 @@ def fingerprint(
     client : distributed.Client, optional
         Where to run; default: this process.
     progress : Progress, optional
+    shard : Shard or str, optional
+        ``"i/n"``: make only the partitions p with p % n = i, here and without a client. Shards run at the
+        same time on any hosts; a last call without `shard` makes what is missing and ends the job.
+    prepare : bool
+        Do only what comes before the partitions, so that shards start at once.
 
     Returns
     -------
-    FingerprintReport
+    FingerprintReport, or ShardReport with `shard` or `prepare`
 
     Raises
     ------
@@ -145,18 +152,26 @@ def fingerprint(
     progress = progress or Progress()
     spec = spec or FingerprintSpec()
     Fingerprinter(spec, fragments)  # refuses bad options before anything is read
-    spool = spool_of(output)
-    try:
-        library = scan_inputs(inputs, format, rows_per_partition, spool, progress)
-        rows = [p.stop - p.start for p in library.partitions]
-        need = memory.need_of_rows("fingerprint", max(rows))
-        memory.check(need, worker_memory(client), "a worker" if client else "this machine")
-        memory.check_disk(output, library.n_rows * _BYTES_A_ROW, "the fingerprints")
-        store = create_store(output, library, spec, fragments)
-        stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
-        made = complete(stage, store, rows, client=client, progress=progress)
-    finally:
-        shutil.rmtree(spool, ignore_errors=True)
+    share, output = Share.of(shard, prepare, client), Path(output)
+    with share.lock(output, "fingerprint", progress):
+        try:
+            library = _library(share, inputs, format, rows_per_partition, output, progress)
+            rows = [p.stop - p.start for p in library.partitions]
+            need = memory.need_of_rows("fingerprint", max(rows))
+            memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+            memory.check_disk(output, library.n_rows * _BYTES_A_ROW // share.count, "the fingerprints")
+            store = create_store(output, library, spec, fragments)
+            stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
+            if not share.whole:
+                return complete_share(share, stage, store, rows, start=start, progress=progress)
+            made = complete(stage, store, rows, client=client, progress=progress)
+        finally:
+            if share.whole:
+                shutil.rmtree(spool_of(output), ignore_errors=True)
+    return _report(store, strict, made, start)
+
+
+def _report(store: FingerprintStore, strict: bool, made: int, start: float) -> FingerprintReport:
     counts = store.counts()
     if strict and counts["rejected"]:
         raise _first_refusal(store)
@@ -178,19 +193,21 @@ def fingerprint(
     )
 
 
-def scan_inputs(
+def _library(
+    share: Share,
     inputs: Paths | Sequence[Paths],
     format: TableFormat | None,
     rows_per_partition: int | None,
-    spool: Path | None,
+    output: Path,
     progress: Progress,
 ) -> Library:
-    """Read all input files once: digests, row counts, and where each partition begins."""
-    paths = expand([inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs))
-    progress.start("scan", sum(path.stat().st_size for path in paths), "bytes")
-    library = scan(paths, format or TableFormat(), rows_per_partition, spool=spool, on_bytes=progress.advance)
-    progress.finish()
-    return library
+    """Return what the input files hold: of a shard whose store is planned, as it is planned."""
+    spool, planned, pending = spool_of(output), None, True
+    if not share.whole and kind_of(output, missing_ok=True) == "fingerprints":
+        store = FingerprintStore.open(output)
+        planned = Library.from_state(store.spec["library"])
+        pending = bool(store.pending() if share.prepare else share.of_all(store.pending()))
+    return library_of(planned, inputs, format, rows_per_partition, spool, progress, unpacked=pending)
 
 
 def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragments: str) -> FingerprintStore:

@@ -22,6 +22,7 @@ from daskrf.molecules import Library
 from daskrf.stores import inspect
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.lock import StoreLock
 from daskrf.stores.predictions import PredictionStore
 from daskrf.stores.store import Store
 
@@ -96,10 +97,11 @@ def verify(
             "missing; run the same daskrf predict command again, which makes just those."
         )
     work = Path(store).with_name(f".{Path(store).name}.work")
-    stage, opened, rows = _repair_stage(Path(store), work)
-    _take_out(opened, found.damaged)
-    complete(stage, opened, rows, client=client, progress=progress)
-    shutil.rmtree(work, ignore_errors=True)
+    with StoreLock(store, "daskrf verify --repair", tell=progress.note):
+        stage, opened, rows = _repair_stage(Path(store), work)
+        _take_out(opened, found.damaged)
+        complete(stage, opened, rows, client=client, progress=progress)
+        shutil.rmtree(work, ignore_errors=True)
     again = _checked(store, progress)
     if again.damaged:
         raise StoreError(f"{store} is still damaged after the repair; look for a failing disk.")

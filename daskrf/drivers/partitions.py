@@ -10,13 +10,13 @@ from distributed import Client
 from daskrf.drivers.cluster import worker_threads
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.progress import Progress
+from daskrf.drivers.shards import ShardReport, Share
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import WorkerError
-from daskrf.stores.lock import StoreLock
 from daskrf.stores.plans import hash_of
 from daskrf.stores.store import Store
 
-__all__ = ["PartitionStage", "complete", "group_by_rows", "rows_of_task"]
+__all__ = ["PartitionStage", "complete", "complete_share", "group_by_rows", "rows_of_task"]
 
 _TASK_SECONDS = 30.0  # a task's aim: long against the scheduler's milliseconds, short against a walltime
 _TASKS_A_THREAD = 4  # at least, so that threads end together and progress is seen
@@ -75,6 +75,8 @@ def complete(
 ) -> int:
     """Make every partition of `store` that has no valid commit record; return how many were made.
 
+    The caller holds the store's lock.
+
     Parameters
     ----------
     stage : PartitionStage
@@ -85,29 +87,59 @@ def complete(
         Rows of each partition of the store, by which tasks are sized.
     """
     progress = progress or Progress()
-    with StoreLock(store.path, f"daskrf {stage.name}"):
-        pending = _complete(stage, store, rows, client, progress)
-    _check_done(store)
+    pending = store.pending()
+    if len(pending) < store.n_partitions:
+        progress.note(f"{stage.name}: {store.n_partitions - len(pending)} partitions are done already.")
+    _make(pending, stage, store, rows, client, progress)
+    store.clean()  # what killed workers left half written
+    _check_done(store, store.pending())
     return len(pending)
 
 
-def _complete(
-    stage: PartitionStage, store: Store, rows: Sequence[int], client: Client | None, progress: Progress
-) -> list[int]:
-    """Make what is pending, and return it."""
-    pending = store.pending()
+def complete_share(
+    share: Share,
+    stage: PartitionStage,
+    store: Store,
+    rows: Sequence[int],
+    *,
+    start: float,
+    progress: Progress | None = None,
+) -> ShardReport:
+    """Make those of the missing partitions that are a shard's; nothing that others use is deleted.
+
+    Parameters
+    ----------
+    share : Share
+        The shard, or the preparation, which makes none.
+    stage, store, rows
+        As for `complete`.
+    start : float
+        When the command began, of `time.monotonic`.
+    """
+    pending = share.of_all(store.pending())
+    _make(pending, stage, store, rows, None, progress or Progress())
+    missing = store.pending()
+    _check_done(store, share.of_all(missing))
+    return share.report(store.path, "partitions", store.n_partitions, len(pending), missing, start)
+
+
+def _make(
+    pending: Sequence[int],
+    stage: PartitionStage,
+    store: Store,
+    rows: Sequence[int],
+    client: Client | None,
+    progress: Progress,
+) -> None:
+    """Make the partitions `pending`, which may be none."""
     sizes = [(p, rows[p]) for p in pending]
     total = sum(size for _, size in sizes)
     groups = group_by_rows(sizes, rows_of_task(total, stage.seconds_per_row, client))
     progress.start(stage.name, total, "rows")
-    if len(pending) < store.n_partitions:
-        progress.note(f"{stage.name}: {store.n_partitions - len(pending)} partitions are done already.")
     tasks = (Task(_key(stage, store, group), (stage, group)) for group in groups)
     for task, _ in run_tasks(_process_group, tasks, client, progress):
         progress.advance(sum(rows[p] for p in task.arguments[1]))
     progress.finish()
-    store.clean()  # what killed workers left half written
-    return pending
 
 
 def _key(stage: PartitionStage, store: Store, group: tuple[int, ...]) -> str:
@@ -116,9 +148,8 @@ def _key(stage: PartitionStage, store: Store, group: tuple[int, ...]) -> str:
     return f"daskrf-{stage.name}-{digest[:16]}-{group[0]}-{group[-1]}"
 
 
-def _check_done(store: Store) -> None:
+def _check_done(store: Store, pending: Sequence[int]) -> None:
     """Refuse to go on if workers say that they are done and their files are not here."""
-    pending = store.pending()
     if pending:
         raise WorkerError(
             f"{len(pending)} of {store.n_partitions} partitions are not in {store.path} although the workers "

@@ -18,8 +18,9 @@ from threadpoolctl import threadpool_limits
 from daskrf import seeds
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
-from daskrf.drivers.fingerprinting import rejects_table, rows_table, scan_inputs
+from daskrf.drivers.fingerprinting import rejects_table, rows_table
 from daskrf.drivers.progress import Progress
+from daskrf.drivers.scanning import scan_inputs
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp import SufficientStatistics, gp_for

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from daskrf.drivers.fingerprinting import scan_inputs
 from daskrf.drivers.models import Model, feature_map_of
 from daskrf.drivers.progress import Progress
+from daskrf.drivers.scanning import scan_inputs
 from daskrf.drivers.smiles import SmilesSource
 from daskrf.drivers.sources import Source, open_source, rows_store
 from daskrf.errors import InputError

@@ -2,6 +2,7 @@
 
 from daskrf.molecules.fingerprints import FingerprintBlock, Fingerprinter, FingerprintSpec, rdkit_version
 from daskrf.molecules.lines import clean_smiles
+from daskrf.molecules.spool import is_spooled
 from daskrf.molecules.tables import (
     Library,
     Partition,
@@ -11,9 +12,11 @@ from daskrf.molecules.tables import (
     Source,
     TableFormat,
     expand,
+    lay_out,
     read_partition,
     sample_rows,
     scan,
+    usual_rows,
 )
 
 __all__ = [
@@ -29,8 +32,11 @@ __all__ = [
     "TableFormat",
     "clean_smiles",
     "expand",
+    "is_spooled",
+    "lay_out",
     "rdkit_version",
     "read_partition",
     "sample_rows",
     "scan",
+    "usual_rows",
 ]

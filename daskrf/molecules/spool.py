@@ -15,7 +15,7 @@ import zstandard
 from daskrf.molecules.library import Source
 from daskrf.molecules.streams import text_blocks
 
-__all__ = ["CHUNK_ROWS", "SpoolWriter", "spooled_blocks"]
+__all__ = ["CHUNK_ROWS", "SpoolWriter", "is_spooled", "spooled_blocks"]
 
 CHUNK_ROWS = 50_000
 
@@ -101,6 +101,12 @@ def spooled_blocks(spool: Path, source: Source, chunk: int) -> Iterator[bytes] |
     """Return the text of chunk number `chunk` (from 1) of `source`, or None if it is not there."""
     path = _chunk_path(_folder_of(Path(spool), source.sha256), chunk)
     return text_blocks(path, "zstd") if path.exists() else None
+
+
+def is_spooled(spool: Path, source: Source) -> bool:
+    """Return whether all that lies deep in `source` is in the folder, or nothing does."""
+    deep = bool(source.layout.compression) and source.rows > CHUNK_ROWS
+    return not deep or _folder_of(Path(spool), source.sha256).exists()
 
 
 def _folder_of(spool: Path, sha256: str) -> Path:

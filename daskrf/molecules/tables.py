@@ -29,9 +29,11 @@ __all__ = [
     "Source",
     "TableFormat",
     "expand",
+    "lay_out",
     "read_partition",
     "sample_rows",
     "scan",
+    "usual_rows",
 ]
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -88,18 +90,10 @@ def scan(
     """
     if rows_per_partition is not None and rows_per_partition < 1:
         raise InputError(f"rows per partition must be at least 1, not {rows_per_partition}.")
-    fmt = fmt or TableFormat()
     files = expand(paths)
-    for path in files:
-        if not is_parquet(path):
-            delimiter_of(path, fmt)  # refuse before the first long read
     sources: list[Source] = []
     indexes: list[list[int]] = []
-    named: Layout | None = None
-    for path in files:
-        layout = detect_layout(path, fmt, named)
-        if layout.header:
-            named = layout
+    for path, layout in lay_out(files, fmt):
         source, index = _scan_file(path, layout, spool, on_bytes or _ignore)
         sources.append(source)
         indexes.append(index)
@@ -107,8 +101,34 @@ def scan(
     if n_rows == 0:
         what = f"{files[0]} holds" if len(files) == 1 else f"the {len(files)} input files hold"
         raise InputError(f"{what} no rows; check that the right files are given.")
-    step = rows_per_partition or int(np.clip(-(-n_rows // 64), 2_000, 100_000))
+    step = rows_per_partition or usual_rows(n_rows)
     return Library(tuple(sources), _partitions(sources, indexes, step), step)
+
+
+def lay_out(paths: Paths, fmt: TableFormat | None = None) -> Iterator[tuple[Path, Layout]]:
+    """Yield each file that `paths` name, and its layout, for which only the first lines are read.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or of unknown layout.
+    """
+    fmt = fmt or TableFormat()
+    files = expand(paths)
+    for path in files:
+        if not is_parquet(path):
+            delimiter_of(path, fmt)  # refuse before the first long read
+    named: Layout | None = None
+    for path in files:
+        layout = detect_layout(path, fmt, named)
+        if layout.header:
+            named = layout
+        yield path, layout
+
+
+def usual_rows(n_rows: int) -> int:
+    """Return the rows of a partition where nobody says: a 64th of all, between 2,000 and 100,000."""
+    return int(np.clip(-(-n_rows // 64), 2_000, 100_000))
 
 
 def _ignore(count: int) -> None:

@@ -179,14 +179,18 @@ def temporary_name(stem: str) -> str:
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; when the block succeeds it is synced and takes the final name."""
+def atomic_path(path: Path, keep: bool = False) -> Iterator[Path]:
+    """Give a temporary path beside `path`; when the block succeeds it is synced and takes the final name.
+
+    With `keep` a file that has the name by then stays: of several writers the first one counts, for all.
+    """
     temporary = path.with_name(temporary_name(path.name))
     try:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        if not (keep and _link(temporary, path)):
+            os.replace(temporary, path)
         sync_directory(path.parent)
     except BaseException:
         with suppress(OSError):
@@ -194,7 +198,22 @@ def atomic_path(path: Path) -> Iterator[Path]:
         raise
 
 
-def atomic_write(path: Path, data: bytes) -> None:
+def _link(temporary: Path, path: Path) -> bool:
+    """Give a file a second name and take the first one away, unless there is one; False: no links here."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        if not path.exists():
+            return False
+    temporary.unlink()
+    return True
+
+
+def atomic_write(path: Path, data: bytes, keep: bool = False) -> None:
     """Write a whole file so that a reader, or a crash, sees either the old one or the new one.
 
     Parameters
@@ -203,13 +222,15 @@ def atomic_write(path: Path, data: bytes) -> None:
         Final name; its directory exists.
     data : bytes
         The content.
+    keep : bool
+        Leave a file alone that is there already, or comes there meanwhile.
 
     Raises
     ------
     StoreError
         Disk full, no permission, and so on.
     """
-    with file_errors("write", path), atomic_path(path) as temporary:
+    with file_errors("write", path), atomic_path(path, keep) as temporary:
         temporary.write_bytes(data)
 
 

@@ -1,4 +1,4 @@
-"""One driver at a time on an output: a lock file with the name of its owner and a heartbeat."""
+"""One driver at a time on an output, or its shards: lock files with the names of owners and a heartbeat."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ LOCK_FILE = ".lock"
 BEAT_SECONDS = 10.0
 STALE_SECONDS = 120.0
 GUARD_SECONDS = 0.05
+LOOK_SECONDS = 1.0
 
 
 class StoreLock:
@@ -32,12 +34,23 @@ class StoreLock:
     The file ``.lock`` in the directory says who holds it; a thread touches it every 10 seconds. The lock
     of an owner that is dead (same host, no such process) or silent for 120 seconds is taken over.
 
+    Shards of one job share the directory: each has the file ``.lock-PART``. A whole driver keeps every shard
+    away and a shard every whole driver, because each makes its own file first and looks for the others' then:
+    of two that come at once, at least one sees the other.
+
     Parameters
     ----------
     directory : path
         Of the output; made if need be, and deleted again if nothing else came into it.
     what : str
         Command of the owner, for the message that the second driver gets.
+    part : str, optional
+        Of a shard: its name, such as ``"3-of-64"``. The same part twice is refused, and so are parts of
+        another number of shards, which would do the same work; ``"prepare"`` goes with any of them.
+    tell : callable, optional
+        Called with one sentence before an owner on another host is waited for, of whom it cannot be seen
+        whether he lives: until his next heartbeat, when this one is refused, or until he has been silent
+        for long. Without it such an owner is taken to be alive.
 
     Notes
     -----
@@ -61,8 +74,17 @@ class StoreLock:
     []
     """
 
-    def __init__(self, directory: str | os.PathLike[str], what: str = "daskrf") -> None:
-        self.path = Path(directory) / LOCK_FILE
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        what: str = "daskrf",
+        part: str | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.path = Path(directory) / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
+        self._part = part
+        self._tell = tell
+        self._first_seen: dict[Path, float] = {}
         self._made = False
         self._file = -1
         self._stop = threading.Event()
@@ -88,10 +110,31 @@ class StoreLock:
             self._made = not self.path.parent.exists()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             while not self._create():
-                self._take_over()
+                self._take_over(self.path)
         self._thread = threading.Thread(target=self._beat, name="daskrf-lock", daemon=True)
         self._thread.start()
+        try:
+            with file_errors("lock", self.path.parent):
+                while rivals := self._rivals():
+                    for rival in rivals:
+                        self._take_over(rival)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
+
+    def _rivals(self) -> list[Path]:
+        """Return the locks of those who must not be at work at the same time."""
+        names = [name for name in os.listdir(self.path.parent) if f"{name}-".startswith(f"{LOCK_FILE}-")]
+        return [self.path.with_name(name) for name in names if self._excludes(name)]
+
+    def _excludes(self, name: str) -> bool:
+        if name == self.path.name:
+            return False
+        if self._part is None or name == LOCK_FILE:
+            return True
+        mine, others = (text.rpartition("-of-")[2] for text in (self._part, name))
+        return mine.isdigit() and others.isdigit() and mine != others
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -100,7 +143,7 @@ class StoreLock:
         self._thread.join()
         # A lock file that cannot be deleted, or a directory that is gone, must not hide how the work ended.
         with suppress(OSError):
-            self._remove(self._content)
+            self._remove(self.path, self._content)
         with suppress(OSError):
             os.close(self._file)
         if self._made:
@@ -122,8 +165,8 @@ class StoreLock:
             raise
         return True
 
-    def _take_over(self) -> None:
-        """Remove the lock of an owner that is gone.
+    def _take_over(self, path: Path) -> None:
+        """Remove the lock at `path` if its owner is gone, or wait a little where that cannot be seen yet.
 
         Raises
         ------
@@ -132,14 +175,29 @@ class StoreLock:
         """
         try:
             # Opened, so that NFS asks the server how old it is.
-            with open(self.path, "rb") as file:
+            with open(path, "rb") as file:
                 content, touched = file.read(), os.fstat(file.fileno()).st_mtime
         except FileNotFoundError:
             return
         owner = _parse(content)
         if not _is_dead(owner) and self._now() - touched < STALE_SECONDS:
-            raise self._refusal(owner)
-        self._remove(content)
+            if not self._may_be_dead(path, owner, touched):
+                raise self._refusal(owner)
+            time.sleep(LOOK_SECONDS)
+            return
+        self._remove(path, content)
+
+    def _may_be_dead(self, path: Path, owner: dict[str, Any], touched: float) -> bool:
+        """Whether the owner is on another host, and his heart has not beaten since it was first looked at."""
+        if self._tell is None or owner.get("host") in (None, socket.gethostname()):
+            return False
+        if path not in self._first_seen:
+            self._first_seen[path] = touched
+            self._tell(
+                f"{path.parent} is locked by {_name(owner)}; waiting for a sign of life, at most "
+                f"{STALE_SECONDS:.0f} seconds."
+            )
+        return touched == self._first_seen[path]
 
     def _now(self) -> float:
         """Time of the file system, which may differ from that of this host."""
@@ -150,8 +208,8 @@ class StoreLock:
         finally:
             probe.unlink(missing_ok=True)
 
-    def _remove(self, content: bytes) -> None:
-        """Remove the lock file if it still has this content.
+    def _remove(self, path: Path, content: bytes) -> None:
+        """Remove a lock file if it still has this content.
 
         Who removes it needs a guard file named after the content. So of several drivers that find the same
         dead lock one removes it, and none removes the lock that another has put in its place meanwhile.
@@ -167,17 +225,16 @@ class StoreLock:
             return
         try:
             with suppress(FileNotFoundError):
-                if self.path.read_bytes() == content:
-                    self.path.unlink()
+                if path.read_bytes() == content:
+                    path.unlink()
         finally:
             guard.unlink(missing_ok=True)
 
     def _refusal(self, owner: dict[str, Any]) -> StoreError:
         """One sentence about the owner."""
-        what, pid, host, since = (owner.get(key, "unknown") for key in ("what", "pid", "host", "started"))
         return StoreError(
-            f"{self.path.parent} is in use by {what} (process {pid} on host {host}, since {since}); wait "
-            f"until it ends, or stop it and run this again {STALE_SECONDS:.0f} seconds later"
+            f"{self.path.parent} is in use by {_name(owner)}; wait until it ends, or stop it and run this "
+            f"again {STALE_SECONDS:.0f} seconds later"
         )
 
     def _beat(self) -> None:
@@ -195,6 +252,12 @@ def _parse(content: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return owner if isinstance(owner, dict) else {}
+
+
+def _name(owner: dict[str, Any]) -> str:
+    """The owner in words."""
+    what, pid, host, since = (owner.get(key, "unknown") for key in ("what", "pid", "host", "started"))
+    return f"{what} (process {pid} on host {host}, since {since})"
 
 
 def _is_dead(owner: dict[str, Any]) -> bool:

@@ -119,8 +119,8 @@ def make_plan(
 
 
 def write_plan(path: Path, plan: dict[str, Any]) -> None:
-    """Write ``plan.json`` atomically into the directory `path`."""
-    atomic_write(path / PLAN_FILE, json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n")
+    """Write ``plan.json`` atomically into the directory `path`, unless somebody else just did."""
+    atomic_write(path / PLAN_FILE, json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n", keep=True)
 
 
 def check_format(found: Any, path: Path) -> None:

@@ -441,5 +441,8 @@ def _prepare_directory(path: Path) -> None:
     with file_errors("create", path):
         path.mkdir(parents=True, exist_ok=True)
         remove_stale(path)
-        if any(not item.name.startswith(".") and item.name != SPOOL for item in path.iterdir()):
+        others = any(not item.name.startswith(".") and item.name != SPOOL for item in path.iterdir())
+        if (
+            others and not (path / plans.PLAN_FILE).exists()
+        ):  # a shard that began with this one may have made it
             raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")

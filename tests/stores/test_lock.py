@@ -126,10 +126,10 @@ def test_a_rival_that_was_faster_keeps_its_lock(tmp_path: Path, monkeypatch: pyt
     remove = StoreLock._remove
     rival = b""
 
-    def rival_first(lock: StoreLock, content: bytes) -> None:
+    def rival_first(lock: StoreLock, path: Path, content: bytes) -> None:
         nonlocal rival
         rival = foreign_lock(tmp_path, 0.0, host="node8")
-        remove(lock, content)
+        remove(lock, path, content)
 
     monkeypatch.setattr(StoreLock, "_remove", rival_first)
     with pytest.raises(StoreError, match="on host node8"), StoreLock(tmp_path):
@@ -201,3 +201,66 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot lock .*file"), StoreLock(tmp_path / "file"):
         pytest.fail("no directory")
+
+
+def test_shards_share_and_a_whole_driver_does_not(tmp_path: Path) -> None:
+    with StoreLock(tmp_path, "shard 0", "0-of-3"), StoreLock(tmp_path, "shard 2", "2-of-3"):
+        assert sorted(item.name for item in tmp_path.iterdir()) == [".lock-0-of-3", ".lock-2-of-3"]
+        for part, owner in ((None, "shard"), ("2-of-3", "shard 2"), ("0-of-4", "shard")):
+            with pytest.raises(StoreError, match=f"in use by {owner}"), StoreLock(tmp_path, "late", part):
+                pytest.fail("two at once")
+        with StoreLock(tmp_path, "preparing", "prepare"), pytest.raises(StoreError, match="in use by"):
+            StoreLock(tmp_path).__enter__()
+    with StoreLock(tmp_path, "whole"):
+        for part in ("0-of-3", "prepare"):
+            with pytest.raises(StoreError, match="in use by whole"), StoreLock(tmp_path, "shard", part):
+                pytest.fail("two at once")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lock_of_a_dead_shard_is_no_obstacle(tmp_path: Path) -> None:
+    foreign_lock(tmp_path, 200.0)
+    (tmp_path / LOCK_FILE).rename(tmp_path / f"{LOCK_FILE}-1-of-3")
+    with StoreLock(tmp_path):
+        assert [item.name for item in tmp_path.iterdir()] == [LOCK_FILE]
+
+
+def test_of_drivers_and_shards_that_come_at_once_one_kind_gets_it(tmp_path: Path) -> None:
+    def contend(part: str | None) -> None:
+        start.wait(30)
+        try:
+            with StoreLock(tmp_path, part=part):
+                held.append(part)
+                end.wait(30)
+        except StoreError:
+            end.wait(30)
+
+    for _ in range(20):
+        held: list[str | None] = []
+        start, end = threading.Barrier(4), threading.Barrier(4)
+        threads = [threading.Thread(target=contend, args=(p,)) for p in (None, "0-of-2", "1-of-2", None)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert held.count(None) <= 1
+        assert None not in held or held == [None]
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_an_owner_elsewhere_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is queued again after its node has died comes before the lease of the dead one has ended."""
+    monkeypatch.setattr(lock_module, "LOOK_SECONDS", 0.01)
+    foreign_lock(tmp_path, lock_module.STALE_SECONDS - 1.0)
+    told: list[str] = []
+    with StoreLock(tmp_path, tell=told.append):
+        assert json.loads((tmp_path / LOCK_FILE).read_bytes())["pid"] == os.getpid()
+    assert len(told) == 1
+    assert "process 4321 on host node7" in told[0]
+
+    def beat(text: str) -> None:
+        os.utime(tmp_path / LOCK_FILE, (time.time(), time.time()))
+
+    foreign_lock(tmp_path, 50.0)
+    with pytest.raises(StoreError, match="in use by daskrf fit"), StoreLock(tmp_path, tell=beat):
+        pytest.fail("its heart has beaten")
