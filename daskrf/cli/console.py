@@ -78,7 +78,7 @@ class LineProgress(Progress):
         self._stream = stream
         self._clock = clock
         self._stage, self._total, self._unit = "", 0, ""
-        self._done = 0
+        self._done = self._before = 0
         self._begun = self._told = clock()
 
     def __enter__(self) -> LineProgress:
@@ -87,10 +87,11 @@ class LineProgress(Progress):
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def start(self, stage: str, total: int, unit: str) -> None:
-        self._stage, self._total, self._unit, self._done = stage, total, unit, 0
+    def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self._stage, self._total, self._unit, self._done = stage, total, unit, done
+        self._before = done
         self._begun = self._told = self._clock()
-        self._write(f"{stage}: {_to_do(total, unit)}")
+        self._write(f"{stage}: {_to_do(total - done, unit)}")
 
     def advance(self, amount: int) -> None:
         self._done += amount
@@ -104,12 +105,13 @@ class LineProgress(Progress):
 
     def finish(self, text: str = "") -> None:
         seconds = self._clock() - self._begun
-        done = f"{amount(self._done, self._unit)} in " if self._done else ""
+        made = self._done - self._before
+        done = f"{amount(made, self._unit)} in " if made else ""
         if self._total or not self._unit:  # else the first line has said it all
             self._write(f"{self._stage}: done, {done}{duration(seconds)}{'. ' + text if text else ''}")
 
     def _state(self, seconds: float) -> str:
-        rate = self._done / seconds if seconds > 0 else 0.0
+        rate = (self._done - self._before) / seconds if seconds > 0 else 0.0
         left = f", {duration((self._total - self._done) / rate)} left" if rate > 0 else ""
         done = amount(self._done, self._unit).removesuffix(f" {self._unit}")
         return f"{done} of {amount(self._total, self._unit)}, {amount(rate, self._unit)}/s{left}"
@@ -136,6 +138,7 @@ class TerminalProgress(Progress):
         )
         self._task: TaskID | None = None
         self._unit = ""
+        self._before = 0.0
         self._begun = time.monotonic()
 
     def __enter__(self) -> TerminalProgress:
@@ -145,9 +148,10 @@ class TerminalProgress(Progress):
     def __exit__(self, *exception: object) -> None:
         self._bars.stop()
 
-    def start(self, stage: str, total: int, unit: str) -> None:
-        self._unit, self._begun = unit, time.monotonic()
-        self._task = self._bars.add_task(f"{stage:<24}", total=total or None, state=_to_do(total, unit))
+    def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self._unit, self._begun, self._before = unit, time.monotonic(), done
+        state = _to_do(total - done, unit)
+        self._task = self._bars.add_task(f"{stage:<24}", total=total or None, completed=done, state=state)
 
     def advance(self, amount: int) -> None:
         if self._task is not None:
@@ -161,8 +165,8 @@ class TerminalProgress(Progress):
         if self._task is None:
             return
         task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        seconds = time.monotonic() - self._begun
-        done = f"{amount(task.completed, self._unit)} in " if self._unit and task.completed else ""
+        seconds, made = time.monotonic() - self._begun, task.completed - self._before
+        done = f"{amount(made, self._unit)} in " if self._unit and made else ""
         if task.total or not self._unit:  # else "nothing left to do" stays
             self._show(f"{done}{duration(seconds)}{'. ' + text if text else ''}")
         self._bars.update(self._task, total=task.completed or 1, completed=task.completed or 1)
@@ -175,7 +179,7 @@ class TerminalProgress(Progress):
     def _state(self) -> str:
         task: Any = self._bars.tasks[self._bars.task_ids.index(self._task)]  # type: ignore[arg-type]
         seconds = time.monotonic() - self._begun
-        rate = task.completed / seconds if seconds > 0 else 0.0
+        rate = (task.completed - self._before) / seconds if seconds > 0 else 0.0
         if not task.total or rate == 0:
             return amount(task.completed, self._unit)
         left = max(0.0, task.total - task.completed) / rate

@@ -22,11 +22,13 @@ from daskrf.drivers.partitions import complete
 from daskrf.drivers.preparing import Planned, fit_map_once
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.sources import FingerprintSource, planned_rows
+from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
+from daskrf.stores.records import CommitRecord
 
 __all__ = ["FeaturizeReport", "featurize"]
 
@@ -59,6 +61,7 @@ class FeaturizeReport:
         return "\n".join(lines)
 
 
+@watched
 def featurize(
     source: Any,
     feature_map: FeatureMap | None = None,
@@ -203,11 +206,11 @@ class FeaturizeStage:
         """See `PartitionStage`."""
         return self.source.seconds_per_row
 
-    def process(self, partition: int) -> None:
+    def process(self, partition: int) -> CommitRecord:
         """See `PartitionStage`."""
         store = FeatureStore.open(self.path)
         n_rows = self.source.store.record(partition).counts["kept"]
-        store.write_partition(partition, self._blocks(partition), n_rows)
+        return store.write_partition(partition, self._blocks(partition), n_rows)
 
     def _blocks(self, partition: int) -> Iterator[np.ndarray]:
         for block in self.source.blocks(partition):

@@ -22,6 +22,7 @@ from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scanning import library_of
 from daskrf.drivers.shards import Shard, ShardReport, Share
+from daskrf.drivers.watching import watched
 from daskrf.errors import InputError, StoreError
 from daskrf.molecules import (
     FingerprintBlock,
@@ -36,6 +37,7 @@ from daskrf.molecules import (
 )
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
+from daskrf.stores.records import CommitRecord
 
 __all__ = [
     "FingerprintReport",
@@ -96,6 +98,7 @@ class FingerprintReport:
         return "\n".join(lines)
 
 
+@watched
 def fingerprint(
     inputs: Paths | Sequence[Paths],
     output: Paths,
@@ -256,7 +259,7 @@ class FingerprintStage:
     name: str = "fingerprint"
     seconds_per_row: float = 3e-4
 
-    def process(self, partition: int) -> None:
+    def process(self, partition: int) -> CommitRecord:
         """See `PartitionStage`."""
         store, library, fingerprinter = _opened(self.path, self.spec_hash)
         blocks, tables, rejects, counts = [], [], [], {"empty": 0, "saturated": 0}
@@ -271,7 +274,7 @@ class FingerprintStage:
             rejects.extend(rejected)
             counts["empty"] += block.empty
             counts["saturated"] += block.saturated
-        store.write_partition(
+        return store.write_partition(
             partition,
             _stacked(blocks, store.n_columns),
             pa.concat_tables(tables),

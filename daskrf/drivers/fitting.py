@@ -24,6 +24,7 @@ from daskrf.drivers.preparing import Planned, prepared
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.sources import Block, FingerprintSource, Source, gathered, open_source, rows_store
 from daskrf.drivers.strips import held_bits, sum_in_strips
+from daskrf.drivers.watching import watched
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.features.base import brief_state, map_key
@@ -90,6 +91,7 @@ class FitReport:
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
+@watched
 def fit(
     source: str | os.PathLike[str],
     labels: str | os.PathLike[str],

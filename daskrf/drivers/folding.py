@@ -21,6 +21,7 @@ from distributed import Client
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.threads import ONE_BLAS_THREAD
+from daskrf.stores.files import crc32c_of_file
 from daskrf.stores.lock import StoreLock
 from daskrf.stores.model import has_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.stores.plans import hash_of
@@ -116,20 +117,23 @@ def _fold(
     levels = _tree(groups)
     root = levels[-1][0]
     done = _existing(levels, directory, spec_hash)
-    progress.start(reduction.name, sum(rows), "rows")
-    missing = [leaf.index for leaf in levels[0] if leaf not in done]
-    progress.advance(sum(rows) - sum(rows[i] for i in missing))
+    finished = sum(rows[leaf.index] for leaf in levels[0] if leaf in done)
+    progress.start(reduction.name, sum(rows), "rows", finished)
     for level in levels:
         tasks = [
-            Task(_key(reduction, n, directory, spec_hash), (reduction, n, directory, spec_hash))
-            for n in level
-            if n not in done
+            Task(
+                _key(reduction, node, directory, spec_hash),
+                (reduction, node, directory, spec_hash),
+                0 if node.level else rows[node.index],
+            )
+            for node in level
+            if node not in done
         ]
         for task, _ in run_tasks(_make_node, tasks, client, progress):
             node = task.arguments[1]
             for child in node.children:  # here, because Dask may run a task again whose worker has died
                 child.path(directory).unlink(missing_ok=True)
-            progress.advance(rows[node.index] if node.level == 0 else 0)
+            progress.advance(task.rows)
     progress.finish()
     return _partial(reduction, root, directory, spec_hash)
 
@@ -149,10 +153,12 @@ def _existing(levels: Sequence[Sequence[_Node]], directory: Path, spec_hash: str
     return done
 
 
-def _make_node(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> None:
+def _make_node(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> str:
+    """Leave the checkpoint of a node; return its CRC32C."""
     with ONE_BLAS_THREAD:
         if not has_checkpoint(node.path(directory), spec_hash):
             _partial(reduction, node, directory, spec_hash)
+        return crc32c_of_file(node.path(directory))[1]
 
 
 def _partial(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> Partial:

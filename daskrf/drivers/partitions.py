@@ -11,9 +11,12 @@ from daskrf.drivers.cluster import worker_threads
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.shards import ShardReport, Share
+from daskrf.drivers.stopping import check_stop
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import WorkerError
+from daskrf.stores.files import crc32c_of
 from daskrf.stores.plans import hash_of
+from daskrf.stores.records import CommitRecord
 from daskrf.stores.store import Store
 
 __all__ = ["PartitionStage", "complete", "complete_share", "group_by_rows", "rows_of_task"]
@@ -33,8 +36,8 @@ class PartitionStage(Protocol):
     def seconds_per_row(self) -> float:
         """Rough cost of a row on one core, from which tasks are sized."""
 
-    def process(self, partition: int) -> None:
-        """Make, write and commit `partition`."""
+    def process(self, partition: int) -> CommitRecord:
+        """Make, write and commit `partition`, and return its record."""
 
 
 def group_by_rows(rows: Sequence[tuple[int, int]], target: int) -> list[tuple[int, ...]]:
@@ -136,9 +139,9 @@ def _make(
     total = sum(size for _, size in sizes)
     groups = group_by_rows(sizes, rows_of_task(total, stage.seconds_per_row, client))
     progress.start(stage.name, total, "rows")
-    tasks = (Task(_key(stage, store, group), (stage, group)) for group in groups)
+    tasks = (Task(_key(stage, store, g), (stage, g), sum(rows[p] for p in g)) for g in groups)
     for task, _ in run_tasks(_process_group, tasks, client, progress):
-        progress.advance(sum(rows[p] for p in task.arguments[1]))
+        progress.advance(task.rows)
     progress.finish()
 
 
@@ -157,7 +160,11 @@ def _check_done(store: Store, pending: Sequence[int]) -> None:
         )
 
 
-def _process_group(stage: PartitionStage, partitions: tuple[int, ...]) -> None:
+def _process_group(stage: PartitionStage, partitions: tuple[int, ...]) -> str:
+    """Make some partitions; return the CRC32C of their commit records, one after the other."""
+    records = []
     with ONE_BLAS_THREAD:
         for partition in partitions:
-            stage.process(partition)
+            check_stop()
+            records.append(stage.process(partition).to_json())
+    return crc32c_of(b"".join(records))

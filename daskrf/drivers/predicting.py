@@ -21,9 +21,11 @@ from daskrf.drivers.partitions import complete
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds, target_names
 from daskrf.drivers.sources import Source
+from daskrf.drivers.watching import watched
 from daskrf.features.base import brief_state
 from daskrf.molecules import TableFormat
 from daskrf.stores.predictions import PredictionStore
+from daskrf.stores.records import CommitRecord
 
 __all__ = ["PredictReport", "predict"]
 
@@ -53,6 +55,7 @@ class PredictReport:
         return "\n".join(lines)
 
 
+@watched
 def predict(
     model: str | os.PathLike[str],
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -150,14 +153,16 @@ class PredictStage:
     seconds_per_row: float
     name: str = "predict"
 
-    def process(self, partition: int) -> None:
+    def process(self, partition: int) -> CommitRecord:
         """See `PartitionStage`."""
         model = open_model(self.model, self.model_hash, statistics=self.std)
         parts = [self._table(model, block.rows, block.phi) for block in self.source.blocks(partition)]
         table = pa.concat_tables(parts) if parts else self._table(model, np.zeros(0, np.int64), None)
         ids = self.source.describe(partition, table["row"].to_numpy())["id"]
         store = PredictionStore.open(self.path)
-        store.write_partition(partition, table.add_column(1, "id", ids), self.source.rejects(partition))
+        return store.write_partition(
+            partition, table.add_column(1, "id", ids), self.source.rejects(partition)
+        )
 
     def _table(self, model: Model, rows: np.ndarray, phi: Any) -> pa.Table:
         """Return row and, for each target, mean, std and std_y."""

@@ -27,6 +27,7 @@ from daskrf.drivers.maps import MapReference, agrees
 from daskrf.drivers.partitions import group_by_rows, rows_of_task
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.sources import FeatureSource, FingerprintSource, fingerprint_store
+from daskrf.drivers.stopping import check_stop
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
@@ -274,11 +275,18 @@ def _looked(
     groups = group_by_rows(sizes, rows_of_task(total, _READ_SECONDS, client))
     progress.start("map", total, "rows")
     run = uuid.uuid4().hex  # two drivers that share a cluster may look at one library at once
-    tasks = (Task(f"daskrf-map-{run}-{group[0]}", ({p: pieces[p] for p in group},)) for group in groups)
+    tasks = (
+        Task(
+            f"daskrf-map-{run}-{group[0]}",
+            ({p: pieces[p] for p in group},),
+            sum(int(kept[p]) for p in group),
+        )
+        for group in groups
+    )
     found: dict[int, Any] = {}
     for task, result in run_tasks(look, tasks, client, progress):
         found.update(result)
-        progress.advance(sum(int(kept[p]) for p in task.arguments[0]))
+        progress.advance(task.rows)
     return found
 
 
@@ -294,13 +302,18 @@ class _Look:
         """Return a summary of the rows of each partition."""
         with ONE_BLAS_THREAD:
             store = fingerprint_store(self.path, self.spec_hash)
-            return {p: self.map.feature_map.summarize(store.read_fingerprints(p)) for p in partitions}
+            found = {}
+            for p in partitions:
+                check_stop()
+                found[p] = self.map.feature_map.summarize(store.read_fingerprints(p))
+            return found
 
     def rows(self, wanted: dict[int, npt.NDArray[np.int64]]) -> dict[int, tuple[npt.NDArray[Any], ...]]:
         """Return lengths, indices and counts of the wanted rows of each partition."""
         store = fingerprint_store(self.path, self.spec_hash)
         found: dict[int, tuple[npt.NDArray[Any], ...]] = {}
         for p, positions in wanted.items():
+            check_stop()
             rows = store.read_fingerprints(p)[positions]
             found[p] = (np.diff(rows.indptr), rows.indices, rows.data)
         return found

@@ -26,6 +26,7 @@ from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds
 from daskrf.drivers.sources import Block, Source
+from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
 from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.base import FeatureSpaceGP
@@ -85,6 +86,7 @@ class ScreenReport:
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
+@watched
 def screen(
     model: str | os.PathLike[str],
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],

@@ -1,0 +1,60 @@
+"""Calls that are measured where they run, and that end early when their run is asked to stop."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Outcome", "call", "call_of_run", "check_stop", "stop_run"]
+
+# Process-wide, as a worker is told once for all calls of a run that it has or is about to get.
+_stopped_runs: set[str] = set()
+_asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)
+
+
+class _Unfinished(Exception):
+    """The run has been asked to stop, and this call has left off between two partitions."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a call: its result, seconds and host; it left off before its end if not `finished`."""
+
+    result: Any
+    seconds: float
+    host: str
+    finished: bool = True
+
+
+def check_stop() -> None:
+    """Leave the call here if its run has been asked to stop; call it where nothing is half done."""
+    if _asked.get()():
+        raise _Unfinished
+
+
+def call(function: Callable[..., Any], arguments: tuple[Any, ...], asked: Callable[[], bool]) -> Outcome:
+    """Call `function`, unless `asked` says that it is no longer wanted; `check_stop` asks again within."""
+    token = _asked.set(asked)
+    start = time.monotonic()
+    try:
+        check_stop()
+        result, finished = function(*arguments), True
+    except _Unfinished:
+        result, finished = None, False
+    finally:
+        _asked.reset(token)
+    return Outcome(result, time.monotonic() - start, socket.gethostname(), finished)
+
+
+def call_of_run(run: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+    """Call `function` on a worker, for the run of this name."""
+    return call(function, arguments, lambda: run in _stopped_runs)
+
+
+def stop_run(run: str) -> None:
+    """Have the calls of a run in this process end at their next `check_stop`, and begin no others."""
+    _stopped_runs.add(run)
