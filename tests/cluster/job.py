@@ -1,0 +1,69 @@
+"""The main job on real molecules, as commands and as functions, for any place where it can run."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from distributed import Client
+
+from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
+from tests.drivers.job import assert_same_job
+
+__all__ = ["FULL", "Job", "assert_same_job", "write_inputs"]
+
+# DASKRF_LAB=full: all 50,240 molecules of Enamine50k at 4,096 features; else some of them.
+FULL = os.environ.get("DASKRF_LAB") == "full"
+N_MOLECULES, N_FEATURES, ROWS_PER_PARTITION = (None, 4096, 2000) if FULL else (6000, 1024, 400)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The commands of the main job: `library` and `labels` to everything below `out`."""
+
+    library: Path
+    labels: Path
+    out: Path
+
+    def commands(self) -> list[list[str]]:
+        """Return fingerprint, featurize, fit, predict and screen, without where they run."""
+        fp, phi, model, pred, hits = (
+            str(self.out / name) for name in ("fp", "phi", "model", "pred", "hits.parquet")
+        )
+        return [
+            ["fingerprint", str(self.library), "-o", fp, "--rows-per-partition", str(ROWS_PER_PARTITION)],
+            ["featurize", fp, "-o", phi, "-M", str(N_FEATURES)],
+            ["fit", phi, str(self.labels), "-o", model, "--key", "smiles"],
+            ["predict", model, phi, "-o", pred, "--no-std"],
+            ["screen", model, phi, "-o", hits, "-k", "100"],
+        ]
+
+    def run(self, client: Client) -> None:
+        """Do the same by the functions of the package."""
+        fp, phi, model = self.out / "fp", self.out / "phi", self.out / "model"
+        # One partition a task, so that there are leaves to lose.
+        with (
+            patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)),
+            patch("daskrf.drivers.screening._LEAST_ROWS", 1),
+        ):
+            fingerprint([self.library], fp, rows_per_partition=ROWS_PER_PARTITION, client=client)
+            featurize(fp, TanimotoMinMaxFeatures(n_components=N_FEATURES), phi, client=client)
+            fit(phi, self.labels, model, key="smiles", client=client)
+            predict(model, phi, self.out / "pred", std=False, client=client)
+            screen(model, phi, self.out / "hits.parquet", k=100, client=client)
+
+
+def write_inputs(data: Path, directory: Path) -> tuple[Path, Path]:
+    """Write the library, and the docking scores of its molecules, as plain CSV files."""
+    library, labels = directory / "library.csv", directory / "labels.csv"
+    with gzip.open(data / "Enamine50k_library.csv.gz", "rt") as file:
+        lines = file.readlines()[: None if N_MOLECULES is None else N_MOLECULES + 1]
+    library.write_text("".join(lines))
+    known = {line.strip() for line in lines}
+    with gzip.open(data / "Enamine50k_scores.csv.gz", "rt") as file:
+        header, *scores = file.readlines()
+    labels.write_text(header + "".join(line for line in scores if line.partition(",")[0] in known))
+    return library, labels
