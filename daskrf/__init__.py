@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         fit,
         fit_map,
         gram,
+        jobqueue_cluster,
         kernel_matrix,
         local_cluster,
         plan,
@@ -76,6 +77,7 @@ __all__ = [
     "fit",
     "fit_map",
     "gram",
+    "jobqueue_cluster",
     "kernel_matrix",
     "local_cluster",
     "plan",
@@ -103,6 +105,7 @@ _HOME = {
     "TableFormat": "molecules.formats",
     **dict.fromkeys(["DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError"], "errors"),
     **dict.fromkeys(["featurize", "fingerprint", "fit", "fit_map", "gram", "plan", "predict"], "drivers"),
+    "jobqueue_cluster": "drivers",
     **dict.fromkeys(["connect", "kernel_matrix", "local_cluster", "screen", "status", "verify"], "drivers"),
     "Shard": "drivers.shards",
 }

@@ -326,7 +326,7 @@ def verify(store: str, repair: bool, **options: Any) -> int:
     from daskrf.cli.session import at_work
     from daskrf.drivers import verify
 
-    if not repair and options["scheduler"] is None and options["scheduler_file"] is None:
+    if not repair and not any(options[name] for name in ("cluster", "scheduler", "scheduler_file")):
         options["workers"] = 0  # looking needs no workers, mending does
     with at_work(options) as work:
         report = verify(store, repair=repair, **work)

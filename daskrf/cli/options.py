@@ -262,6 +262,13 @@ cluster_options = stack(
         help="Memory of one worker, such as 4GiB or 500MiB.",
     ),
     option(
+        "--cluster",
+        metavar="FILE",
+        type=click.Path(),
+        section=CLUSTER,
+        help="Submit workers as jobs to SLURM, PBS, SGE or LSF, as this YAML file says (cluster/slurm.yaml).",
+    ),
+    option(
         "--scheduler",
         metavar="ADDRESS",
         section=CLUSTER,

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
-from daskrf.drivers.cluster import connect, local_cluster, worker_memory, worker_threads
+from daskrf.drivers.cluster import QueuedClient, connect, local_cluster, worker_memory, worker_threads
+from daskrf.drivers.clusterfile import read_cluster_file
+from daskrf.drivers.jobqueue import jobqueue_cluster
 from daskrf.drivers.memory import format_bytes
 
 if TYPE_CHECKING:
     from distributed import Client
 
 __all__ = ["at_work"]
+
+Shown = LineProgress | TerminalProgress
 
 
 @contextmanager
@@ -25,23 +29,13 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     share: dict[str, Any] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
     _keep_here(options, share)
     workers, memory = options.pop("workers"), options.pop("memory_limit")
-    scheduler, scheduler_file = options.pop("scheduler"), options.pop("scheduler_file")
-    joins = scheduler is not None or scheduler_file is not None
-    if joins and (workers is not None or memory is not None):
-        raise click.UsageError("--workers and --memory-limit start a cluster; --scheduler joins another's.")
-    if workers == 0 and memory is not None:
-        raise click.UsageError("--memory-limit is for worker processes; --workers 0 starts none.")
-    if scheduler is not None and scheduler_file is not None:
-        raise click.UsageError("Give --scheduler or --scheduler-file, not both.")
+    places = {name: options.pop(name) for name in ("cluster", "scheduler", "scheduler_file")}
+    _check_usage(workers, memory, places)
     with make_progress() as progress:
         if workers == 0:
             yield {"client": None, "progress": progress, **share}
             return
-        cluster = connect(scheduler, scheduler_file) if joins else local_cluster(workers, memory)
-        with cluster as client:
-            if not joins:
-                client.register_worker_callbacks(_ignore_interrupts)  # the later replacements too
-            _introduce(client, progress, joins)
+        with _cluster(workers, memory, places, progress) as client:
             yield {"client": client, "progress": progress, **share}
 
 
@@ -57,16 +51,53 @@ def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
         options["workers"] = 0
 
 
+def _check_usage(workers: int | None, memory: int | None, places: dict[str, str | None]) -> None:
+    given = [f"--{name.replace('_', '-')}" for name, value in places.items() if value is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"Give {given[0]} or {given[1]}, not both.")
+    if given and (workers is not None or memory is not None):
+        what = "names them in its file" if given == ["--cluster"] else "joins another's"
+        raise click.UsageError(f"--workers and --memory-limit start workers here; {given[0]} {what}.")
+    if workers == 0 and memory is not None:
+        raise click.UsageError("--memory-limit is for worker processes; --workers 0 starts none.")
+
+
+@contextmanager
+def _cluster(
+    workers: int | None, memory: int | None, places: dict[str, str | None], progress: Shown
+) -> Iterator[Client]:
+    """Start or join the workers that the options name, and say so."""
+    if places["cluster"] is not None:
+        file = read_cluster_file(places["cluster"])
+        for note in file.notes:
+            progress.note(f"{places['cluster']}: {note}")
+        with jobqueue_cluster(file) as client:
+            _introduce(client, progress, "Started")
+            yield client
+    elif places["scheduler"] is not None or places["scheduler_file"] is not None:
+        with connect(places["scheduler"], places["scheduler_file"]) as client:
+            _introduce(client, progress, "Joined")
+            yield client
+    else:
+        with local_cluster(workers, memory) as client:
+            client.register_worker_callbacks(_ignore_interrupts)  # the later replacements too
+            _introduce(client, progress, "Started")
+            yield client
+
+
 def _ignore_interrupts() -> None:
     """Leave Ctrl-C to the main process, which stops the workers; theirs would print tracebacks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _introduce(client: Client, progress: LineProgress | TerminalProgress, joined: bool) -> None:
+def _introduce(client: Client, progress: Shown, verb: str) -> None:
     n = worker_threads(client)
-    verb = "Joined" if joined else "Started"
-    what = f"{n} worker {'process' if n == 1 else 'processes'}" if not joined else f"a cluster of {n} workers"
     memory = f"{format_bytes(worker_memory(client))} each"
     dashboard = client.dashboard_link or "none"
-    where = "" if joined else " on this machine"
-    progress.note(f"{verb} {what}{where} ({memory}); dashboard: {dashboard}")
+    if isinstance(client, QueuedClient):
+        what = f"Submits up to {n} workers ({memory}) to {client.jobs.system}, logs in {client.jobs.logs}"
+    elif verb == "Joined":
+        what = f"Joined a cluster of {n} workers ({memory})"
+    else:
+        what = f"Started {n} worker {'process' if n == 1 else 'processes'} on this machine ({memory})"
+    progress.note(f"{what}; dashboard: {dashboard}")

@@ -4,6 +4,7 @@ from daskrf.drivers.cluster import connect, local_cluster
 from daskrf.drivers.featurizing import FeaturizeReport, featurize
 from daskrf.drivers.fingerprinting import FingerprintReport, fingerprint
 from daskrf.drivers.fitting import FitReport, fit
+from daskrf.drivers.jobqueue import jobqueue_cluster
 from daskrf.drivers.lazy import gram, kernel_matrix
 from daskrf.drivers.maintenance import VerifyReport, status, verify
 from daskrf.drivers.planning import PlanReport, plan
@@ -30,6 +31,7 @@ __all__ = [
     "fit",
     "fit_map",
     "gram",
+    "jobqueue_cluster",
     "kernel_matrix",
     "local_cluster",
     "plan",

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,52 @@ from distributed.system import MEMORY_LIMIT
 
 from daskrf.errors import InputError, WorkerError
 
-__all__ = ["connect", "local_cluster", "worker_memory", "worker_threads"]
+__all__ = ["CONFIG", "Jobs", "QueuedClient", "connect", "local_cluster", "worker_memory", "worker_threads"]
 
 # A worker that dies is blamed for every task it had been sent, and scaling down counts as dying. What the
 # scheduler gives up, drivers.execution submits again; a task that kills every worker must still end.
-_CONFIG = {
+CONFIG = {
     "distributed.scheduler.allowed-failures": 10,
     "distributed.worker.memory.terminate": 0.98,
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": "60s",
 }
+
+
+@dataclass
+class Jobs:
+    """The workers that a batch system was asked for, whether or not they have started.
+
+    Attributes
+    ----------
+    system : str
+        Name of the batch system.
+    maximum : int
+        Threads of all workers when all jobs run.
+    memory : int
+        Bytes that one task may use.
+    logs : Path
+        Where jobs write what they print.
+    interface : str or None
+        Network interface by which workers reach the scheduler.
+    refusal : str
+        What the batch system said when it last refused a job.
+    """
+
+    system: str
+    maximum: int
+    memory: int
+    logs: Path
+    interface: str | None = None
+    refusal: str = ""
+
+
+class QueuedClient(Client):
+    """A client whose workers are jobs, and may still wait in the queue."""
+
+    def __init__(self, *arguments: Any, jobs: Jobs, **keywords: Any) -> None:
+        self.jobs = jobs
+        super().__init__(*arguments, **keywords)
 
 
 def usable_cpus() -> int:
@@ -73,7 +110,7 @@ def local_cluster(
         except ValueError:
             raise InputError(f"The memory limit is a size such as 4GiB, not {memory_limit!r}.") from None
     with (
-        dask.config.set(_CONFIG),
+        dask.config.set(CONFIG),
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
@@ -132,8 +169,12 @@ def _check_scheduler_file(path: Path) -> None:
 
 
 def worker_threads(client: Client | None) -> int:
-    """Return the number of tasks that can run at once (1 in this process)."""
-    return 1 if client is None else max(1, sum(client.nthreads().values()))
+    """Return the number of tasks that can run at once (1 in this process), or will when all jobs run."""
+    if client is None:
+        return 1
+    if isinstance(client, QueuedClient):  # an adaptive cluster starts only as many workers as have tasks
+        return client.jobs.maximum
+    return max(1, sum(client.nthreads().values()))
 
 
 def worker_memory(client: Client | None) -> int:
@@ -141,6 +182,8 @@ def worker_memory(client: Client | None) -> int:
     total = int(min(MEMORY_LIMIT, psutil.virtual_memory().total))
     if client is None:
         return total
+    if isinstance(client, QueuedClient):
+        return client.jobs.memory
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     limits = [w["memory_limit"] // max(1, w["nthreads"]) for w in workers if w.get("memory_limit")]
     return min(limits, default=total)
