@@ -22,9 +22,9 @@ N_MOLECULES, N_FEATURES, ROWS_PER_PARTITION = (None, 4096, 2000) if FULL else (6
 
 @dataclass(frozen=True)
 class Job:
-    """The commands of the main job: `library` and `labels` to everything below `out`."""
+    """The commands of the main job: `smiles` and `labels` to everything below `out`."""
 
-    library: Path
+    smiles: Path
     labels: Path
     out: Path
 
@@ -34,7 +34,7 @@ class Job:
             str(self.out / name) for name in ("fp", "phi", "model", "pred", "hits.parquet")
         )
         return [
-            ["fingerprint", str(self.library), "-o", fp, "--rows-per-partition", str(ROWS_PER_PARTITION)],
+            ["fingerprint", str(self.smiles), "-o", fp, "--rows-per-partition", str(ROWS_PER_PARTITION)],
             ["featurize", fp, "-o", phi, "-M", str(N_FEATURES)],
             ["fit", phi, str(self.labels), "-o", model, "--key", "smiles"],
             ["predict", model, phi, "-o", pred, "--no-std"],
@@ -49,7 +49,7 @@ class Job:
             patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)),
             patch("daskrf.drivers.screening._LEAST_ROWS", 1),
         ):
-            fingerprint([self.library], fp, rows_per_partition=ROWS_PER_PARTITION, client=client)
+            fingerprint([self.smiles], fp, rows_per_partition=ROWS_PER_PARTITION, client=client)
             featurize(fp, TanimotoMinMaxFeatures(n_components=N_FEATURES), phi, client=client)
             fit(phi, self.labels, model, key="smiles", client=client)
             predict(model, phi, self.out / "pred", std=False, client=client)
