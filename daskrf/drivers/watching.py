@@ -55,7 +55,7 @@ def _log_of(command: str, given: dict[str, Any], progress: Progress) -> RunLog:
         given["output"],
         command,
         shard=None if shard is None else str(shard),
-        dashboard=None if client is None else client.dashboard_link or None,
+        dashboard=getattr(client, "dashboard_link", None) or None,
         on_failure=progress.note,
     )
 

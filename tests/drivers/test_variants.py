@@ -150,7 +150,7 @@ def test_long_compressed_files_are_spooled(tmp_path: Path) -> None:
     assert (report.kept, report.partitions) == (110_000, 3)
     last = FingerprintStore.open(tmp_path / "fp").read_rows(2)
     assert last["id"].to_pylist()[-1] == "m109999"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["fp", "methane.smi.gz"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fp", "fp.log", "methane.smi.gz"]
 
 
 def test_two_drivers_of_one_library_on_one_cluster(
