@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ class Jobs:
         Network interface by which workers reach the scheduler.
     refusal : str
         What the batch system said when it last refused a job.
+    known : set of Path
+        Files in `logs` of before the jobs that are waited for.
     """
 
     system: str
@@ -56,6 +58,7 @@ class Jobs:
     logs: Path
     interface: str | None = None
     refusal: str = ""
+    known: set[Path] = field(default_factory=set)
 
 
 class QueuedClient(Client):

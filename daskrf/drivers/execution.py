@@ -25,8 +25,10 @@ from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
+from daskrf.drivers.cluster import worker_threads
+from daskrf.drivers.preflight import Absence, Expected, checked_call, explained
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.stopping import Outcome, call, call_of_run, stop_run
+from daskrf.drivers.stopping import Outcome, call, stop_run
 from daskrf.errors import WorkerError
 from daskrf.stores.runlog import RunLog
 
@@ -35,7 +37,6 @@ __all__ = ["Task", "run_tasks"]
 _LOST = (KilledWorker, FutureCancelledError, CancelledError, CommClosedError)
 _LOSSES = 10  # of one task, each after as many dead workers as the scheduler allows (10 in local_cluster)
 _IO_ERRORS = 3  # of one task: a shared file system that hiccups
-_WAIT_FOR_WORKERS = 300.0  # seconds; a queue may need longer: the Dask setting daskrf.wait-for-workers
 _POLL = 0.01  # seconds
 _LOOK = 3.0  # seconds between two looks at the workers: asking the scheduler takes a round trip
 
@@ -122,8 +123,9 @@ class _Submission:
         self.io_errors: dict[str, int] = {}
         self.lost_workers: dict[str, int] = {}
         self.completed = as_completed(with_results=False)
-        self.patience = float(dask.config.get("daskrf.wait-for-workers", _WAIT_FOR_WORKERS))
-        self.seen = self.looked = time.monotonic()
+        self.absence = Absence(client, dask.config.get("daskrf.wait-for-workers", None))
+        self.expected = Expected.here(None if log is None else log.path)
+        self.looked = time.monotonic()
         self.threads = 1
         self.told = False
         self.events: deque[Any] = deque()
@@ -166,7 +168,7 @@ class _Submission:
         attempt = self.losses.get(task.key, 0) + self.io_errors.get(task.key, 0)
         key = f"{task.key}-attempt-{attempt}" if attempt else task.key
         future = self.client.submit(
-            call_of_run, self.name, self.function, task.arguments, key=key, pure=False
+            checked_call, self.expected, self.name, self.function, task.arguments, key=key, pure=False
         )
         self.in_flight[future] = task
         self.completed.add(future)
@@ -197,7 +199,7 @@ class _Submission:
             if self.io_errors[task.key] >= _IO_ERRORS:
                 raise error
         else:
-            raise error
+            raise explained(error)
         if not self.progress.stopping:
             self._submit(task)
 
@@ -238,19 +240,13 @@ class _Submission:
                 self._stop()
 
     def _look(self) -> None:
-        """Look at the workers; give up if there are none for long."""
+        """Look at the workers; give up if there are none for too long."""
         self.looked = time.monotonic()
-        threads = self.client.nthreads()
-        self.threads = max(1, sum(threads.values()))
+        workers = len(self.client.nthreads())
+        self.threads = worker_threads(self.client)
         if self.log is not None:
-            self.log.workers(len(threads))
-        if threads:
-            self.seen = self.looked
-        elif self.looked - self.seen > self.patience:
-            raise WorkerError(
-                f"The scheduler has had no workers for {self.patience:.0f} s; start some and run the "
-                "same command again: finished work is kept."
-            )
+            self.log.workers(workers)
+        self.absence.look(workers)
 
     def _stop(self) -> None:
         """Take back what no worker has yet, and have the workers leave off, those too that came since."""

@@ -65,13 +65,14 @@ def jobqueue_cluster(file: str | Path | ClusterFile) -> Iterator[Client]:
     with dask.config.set(settings):
         processes = file.options["processes"]
         minimum, maximum = (math.ceil(n / processes) * processes for n in (file.minimum, file.maximum))
-        threads = file.options["cores"] // processes
+        threads, logs = file.options["cores"] // processes, Path(file.options["log_directory"])
         jobs = Jobs(
             system=KINDS[file.kind].title,
             maximum=maximum * threads,
             memory=(file.memory or 0) // threads,
-            logs=Path(file.options["log_directory"]),
+            logs=logs,
             interface=configured(file.kind, file.options, "interface"),
+            known=set(logs.iterdir()) if logs.is_dir() else set(),
         )
         with _cluster(file, jobs) as cluster:
             cluster.adapt(

@@ -1,0 +1,129 @@
+"""What is wrong with a worker, in one sentence; a clean one costs nothing and says nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from distributed import Client
+
+from daskrf.drivers import preflight
+from daskrf.drivers.cluster import Jobs, QueuedClient
+from daskrf.drivers.execution import Task, run_tasks
+from daskrf.drivers.preflight import Absence, Expected, explained
+from daskrf.errors import WorkerError
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> Expected:
+    probe = tmp_path / "probe"
+    probe.touch()
+    return Expected.here(probe)
+
+
+def changed(expected: Expected, **versions: str) -> Expected:
+    return dataclasses.replace(expected, versions=tuple((dict(expected.versions) | versions).items()))
+
+
+def test_a_clean_worker_is_silent(expected: Expected, tmp_path: Path) -> None:
+    assert {"Python", "daskrf", "numpy", "rdkit", "dask", "numba"} <= set(dict(expected.versions))
+    assert preflight._fault(expected, str(tmp_path)) == ""
+
+
+@pytest.mark.parametrize("name", ["Python", "daskrf", "numpy", "rdkit", "dask", "numba"])
+def test_other_versions_are_named(name: str, expected: Expected, tmp_path: Path) -> None:
+    fault = preflight._fault(changed(expected, **{name: "1.2"}), str(tmp_path))
+    assert fault.startswith(f"has {name} {dict(expected.versions)[name]} and not 1.2 as {expected.host}, ")
+
+
+def test_no_shared_file_system(expected: Expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_SHARE_SECONDS", 0.3)
+    assert expected.probe is not None
+    os.unlink(expected.probe)
+    fault = preflight._fault(expected, str(tmp_path))
+    assert fault.startswith(f"does not see {expected.probe}, which {expected.host} has just written beside")
+    fault = preflight._fault(dataclasses.replace(expected, probe="out.log/x"), str(tmp_path))
+    assert f"does not see out.log/x (from its working directory {os.getcwd()})" in fault
+
+
+def test_a_spill_directory_that_cannot_be_written(expected: Expected, tmp_path: Path) -> None:
+    fault = preflight._fault(expected, str(tmp_path / "none"))
+    assert fault.startswith(f"cannot write its spill directory {tmp_path / 'none'} (No such file")
+
+
+def test_a_run_ends_at_the_first_worker_that_differs(
+    client: Client, expected: Expected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = changed(expected, numpy="0.1")
+    monkeypatch.setattr(Expected, "here", classmethod(lambda cls, probe: other))
+    with pytest.raises(
+        WorkerError, match=r"^The worker tcp://\S+ on \S+ has numpy \S+ and not 0.1 as "
+    ) as caught:
+        list(run_tasks(abs, [Task("preflight-differs", (-1,))], client))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_that_cannot_be_loaded_is_explained() -> None:
+    error = explained(ModuleNotFoundError("No module named 'daskrf'"))
+    assert isinstance(error, WorkerError)
+    assert "could not load a task (No module named 'daskrf')" in str(error)
+    passing = ValueError("x")
+    assert explained(passing) is passing
+
+
+class _Queued(QueuedClient):
+    """A client that nobody connects."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs = jobs
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: clock.now)
+    return clock
+
+
+def test_jobs_may_wait_in_the_queue_for_days_but_not_for_workers(clock: Any, tmp_path: Path) -> None:
+    (tmp_path / "old.err").write_text("of another run\n")
+    jobs = Jobs("SLURM", 4, 2**30, tmp_path, "ib0", known=set(tmp_path.iterdir()))
+    absence = Absence(_Queued(jobs), 60)
+    for clock.now in (0, 1e6):
+        absence.look(0)
+    (tmp_path / "new.out").write_text("")
+    (tmp_path / "new.err").write_text("module: command not found\n\n")
+    absence.look(0)
+    clock.now += 59
+    absence.look(0)
+    clock.now += 2
+    with pytest.raises(WorkerError) as caught:
+        absence.look(0)
+    assert str(caught.value) == (
+        "A job of SLURM has started, and for 60 s no worker has reached the scheduler by the interface ib0; "
+        f"the last line in {tmp_path / 'new.err'} is: module: command not found"
+    )
+
+
+def test_jobs_that_had_workers_wait_for_the_next_job(clock: Any, tmp_path: Path) -> None:
+    jobs = Jobs("SLURM", 4, 2**30, tmp_path)
+    absence = Absence(_Queued(jobs), 60)
+    (tmp_path / "first.err").write_text("Start worker\n")
+    absence.look(1)
+    for clock.now in (10, 1e6):
+        absence.look(0)
+    (tmp_path / "second.err").write_text("cannot connect\n")
+    absence.look(0)
+    clock.now += 61
+    with pytest.raises(WorkerError, match="cannot connect"):
+        absence.look(0)
+
+
+def test_a_refused_job_is_told_at_once(tmp_path: Path) -> None:
+    jobs = Jobs("SLURM", 4, 2**30, tmp_path, refusal="sbatch: error: invalid partition specified: x")
+    with pytest.raises(WorkerError, match=r"^SLURM has refused the job: sbatch: error: invalid partition"):
+        Absence(_Queued(jobs), None).look(0)
