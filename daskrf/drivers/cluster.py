@@ -24,6 +24,9 @@ __all__ = ["CONFIG", "Jobs", "QueuedClient", "connect", "local_cluster", "worker
 # scheduler gives up, drivers.execution submits again; a task that kills every worker must still end.
 CONFIG = {
     "distributed.scheduler.allowed-failures": 10,
+    # A local cluster drops a worker for good whose restart takes longer than this, 15 seconds by default: too
+    # short for a busy machine, and a cluster that has dropped all of its workers never ends a task again.
+    "distributed.deploy.lost-worker-timeout": "1 day",
     "distributed.worker.memory.terminate": 0.98,
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": "60s",

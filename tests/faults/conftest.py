@@ -1,0 +1,33 @@
+"""The small library of `tests.drivers`, the job done undisturbed, and workers that start again at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import pytest
+from distributed import Client
+from distributed.utils import get_mp_context
+
+from daskrf import local_cluster
+from tests.drivers.conftest import inputs  # noqa: F401  (a fixture)
+from tests.drivers.job import run_job
+
+
+@pytest.fixture(scope="session")
+def done(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+    """The job, undisturbed, in this process."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    run_job(inputs, out, None)
+    return out
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Two worker processes, forked from a server that has imported all they need: they are killed often."""
+    settings = {"distributed.worker.multiprocessing-method": "forkserver", "daskrf.wait-for-workers": 60.0}
+    with dask.config.set(settings):
+        get_mp_context().set_forkserver_preload(["distributed", "daskrf.drivers", "tests.faults.injection"])
+        with local_cluster(n_workers=2, memory_limit="3GiB", dashboard=False) as client:
+            yield client
