@@ -33,6 +33,10 @@ class PartitionStage(Protocol):
         """What the stage is called in progress bars and task keys."""
 
     @property
+    def path(self) -> str:
+        """Directory of the store."""
+
+    @property
     def seconds_per_row(self) -> float:
         """Rough cost of a row on one core, from which tasks are sized."""
 
@@ -162,9 +166,11 @@ def _check_done(store: Store, pending: Sequence[int]) -> None:
 
 def _process_group(stage: PartitionStage, partitions: tuple[int, ...]) -> str:
     """Make some partitions; return the CRC32C of their commit records, one after the other."""
-    records = []
+    store, records = Store.open(stage.path), []
     with ONE_BLAS_THREAD:
         for partition in partitions:
             check_stop()
-            records.append(stage.process(partition).to_json())
+            # The worker that had this group before may have died with some of it done.
+            record = store.committed(partition) or stage.process(partition)
+            records.append(record.to_json())
     return crc32c_of(b"".join(records))

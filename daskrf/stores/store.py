@@ -340,6 +340,14 @@ class Store:
             f"again, or `daskrf verify --repair {self.path}`"
         )
 
+    def committed(self, p: int) -> CommitRecord | None:
+        """The valid record of partition `p` if its objects are all there, else None: it is pending."""
+        with file_errors("read", self.record_path(p)):
+            record = self._valid_record(p)
+            if isinstance(record, str) or self._missing_object(record) is not None:
+                return None
+        return record
+
     def records(self) -> dict[int, CommitRecord]:
         """Valid records by partition: one scan of the directory, objects not looked at."""
         found = {}

@@ -144,7 +144,9 @@ class Injector:
         if fault.action == "crash":
             raise Crash(fault.target)
         if fault.action == "all":
-            for process in psutil.Process().parent().children():  # of the server that all workers are forked from
+            for process in (
+                psutil.Process().parent().children()
+            ):  # of the server that all workers are forked from
                 if process.pid != os.getpid():
                     process.kill()
         os.kill(os.getpid(), signal.SIGTERM if fault.action == "SIGTERM" else signal.SIGKILL)
@@ -180,7 +182,9 @@ class _Plugin(WorkerPlugin):
 
 
 @contextmanager
-def on_workers(client: Client, marks: Path, *faults: Fault, counted: Sequence[str] = WORK) -> Iterator[Injector]:
+def on_workers(
+    client: Client, marks: Path, *faults: Fault, counted: Sequence[str] = WORK
+) -> Iterator[Injector]:
     """Arm all workers of a cluster, those still to come too, while the block runs."""
     injector = Injector(str(marks), faults, tuple(counted))
     plugin = _Plugin(injector)
