@@ -7,15 +7,14 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from types import FrameType
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
 from daskrf import __version__
 from daskrf.cli.commands import COMMANDS
 from daskrf.cli.options import Session, debug_option
+from daskrf.cli.signals import Signals
 from daskrf.errors import DaskrfError
 
 __all__ = ["main", "run"]
@@ -32,10 +31,6 @@ usage, 70 a defect in daskrf, 130 interrupted (run the same command to go on).
 """
 
 _RESUME = " Finished work is kept: run the same command again and it goes on from there."
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, which batch systems send first: stopped as cleanly as by Ctrl-C."""
 
 
 class _Program(click.Group):
@@ -69,8 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors become one sentence on standard error."""
     session = Session()
+    signals = Signals(session)
     try:
-        with _terminate_as_interrupt(), program.make_context("daskrf", list(arguments), obj=session) as ctx:
+        with signals, program.make_context("daskrf", list(arguments), obj=session) as ctx:
             result = program.invoke(ctx)
         sys.stdout.flush()
     except click.exceptions.Exit as leave:
@@ -78,9 +74,9 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort) as stop:
+    except (KeyboardInterrupt, click.Abort):
         _say(f"\ndaskrf: stopped.{_RESUME if session.resumable else ''}")
-        return TERMINATED if isinstance(stop, _Terminated) else INTERRUPTED
+        return TERMINATED if signals.first == signal.SIGTERM else INTERRUPTED
     except Exception as error:
         return _explain(session, error)
     return result if isinstance(result, int) else OK
@@ -147,21 +143,3 @@ def _leave_broken_pipe() -> int:
         os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
     return BROKEN_PIPE
-
-
-@contextlib.contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind the stack, so that the workers are stopped and files closed."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise _Terminated
-
-    try:
-        before: Any = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not in the main thread, where no signal arrives
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

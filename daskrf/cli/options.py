@@ -39,10 +39,11 @@ CLUSTER = "Where it runs (default: every processor of this machine)"
 
 @dataclass
 class Session:
-    """What error handling must know about the command that is running."""
+    """What the handling of errors and signals must know about the command that is running."""
 
     debug: bool = False
     resumable: bool = False
+    progress: Any = None
 
 
 class _SectionOption(click.Option):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
+from daskrf.cli.options import Session
 from daskrf.drivers.cluster import QueuedClient, connect, local_cluster, worker_memory, worker_threads
 from daskrf.drivers.clusterfile import read_cluster_file
 from daskrf.drivers.jobqueue import jobqueue_cluster
 from daskrf.drivers.memory import format_bytes
+from daskrf.drivers.stopping import stop_within
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -32,6 +37,7 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     places = {name: options.pop(name) for name in ("cluster", "scheduler", "scheduler_file")}
     _check_usage(workers, memory, places)
     with make_progress() as progress:
+        click.get_current_context().ensure_object(Session).progress = progress
         if workers == 0:
             yield {"client": None, "progress": progress, **share}
             return
@@ -80,14 +86,25 @@ def _cluster(
             yield client
     else:
         with local_cluster(workers, memory) as client:
-            client.register_worker_callbacks(_ignore_interrupts)  # the later replacements too
+            client.register_worker_callbacks(_outlive_signals)  # the later replacements too
             _introduce(client, progress, "Started")
             yield client
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the main process, which stops the workers; theirs would print tracebacks."""
+def _outlive_signals() -> None:
+    """Leave Ctrl-C and SIGTERM to the main process, which lets the workers end what they are at.
+
+    Both may be sent to all processes at once. A worker goes all the same at a second SIGTERM, or late.
+    """
+
+    def outlive(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        timer = threading.Timer(2 * stop_within(), os.kill, (os.getpid(), signal.SIGTERM))
+        timer.daemon = True
+        timer.start()
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, outlive)
 
 
 def _introduce(client: Client, progress: Shown, verb: str) -> None:

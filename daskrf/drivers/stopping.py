@@ -9,7 +9,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Outcome", "call", "call_of_run", "check_stop", "stop_run"]
+import dask
+
+__all__ = ["Outcome", "call", "call_of_run", "check_stop", "stop_run", "stop_within"]
+
+_STOP_WITHIN = 60.0  # seconds
 
 # Process-wide, as a worker is told once for all calls of a run that it has or is about to get.
 _stopped_runs: set[str] = set()
@@ -58,3 +62,8 @@ def call_of_run(run: str, function: Callable[..., Any], arguments: tuple[Any, ..
 def stop_run(run: str) -> None:
     """Have the calls of a run in this process end at their next `check_stop`, and begin no others."""
     _stopped_runs.add(run)
+
+
+def stop_within() -> float:
+    """Return how many seconds the partitions in hand have to end: the Dask setting ``daskrf.stop-within``."""
+    return float(dask.config.get("daskrf.stop-within", _STOP_WITHIN))
