@@ -180,7 +180,8 @@ def fit(
         progress.note(f"{output} holds the sums over these labels already.")
         statistics = stored.gp.statistics_  # type: ignore[assignment]  # it was read with them
     progress.start("solve", 1, "models")
-    gp.fit_statistics(statistics, features.feature_map)
+    check = functools.partial(_check_eigen, features.feature_map)
+    gp.fit_statistics(statistics, features.feature_map, before_eigen=check)
     metadata = _metadata(gp, joined, spec, store, state) | {"spec_hash": identity}
     save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
     remove_checkpoints(partials)
@@ -264,6 +265,13 @@ def _check_memory(features: Source, joined: JoinedLabels, client: Client | None)
     need = memory.need_of_fit(n_components, largest, len(joined.row), one_bit=features.bits, double=double)
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
     memory.check(memory.need_of_solve(n_components, double=double), worker_memory(None), "this machine")
+
+
+def _check_eigen(feature_map: FeatureMap) -> None:
+    """Refuse an eigendecomposition that does not fit; the sums stay, for more memory or a given noise."""
+    double = feature_map.gram_precision == "double"
+    need = memory.need_of_solve(feature_map.n_components, double=double, eigen=True)
+    memory.check(need, worker_memory(None), "this machine")
 
 
 def _sum(

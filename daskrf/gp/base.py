@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -43,6 +44,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     statistics_: SufficientStatistics | None
     _factors: dict[float, PosteriorFactor]
     _eigen: EigenSolver | None
+    _before_eigen: Callable[[], None] | None = None
 
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Fit to rows X (raw input of the feature map, or features) and targets y, (n,) or (n, n_targets).
@@ -62,8 +64,17 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         exponents = choose_exponent(targets)
         return self._fit(sum_rows(X, targets, self.feature_map_, n_components=size, exponents=exponents))
 
-    def fit_statistics(self, statistics: SufficientStatistics, feature_map: Any = None) -> Self:
+    def fit_statistics(
+        self,
+        statistics: SufficientStatistics,
+        feature_map: Any = None,
+        *,
+        before_eigen: Callable[[], None] | None = None,
+    ) -> Self:
         """Fit to statistics; `feature_map` (already fitted) then serves `predict`.
+
+        `before_eigen` is called where Cholesky factors would lose digits and an eigendecomposition is to
+        follow, which holds five M x M matrices instead of two: it may refuse that by an error.
 
         Raises
         ------
@@ -78,7 +89,11 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
                 "pass the map that they were made with."
             )
         self._set_map(feature_map)
-        return self._fit(statistics)
+        self._before_eigen = before_eigen
+        try:
+            return self._fit(statistics)
+        finally:
+            self._before_eigen = None
 
     def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Add rows and fit again, to all rows seen: what `fit` on all of them gives, up to rounding.
@@ -318,6 +333,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         solver = self._solver(statistics)
         found = self._search(solver)
         if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in found):
+            if self._before_eigen is not None:
+                self._before_eigen()
+            del solver  # and its matrix, before the next one is made
             solver = EigenSolver(self._moments(statistics))
             found = self._search(solver)
         fitted = [hyperparameters for hyperparameters, _ in found]

@@ -30,7 +30,9 @@ __all__ = [
     "EigenSolver",
     "Fixed",
     "Hyperparameters",
+    "Peak",
     "Quadratics",
+    "approach_evidence",
     "leading_block",
     "log_likelihood",
     "maximize_evidence",
@@ -306,6 +308,66 @@ def maximize_evidence(
         return profile(solver, math.exp(points[1]), target, fixed), True
     x = _brent(loss, points, tolerance)
     return profile(solver, math.exp(round(x, 12)), target, fixed), False
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Log lambda of the largest evidence of a target, and there -d^2 log p(y) / d(log lambda)^2, if known."""
+
+    x: float
+    curvature: float | None = None
+
+
+def approach_evidence(
+    solver: Solver, target: int, fixed: Fixed, start: Peak
+) -> tuple[Hyperparameters, bool, Peak]:
+    """Maximize the evidence as `maximize_evidence` does, but by as few steps as can be.
+
+    For so many features that a step takes minutes. Steps go to the top of parabolas through what is known, at
+    first with the curvature at `start`, that of fewer features, and end where the next one would gain less
+    than 0.005 in log p(y): lambda is then known to about a tenth of its own uncertainty.
+
+    Returns
+    -------
+    As `maximize_evidence`, and the peak that was found.
+    """
+    given = fixed.amplitude is not None and fixed.noise is not None
+    peak = None if given or solver.moments.trace == 0 else _climb(solver, target, fixed, start)
+    if peak is None:
+        found, at_bound = maximize_evidence(solver, target, fixed, math.exp(start.x))
+        return found, at_bound, Peak(math.log(found.ratio))
+    return profile(solver, math.exp(peak.x), target, fixed), False, peak
+
+
+def _climb(solver: Solver, target: int, fixed: Fixed, start: Peak) -> Peak | None:
+    """Return the top of the parabola, or None where the evidence is flat or looks like no parabola."""
+    low, high = _search_range(solver, target, fixed)
+    known: dict[float, float] = {}
+    x, curvature = round(start.x, 12), start.curvature  # rounded as in `maximize_evidence`
+    first = x
+    for step in range(8):
+        if not low < x < high:
+            return None
+        known[x] = profile(solver, math.exp(x), target, fixed).log_marginal_likelihood
+        best = max(known, key=known.__getitem__)
+        if step == 0:
+            x = round(x - 0.1, 12)
+            continue
+        (x0, y0), (x1, y1), *rest = sorted(known.items(), key=lambda point: abs(point[0] - best))
+        slope = (y1 - y0) / (x1 - x0)
+        if rest:
+            x2, y2 = rest[0]
+            curvature = 2 * (slope - (y2 - y0) / (x2 - x0)) / (x2 - x1)
+        if curvature is None:
+            x = round(best + (0.1 if best == first else -0.1), 12)
+            continue
+        if curvature < 10:  # log lambda is known to no better than 0.3, if at all: no signal, or no noise
+            return None
+        top = round(0.5 * (x0 + x1) + slope / curvature, 12)
+        if 0.5 * curvature * (top - best) ** 2 < 0.005:
+            return Peak(best, curvature)
+        x = min(max(top, best - 1.0), best + 1.0)
+    return None
 
 
 def _search_range(solver: Solver, target: int, fixed: Fixed) -> tuple[float, float]:

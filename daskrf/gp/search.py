@@ -13,6 +13,8 @@ from daskrf.gp.evidence import (
     EigenSolver,
     Fixed,
     Hyperparameters,
+    Peak,
+    approach_evidence,
     leading_block,
     maximize_evidence,
 )
@@ -22,6 +24,7 @@ __all__ = ["Given", "check_positive", "find_hyperparameters"]
 
 Given = npt.ArrayLike | None
 _GUESS_SIZE = 512  # features that the first guess of the Cholesky route comes from
+_LARGE = 8_192  # above, a Cholesky factorization takes so long that few are made: see `approach_evidence`
 
 
 def find_hyperparameters(
@@ -42,18 +45,33 @@ def find_hyperparameters(
         If y has no variance but is needed to find one, or a given value is out of range.
     """
     moments = solver.moments
-    free = amplitude is None or noise is None
-    guess = None
-    if free and isinstance(solver, CholeskySolver):
-        guess = EigenSolver(leading_block(moments, _GUESS_SIZE))
-    found = []
-    for target in range(len(moments.yy)):
-        fixed = _fixed(moments, target, mean, amplitude, noise)
-        if free:
-            _check_variance(moments, target)
-        start = None if guess is None else maximize_evidence(guess, target, fixed)[0].ratio
-        found.append(maximize_evidence(solver, target, fixed, start))
-    return found
+    targets = range(len(moments.yy))
+    fixed = [_fixed(moments, target, mean, amplitude, noise) for target in targets]
+    if amplitude is not None and noise is not None:
+        return [maximize_evidence(solver, target, fixed[target]) for target in targets]
+    for target in targets:
+        _check_variance(moments, target)
+    if not isinstance(solver, CholeskySolver):
+        return [maximize_evidence(solver, target, fixed[target]) for target in targets]
+    guess = EigenSolver(leading_block(moments, _GUESS_SIZE))
+    ratios = [maximize_evidence(guess, target, fixed[target])[0].ratio for target in targets]
+    del guess
+    if len(moments.phi_sum) <= _LARGE:
+        return [maximize_evidence(solver, target, fixed[target], ratios[target]) for target in targets]
+    return _approach(solver, fixed, [Peak(math.log(ratio)) for ratio in ratios])
+
+
+def _approach(
+    solver: CholeskySolver, fixed: list[Fixed], peaks: list[Peak]
+) -> list[tuple[Hyperparameters, bool]]:
+    """Find the peaks of a quarter, of half, and of all features, each from the one before."""
+    moments = solver.moments
+    # In this order, because the first factor of all features overwrites the diagonal that blocks are made of.
+    for size in (len(moments.phi_sum) // 4, len(moments.phi_sum) // 2):
+        part = CholeskySolver(leading_block(moments, size))
+        peaks = [approach_evidence(part, target, fixed[target], peak)[2] for target, peak in enumerate(peaks)]
+        del part
+    return [approach_evidence(solver, target, fixed[target], peak)[:2] for target, peak in enumerate(peaks)]
 
 
 def check_positive(name: str, value: float) -> None:
