@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from distributed import Client
 
 from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
-from tests.drivers.job import assert_same_job
+from daskrf.drivers.progress import Progress
+from tests.drivers.job import assert_same_job, data_digests, model_arrays
 
-__all__ = ["FULL", "Job", "assert_same_job", "write_inputs"]
+__all__ = ["Job", "assert_same_job", "assert_same_part", "write_inputs"]
 
 # DASKRF_LAB=full: all 50,240 molecules of Enamine50k at 4,096 features; else some of them.
 FULL = os.environ.get("DASKRF_LAB") == "full"
-N_MOLECULES, N_FEATURES, ROWS_PER_PARTITION = (None, 4096, 2000) if FULL else (6000, 1024, 400)
+N_MOLECULES, N_FEATURES, ROWS_PER_PARTITION = (None, 4096, 2000) if FULL else (2000, 512, 200)
+
+FEATURES = TanimotoMinMaxFeatures(n_components=N_FEATURES)
 
 
 @dataclass(frozen=True)
@@ -44,16 +50,39 @@ class Job:
     def run(self, client: Client) -> None:
         """Do the same by the functions of the package."""
         fp, phi, model = self.out / "fp", self.out / "phi", self.out / "model"
-        # One partition a task, so that there are leaves to lose.
-        with (
-            patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)),
-            patch("daskrf.drivers.screening._LEAST_ROWS", 1),
-        ):
-            fingerprint([self.smiles], fp, rows_per_partition=ROWS_PER_PARTITION, client=client)
-            featurize(fp, TanimotoMinMaxFeatures(n_components=N_FEATURES), phi, client=client)
+        fingerprint([self.smiles], fp, rows_per_partition=ROWS_PER_PARTITION, client=client)
+        featurize(fp, FEATURES, phi, client=client)
+        with _a_leaf_a_partition():
             fit(phi, self.labels, model, key="smiles", client=client)
             predict(model, phi, self.out / "pred", std=False, client=client)
             screen(model, phi, self.out / "hits.parquet", k=100, client=client)
+
+    def run_part(self, client: Client, progress: Progress | None = None) -> None:
+        """Do fingerprint and fit only, which both write and fold."""
+        fp, model = self.out / "fp", self.out / "model"
+        work: dict[str, Any] = {"client": client, "progress": progress}
+        fingerprint([self.smiles], fp, rows_per_partition=ROWS_PER_PARTITION, **work)
+        with _a_leaf_a_partition():
+            fit(fp, self.labels, model, key="smiles", feature_map=FEATURES, **work)
+
+
+@contextmanager
+def _a_leaf_a_partition() -> Iterator[None]:
+    """Fold one partition a task, so that there are some to lose."""
+    with (
+        patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)),
+        patch("daskrf.drivers.screening._LEAST_ROWS", 1),
+    ):
+        yield
+
+
+def assert_same_part(a: Path, b: Path) -> None:
+    """Assert that two runs left the same fingerprints and the same sums and weights."""
+    assert data_digests(a / "fp") == data_digests(b / "fp")
+    left, right = model_arrays(a / "model"), model_arrays(b / "model")
+    assert set(left) == set(right)
+    for name in left:
+        assert left[name].tobytes() == right[name].tobytes(), name
 
 
 def write_inputs(data: Path, directory: Path) -> tuple[Path, Path]:
