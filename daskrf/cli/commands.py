@@ -301,16 +301,18 @@ def screen(model: str, sources: tuple[str, ...], output: str, **options: Any) ->
 
 @_command("status", "daskrf status real.fingerprints", resumable=False)
 @click.argument("store", type=click.Path())
+@option("--json", "as_json", is_flag=True, show_default=False, help="Print everything as one object of JSON.")
 @debug_option
-def status(store: str) -> None:
-    """Say what a store holds and what is missing.
+def status(store: str, as_json: bool) -> None:
+    """Say what a store holds, what is missing, and how a job on it is doing.
 
-    Works on every store, finished or not, and on a model. Looks at commit records and sizes of files, which
-    is quick; verify reads every byte.
+    Works on every output, finished or being made: stores, models and hits. Looks at commit records, sizes of
+    files and run logs, which is quick; verify reads every byte.
     """
     from daskrf.drivers import status
 
-    click.echo(status(store))
+    found = status(store)
+    click.echo(found.to_json() if as_json else found)
 
 
 @_command("verify", "daskrf verify real.fingerprints --repair", resumable=False)

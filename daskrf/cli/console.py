@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from daskrf.drivers.memory import format_bytes
 from daskrf.drivers.progress import Progress
+from daskrf.stores.describe import duration_words as duration
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -22,24 +23,6 @@ def make_progress(stream: TextIO | None = None) -> LineProgress | TerminalProgre
     """Return the display for `stream` (default: standard error)."""
     stream = sys.stderr if stream is None else stream
     return TerminalProgress(stream) if stream.isatty() else LineProgress(stream)
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words.
-
-    Examples
-    --------
-    >>> duration(4.2), duration(75), duration(7260)
-    ('4.2 s', '1 min 15 s', '2 h 1 min')
-    """
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def amount(value: float, unit: str) -> str:

@@ -37,7 +37,7 @@ def _partitions(numbers: tuple[int, ...]) -> str:
 
 
 def status(store: Paths) -> inspect.StoreStatus:
-    """Say what a store or model holds: partitions, rows, rejects, bytes, and the map in words.
+    """Say what a store, a model or hits hold, who is at work on them, and how far they are.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["byte_words", "fingerprint_words", "kernel_words", "map_words"]
+__all__ = ["byte_words", "duration_words", "fingerprint_words", "kernel_words", "map_words"]
 
 _SHOWN = 80  # characters of a value of a map that is not known here
 _UNITS = ("kB", "MB", "GB", "TB")
@@ -30,6 +30,24 @@ def byte_words(n_bytes: float) -> str:
     while n_bytes >= 1000 ** (power + 1) and power < len(_UNITS):
         power += 1
     return f"{n_bytes / 1000**power:.1f} {_UNITS[power - 1]}"
+
+
+def duration_words(seconds: float) -> str:
+    """Return a time in words.
+
+    Examples
+    --------
+    >>> duration_words(4.2), duration_words(75), duration_words(7260)
+    ('4.2 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def fingerprint_words(state: dict[str, Any]) -> str:

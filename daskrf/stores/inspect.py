@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from daskrf.errors import StoreError
 from daskrf.stores import plans
 from daskrf.stores.container import read_container, read_metadata
 from daskrf.stores.describe import byte_words, fingerprint_words, map_words
 from daskrf.stores.rejects import RejectingStore
+from daskrf.stores.running import JobStatus, job_of
 from daskrf.stores.store import Store
 
 __all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]
 
 REASON_PARTITIONS = 100
+REJECT_FILES = 2_000  # looked at, so that a status takes no time
 REMEDIES = {
     "fingerprints": "`daskrf verify --repair {}` makes just these again",
     "features": "`daskrf verify --repair {}` makes just these again",
@@ -37,11 +42,11 @@ class StoreStatus:
     path : Path
         Of the store or model.
     kind : str
-        ``"fingerprints"``, ``"features"``, ``"predictions"`` or ``"model"``.
+        ``"fingerprints"``, ``"features"``, ``"predictions"``, ``"model"`` or ``"hits"``.
     words : tuple of str
         What it holds: fingerprints, state of the map, targets.
     n_partitions, done : int
-        Partitions planned and finished; a model is one.
+        Partitions planned and finished; a model is one, and so is anything that is not planned yet.
     missing : tuple of int
         Partitions never finished.
     damaged : dict of int to str
@@ -56,6 +61,8 @@ class StoreStatus:
         Versions, host and time.
     notes : tuple of str
         What could not be read for the reasons: such a partition counts as done until `verify` checks it.
+    job : JobStatus or None
+        Who is at work on it and how far they are, or how the last run ended, where a run has left a log.
     """
 
     path: Path
@@ -70,6 +77,7 @@ class StoreStatus:
     reasons: dict[str, int] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    job: JobStatus | None = None
 
     @property
     def complete(self) -> bool:
@@ -77,10 +85,11 @@ class StoreStatus:
         return self.done == self.n_partitions
 
     def __str__(self) -> str:
-        state = "complete" if self.complete else "unfinished"
+        running = self.job is not None and self.job.running
+        state = "at work" if running else "complete" if self.complete else "unfinished"
         lines = [f"{self.path}: {plans.KIND_NAMES.get(self.kind, self.kind)}, {state}"]
         lines += [f"  {words}" for words in self.words]
-        if self.kind != "model":
+        if self.kind not in ("model", "hits") and (self.done or self.missing or self.damaged):
             lines.append(
                 f"  partitions: {self.done:,} of {self.n_partitions:,} done, {len(self.missing):,} missing, "
                 f"{len(self.damaged):,} damaged"
@@ -95,7 +104,8 @@ class StoreStatus:
                 if key in self.provenance
             )
             lines.append(f"  made by {', '.join(made)}")
-        if not self.complete and self.kind in plans.KIND_COMMANDS:
+        lines += self.job.lines() if self.job is not None else []
+        if not self.complete and not running and self.kind in plans.KIND_COMMANDS:
             lines.append(f"  run `{plans.KIND_COMMANDS[self.kind]}` again with the same options to finish it")
         return "\n".join(lines)
 
@@ -108,14 +118,21 @@ class StoreStatus:
             )
         elif "kept" in counts:
             lines.append(f"  rows: {counts['kept']:,}")
+        elif "rejected" in counts:
+            lines.append(f"  rows rejected so far: {counts['rejected']:,}")
         lines += [f"    rejected {number:,}: {reason}" for reason, number in list(self.reasons.items())[:5]]
         if counts.get("empty"):
             lines.append(f"  molecules without any feature: {counts['empty']:,}")
         if counts.get("saturated"):
             lines.append(f"  counts above 65,535, stored as 65,535: {counts['saturated']:,}")
         each = f", {self.bytes / counts['kept']:.1f} bytes a molecule" if counts.get("kept") else ""
-        lines.append(f"  on disk: {byte_words(self.bytes)}{each}")
+        if self.bytes or self.done:
+            lines.append(f"  on disk: {byte_words(self.bytes)}{each}")
         return lines
+
+    def to_json(self) -> str:
+        """Return all of it as JSON."""
+        return json.dumps(asdict(self), default=str)
 
 
 @dataclass(frozen=True)
@@ -189,7 +206,7 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
 
 
 def status(path: str | os.PathLike[str]) -> StoreStatus:
-    """Look at a store or a model: records and sizes, not digests.
+    """Look at a store, a model or hits, finished or being made: records, sizes and run logs, not digests.
 
     Parameters
     ----------
@@ -206,8 +223,32 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
         Nothing is there, or it is of an unknown format version.
     """
     path = Path(path)
-    if kind_of(path) == "model":
-        return _model_status(path)
+    job = job_of(path)
+    if job is not None and kind_of(path, missing_ok=True) is None:
+        return _unplanned_status(path, job)
+    return replace(_model_status(path) if kind_of(path) == "model" else _store_status(path), job=job)
+
+
+def _unplanned_status(path: Path, job: JobStatus) -> StoreStatus:
+    """Status of hits, and of what has no plan yet, because its inputs are still being looked at."""
+    kind = {"fingerprint": "fingerprints", "featurize": "features", "predict": "predictions", "fit": "model"}
+    done = path.is_file()
+    size = path.stat().st_size if done else 0
+    rejected = _rejected_on_the_way(path.parent / f".{path.name}.work")
+    counts = {"rejected": rejected} if rejected else {}
+    return StoreStatus(
+        path, kind.get(job.runs[0].command, "hits"), (), 1, int(done), (), {}, counts, size, job=job
+    )
+
+
+def _rejected_on_the_way(work: Path) -> int:
+    """Rows rejected so far by a pass over SMILES files, from the footers of the rejects it leaves."""
+    files = list(work.glob("**/rejects/*.parquet"))
+    return sum(pq.read_metadata(file).num_rows for file in files[:REJECT_FILES])
+
+
+def _store_status(path: Path) -> StoreStatus:
+    """Status of a store of partitions."""
     store = Store.open(path)
     survey = store.survey()
     counts: Counter[str] = Counter()

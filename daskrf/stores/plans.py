@@ -31,12 +31,14 @@ KIND_NAMES = {
     "predictions": "a prediction store",
     "model": "a model",
     "checkpoint": "a checkpoint",
+    "hits": "hits",
 }
 KIND_COMMANDS = {
     "fingerprints": "daskrf fingerprint",
     "features": "daskrf featurize",
     "predictions": "daskrf predict",
     "model": "daskrf fit",
+    "hits": "daskrf screen",
 }
 
 

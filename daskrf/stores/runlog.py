@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BEAT_SECONDS", "RunLog", "log_directory", "read_log"]
+__all__ = ["RunLog", "first_sentence", "log_directory", "read_first", "read_log"]
 
 BEAT_SECONDS = 10.0  # between two touches, by which others see that the writer lives
 _SENTENCE = 300  # characters
@@ -40,12 +40,16 @@ _SENTENCE = 300  # characters
 def log_directory(output: str | os.PathLike[str]) -> Path:
     """Return the directory of the run logs of an output: beside it.
 
+    An object store has no files that grow; the logs of what is there are in the working directory.
+
     Examples
     --------
     >>> log_directory("screens/hits.parquet").as_posix()
     'screens/hits.parquet.log'
+    >>> log_directory("s3://bucket/screens/hits.parquet").as_posix()
+    'hits.parquet.log'
     """
-    path = Path(output)
+    path = Path(Path(output).name if "://" in str(output) else output)
     return path.with_name(f"{path.name}.log")
 
 
@@ -187,15 +191,21 @@ def first_sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {line.partition('. ')[0]}"[:_SENTENCE]
 
 
+def read_first(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return the first record of a log, or None where there is none."""
+    with open(path, "rb") as file:
+        return _record(file.readline())
+
+
 def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the records of a log; a line that is torn, because its writer was killed, is left out."""
-    records = []
     with open(path, "rb") as file:
-        for line in file:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and "event" in record:
-                records.append(record)
-    return records
+        return [record for line in file if (record := _record(line)) is not None]
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and "event" in record else None
