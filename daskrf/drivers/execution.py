@@ -212,7 +212,9 @@ class _Submission:
         names = {future.key: task.key for future, task in self.in_flight.items()} if self.events else {}
         while self.events:
             _, event = self.events.popleft()
-            for key in event["processing-tasks"] if event.get("action") == "remove-worker" else ():
+            if event.get("action") != "remove-worker":
+                continue
+            for key in {*event["processing-tasks"], *event["lost-computed-tasks"]}:
                 if self.log is not None and (name := names.get(key)) is not None:
                     self.lost_workers[name] = self.lost_workers.get(name, 0) + 1
                     self.log.lost(

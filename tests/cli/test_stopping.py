@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from daskrf.cli.app import run
+from daskrf.drivers import status
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.molecules.objective import score
 from daskrf.stores.model import load_model
@@ -119,6 +120,7 @@ def test_sigterm_to_all_processes_commits_the_partitions_in_hand(files, tmp_path
         assert len(program.begun()) == 2
         assert committed(out) == program.begun()
     assert read_log(next(log_directory(out).iterdir()))[-1]["event"] == "stop"
+    assert "stopped at" in str(status(out))
     assert run(fingerprint_arguments(files, out, 0)) == 0
     assert records(out) == records(files / "fp")
 

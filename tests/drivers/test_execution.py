@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_info
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError, WorkerError
+from daskrf.stores.runlog import RunLog, read_log
 
 
 def _square(x: int) -> int:
@@ -78,6 +79,37 @@ def test_window_is_bounded(client: Client) -> None:
 def test_lost_workers_are_survived(client: Client, tmp_path: Path) -> None:
     tasks = [Task(f"die-{i}", (str(tmp_path), f"die{i}.")) for i in range(2)]
     assert sorted(r for _, r in run_tasks(_die_first, tasks, client)) == ["die0.", "die1."]
+
+
+def test_every_task_has_one_record_with_its_attempt(client: Client, tmp_path: Path) -> None:
+    log = RunLog(tmp_path / "out", "test")
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    tasks = [Task(f"logged-{i}", (str(marks), f"logged{i}."), 10 + i) for i in range(3)]
+    list(run_tasks(_die_first, tasks, client, log=log))
+    log.close()
+    records = read_log(log.path)
+    finished = {r["key"]: r for r in records if r["event"] == "task"}
+    assert sorted(r["key"] for r in records if r["event"] == "task") == [task.key for task in tasks]
+    assert [finished[task.key]["rows"] for task in tasks] == [10, 11, 12]
+    assert [finished[task.key]["digest"] for task in tasks] == ["logged0.", "logged1.", "logged2."]
+    for i, task in enumerate(tasks):
+        lost = [r["attempt"] for r in records if r["event"] == "lost" and r["key"] == task.key]
+        calls = len(list(marks.glob(f"logged{i}.*")))  # the first two killed their workers
+        assert lost == list(range(1, len(lost) + 1))
+        assert finished[task.key]["attempt"] == len(lost) + 1 >= calls >= 3
+    assert {r["n"] for r in records if r["event"] == "workers"} >= {2}
+
+
+def test_failed_attempts_are_recorded(client: Client, tmp_path: Path) -> None:
+    log = RunLog(tmp_path / "log", "test")
+    (tmp_path / "marks").mkdir()
+    task = [Task("io-logged", (str(tmp_path / "marks"), 2, errno.EIO), 7)]
+    list(run_tasks(_fail_io, task, client, log=log))
+    log.close()
+    records = [r for r in read_log(log.path) if r["event"] in ("error", "task")]
+    assert [(r["event"], r["attempt"]) for r in records] == [("error", 1), ("error", 2), ("task", 3)]
+    assert "a passing fault" in records[0]["sentence"]
 
 
 def test_passing_io_errors_are_tried_three_times(client: Client, tmp_path: Path) -> None:
