@@ -1,20 +1,22 @@
-"""What a library costs as it grows: the real drivers at 10^5, 10^6 and 10^7 molecules.
+"""What 10^5 to 10^9 molecules cost: the real drivers measured, and simulated on many workers.
 
-The enumerated library of `daskrf.molecules.enumerate` at several sizes goes from files
-of SMILES through the scan, fingerprints, fit and screen, by the drivers that the command line calls, on two
-workers. Scheduler, workers and driver are processes of their own, fresh for each size, and their peak memory
-is that of each. One thing is not the real one: RDKit would take hours for fingerprints, so they are
-composed from those of the building blocks (``synthesis.py``), the same to the last count as RDKit's, which
-is checked on a sample. Files are read, and rows and fingerprints written and committed, as ever. Partitions
-have 10,000 rows at every size (100,000 is the driver's own choice for large libraries), so that the largest
-size has many. Then: what a driver spends on a store of 10,000 finished partitions.
+Measured (the default): the enumerated library of `daskrf.molecules.enumerate` at several sizes goes from
+files of SMILES through the scan, fingerprints, fit and screen, by the drivers that the command line calls, on
+two workers. Scheduler, workers and driver are processes of their own, fresh for each size, and their peak
+memory is that of each. One thing is not the real one: RDKit would take hours for fingerprints, so they are
+composed from those of the building blocks (``synthesis.py``), the same to the last count as RDKit's, which is
+checked on a sample. Files are read, and rows and fingerprints written and committed, as ever. Partitions have
+10,000 rows at every size (100,000 is the driver's own choice for large libraries), so that the largest size
+has many. Then: what a driver spends on a store of 10,000 finished partitions.
 
     python benchmarks/scale.py [--small | --full] [--components M]
+    python benchmarks/scale.py --simulate [--small | --full]
     python benchmarks/scale.py --costs 4096 8192
 
-The default takes 10^5 and 10^6 molecules in about two minutes, --full 10^7 besides (about 12 minutes and
-2 GB of disk), --small 2 x 10^4 and 10^5 in less than a minute. --costs prints what `daskrf plan` finds on the
-library for each number of features, carried to 10^8 and 10^9 molecules.
+The default takes 10^5 and 10^6 molecules in about two minutes, --full 10^7 besides (about 12 minutes and 2 GB
+of disk), --small 2 x 10^4 and 10^5 in less than a minute. --simulate (see ``simulation.py``) takes
+about six minutes, with --full half an hour. --costs prints what `daskrf plan` finds on the library for each
+number of features, carried to 10^8 and 10^9 molecules.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from figures import BLUE, GREEN, GREY, ORANGE, PURPLE, label_axes, new_figure, s
 from processes import folders_first
 from resume import multiply, scan_times
 from scale_stages import Job, measure, write_library
+from simulation import simulate
 from synthesis import Composer, check
 
 from daskrf import TanimotoMinMaxFeatures, plan
@@ -54,8 +57,9 @@ BYTES_A_ROW = 220  # of files and stores of one size, at most
 
 def arguments() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    found = parser(__doc__, full="10^7 molecules besides")
+    found = parser(__doc__, full="10^7 molecules besides; simulated: longer tasks, more cases")
     found.add_argument("--small", action="store_true", help="for tests: smaller sizes")
+    found.add_argument("--simulate", action="store_true", help="simulate many workers instead")
     found.add_argument("--costs", type=int, nargs="+", metavar="M", help="print the costs of 10^8 and 10^9")
     found.add_argument("--sizes", type=int, nargs="+", metavar="N", help="measure these sizes")
     found.add_argument("-M", "--components", type=int, default=0, help="features (4096; 1024 with --small)")
@@ -64,12 +68,14 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure, or print costs."""
+    """Measure, simulate, or print costs."""
     options = arguments().parse_args(argv)
     print_header(options.seed)
     mode = "small" if options.small else "full" if options.full else "default"
     with tempfile.TemporaryDirectory(dir=options.work, prefix="daskrf-scale-") as folder, folders_first():
-        if options.costs:
+        if options.simulate:
+            simulate(Path(folder), mode, options.seed, options.output)
+        elif options.costs:
             costs(Path(folder), options.costs, options.seed, options.output)
         else:
             measured(Path(folder), mode, options)

@@ -26,6 +26,7 @@ from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.labels import join_labels, read_labels
 from daskrf.stores.lock import StoreLock
 from daskrf.stores.records import CommitRecord
+from daskrf.stores.runlog import log_directory, read_log
 
 __all__ = ["ComposeStage", "Job", "measure", "write_library", "write_smiles"]
 
@@ -157,6 +158,7 @@ def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
         job.rows,
         lambda times: screen(model, store, work / "hits.parquet", client=cluster.client, progress=times),
     )
+    found["spread"] = _spread(work / "hits.parquet", job.rows_per_partition)
     opened, start = FingerprintStore.open(store), time.perf_counter()
     assert opened.pending() == []
     found["resume_scan_s"] = time.perf_counter() - start
@@ -217,6 +219,13 @@ def _function(composer: Composer, rows: Any, stop: int, start: int) -> Any:
     words = seeds.splitmix64(x.indices.astype(np.uint64)) >> np.uint64(11)
     weights = words.astype(np.float64) / 2**52 - 1  # uniform, the same for an identifier everywhere
     return np.add.reduceat(weights * np.minimum(x.data, 3), x.indptr[:-1])
+
+
+def _spread(output: Path, rows: int) -> float:
+    """Return the standard deviation of the logarithm of the seconds of equal tasks, by the run log."""
+    [log] = log_directory(output).glob("*.jsonl")
+    seconds = [r["seconds"] for r in read_log(log) if r["event"] == "task" and r["rows"] == rows]
+    return float(np.std(np.log(seconds))) if len(seconds) > 1 else 0.0
 
 
 def _bytes(folder: Path) -> int:
