@@ -16,6 +16,7 @@ from typing import Any
 import dask
 import psutil
 from distributed import Client
+from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 
 from daskrf.drivers.cluster import CONFIG, Jobs, QueuedClient, local_cluster
@@ -164,6 +165,7 @@ def _recording(job_class: Any, jobs: Jobs) -> Any:
                 return await super()._submit_job(script_filename)
             except RuntimeError as error:
                 self.refused = True
+                self.status = Status.failed  # else the cluster cannot be closed
                 jobs.refusal = _last_line(str(error)) or "no reason given"
                 raise
 

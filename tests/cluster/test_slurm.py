@@ -1,31 +1,219 @@
-"""The main job as jobs of a real SLURM: equal digests, whatever happens to jobs and nodes."""
+"""The main job as jobs of a real SLURM: equal digests, whatever happens to jobs, nodes and the driver."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
+from cluster.slurm_lab.lab import Lab
+from daskrf import jobqueue_cluster
 from daskrf.cli.app import run
-from tests.cluster.job import Job, assert_same_job
+from daskrf.drivers.progress import Progress
+from tests.cluster.job import Job, assert_same_job, assert_same_part
 
 CLUSTER = """\
 kind: slurm
 {size}
-cores: 1
 memory: 1GiB
 walltime: "00:10:00"
 interface: lo
 death_timeout: 30
 job_extra_directives: ["--no-requeue"]
 """
+ADAPT = "adapt: {minimum: 2, maximum: 2}"
 
 
-def cluster_file(directory: Path, size: str = "adapt: {minimum: 1, maximum: 3}", more: str = "") -> str:
+def cluster_file(directory: Path, size: str = ADAPT, more: str = "") -> str:
     path = directory / "slurm.yaml"
     path.write_text(CLUSTER.format(size=size) + more)
     return str(path)
 
 
+def jobs_of(lab: Lab, name: str = "dask-worker", states: str = "RUNNING", what: str = "%i") -> list[str]:
+    """Return the numbers (or another format) of jobs, the oldest first."""
+    return lab.run(
+        "squeue", "--noheader", "--sort=i", f"--name={name}", f"--states={states}", f"--format={what}"
+    ).split()
+
+
+def await_true(condition: Callable[[], object], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.1)
+
+
+class Strikes(threading.Thread):
+    """Does something bad each time so many files of a kind are there."""
+
+    def __init__(self, out: Path, moments: Sequence[tuple[str, int]], strike: Callable[[int], None]) -> None:
+        super().__init__(daemon=True)
+        self.out, self.moments, self.strike = out, moments, strike
+        self.count = 0
+
+    def run(self) -> None:
+        for pattern, count in self.moments:
+            while len(list(self.out.glob(pattern))) < count:
+                time.sleep(0.01)
+            self.strike(self.count)
+            self.count += 1
+
+    def __enter__(self) -> Strikes:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.join(timeout=30)
+
+
+MID_WRITE, MID_FOLD = ("fp/commits/*.json", 2), ("model/partials/level-0-*", 2)
+
+
 def test_the_commands_on_slurm_leave_the_same_bytes(done: Path, job: Job, tmp_path: Path) -> None:
+    path = cluster_file(tmp_path, "adapt: {minimum: 1, maximum: 2}")
     for command in job.commands():
-        assert run([*command, "--cluster", cluster_file(tmp_path, "adapt: {minimum: 1, maximum: 2}")]) == 0
+        assert run([*command, "--cluster", path]) == 0
     assert_same_job(done, job.out)
+
+
+def test_cancelled_jobs_change_nothing(done: Path, job: Job, lab: Lab, tmp_path: Path) -> None:
+    """A job is killed while fingerprints are written, and one is asked to end while sums are folded."""
+
+    def strike(i: int) -> None:
+        await_true(lambda: jobs_of(lab))
+        lab.run("scancel", *([] if i % 2 else ["--signal=KILL", "--full"]), jobs_of(lab)[0])
+
+    with (
+        jobqueue_cluster(cluster_file(tmp_path)) as client,
+        Strikes(job.out, [MID_WRITE, MID_FOLD], strike) as strikes,
+    ):
+        job.run_part(client)
+    assert strikes.count == 2
+    assert_same_part(done, job.out)
+
+
+def test_a_node_that_goes_down_changes_nothing(done: Path, job: Job, lab: Lab, tmp_path: Path) -> None:
+    def strike(i: int) -> None:
+        await_true(lambda: jobs_of(lab))
+        node = jobs_of(lab, what="%N")[0]
+        lab.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+        lab.run("scontrol", "update", f"nodename={node}", "state=resume")
+
+    with (
+        jobqueue_cluster(cluster_file(tmp_path)) as client,
+        Strikes(job.out, [MID_WRITE, MID_FOLD], strike) as strikes,
+    ):
+        job.run_part(client)
+    assert strikes.count == 2
+    assert_same_part(done, job.out)
+
+
+class _Slow(Progress):
+    """Takes its time with every partition, so that workers reach the end of their lives."""
+
+    def advance(self, amount: int) -> None:
+        time.sleep(1.5)
+
+
+def test_workers_that_reach_their_lifetime_are_replaced(
+    done: Path, job: Job, lab: Lab, tmp_path: Path
+) -> None:
+    more = 'worker_extra_args: ["--lifetime", "15s", "--lifetime-stagger", "3s"]\njob_name: mortal\n'
+    with jobqueue_cluster(cluster_file(tmp_path, more=more)) as client:
+        job.run_part(client, _Slow())
+        # Both first workers have gone by themselves, and others have done the rest.
+        assert len(jobs_of(lab, "mortal", "all")) >= 4
+    assert_same_part(done, job.out)
+
+
+def test_a_fixed_number_of_workers_is_kept(lab: Lab, job: Job, tmp_path: Path) -> None:
+    """A job of two worker processes that is lost is submitted again."""
+    path = cluster_file(tmp_path, "workers: 2", "cores: 2\njob_cpu: 1\njob_name: fixed\n")
+    with jobqueue_cluster(path) as client:
+        client.wait_for_workers(2, timeout=120)
+        (first,) = jobs_of(lab, "fixed")
+        lab.run("scancel", first)
+        await_true(lambda: len(jobs_of(lab, "fixed")) == 1 and jobs_of(lab, "fixed") != [first])
+        await_true(lambda: len(client.nthreads()) == 2)
+    await_true(lambda: not jobs_of(lab, "fixed", "PENDING,RUNNING"))
+
+
+def test_a_killed_driver_goes_on(done: Path, job: Job, tmp_path: Path) -> None:
+    path = cluster_file(tmp_path, "workers: 1")
+    first, *_ = job.commands()
+    driver = subprocess.Popen(
+        [sys.executable, "-c", "from daskrf.cli import main; main()", *first, "--cluster", path],
+        stderr=subprocess.DEVNULL,
+    )
+    await_true(lambda: len(list(job.out.glob(MID_WRITE[0]))) >= 2)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    with jobqueue_cluster(path) as client:
+        job.run_part(client)
+    assert_same_part(done, job.out)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("queue: nonsense\n", ["SLURM has refused the job: ", "nvalid partition"]),
+        (
+            "job_script_prologue: ['echo no module named chemistry >&2', 'exit 1']\n",
+            ["no worker has reached the scheduler by the interface lo", "is: no module named chemistry"],
+        ),
+        ("local_directory: /none/$USER\n", ["is: the spill directory '/none/", "does not exist or cannot"]),
+    ],
+    ids=["partition", "prologue", "spill"],
+)
+def test_workers_that_never_come_are_one_sentence(
+    more: str, words: list[str], job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = cluster_file(tmp_path, "workers: 1", more + "wait_for_workers: 3s\n")
+    assert run([*job.commands()[0], "--cluster", path]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("daskrf: error: ")
+    assert all(word in said for word in words), said
+
+
+PYTHON = """\
+#!/bin/sh
+{line}
+exec {python} "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("export PYTHONPATH={fake}:$PYTHONPATH", ["has numpy 0.0.1 and not "]),
+        (
+            '[ -n "$INSIDE" ] || INSIDE=1 exec unshare --mount "$0" "$@"; mount -t tmpfs none {out}',
+            ["does not see ", "give the output an absolute path on a file system that all workers share"],
+        ),
+    ],
+    ids=["versions", "files"],
+)
+def test_workers_that_differ_are_one_sentence(
+    line: str, words: list[str], job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = tmp_path / "fake"
+    (fake / "numpy-0.0.1.dist-info").mkdir(parents=True)
+    (fake / "numpy-0.0.1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: numpy\nVersion: 0.0.1\n"
+    )
+    job.out.mkdir()
+    python = tmp_path / "python"
+    python.write_text(PYTHON.format(python=sys.executable, line=line.format(fake=fake, out=job.out)))
+    python.chmod(0o755)
+    path = cluster_file(tmp_path, "workers: 1", f"python: {python}\n")
+    assert run([*job.commands()[0], "--cluster", path]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("daskrf: error: The worker tcp://")
+    assert all(word in said for word in words), said
