@@ -119,13 +119,13 @@ class _Slow(Progress):
     """Takes its time with every partition, so that workers reach the end of their lives."""
 
     def advance(self, amount: int) -> None:
-        time.sleep(1.5)
+        time.sleep(2.0)
 
 
 def test_workers_that_reach_their_lifetime_are_replaced(
     done: Path, job: Job, lab: Lab, tmp_path: Path
 ) -> None:
-    more = 'worker_extra_args: ["--lifetime", "15s", "--lifetime-stagger", "3s"]\njob_name: mortal\n'
+    more = 'worker_extra_args: ["--lifetime", "25s", "--lifetime-stagger", "3s"]\njob_name: mortal\n'
     with jobqueue_cluster(cluster_file(tmp_path, more=more)) as client:
         job.run_part(client, _Slow())
         # Both first workers have gone by themselves, and others have done the rest.
