@@ -203,6 +203,17 @@ def test_the_pareto_picture_of_a_made_file(dockstring, script, monkeypatch):
     assert (output / "pareto-dockstring-dataset-KIT.png").stat().st_size > 10_000
 
 
+@pytest.mark.skipif(jit_disabled(), reason="a thousand features: too slow without the JIT")
+def test_the_large_fit_on_few_molecules(script, monkeypatch, capsys):
+    common, large = script("common"), script("large")
+    here = lambda function, *arguments: (function(*arguments), common.Cost(0.0, 0.0, 1.0))  # noqa: E731
+    monkeypatch.setattr(large, "run_fresh", here)
+    large.main(["--small", "--workers", "0"])
+    printed = capsys.readouterr().out
+    for text in ("fit-strip-3-of-3", "solve", "1.00 GiB, 0.", "test: 400 molecules, R2 0.", "in 3 strips"):
+        assert text in printed
+
+
 def test_a_fresh_process_is_measured(script):
     common = script("common")
     result, cost = common.run_fresh(abs, -1)

@@ -18,6 +18,7 @@ from daskrf import featurize, fingerprint, fit, local_cluster
 from daskrf.drivers import memory
 from daskrf.drivers.sources import FingerprintSource
 from daskrf.drivers.strips import StripFold
+from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures
 from daskrf.gp.strips import GramStrip, strip_columns
 from tests.drivers.job import FEATURES, model_arrays
@@ -164,6 +165,24 @@ def test_killed_workers_change_nothing(
         fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES, client=client)
         thread.join(timeout=10)
     assert len(killed) == 3
+    _assert_same(tmp_path / "model", whole)
+
+
+def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
+    inputs: tuple[Path, Path], store: Path, whole: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """Labels that are all but free of noise, and a machine whose memory holds the Cholesky factors only."""
+    room = memory.need_of_solve(FEATURES.n_components, eigen=True).total - 1
+    with (
+        patch("daskrf.gp.base.EIGEN_LIMIT", 0),
+        patch("daskrf.gp.evidence.CholeskySolver.loses_digits", lambda self, ratio: True),
+        patch("daskrf.drivers.fitting._check_memory"),
+        patch("daskrf.drivers.fitting.worker_memory", lambda client: room),
+        pytest.raises(MemoryLimitError, match="solve by eigendecomposition"),
+    ):
+        fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
+    with patch.object(StripFold, "from_partitions", side_effect=AssertionError("sums are made again")):
+        fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
     _assert_same(tmp_path / "model", whole)
 
 
