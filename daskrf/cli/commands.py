@@ -124,6 +124,7 @@ def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     "the components a power of 4 (as 4096).  [default: bits where features are signs, else float32]",
 )
 @cluster_options
+@shard_options
 def featurize(source: str, output: str, **options: Any) -> None:
     """Turn fingerprints into random features.
 
@@ -182,6 +183,7 @@ def featurize(source: str, output: str, **options: Any) -> None:
 )
 @map_options
 @cluster_options
+@shard_options
 def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **options: Any) -> None:
     """Fit a Gaussian process to labels.
 
@@ -225,6 +227,7 @@ _fragments = option(
 @table_options
 @_fragments
 @cluster_options
+@shard_options
 def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -> None:
     """Predict every molecule of a library.
 
@@ -275,6 +278,7 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
 @table_options
 @_fragments
 @cluster_options
+@shard_options
 def screen(model: str, sources: tuple[str, ...], output: str, **options: Any) -> None:
     """Find the best molecules of a library.
 

@@ -18,9 +18,10 @@ from distributed import Client
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
-from daskrf.drivers.partitions import complete
+from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.preparing import Planned, fit_map_once
 from daskrf.drivers.progress import Progress
+from daskrf.drivers.shards import Shard, ShardReport, Share
 from daskrf.drivers.sources import FingerprintSource, planned_rows
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
@@ -70,6 +71,8 @@ def featurize(
     dtype: str | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
+    shard: Shard | str | None = None,
+    prepare: bool = False,
 ) -> Any:
     """Map fingerprints to random features: a store to a store, or lazily a dask array to a dask array.
 
@@ -88,10 +91,15 @@ def featurize(
     client : distributed.Client, optional
         Where to run; default: this process. A dask array is computed by whoever computes it.
     progress : Progress, optional
+    shard : Shard or str, optional
+        Of a store, ``"i/n"``: make only the partitions p with p % n = i, here and without a client. Shards
+        run at the same time on any hosts; a last call without `shard` makes what is missing and ends the job.
+    prepare : bool
+        Only fit the map, if it learns, and make the plan, so that shards start at once.
 
     Returns
     -------
-    FeaturizeReport or dask.array.Array
+    FeaturizeReport, or ShardReport with `shard` or `prepare`, or dask.array.Array
         Of shape (n, ceil(M / 8)) and dtype uint8 for bits, else (n, M).
 
     Raises
@@ -115,7 +123,8 @@ def featurize(
         raise InputError(f"The dtype of features is one of {', '.join(DTYPES)}, not {dtype!r}.")
     if dtype == "bits" and not feature_map.one_bit:
         raise InputError(f"{type(feature_map).__name__} has no one-bit features; take float32 or float16.")
-    return _featurize(source, feature_map, output, dtype, client, progress)
+    share = Share.of(shard, prepare, client)
+    return _featurize(source, feature_map, output, dtype, client, progress, share)
 
 
 @singledispatch
@@ -143,10 +152,12 @@ def _(
     dtype: str,
     client: Client | None,
     progress: Progress | None,
-) -> FeaturizeReport:
+    share: Share,
+) -> FeaturizeReport | ShardReport:
     start = time.monotonic()
     if output is None:
         raise InputError(f"Say where the features of {source} shall go: output is missing.")
+    output, progress = Path(output), progress or Progress()
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
     need = memory.need_of_screen(
@@ -160,17 +171,20 @@ def _(
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
     size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
     n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)
-    memory.check_disk(output, n_bytes, "the features")
-    work = Path(output).with_name(f".{Path(output).name}.work")
-    planned = _planned(Path(output))
-    feature_map = fit_map_once(
-        feature_map, fingerprints, work, planned=planned, client=client, progress=progress
-    )
-    store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
-    features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits").carried(work)
-    stage = FeaturizeStage(features, str(store.path.resolve()), dtype)
-    made = complete(stage, store, planned_rows(fingerprints), client=client, progress=progress)
-    shutil.rmtree(work, ignore_errors=True)
+    memory.check_disk(output, n_bytes // share.count, "the features")
+    work = output.with_name(f".{output.name}.work")
+    with share.lock(output, "featurize", progress):
+        feature_map = fit_map_once(
+            feature_map, fingerprints, work, planned=_planned(output), client=client, progress=progress
+        )
+        store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
+        features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits").carried(work)
+        stage = FeaturizeStage(features, str(store.path.resolve()), dtype)
+        rows = planned_rows(fingerprints)
+        if not share.whole:
+            return complete_share(share, stage, store, rows, start=start, progress=progress)
+        made = complete(stage, store, rows, client=client, progress=progress)
+        shutil.rmtree(work, ignore_errors=True)
     records = store.records().values()
     return FeaturizeReport(
         store.path,

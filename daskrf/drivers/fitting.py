@@ -17,13 +17,15 @@ from distributed import Client
 
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
-from daskrf.drivers.folding import fold, remove_checkpoints
+from daskrf.drivers.folding import fold, fold_share, remove_checkpoints
+from daskrf.drivers.labelling import LabelFiles, labels_of
 from daskrf.drivers.models import Model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.preparing import Planned, prepared
 from daskrf.drivers.progress import Progress
+from daskrf.drivers.shards import PLAN, Pieces, Shard, ShardReport, Share, agree
 from daskrf.drivers.sources import Block, FingerprintSource, Source, gathered, open_source, rows_store
-from daskrf.drivers.strips import held_bits, sum_in_strips
+from daskrf.drivers.strips import held_bits, sum_in_strips, trees
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
@@ -31,10 +33,9 @@ from daskrf.features.base import brief_state, map_key
 from daskrf.gp import SparseGP, SufficientStatistics, choose_exponent, gp_for
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
-from daskrf.stores.files import atomic_path
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
-from daskrf.stores.labels import JoinedLabels, join_labels, read_labels
+from daskrf.stores.labels import JoinedLabels
 from daskrf.stores.model import load_model, save_model
 from daskrf.stores.plans import differences, hash_of
 
@@ -108,7 +109,9 @@ def fit(
     criterion: str | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-) -> FitReport:
+    shard: Shard | str | None = None,
+    prepare: bool = False,
+) -> FitReport | ShardReport:
     """Fit a Gaussian process to the labelled molecules of a library; a second run goes on where one ended.
 
     Parameters
@@ -139,10 +142,15 @@ def fit(
     client : distributed.Client, optional
         Where sums are made; default: this process, which also solves in any case.
     progress : Progress, optional
+    shard : Shard or str, optional
+        ``"i/n"``: make only every n-th part of the sum, from the i-th on, here and without a client. Shards
+        run at the same time on any hosts; a last call without `shard` makes what is missing, and solves.
+    prepare : bool
+        Only join the labels, and fit the map if it learns, so that shards start at once.
 
     Returns
     -------
-    FitReport
+    FitReport, or ShardReport with `shard` or `prepare`
 
     Raises
     ------
@@ -156,37 +164,41 @@ def fit(
     start = time.monotonic()
     progress = progress or Progress()
     fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
-    features = open_source(source, feature_map)
-    store = rows_store(features)
-    given = read_labels(labels, key, key_column, list(targets) if targets else None, drop_non_finite)
-    joined = join_labels(given, store)
-    output = Path(output)
-    _check_values(joined, fixed)
-    options = fixed if criterion is None else {**fixed, "criterion": criterion}
-    gp = gp_for(features.feature_map, **options)
-    _check_memory(features, joined, client)
+    share, output = Share.of(shard, prepare, client), Path(output)
     partials = output / "partials"
-    features = prepared(features, partials, planned=_planned(output), client=client, progress=progress)
-    state = features.feature_map.state()
-    spec = _spec(features, state, joined)
-    identity = hash_of([spec, options])
-    stored = _stored(output, spec)
-    if stored is not None and stored.metadata["spec_hash"] == identity:
-        progress.note(f"{output} holds this very model already.")
-        return _report(output, stored.gp, joined, time.monotonic() - start)
-    if stored is None:
-        statistics = _sum(features, joined, spec, partials, client, progress)
-    else:
-        progress.note(f"{output} holds the sums over these labels already.")
-        statistics = stored.gp.statistics_  # type: ignore[assignment]  # it was read with them
-    progress.start("solve", 1, "models")
-    check = functools.partial(_check_eigen, features.feature_map)
-    gp.fit_statistics(statistics, features.feature_map, before_eigen=check)
-    metadata = _metadata(gp, joined, spec, store, state) | {"spec_hash": identity}
-    save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
-    remove_checkpoints(partials)
-    progress.advance(1)
-    progress.finish()
+    options = fixed if criterion is None else {**fixed, "criterion": criterion}
+    _check_fixed(fixed)
+    features = open_source(source, feature_map)
+    gp = gp_for(features.feature_map, **options)
+    with share.lock(output, "fit", progress):
+        given = labels_of(labels, rows_store(features), partials, key, key_column, targets, drop_non_finite)
+        joined = given.joined
+        _check_variance(joined, fixed)
+        _check_memory(features, joined, client, solves=share.whole)
+        features = prepared(features, partials, planned=_planned(output), client=client, progress=progress)
+        state = features.feature_map.state()
+        spec = _spec(features, state, joined)
+        identity = hash_of([spec, options])
+        stored = _stored(output, spec)
+        if not share.whole:
+            pieces = _sum_share(share, features, given, spec, partials, progress, done=stored is not None)
+            return share.report(output, "parts of the sum", pieces, start)
+        if stored is not None and stored.metadata["spec_hash"] == identity:
+            progress.note(f"{output} holds this very model already.")
+            return _report(output, stored.gp, joined, time.monotonic() - start)
+        if stored is None:
+            statistics = _sum(features, given, spec, partials, client, progress)
+        else:
+            progress.note(f"{output} holds the sums over these labels already.")
+            statistics = stored.gp.statistics_  # type: ignore[assignment]  # it was read with them
+        progress.start("solve", 1, "models")
+        check = functools.partial(_check_eigen, features.feature_map)
+        gp.fit_statistics(statistics, features.feature_map, before_eigen=check)
+        metadata = _metadata(gp, joined, spec, rows_store(features), state) | {"spec_hash": identity}
+        save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
+        remove_checkpoints(partials)
+        progress.advance(1)
+        progress.finish()
     return _report(output, gp, joined, time.monotonic() - start)
 
 
@@ -232,12 +244,16 @@ def _spec(features: Source, state: dict[str, Any], joined: JoinedLabels) -> dict
     }
 
 
-def _check_values(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
+def _check_fixed(fixed: dict[str, float | None]) -> None:
     """Refuse, before the pass over the library, what the solve after it would refuse."""
     for name, value in fixed.items():
         if value is not None and not (math.isfinite(value) and (value > 0 or name == "mean")):
             what = "finite" if name == "mean" else "positive"
             raise InputError(f"The {name} must be {what}, not {value}; leave it out to have it found.")
+
+
+def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
+    """Refuse labels that tell nothing of what is to be found."""
     for name, y in zip(joined.names, joined.y.T, strict=True):
         if None in (fixed["amplitude"], fixed["noise"]) and y.min() == y.max():
             raise InputError(
@@ -259,12 +275,13 @@ def _stored(output: Path, spec: dict[str, Any]) -> Model | None:
     return found
 
 
-def _check_memory(features: Source, joined: JoinedLabels, client: Client | None) -> None:
+def _check_memory(features: Source, joined: JoinedLabels, client: Client | None, *, solves: bool) -> None:
     n_components, largest = features.feature_map.n_components, max(features.partition_rows)
     double = features.feature_map.gram_precision == "double"
     need = memory.need_of_fit(n_components, largest, len(joined.row), one_bit=features.bits, double=double)
     memory.check(need, worker_memory(client), "a worker" if client else "this machine")
-    memory.check(memory.need_of_solve(n_components, double=double), worker_memory(None), "this machine")
+    if solves:
+        memory.check(memory.need_of_solve(n_components, double=double), worker_memory(None), "this machine")
 
 
 def _check_eigen(feature_map: FeatureMap) -> None:
@@ -274,15 +291,21 @@ def _check_eigen(feature_map: FeatureMap) -> None:
     memory.check(need, worker_memory(None), "this machine")
 
 
-def _sum(
-    features: Source,
-    joined: JoinedLabels,
-    spec: dict[str, Any],
-    directory: Path,
-    client: Client | None,
-    progress: Progress,
-) -> SufficientStatistics:
-    """Return the sufficient statistics of all labelled rows."""
+@dataclass(frozen=True)
+class _Groups:
+    """How the sum is cut: groups of partitions, labelled rows of each, and columns of the strips."""
+
+    groups: list[tuple[int, ...]]
+    rows: list[int]
+    columns: list[tuple[int, int]]
+
+    @property
+    def n_trees(self) -> int:
+        return 1 if len(self.columns) == 1 else 1 + len(self.columns)
+
+
+def _grouped(features: Source, joined: JoinedLabels) -> _Groups:
+    """Cut the labelled rows into groups, by a rule that knows nothing of workers or shards."""
     bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
     labelled = np.diff(np.searchsorted(joined.row, bounds))
     smallest, largest = _GROUP_ROWS
@@ -293,33 +316,68 @@ def _sum(
     if len(columns) > 1:  # partial sums are large, and the bits of a group are held
         target = min(max(target, 2 * smallest), memory.held_rows(features.feature_map.n_components))
     groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
-    directory.mkdir(parents=True, exist_ok=True)
-    _save_labels(directory, joined)
-    exponents = tuple(int(e) for e in choose_exponent(joined.y)) if features.bits else None
-    reduction = FitFold(
+    return _Groups(groups, [int(sum(labelled[p] for p in group)) for group in groups], list(columns))
+
+
+def _reduction(
+    features: Source, given: LabelFiles, spec: dict[str, Any], directory: Path, strips: int
+) -> FitFold:
+    """Return what sums a group; the labels and the map are left in files of `directory` for all tasks."""
+    given.keep()
+    joined = given.joined
+    return FitFold(
         features.carried(directory),
-        str(directory.resolve()),
+        str(given.folder.resolve()),
         joined.y.shape[1],
-        exponents,
+        tuple(int(e) for e in choose_exponent(joined.y)) if features.bits else None,
         hash_of(spec),
         map_key(features.feature_map.state()),
-        len(columns),
+        strips,
     )
-    rows = [int(sum(labelled[p] for p in group)) for group in groups]
-    if len(columns) > 1:
+
+
+def _sum(
+    features: Source,
+    given: LabelFiles,
+    spec: dict[str, Any],
+    directory: Path,
+    client: Client | None,
+    progress: Progress,
+) -> SufficientStatistics:
+    """Return the sufficient statistics of all labelled rows."""
+    agree(Share(), directory / PLAN, spec)
+    cut, key = _grouped(features, given.joined), hash_of(spec)
+    rows = _reduction(features, given, spec, directory, len(cut.columns))
+    if cut.n_trees > 1:
         return sum_in_strips(
-            reduction, columns, groups, rows, directory, hash_of(spec), client=client, progress=progress
+            rows, cut.columns, cut.groups, cut.rows, directory, key, client=client, progress=progress
         )
-    found = fold(reduction, groups, rows, directory, hash_of(spec), client=client, progress=progress)
+    found = fold(rows, cut.groups, cut.rows, directory, key, client=client, progress=progress)
     assert isinstance(found, SufficientStatistics)
     return found
 
 
-def _save_labels(directory: Path, joined: JoinedLabels) -> None:
-    """Leave the labels where every task finds them; memory-mapped, so that a host holds them once."""
-    for name, values in (("rows", joined.row), ("labels", joined.y)):
-        with atomic_path(directory / f"{name}.npy") as temporary, temporary.open("wb") as file:
-            np.save(file, values)
+def _sum_share(
+    share: Share,
+    features: Source,
+    given: LabelFiles,
+    spec: dict[str, Any],
+    directory: Path,
+    progress: Progress,
+    *,
+    done: bool,
+) -> Pieces:
+    """Make a shard's leaves of the trees of `_sum`, unless the sum is `done`."""
+    cut, key = _grouped(features, given.joined), hash_of(spec)
+    pieces = Pieces(0, 0, 0, 0)
+    if done:
+        return sum((share.pieces(len(cut.groups)) for _ in range(cut.n_trees)), pieces)
+    agree(share, directory / PLAN, spec)
+    rows = _reduction(features, given, spec, directory, len(cut.columns))
+    work = trees(rows, cut.columns, directory, key) if cut.n_trees > 1 else iter([(rows, directory, key)])
+    for reduction, tree, tree_key in work:
+        pieces += fold_share(share, reduction, cut.groups, cut.rows, tree, tree_key, progress=progress)
+    return pieces
 
 
 @functools.lru_cache(maxsize=4)
@@ -363,7 +421,7 @@ class FitFold:
         made = functools.partial(self._made, partitions)
         if self.strips > 1 and self.source.bits and isinstance(self.source, FingerprintSource):
             key = hash_of([self.key, self.map_key, list(partitions)])
-            yield held_bits(Path(self.labels) / f"bits-{partitions[0]:08d}", key, made)
+            yield held_bits(Path(self.labels).parent / f"bits-{partitions[0]:08d}", key, made)
         else:
             rows_at_once = memory.block_rows(self.source.feature_map.n_components, one_bit=self.source.bits)
             yield from gathered(made(), rows_at_once)

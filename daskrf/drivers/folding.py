@@ -20,13 +20,13 @@ from distributed import Client
 
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.progress import Progress
+from daskrf.drivers.shards import Pieces, Share
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.stores.files import crc32c_of_file
-from daskrf.stores.lock import StoreLock
 from daskrf.stores.model import has_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.stores.plans import hash_of
 
-__all__ = ["FAN_IN", "Fold", "Partial", "fold", "remove_checkpoints"]
+__all__ = ["FAN_IN", "Fold", "Partial", "fold", "fold_share", "remove_checkpoints"]
 
 FAN_IN = 8
 
@@ -88,7 +88,7 @@ def fold(
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> Partial:
-    """Reduce `groups` of partitions to one partial.
+    """Reduce `groups` of partitions to one partial; the caller holds the lock of the job.
 
     Parameters
     ----------
@@ -101,34 +101,15 @@ def fold(
     spec_hash : str
         Checkpoints of another specification are not taken for this one's.
     """
-    with StoreLock(directory, f"daskrf {reduction.name}"):
-        return _fold(reduction, groups, rows, directory, spec_hash, client, progress or Progress())
-
-
-def _fold(
-    reduction: Fold,
-    groups: Sequence[tuple[int, ...]],
-    rows: Sequence[int],
-    directory: Path,
-    spec_hash: str,
-    client: Client | None,
-    progress: Progress,
-) -> Partial:
+    progress = progress or Progress()
+    directory.mkdir(parents=True, exist_ok=True)
     levels = _tree(groups)
     root = levels[-1][0]
     done = _existing(levels, directory, spec_hash)
     finished = sum(rows[leaf.index] for leaf in levels[0] if leaf in done)
     progress.start(reduction.name, sum(rows), "rows", finished)
     for level in levels:
-        tasks = [
-            Task(
-                _key(reduction, node, directory, spec_hash),
-                (reduction, node, directory, spec_hash),
-                0 if node.level else rows[node.index],
-            )
-            for node in level
-            if node not in done
-        ]
+        tasks = [_task(reduction, node, rows, directory, spec_hash) for node in level if node not in done]
         for task, _ in run_tasks(_make_node, tasks, client, progress):
             node = task.arguments[1]
             for child in node.children:  # here, because Dask may run a task again whose worker has died
@@ -138,9 +119,35 @@ def _fold(
     return _partial(reduction, root, directory, spec_hash)
 
 
-def _key(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> str:
+def fold_share(
+    share: Share,
+    reduction: Fold,
+    groups: Sequence[tuple[int, ...]],
+    rows: Sequence[int],
+    directory: Path,
+    spec_hash: str,
+    *,
+    progress: Progress,
+) -> Pieces:
+    """Make the leaves of `fold`'s tree that are a shard's, and lack; the arguments are those of `fold`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    levels = _tree(groups)
+    done = _existing(levels, directory, spec_hash)
+    missing = {leaf.index: leaf for leaf in levels[0] if leaf not in done}
+    mine = share.of_all(missing)
+    progress.start(reduction.name, sum(rows[i] for i in mine), "rows")
+    tasks = [_task(reduction, missing[i], rows, directory, spec_hash) for i in mine]
+    for task, _ in run_tasks(_make_node, tasks, None, progress):
+        progress.advance(task.rows)
+    progress.finish()
+    done = _existing(levels, directory, spec_hash)
+    return share.pieces(len(groups), len(mine), [leaf.index for leaf in levels[0] if leaf not in done])
+
+
+def _task(reduction: Fold, node: _Node, rows: Sequence[int], directory: Path, spec_hash: str) -> Task:
     digest = hash_of([str(directory.resolve()), spec_hash, node.level, node.index])
-    return f"daskrf-{reduction.name}-{digest[:16]}-{node.level}-{node.index}"
+    key = f"daskrf-{reduction.name}-{digest[:16]}-{node.level}-{node.index}"
+    return Task(key, (reduction, node, directory, spec_hash), 0 if node.level else rows[node.index])
 
 
 def _existing(levels: Sequence[Sequence[_Node]], directory: Path, spec_hash: str) -> set[_Node]:

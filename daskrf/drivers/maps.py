@@ -53,7 +53,8 @@ class MapReference:
             return self
         directory.mkdir(parents=True, exist_ok=True)
         path = directory.resolve() / f"map-{self.digest[:16]}"
-        write_checkpoint(path, {}, {"text": self.text}, self.digest)
+        if read_checkpoint(path, self.digest) is None:  # other shards may be reading it
+            write_checkpoint(path, {}, {"text": self.text}, self.digest)
         return replace(self, text="", path=str(path))
 
     @property

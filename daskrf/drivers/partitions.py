@@ -127,7 +127,8 @@ def complete_share(
     _make(pending, stage, store, rows, None, progress or Progress())
     missing = store.pending()
     _check_done(store, share.of_all(missing))
-    return share.report(store.path, "partitions", store.n_partitions, len(pending), missing, start)
+    pieces = share.pieces(store.n_partitions, len(pending), missing)
+    return share.report(store.path, "partitions", pieces, start)
 
 
 def _make(

@@ -17,9 +17,10 @@ from distributed import Client
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.models import Model, open_model, read_model
-from daskrf.drivers.partitions import complete
+from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds, target_names
+from daskrf.drivers.shards import Shard, ShardReport, Share
 from daskrf.drivers.sources import Source
 from daskrf.drivers.watching import watched
 from daskrf.features.base import brief_state
@@ -66,7 +67,9 @@ def predict(
     fragments: str | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-) -> PredictReport:
+    shard: Shard | str | None = None,
+    prepare: bool = False,
+) -> PredictReport | ShardReport:
     """Predict every molecule of a library; a second run does what the first one left.
 
     The mean of a molecule costs M additions, its standard deviation M^2 / 2 multiply-adds: at
@@ -88,10 +91,15 @@ def predict(
     client : distributed.Client, optional
         Where to run; default: this process.
     progress : Progress, optional
+    shard : Shard or str, optional
+        ``"i/n"``: make only the partitions p with p % n = i, here and without a client. Shards run at the
+        same time on any hosts; a last call without `shard` makes what is missing and ends the job.
+    prepare : bool
+        Only read SMILES files once and make the plan, so that shards start at once.
 
     Returns
     -------
-    PredictReport
+    PredictReport, or ShardReport with `shard` or `prepare`
 
     Raises
     ------
@@ -104,31 +112,36 @@ def predict(
     progress = progress or Progress()
     fitted = read_model(model, statistics=False)
     output = Path(output)
-    work = output.parent / f".{output.name}.work"
-    features = source_for(fitted, source, work, format=format, fragments=fragments, progress=progress)
-    rows = features.partition_rows
-    n_components, one_bit = len(fitted.gp.weights_), fitted.gp.one_bit_
-    double = features.feature_map.gram_precision == "double"
-    need = memory.need_of_screen(n_components, max(rows), 0, one_bit=one_bit, std=std, double=double)
-    memory.check(need, worker_memory(client), "a worker" if client else "this machine")
-    store = PredictionStore.new(
-        output,
-        source=features.spec_hash,
-        model=fitted.metadata["spec_hash"],
-        options={"std": std, "map": brief_state(features.feature_map.state())},
-        rows=rows,
-        provenance={"model_path": str(Path(model).resolve()), "source_path": _describe(source)},
-    )
-    stage = PredictStage(
-        features.carried(work),
-        str(Path(model).resolve()),
-        fitted.metadata["spec_hash"],
-        str(output.resolve()),
-        std,
-        features.seconds_per_row + std * std_seconds(n_components),
-    )
-    made = complete(stage, store, rows, client=client, progress=progress)
-    shutil.rmtree(work, ignore_errors=True)
+    share, work = Share.of(shard, prepare, client), output.parent / f".{output.name}.work"
+    with share.lock(output, "predict", progress):
+        features = source_for(
+            fitted, source, work, format=format, fragments=fragments, progress=progress, share=share
+        )
+        rows = features.partition_rows
+        n_components, one_bit = len(fitted.gp.weights_), fitted.gp.one_bit_
+        double = features.feature_map.gram_precision == "double"
+        need = memory.need_of_screen(n_components, max(rows), 0, one_bit=one_bit, std=std, double=double)
+        memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+        store = PredictionStore.new(
+            output,
+            source=features.spec_hash,
+            model=fitted.metadata["spec_hash"],
+            options={"std": std, "map": brief_state(features.feature_map.state())},
+            rows=rows,
+            provenance={"model_path": str(Path(model).resolve()), "source_path": _describe(source)},
+        )
+        stage = PredictStage(
+            features.carried(work),
+            str(Path(model).resolve()),
+            fitted.metadata["spec_hash"],
+            str(output.resolve()),
+            std,
+            features.seconds_per_row + std * std_seconds(n_components),
+        )
+        if not share.whole:
+            return complete_share(share, stage, store, rows, start=start, progress=progress)
+        made = complete(stage, store, rows, client=client, progress=progress)
+        shutil.rmtree(work, ignore_errors=True)
     counts = store.counts()
     return PredictReport(
         output, counts["kept"], counts["rejected"], len(rows), made, time.monotonic() - start

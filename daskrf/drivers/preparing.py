@@ -150,7 +150,10 @@ def fit_map_once(
         return from_state(found.metadata["map"])
     fitted = fit_map(feature_map, store, client=client, progress=progress)
     directory.mkdir(parents=True, exist_ok=True)
-    write_checkpoint(path, {}, {"map": fitted.state()}, key)
+    for keep in (True, False):  # of shards that learn at once the first counts, but not where it is damaged
+        write_checkpoint(path, {}, {"map": fitted.state()}, key, keep=keep)
+        if (found := read_checkpoint(path, key)) is not None:
+            return from_state(found.metadata["map"])
     return fitted
 
 

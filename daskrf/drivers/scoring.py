@@ -9,8 +9,9 @@ from typing import Any
 
 from daskrf.drivers.models import Model, feature_map_of
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scanning import scan_inputs
-from daskrf.drivers.smiles import SmilesSource
+from daskrf.drivers.scanning import library_of
+from daskrf.drivers.shards import Share
+from daskrf.drivers.smiles import SmilesSource, planned_library
 from daskrf.drivers.sources import Source, open_source, rows_store
 from daskrf.errors import InputError
 from daskrf.molecules import TableFormat
@@ -29,6 +30,7 @@ def source_for(
     format: TableFormat | None = None,
     fragments: str | None = None,
     progress: Progress,
+    share: Share,
 ) -> Source:
     """Return the features of `inputs` under the map of `model`.
 
@@ -39,6 +41,8 @@ def source_for(
         that the model was fitted to.
     directory : Path
         Where the description and the rejects of SMILES files go.
+    share : Share
+        A shard takes the description that another one has left, and reads no file from end to end.
 
     Raises
     ------
@@ -51,9 +55,11 @@ def source_for(
     if path is None and any(kind_of(p, missing_ok=True) for p in inputs):  # type: ignore[union-attr]
         raise InputError("Only one store can be scored at a time; SMILES files may be many.")
     if path is None or kind_of(path, missing_ok=True) is None:
-        library = scan_inputs(inputs, format, None, directory / "spool", progress)
+        planned = None if share.whole else planned_library(directory)
+        spool = directory / "spool"
         return SmilesSource.of(
-            library,
+            share,
+            library_of(planned, inputs, format, None, spool, progress, unpacked=True),
             directory,
             model.metadata["fingerprint"],
             fragments or model.metadata["fragments"],

@@ -15,25 +15,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from distributed import Client
 
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
-from daskrf.drivers.folding import fold
+from daskrf.drivers.folding import fold, fold_share
+from daskrf.drivers.hits import described, search_of, write_hits, write_rejects
 from daskrf.drivers.models import Model, open_model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds
+from daskrf.drivers.shards import PLAN, Shard, ShardReport, Share, agree
 from daskrf.drivers.sources import Block, Source
+from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
 from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.molecules import TableFormat
 from daskrf.screening import TopK
-from daskrf.stores.files import atomic_path, file_errors
-from daskrf.stores.fingerprints import write_parquet
+from daskrf.stores.files import atomic_path
 from daskrf.stores.model import load_model
 from daskrf.stores.plans import hash_of
 
@@ -42,8 +43,8 @@ __all__ = ["ScreenReport", "screen"]
 _TASK_SECONDS = 30.0  # a task's aim
 _LEAST_ROWS = 10_000  # of a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
-_MARK = b"daskrf"  # key of the metadata by which a file of hits is known
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
+_PIECES = "parts of the library"
 _SHORTLIST = 10  # times k molecules of the best mean get a standard deviation, with std="candidates"
 
 
@@ -105,7 +106,9 @@ def screen(
     fragments: str | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-) -> ScreenReport:
+    shard: Shard | str | None = None,
+    prepare: bool = False,
+) -> ScreenReport | ShardReport:
     """Find the k best molecules of a library; exact over any number of rows, in bounded memory.
 
     Parameters
@@ -142,10 +145,16 @@ def screen(
     client : distributed.Client, optional
         Where to run; default: this process.
     progress : Progress, optional
+    shard : Shard or str, optional
+        ``"i/n"``: score only every n-th part of the library, from the i-th on, here and without a client.
+        Shards run at the same time on any hosts; a last call without `shard` scores what is missing, and
+        ranks all.
+    prepare : bool
+        Only read SMILES files once, and draw the function of "thompson", so that shards start at once.
 
     Returns
     -------
-    ScreenReport
+    ScreenReport, or ShardReport with `shard` or `prepare`
 
     Raises
     ------
@@ -155,44 +164,77 @@ def screen(
     start = time.monotonic()
     progress = progress or Progress()
     output = Path(output)
+    share, work = Share.of(shard, prepare, client), output.parent / f".{output.name}.work"
     _check_options(k, std, output)
+    earlier = search_of(output)
     fitted = read_model(model, statistics=std != "none" or acquisition != "greedy")
     t = _target(fitted, target)
-    rule = Acquisition(acquisition, maximize, kappa, _best(fitted, t, maximize) if best is None else best)
-    if rule.needs_std and std == "none":
-        raise InputError(f"{acquisition} ranks by standard deviations, so that std cannot be none.")
-    work = output.parent / f".{output.name}.work"
-    features = source_for(fitted, source, work, format=format, fragments=fragments, progress=progress)
-    shortlist = rule.needs_std and std == "candidates"
-    n_kept = k * _SHORTLIST if shortlist else k
-    _check_memory(fitted, features, n_kept if std == "candidates" else 0, std == "all", client)
-    reduction = ScreenFold(
-        features.carried(work),
-        str(Path(model).resolve()),
-        fitted.metadata["spec_hash"],
-        Acquisition("greedy", maximize) if shortlist else rule,
-        n_kept,
-        t,
-        _draw_weights(fitted, t, seed, work) if rule.needs_sample else None,
-        exclude_labelled and _same_library(fitted, features),
-        keep_features=std == "candidates",
-        std=std == "all",
-    )
-    found = _search(reduction, work, client, progress)
-    if not found.n_scored:
-        raise InputError("There is nothing to screen: none of the rows of the library could be used.")
-    table = _described(features, _ranked(found.top, fitted, rule, reduction, k))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    _write(table, output)
-    rejected, rejects = _write_rejects(features, output)
-    shutil.rmtree(work, ignore_errors=True)
+    rule = _rule(acquisition, maximize, kappa, _best(fitted, t, maximize) if best is None else best, std)
+    with share.lock(work, "screen", progress):
+        features = source_for(
+            fitted, source, work, format=format, fragments=fragments, progress=progress, share=share
+        )
+        shortlist = rule.needs_std and std == "candidates"
+        n_kept = k * _SHORTLIST if shortlist else k
+        _check_memory(fitted, features, n_kept if std == "candidates" else 0, std == "all", client)
+        leave_out = exclude_labelled and _same_library(fitted, features)
+        spec = _spec(fitted, features, rule, k, std, t, seed, leave_out)
+        groups = _grouped(features, std == "all")
+        if not share.whole and earlier == hash_of(spec):
+            return share.report(output, _PIECES, share.pieces(len(groups[0])), start)
+        agree(share, work / PLAN, spec)
+        draw = _draw_weights(fitted, t, seed, work) if rule.needs_sample else None
+        scored = Acquisition("greedy", maximize) if shortlist else rule
+        kept = (scored, n_kept, t, draw, leave_out, std == "candidates", std == "all")
+        reduction = ScreenFold(
+            features.carried(work), str(Path(model).resolve()), fitted.metadata["spec_hash"], *kept
+        )
+        tree = (reduction, *groups, work / "partials", hash_of(spec))
+        if not share.whole:
+            return share.report(output, _PIECES, fold_share(share, *tree, progress=progress), start)
+        found = _searched(fold(*tree, client=client, progress=progress))
+        table = described(features, _ranked(found.top, fitted, rule, reduction, k))
+        write_hits(table, output, hash_of(spec))
+        rejected, rejects = write_rejects(features, output, hash_of(spec))
+        shutil.rmtree(work, ignore_errors=True)
+    notes = (_SHORTLIST_NOTE.format(n_kept),) if shortlist else ()
     seconds = time.monotonic() - start
-    notes = (_SHORTLIST_NOTE.format(k * _SHORTLIST),) if shortlist else ()
     return ScreenReport(output, table, found.n_scored, rejected, rejects, acquisition, seconds, notes)
 
 
+def _searched(found: Any) -> Hits:
+    """Return what a search has found; refuse a library without any molecule."""
+    assert isinstance(found, Hits)
+    if not found.n_scored:
+        raise InputError("There is nothing to screen: none of the rows of the library could be used.")
+    return found
+
+
+def _spec(
+    model: Model,
+    features: Source,
+    rule: Acquisition,
+    k: int,
+    std: str,
+    target: int,
+    seed: int,
+    exclude_labelled: bool,
+) -> dict[str, Any]:
+    """Return what the hits depend on, as the shards of a search must agree on it."""
+    return {
+        "library": features.spec_hash,
+        "model": model.metadata["spec_hash"],
+        "acquisition": rule.state(),
+        "k": k,
+        "std": std,
+        "target": model.targets[target],
+        "seed": seed if rule.needs_sample else None,
+        "exclude_labelled": exclude_labelled,
+    }
+
+
 def _check_options(k: int, std: str, output: Path) -> None:
-    """Refuse impossible options, and to write over anything but hits."""
+    """Refuse impossible options."""
     if k < 1:
         raise InputError(f"The number of hits must be at least 1, not {k}.")
     if std not in ("candidates", "all", "none"):
@@ -201,14 +243,13 @@ def _check_options(k: int, std: str, output: Path) -> None:
         raise InputError(
             f"The hits are a Parquet file; name it so, for example {output.with_suffix('.parquet')}."
         )
-    if not output.exists():
-        return
-    try:
-        known = pq.read_schema(output).metadata or {}
-    except (OSError, pa.ArrowException):
-        known = {}
-    if _MARK not in known:
-        raise InputError(f"{output} is there already and holds no hits of daskrf; give another output path.")
+
+
+def _rule(acquisition: str, maximize: bool, kappa: float, best: float, std: str) -> Acquisition:
+    rule = Acquisition(acquisition, maximize, kappa, best)
+    if rule.needs_std and std == "none":
+        raise InputError(f"{acquisition} ranks by standard deviations, so that std cannot be none.")
+    return rule
 
 
 def _target(model: Model, target: str | int) -> int:
@@ -241,26 +282,11 @@ def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
     path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}.npy"
     if not path.exists():
         work.mkdir(parents=True, exist_ok=True)
-        with atomic_path(path) as temporary, temporary.open("wb") as file:
-            np.save(file, model.gp.draw(seed, target).weights_)
+        with ONE_BLAS_THREAD:  # whatever number of processors the one shard has that draws for all
+            weights = model.gp.draw(seed, target).weights_
+        with atomic_path(path, keep=True) as temporary, temporary.open("wb") as file:
+            np.save(file, weights)
     return str(path.resolve())
-
-
-def _write(table: pa.Table, output: Path) -> None:
-    with file_errors("write", output), atomic_path(output) as temporary:
-        write_parquet(table.replace_schema_metadata({_MARK: b"hits"}), temporary)
-
-
-def _write_rejects(features: Source, output: Path) -> tuple[int, Path | None]:
-    """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
-    path = output.with_name(f"{output.name.removesuffix('.parquet')}.rejects.parquet")
-    tables = [features.rejects(p) for p in range(len(features.partition_rows))]
-    table = pa.concat_tables(tables).unify_dictionaries()
-    if not table.num_rows:
-        path.unlink(missing_ok=True)
-        return 0, None
-    _write(table, path)
-    return table.num_rows, path
 
 
 def _check_memory(model: Model, features: Source, k: int, std: bool, client: Client | None) -> None:
@@ -275,19 +301,16 @@ def _check_memory(model: Model, features: Source, k: int, std: bool, client: Cli
         memory.check(need, worker_memory(None), "this machine")
 
 
-def _search(reduction: ScreenFold, work: Path, client: Client | None, progress: Progress) -> Hits:
-    """Make the pass over the library."""
-    rows = reduction.source.partition_rows
-    n_components = reduction.source.feature_map.n_components
-    seconds = reduction.source.seconds_per_row + 2e-6 + reduction.std * std_seconds(n_components)
-    # By the size of the job alone, so that a second run on other workers finds its checkpoints.
+def _grouped(source: Source, std: bool) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Cut the library into groups of partitions; return also the rows of each.
+
+    By the size of the job alone, so that a second run on other workers finds its checkpoints.
+    """
+    rows = source.partition_rows
+    seconds = source.seconds_per_row + 2e-6 + std * std_seconds(source.feature_map.n_components)
     target = min(int(_TASK_SECONDS / seconds), max(_LEAST_ROWS, sum(rows) // _MOST_TASKS))
     groups = group_by_rows(list(enumerate(rows)), target)
-    spec = hash_of([reduction.source.spec_hash, reduction.model_hash, repr(reduction)])
-    sizes = [sum(rows[p] for p in group) for group in groups]
-    found = fold(reduction, groups, sizes, work / "partials", spec, client=client, progress=progress)
-    assert isinstance(found, Hits)
-    return found
+    return groups, [sum(rows[p] for p in group) for group in groups]
 
 
 @dataclass
@@ -393,7 +416,8 @@ def _ranked(top: TopK, model: Model, rule: Acquisition, reduction: ScreenFold, k
     score, std = columns.pop("score"), columns.get("std")
     order = np.arange(len(score))
     if "phi" in columns:
-        columns["mean"], std = reduction.predict(model, columns.pop("phi"), std=True)
+        with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
+            columns["mean"], std = reduction.predict(model, columns.pop("phi"), std=True)
         if rule.needs_std:
             score = rule(columns["mean"], std)
             order = np.lexsort((columns["row"], -score))[:k]
@@ -402,21 +426,3 @@ def _ranked(top: TopK, model: Model, rule: Acquisition, reduction: ScreenFold, k
         columns["std"] = std
         columns["std_y"] = np.sqrt(std**2 + model.gp.noise_[reduction.target])
     return {name: values[order] for name, values in columns.items()}
-
-
-def _described(features: Source, columns: dict[str, Any]) -> pa.Table:
-    """Add rank, id, smiles, source file and line to the hits."""
-    rows = columns["row"]
-    bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
-    partition = np.searchsorted(bounds, rows, side="right") - 1
-    tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
-    tables = tables or [features.describe(0, rows)]  # no hits: the columns all the same
-    table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})
-    found = pa.concat_tables(tables).unify_dictionaries()
-    order = np.searchsorted(found["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
-    for name in ("id", "smiles", "source", "line"):
-        table = table.append_column(name, found[name].take(pa.array(order)))
-    for name in ("mean", "std", "std_y", "acquisition"):
-        if name in columns:
-            table = table.append_column(name, pa.array(columns[name]))
-    return table

@@ -8,6 +8,7 @@ makes before it reduces, cleans up and reports.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import time
@@ -24,7 +25,9 @@ from daskrf.stores.files import atomic_write, file_errors
 from daskrf.stores.lock import StoreLock
 from daskrf.stores.plans import differences
 
-__all__ = ["Shard", "ShardReport", "Share", "agree"]
+__all__ = ["PLAN", "Pieces", "Shard", "ShardReport", "Share", "agree"]
+
+PLAN = "shards.json"  # what the shards of a job that has no store agree on, in its folder of work files
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,24 @@ def _refusal(text: str) -> InputError:
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """How many pieces of a job a share made and found there; how many all shares lack, and have in total."""
+
+    made: int
+    found: int
+    missing: int
+    total: int
+
+    def __add__(self, other: Pieces) -> Pieces:
+        return Pieces(
+            self.made + other.made,
+            self.found + other.found,
+            self.missing + other.missing,
+            self.total + other.total,
+        )
+
+
+@dataclass(frozen=True)
 class ShardReport:
     """What a shard, or the preparation of all shards, did.
 
@@ -86,23 +107,23 @@ class ShardReport:
         Of the job.
     shard : Shard or None
         None for the preparation.
+    unit : str
+        What pieces of the job are: partitions, or parts of a sum.
+    seconds : float
     made, found : int
         Pieces of this shard that were made now, and that were there already.
     missing, total : int
         Pieces of all shards that are still to be made, and that there are.
-    unit : str
-        What a piece is: a partition, or a part of the sum.
-    seconds : float
     """
 
     output: Path
     shard: Shard | None
+    unit: str
+    seconds: float
     made: int
     found: int
     missing: int
     total: int
-    unit: str
-    seconds: float
 
     def __str__(self) -> str:
         rest = f"{self.missing:,} of all {self.total:,} {self.unit} are still missing"
@@ -161,15 +182,15 @@ class Share:
         option = "--prepare" if self.shard is None else f"--shard {self.shard}"
         return StoreLock(directory, f"daskrf {stage} {option}", part, tell=progress.note)
 
-    def report(
-        self, output: Path, unit: str, total: int, made: int, missing: Collection[int], start: float
-    ) -> ShardReport:
-        """Return the report of a share that is not a whole driver; `missing` are pieces of all shards."""
-        mine = len(self.of_all(range(total)))
-        found = mine - made - len(self.of_all(missing))
-        return ShardReport(
-            output, self.shard, made, found, len(missing), total, unit, time.monotonic() - start
-        )
+    def pieces(self, total: int, made: int = 0, missing: Collection[int] = ()) -> Pieces:
+        """Return the counts of a share that has `made` so many of its pieces; `missing` are all that lack."""
+        found = len(self.of_all(range(total))) - made - len(self.of_all(missing))
+        return Pieces(made, found, len(missing), total)
+
+    def report(self, output: Path, unit: str, pieces: Pieces, start: float) -> ShardReport:
+        """Return the report of a share that is not a whole driver, begun at `start` of `time.monotonic`."""
+        seconds = time.monotonic() - start
+        return ShardReport(output, self.shard, unit, seconds, **dataclasses.asdict(pieces))
 
 
 def agree(share: Share, path: Path, spec: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from daskrf.drivers.fingerprinting import fingerprints_of, rejects_table, rows_table
 from daskrf.drivers.maps import MapReference
+from daskrf.drivers.shards import PLAN, Share, agree
 from daskrf.drivers.sources import Block, feature_blocks, positions
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap
@@ -24,7 +25,13 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rd
 from daskrf.stores.files import atomic_path, atomic_write
 from daskrf.stores.plans import hash_of
 
-__all__ = ["SmilesSource"]
+__all__ = ["SmilesSource", "planned_library"]
+
+
+def planned_library(directory: Path) -> Library | None:
+    """Return the library that an earlier or another process has described in `directory`, if there is one."""
+    path = directory / "library.json"
+    return Library.from_state(json.loads(path.read_text())["library"]) if path.exists() else None
 
 
 def _plan_hash(directory: Path) -> str | None:
@@ -57,6 +64,7 @@ class SmilesSource:
     @classmethod
     def of(
         cls,
+        share: Share,
         library: Library,
         directory: Path,
         fingerprint: dict[str, Any],
@@ -72,10 +80,13 @@ class SmilesSource:
             "rdkit": rdkit_version(),
         }
         rejects = directory / "rejects"
-        if _plan_hash(directory) != hash_of(plan):
+        if not share.whole or (directory / PLAN).exists():
+            agree(share, directory / "library.json", plan)
+        elif _plan_hash(directory) != hash_of(plan):
             shutil.rmtree(rejects, ignore_errors=True)  # those of other files, whose run never ended
+            directory.mkdir(parents=True, exist_ok=True)
+            atomic_write(directory / "library.json", json.dumps(plan).encode())
         rejects.mkdir(parents=True, exist_ok=True)
-        atomic_write(directory / "library.json", json.dumps(plan).encode())
         return cls(str(directory.resolve()), hash_of(plan), MapReference.of(feature_map.state()), bits)
 
     @property

@@ -22,7 +22,7 @@ from daskrf.gp.strips import GramStrip, assemble
 from daskrf.stores.model import read_checkpoint, write_checkpoint
 from daskrf.stores.plans import hash_of
 
-__all__ = ["StripFold", "held_bits", "sum_in_strips"]
+__all__ = ["StripFold", "held_bits", "sum_in_strips", "trees"]
 
 
 class RowsFold(Fold, Protocol):
@@ -99,15 +99,18 @@ def sum_in_strips(
         Each tree has its own folder below `directory`.
     """
 
-    def folded(reduction: Any, name: str, key: list[Any]) -> Any:
-        tree = directory / name
-        tree.mkdir(exist_ok=True)
-        return fold(reduction, groups, n_rows, tree, hash_of(key), client=client, progress=progress)
+    found: Iterator[Any] = (
+        fold(reduction, groups, n_rows, tree, key, client=client, progress=progress)
+        for reduction, tree, key in trees(rows, columns, directory, spec_hash)
+    )
+    return assemble(next(found), found)
 
-    def strips() -> Iterator[GramStrip]:
-        for i, (first, stop) in enumerate(columns):
-            name = f"fit-strip-{i + 1}-of-{len(columns)}"
-            yield folded(StripFold(rows, (first, stop), name), f"strip-{i:03d}", [spec_hash, first, stop])
 
-    sums = folded(rows, "vectors", [spec_hash])
-    return assemble(sums, strips())
+def trees(
+    rows: RowsFold, columns: Sequence[tuple[int, int]], directory: Path, spec_hash: str
+) -> Iterator[tuple[Fold, Path, str]]:
+    """Yield reduction, folder of checkpoints and hash of each tree: that of the vectors, then the strips."""
+    yield rows, directory / "vectors", hash_of([spec_hash])
+    for i, (first, stop) in enumerate(columns):
+        strip = StripFold(rows, (first, stop), f"fit-strip-{i + 1}-of-{len(columns)}")
+        yield strip, directory / f"strip-{i:03d}", hash_of([spec_hash, first, stop])

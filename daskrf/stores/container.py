@@ -56,7 +56,12 @@ class Container:
 
 
 def write_container(
-    path: Path, kind: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any], origin: bool = True
+    path: Path,
+    kind: str,
+    arrays: Mapping[str, np.ndarray],
+    metadata: Mapping[str, Any],
+    origin: bool = True,
+    keep: bool = False,
 ) -> None:
     """Write a whole file, so that a reader or a crash sees either the old one or the new one.
 
@@ -72,6 +77,8 @@ def write_container(
         JSON values; NumPy scalars and arrays become numbers and lists.
     origin : bool
         Record versions, host and time. Without them equal content gives equal bytes.
+    keep : bool
+        Leave a file alone that is there already, or comes there meanwhile.
 
     Raises
     ------
@@ -95,7 +102,7 @@ def write_container(
         raise StoreError(f"the metadata of {path} are not plain JSON ({error})") from error
     with (
         file_errors("write", path),
-        atomic_path(path) as temporary,
+        atomic_path(path, keep) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
         archive.writestr(_member(METADATA), text)

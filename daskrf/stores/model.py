@@ -88,7 +88,11 @@ def _model_file(path: Path) -> Path:
 
 
 def write_checkpoint(
-    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any], spec_hash: str
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray],
+    meta: Mapping[str, Any],
+    spec_hash: str,
+    keep: bool = False,
 ) -> None:
     """Write a partial result durably; equal content gives equal bytes.
 
@@ -102,6 +106,8 @@ def write_checkpoint(
         JSON values.
     spec_hash : str
         Of the work that it belongs to.
+    keep : bool
+        Leave a file alone that is there already, or comes there meanwhile.
 
     Raises
     ------
@@ -109,7 +115,7 @@ def write_checkpoint(
         The disk does not take it.
     """
     metadata = {"spec_hash": spec_hash, "meta": dict(meta)}
-    write_container(Path(path), "checkpoint", arrays, metadata, origin=False)
+    write_container(Path(path), "checkpoint", arrays, metadata, origin=False, keep=keep)
 
 
 def has_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> bool:

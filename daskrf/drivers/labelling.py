@@ -1,0 +1,96 @@
+"""The labels of a fit, joined to the library once: every task, shard and later run reads the same files."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from daskrf.molecules.streams import raw_blocks
+from daskrf.stores.files import atomic_path, atomic_write
+from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.labels import JoinedLabels, join_labels, read_labels
+from daskrf.stores.plans import hash_of
+
+__all__ = ["LabelFiles", "labels_of"]
+
+_RECORD = "joined.json"
+
+
+@dataclass(frozen=True)
+class LabelFiles:
+    """Labels attached to rows, and the folder where tasks find them once they are kept there."""
+
+    joined: JoinedLabels
+    folder: Path
+    there: bool
+    damaged: bool = False
+
+    def keep(self) -> None:
+        """Leave the labels in the folder; memory-mapped, so that a host holds them once.
+
+        What is there already is not replaced, because another process may have mapped it.
+        """
+        if self.there:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, values in (("rows", self.joined.row), ("labels", self.joined.y)):
+            with (
+                atomic_path(self.folder / f"{name}.npy", keep=not self.damaged) as temporary,
+                temporary.open("wb") as file,
+            ):
+                np.save(file, values)
+        rest = {
+            field.name: getattr(self.joined, field.name)
+            for field in dataclasses.fields(self.joined)
+            if field.name not in ("row", "y")
+        }
+        record = {"digest": self.joined.digest, "labels": rest}
+        atomic_write(self.folder / _RECORD, json.dumps(record).encode(), keep=not self.damaged)
+
+
+def labels_of(
+    path: str | os.PathLike[str],
+    store: FingerprintStore,
+    directory: Path,
+    key: str,
+    key_column: str | int | None,
+    targets: Sequence[str | int] | None,
+    drop_non_finite: bool,
+) -> LabelFiles:
+    """Return labels attached to rows of `store`: as an earlier run left them in `directory`, or joined now.
+
+    Nothing is written. The last four arguments are those of `read_labels`.
+    """
+    options = [key, key_column, targets if targets is None else list(targets), drop_non_finite]
+    digest = hashlib.sha256()
+    for block in raw_blocks(Path(path)):
+        digest.update(block)
+    identity = hash_of([digest.hexdigest(), options, store.spec_hash])
+    folder = directory / f"labels-{identity[:16]}"
+    there = (folder / _RECORD).exists()
+    found = _read(folder) if there else None
+    if found is not None:
+        return LabelFiles(found, folder, there=True)
+    given = read_labels(path, key, key_column, list(targets) if targets else None, drop_non_finite)
+    return LabelFiles(join_labels(given, store), folder, there=False, damaged=there)
+
+
+def _read(folder: Path) -> JoinedLabels | None:
+    """Return the labels kept in `folder`, or None where they are damaged."""
+    try:
+        record: dict[str, Any] = json.loads((folder / _RECORD).read_bytes())
+        rows, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("rows", "labels"))
+        rest: dict[str, Any] = record["labels"]
+        rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys")}
+        found = JoinedLabels(row=rows, y=y, **rest)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if found.digest == record["digest"] else None
