@@ -153,10 +153,18 @@ def test_shards_keep_the_spool_for_each_other(packed: Path, whole: Path, tmp_pat
     assert FingerprintStore.open(tmp_path / "fp").counts() == FingerprintStore.open(whole / "fp").counts()
 
 
+SMALL_GROUPS = """
+from daskrf.cli.app import main
+from daskrf.drivers import fitting, screening
+fitting._GROUP_ROWS, screening._LEAST_ROWS = (1, 1), 1
+main()
+"""
+
+
 def start(*arguments: object) -> subprocess.Popen[str]:
-    """Start the program in a process of its own."""
+    """Start the program in a process of its own; it cuts sums into groups of one partition."""
     return subprocess.Popen(
-        [sys.executable, "-c", "from daskrf.cli.app import main; main()", *map(str, arguments)],
+        [sys.executable, "-c", SMALL_GROUPS, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.gp.strips import strip_columns
 from daskrf.stores.fingerprints import FingerprintStore
 from tests.drivers.job import FEATURES, N_LABELS, assert_same_job, data_digests, model_arrays, run_job
+from tests.drivers.test_shards import ended, start, wait_for
 
 LANDMARKS = LandmarkFeatures(n_components=24, selection="random", random_state=3)
 
@@ -135,6 +137,32 @@ def test_strips_by_shards(done: Path, inputs: tuple[Path, Path], tmp_path: Path)
         sharded(fit, 3, *arguments, feature_map=FEATURES, trees=1 + strips)
     left, right = model_arrays(tmp_path / "model"), model_arrays(tmp_path / "by-shards")
     assert {k: v.tobytes() for k, v in left.items()} == {k: v.tobytes() for k, v in right.items()}
+
+
+def test_processes_that_start_at_once_agree(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """Shards without a preparation, of which one of fit is killed in mid-work, and the last commands here."""
+    fitted = ("fit", done / "fp", inputs[1], "-o", tmp_path / "model", "--map", "landmarks", "-M", 24)
+    command = (*fitted, "--selection", "random", "--seed", 3)
+    processes = [start(*command, "--shard", f"{i}/3") for i in range(3)]
+    wait_for(tmp_path, "model/partials/level-0-*")
+    processes[0].send_signal(signal.SIGKILL)
+    for process in processes[1:]:
+        ended(process)
+    processes[0].communicate()
+    hits = ("screen", done / "model", inputs[0], "-o", tmp_path / "hits.parquet", "-k", 20)
+    command = (*hits, "--acquisition", "thompson", "--seed", 3)
+    processes = [start(*command, "--shard", f"{i}/2") for i in range(2)]
+    with small_groups():
+        for name in ("model", "alone"):
+            fit(done / "fp", inputs[1], tmp_path / name, feature_map=LANDMARKS)
+        for process in processes:
+            ended(process)
+        for name in ("hits", "alone"):
+            path = tmp_path / f"{name}.parquet"
+            screen(done / "model", inputs[0], path, k=20, acquisition="thompson", seed=3)
+    left, right = model_arrays(tmp_path / "model"), model_arrays(tmp_path / "alone")
+    assert {k: v.tobytes() for k, v in left.items()} == {k: v.tobytes() for k, v in right.items()}
+    assert (tmp_path / "hits.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
 
 
 def test_other_options_of_a_shard_are_refused(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
