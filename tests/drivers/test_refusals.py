@@ -13,6 +13,7 @@ from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
 from daskrf.molecules import FingerprintSpec, TableFormat
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.lock import StoreLock
+from daskrf.stores.records import CommitRecord
 from tests.drivers.job import FEATURES, FLAWS, data_digests
 
 
@@ -256,10 +257,10 @@ def test_progress_of_an_interrupted_run_is_kept(
 
     process = FingerprintStage.process
 
-    def interrupted(self: FingerprintStage, partition: int) -> None:
+    def interrupted(self: FingerprintStage, partition: int) -> CommitRecord:
         if partition == 2:
             raise KeyboardInterrupt
-        process(self, partition)
+        return process(self, partition)
 
     monkeypatch.setattr(FingerprintStage, "process", interrupted)
     with pytest.raises(KeyboardInterrupt):
