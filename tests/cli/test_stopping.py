@@ -182,3 +182,31 @@ def test_the_time_to_stop_is_bounded(files, tmp_path, workers):
         code, said = program.end()  # though the gate is shut
         assert code == 143, said
         assert committed(out) == set()
+
+
+def test_status_of_a_running_job_and_of_a_killed_one(files, tmp_path, capsys):
+    out = tmp_path / "model"
+    with Program(fit_arguments(files, out, 2), tmp_path / "gate") as program:
+        program.wait_for("begun-*", 2)
+        assert run(["status", str(out)]) == 0
+        shown = capsys.readouterr().out
+        assert "a model, at work" in shown
+        assert f"daskrf fit (process {program.process.pid} on host {os.uname().nodename})" in shown
+        assert f"fit: 0 of {N} rows" in shown
+        assert "2 workers" in shown
+        assert "dashboard: http" in shown
+        program.open()
+        directory = out / "partials"
+        while not list(directory.glob("level-0-*")):
+            assert program.process.poll() is None
+            time.sleep(0.005)
+        os.killpg(program.process.pid, signal.SIGKILL)
+        program.process.wait()
+        assert run(["status", str(out)]) == 0
+        shown = capsys.readouterr().out
+        assert "unfinished" in shown
+        assert "ended without a word" in shown
+        assert "run `daskrf fit` again" in shown
+    assert run(fit_arguments(files, out, 0)) == 0
+    assert "finished at" in str(status(out))
+    assert status(out).complete
