@@ -199,8 +199,12 @@ def read_first(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the records of a log; a line that is torn, because its writer was killed, is left out."""
-    with open(path, "rb") as file:
-        return [record for line in file if (record := _record(line)) is not None]
+    lines = [line for line in Path(path).read_bytes().split(b"\n") if line]
+    try:
+        records = json.loads(b"[%s]" % b",".join(lines))  # all at once takes half the time
+    except ValueError:
+        records = [record for line in lines if (record := _record(line)) is not None]
+    return [record for record in records if isinstance(record, dict) and "event" in record]
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

@@ -231,17 +231,18 @@ def _running_lines(runs: Sequence[RunStatus]) -> list[str]:
     retries = sum(run.retries for run in runs)
     again = f", {retries:,} lost or failed and tried again" if retries else ""
     workers = sum(run.workers for run in runs)
-    where = f"{workers:,} workers" if workers else f"{len(runs)} processes without workers"
-    lines.append(f"    {where.removesuffix('s') if workers == 1 else where}; {_tasks(runs)} finished{again}")
+    where = _many(workers, "worker") if workers else f"{_many(len(runs), 'process')} without workers"
+    tasks = _many(sum(run.tasks for run in runs), "task")
+    lines.append(f"    {where}; {tasks} finished{again}")
     errors = sorted(error for run in runs for error in run.errors)[-_SHOWN_ERRORS:]
     lines += [f"    {_clock(when)} {sentence}" for when, sentence in errors]
     lines += [f"    dashboard: {run.dashboard}" for run in runs if run.dashboard]
     return lines
 
 
-def _tasks(runs: Sequence[RunStatus]) -> str:
-    tasks = sum(run.tasks for run in runs)
-    return f"{tasks:,} task{'s' * (tasks != 1)}"
+def _many(number: int, what: str) -> str:
+    plural = "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{plural if number != 1 else ''}"
 
 
 def _progress_words(runs: Sequence[RunStatus]) -> str:
