@@ -142,7 +142,10 @@ class _Submission:
                 task = self.in_flight.pop(future, None)
                 if task is None:  # taken back, because the run was asked to stop
                     continue
-                if future.status == "finished":
+                if future.status in ("lost", "pending"):  # its worker has left with the result: made again
+                    self.in_flight[future] = task
+                    self.completed.add(future)
+                elif future.status == "finished":
                     outcome = future.result()
                     future.release()
                     self._fill(tasks)

@@ -14,6 +14,7 @@ import pytest
 from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info
 
+from daskrf.drivers.cluster import local_cluster
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError, WorkerError
@@ -185,3 +186,18 @@ def test_blas_keeps_one_thread_until_the_last_task_leaves() -> None:
     assert threads() == {1}  # the other task is still at work
     ONE_BLAS_THREAD.__exit__(None, None, None)
     assert threads() == before
+
+
+def test_results_that_leave_with_their_worker_are_made_again() -> None:
+    """Tasks have finished, and their workers die before the driver has asked for the results."""
+    with local_cluster(n_workers=2, memory_limit="1GiB", dashboard=False) as client:
+        results = run_tasks(os.getpid, [Task(f"left-{i}", ()) for i in range(4)], client)
+        next(results)
+        while any(client.processing().values()):
+            time.sleep(0.05)
+        before = set(client.run(os.getpid).values())
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        rest = [pid for _, pid in results]
+    assert len(rest) == 3
+    assert not before & set(rest)
