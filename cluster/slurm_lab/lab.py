@@ -56,7 +56,7 @@ SlurmdParameters=config_overrides
 PropagateResourceLimits=NONE
 ReturnToService=2
 KillWait=5
-PartitionName=lab Nodes=ALL Default=YES MaxTime=01:00:00 State=UP
+PartitionName=lab Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP
 """
 
 
