@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from daskrf import Shard, fingerprint
+from daskrf.cli.app import run
 from daskrf.drivers.shards import ShardReport
 from daskrf.errors import InputError, StoreError
 from daskrf.molecules import FingerprintSpec
@@ -199,3 +200,31 @@ def test_processes_that_start_at_once_agree(whole: Path, inputs: tuple[Path, Pat
     assert "shard 1/3" in ended(start(*command, "--shard", "1/3"))
     assert f"{N_MOLECULES} fingerprints" in ended(start(*command, "--workers", "0"))
     assert data_digests(tmp_path / "fp") == data_digests(whole / "fp")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--shard", "3/3"], "A shard is i/n"),
+        (["--shard", "a/b"], "A shard is i/n"),
+        (["--shard", "0/2", "--workers", "2"], "give --shard or --workers, not both"),
+        (["--shard", "0/2", "--scheduler", "tcp://host:1"], "give --shard or --scheduler, not both"),
+    ],
+)
+def test_wrong_usage_of_shards(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str], words: str
+) -> None:
+    assert run(["fingerprint", "library.smi", "-o", str(tmp_path / "fp"), *options]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shard_of_the_program_ends_well_and_starts_no_workers(
+    capsys: pytest.CaptureFixture[str], inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    command = ["fingerprint", str(inputs[0]), "-o", str(tmp_path / "fp"), "--rows-per-partition", "50"]
+    with patch("daskrf.cli.session.local_cluster", side_effect=AssertionError("workers were started")):
+        assert run([*command, "--prepare"]) == 0
+        assert "is prepared for shards" in capsys.readouterr().out
+        assert run([*command, "--shard", "2/3"]) == 0
+    assert "shard 2/3" in capsys.readouterr().out
