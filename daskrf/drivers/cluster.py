@@ -28,6 +28,8 @@ CONFIG = {
     # short for a busy machine, and a cluster that has dropped all of its workers never ends a task again.
     "distributed.deploy.lost-worker-timeout": "1 day",
     "distributed.worker.memory.terminate": 0.98,
+    # What tasks hold is predicted, and gone when they end: a pause would free nothing, and might not end.
+    "distributed.worker.memory.pause": False,
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": "60s",
 }

@@ -22,7 +22,7 @@ from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.preparing import Planned, fit_map_once
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.shards import Shard, ShardReport, Share
-from daskrf.drivers.sources import FingerprintSource, planned_rows
+from daskrf.drivers.sources import FingerprintSource, most_nonzeros, planned_rows
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
@@ -160,15 +160,7 @@ def _(
     output, progress = Path(output), progress or Progress()
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
-    need = memory.need_of_screen(
-        feature_map.n_components,
-        max(planned_rows(fingerprints)),
-        0,
-        one_bit=dtype == "bits",
-        std=False,
-        double=feature_map.gram_precision == "double",
-    )
-    memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+    _check_memory(fingerprints, feature_map, dtype, client)
     size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
     n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)
     memory.check_disk(output, n_bytes // share.count, "the features")
@@ -196,6 +188,23 @@ def _(
         made,
         time.monotonic() - start,
     )
+
+
+def _check_memory(
+    fingerprints: FingerprintStore, feature_map: FeatureMap, dtype: str, client: Client | None
+) -> None:
+    """Check what a task needs."""
+    rows, nonzeros = max(planned_rows(fingerprints)), most_nonzeros(fingerprints)
+    libraries = memory.libraries_of(client)
+    double = feature_map.gram_precision == "double"
+
+    def need_of(M: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
+        options: dict[str, Any] = {"one_bit": dtype == "bits", "double": double, "nonzeros": nonzeros}
+        return memory.need_of_features(M, rows, libraries=libraries, **options)
+
+    M, where = feature_map.n_components, "a worker" if client else "this machine"
+    fewer = memory.fewer_rows(rows, nonzeros, lambda r, n: need_of(M, r, n))
+    memory.check(need_of(M), worker_memory(client), where, {"components": (M, 64, need_of), **fewer})
 
 
 def _planned(output: Path) -> Planned | None:
@@ -229,3 +238,4 @@ class FeaturizeStage:
     def _blocks(self, partition: int) -> Iterator[np.ndarray]:
         for block in self.source.blocks(partition):
             yield block.phi if self.dtype == "bits" else block.phi.astype(self.dtype, copy=False)
+            del block  # before the next one is made

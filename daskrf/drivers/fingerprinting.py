@@ -160,8 +160,10 @@ def fingerprint(
         try:
             library = _library(share, inputs, format, rows_per_partition, output, progress)
             rows = [p.stop - p.start for p in library.partitions]
-            need = memory.need_of_rows("fingerprint", max(rows))
-            memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+            where, largest = "a worker" if client else "this machine", max(rows)
+            need_of = functools.partial(memory.need_of_rows, libraries=memory.libraries_of(client))
+            fewer = memory.fewer_rows(largest, None, lambda n, _: need_of(n))
+            memory.check(need_of(largest), worker_memory(client), where, fewer)
             memory.check_disk(output, library.n_rows * _BYTES_A_ROW // share.count, "the fingerprints")
             store = create_store(output, library, spec, fragments)
             stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
@@ -274,6 +276,7 @@ class FingerprintStage:
             rejects.extend(rejected)
             counts["empty"] += block.empty
             counts["saturated"] += block.saturated
+            del block, table
         return store.write_partition(
             partition,
             _stacked(blocks, store.n_columns),
@@ -284,15 +287,22 @@ class FingerprintStage:
 
 
 def _stacked(blocks: list[sparse.csr_matrix], n_columns: int) -> sparse.csr_matrix:
+    """Return the blocks as one matrix, and empty the list: each is freed as soon as it is copied."""
     if len(blocks) == 1:
-        return blocks[0]
-    # By hand, because scipy's vstack would first find a common index type by a pass over all of them.
-    indptr = [blocks[0].indptr]
-    for block in blocks[1:]:
-        indptr.append(block.indptr[1:] + indptr[-1][-1])
-    data = np.concatenate([b.data for b in blocks]), np.concatenate([b.indices for b in blocks])
-    shape = (sum(b.shape[0] for b in blocks), n_columns)
-    return sparse.csr_matrix((*data, np.concatenate(indptr)), shape=shape, copy=False)
+        return blocks.pop()
+    lengths = np.concatenate([np.diff(block.indptr) for block in blocks])
+    stacked = sparse.csr_matrix((len(lengths), n_columns), dtype=blocks[0].dtype)
+    indptr = np.zeros(len(lengths) + 1, blocks[0].indptr.dtype)
+    np.cumsum(lengths, out=indptr[1:])
+    data, indices = (np.empty(indptr[-1], kind) for kind in (blocks[0].dtype, blocks[0].indices.dtype))
+    start = 0
+    while blocks:
+        block = blocks.pop(0)
+        data[start : start + block.nnz], indices[start : start + block.nnz] = block.data, block.indices
+        start += block.nnz
+    # Assigned, because the constructor would read every index to find a smaller type for them.
+    stacked.data, stacked.indices, stacked.indptr = data, indices, indptr
+    return stacked
 
 
 def fingerprints_of(

@@ -24,7 +24,15 @@ from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.preparing import Planned, prepared
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.shards import PLAN, Pieces, Shard, ShardReport, Share, agree
-from daskrf.drivers.sources import Block, FingerprintSource, Source, gathered, open_source, rows_store
+from daskrf.drivers.sources import (
+    Block,
+    FingerprintSource,
+    Source,
+    gathered,
+    largest_partition,
+    open_source,
+    rows_store,
+)
 from daskrf.drivers.strips import held_bits, sum_in_strips, trees
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError, StoreError
@@ -276,12 +284,28 @@ def _stored(output: Path, spec: dict[str, Any]) -> Model | None:
 
 
 def _check_memory(features: Source, joined: JoinedLabels, client: Client | None, *, solves: bool) -> None:
-    n_components, largest = features.feature_map.n_components, max(features.partition_rows)
-    double = features.feature_map.gram_precision == "double"
-    need = memory.need_of_fit(n_components, largest, len(joined.row), one_bit=features.bits, double=double)
-    memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+    M, n_labels = features.feature_map.n_components, len(joined.row)
+    rows, nonzeros = largest_partition(features)
+    options: dict[str, Any] = {
+        "one_bit": features.bits,
+        "double": features.feature_map.gram_precision == "double",
+        "group_rows": max(_grouped(features, joined).rows),
+        "libraries": memory.libraries_of(client),
+    }
+
+    def sums(M: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
+        return memory.need_of_fit(M, rows, n_labels, nonzeros=nonzeros, **options)
+
+    def solve(M: int) -> memory.MemoryNeed:
+        return memory.need_of_solve(
+            M, n_labels, double=options["double"], libraries=memory.libraries_of(None)
+        )
+
+    fewer = memory.fewer_rows(rows, nonzeros, lambda r, n: sums(M, r, n))
+    where = "a worker" if client else "this machine"
+    memory.check(sums(M), worker_memory(client), where, {"components": (M, 64, sums), **fewer})
     if solves:
-        memory.check(memory.need_of_solve(n_components, double=double), worker_memory(None), "this machine")
+        memory.check(solve(M), worker_memory(None), "this machine", {"components": (M, 64, solve)})
 
 
 def _check_eigen(feature_map: FeatureMap) -> None:
@@ -414,6 +438,7 @@ class FitFold:
         )
         for block in self.blocks(partitions):
             statistics.update(block.phi, y[np.searchsorted(rows, block.rows)])
+            del block  # before the next one is made
         return statistics
 
     def blocks(self, partitions: Sequence[int]) -> Iterator[Block]:

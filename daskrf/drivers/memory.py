@@ -1,26 +1,39 @@
 """Predict the peak memory of each stage before it starts, and refuse what cannot fit.
 
-The formulas are upper bounds for one process: what its libraries take, what it holds all the
-time, and what one block needs on top. Tests sample the resident size of workers against them.
+A prediction is the largest sum of what one process holds at the same time, phase by phase: its
+libraries, what stays, and what one block needs on top. Tests hold the peaks of workers against
+it, of which it is an upper bound, and by at most a quarter.
 """
 
 from __future__ import annotations
 
+import bisect
+import gc
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+import psutil
+from distributed import Client
+
+from daskrf.drivers.cluster import QueuedClient
+from daskrf.drivers.models import open_model
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.strips import strip_columns
 
 __all__ = [
+    "LIBRARIES",
     "MemoryNeed",
     "block_rows",
     "check",
     "check_disk",
+    "fewer_rows",
     "format_bytes",
-    "held_rows",
+    "libraries_of",
+    "need_of_features",
     "need_of_fit",
     "need_of_map",
     "need_of_rows",
@@ -28,11 +41,25 @@ __all__ = [
     "need_of_solve",
 ]
 
-_BASE = 450 * 2**20  # Python, NumPy, Numba with its compiler, RDKit, Dask: measured 330 - 400 MiB
-_FINGERPRINT_BYTES = 700  # a molecule's non-zeros as int64 index + uint16 count, while decoded and sliced
-_ROW_BYTES = 400  # a molecule's row number, ID and SMILES as Arrow columns
-_HASH_BYTES = 256 * 2**20  # of the table of the distinct hashes of a block, at most
-_BLOCK_BYTES = 128 * 2**20  # of one block of dense float32 features
+_MIB = 2**20
+LIBRARIES = 275 * _MIB  # Python, Dask, NumPy, SciPy, Arrow, Numba and RDKit, loaded: measured 269 - 276
+# Machine code and buffers that come with the first task: measured 65 - 80, and 50 more where Numba has to
+# compile because nobody has run that task on the machine before.
+_FIRST_TASK = 115 * _MIB
+_FIRST_READ = 45 * _MIB  # the same where nothing is compiled, but files are read: measured 20 - 35
+_BATCH_ROWS = 10_000  # rows of a file that are read and fingerprinted at a time
+_NONZEROS = 40  # of a drug-like molecule's Morgan counts at radius 1, where no store counts them
+_STORED = 10  # bytes of a non-zero: int64 index and uint16 count
+_DECODING = 15  # bytes of a non-zero while a partition is decoded: also uint32 index and uint8 count
+_NUMBER_BYTES = 70  # a molecule's row number and pointer, with Arrow's buffers of the file
+_ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, with the buffers of the file
+_BATCH_ENTRIES = 1 << 20  # non-zeros that are hashed at a time; see daskrf.compiled.tiles
+_TABLE_BYTES = 32 * _MIB  # of their distinct pairs, at most
+_BLOCK_BYTES = 128 * _MIB  # of one block of dense float32 features
+_EXPANDED = 64 * _MIB  # of features unpacked or converted for deviations; see daskrf.gp.posterior
+_PIECES = 24 * _MIB  # of a checkpoint or a Gram matrix that is read, written or copied piece by piece
+_USABLE = 0.95  # of a worker's limit: from there on Dask's nanny ends it
+_CHUNK_BYTES = 16 * _MIB  # of a feature store
 _HELD_BYTES = 256 * 2**20  # of the packed bits of a group, where the Gram matrix is summed in strips
 
 
@@ -49,7 +76,7 @@ class MemoryNeed:
         return sum(size for _, size in self.parts)
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts)
+        parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts if size)
         return f"{self.stage}: {format_bytes(self.total)} a process ({parts})"
 
 
@@ -80,102 +107,304 @@ def held_rows(n_components: int) -> int:
     return _HELD_BYTES * 8 // n_components
 
 
-def _block(n_components: int, one_bit: bool, double: bool = False) -> int:
-    rows = block_rows(n_components, one_bit=one_bit)
-    # Bits live as rows, joined rows and transposed words; floats as features and as the product's copy;
-    # kernel values as float64, as features, and as features of the rows before them that wait to be joined.
-    copies = 5 if double else 3
-    return copies * rows * (-(-n_components // 8) if one_bit else 4 * n_components)
+def _need(stage: str, libraries: int, *phases: dict[str, float], compiled: bool = True) -> MemoryNeed:
+    """Return the need of the phase that takes most."""
+    largest = max(phases, key=lambda phase: sum(phase.values()))
+    first = ("compiled code and buffers", _FIRST_TASK) if compiled else ("buffers of files", _FIRST_READ)
+    parts = [("libraries", libraries), first]
+    return MemoryNeed(stage, (*parts, *((name, int(size)) for name, size in largest.items() if size)))
 
 
-def need_of_rows(stage: str, partition_rows: int) -> MemoryNeed:
-    """Return the need of a task that reads, fingerprints or writes one partition at a time."""
-    return MemoryNeed(
-        stage,
-        (
-            ("libraries", _BASE),
-            ("a partition of fingerprints", 2 * partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
-        ),
+def libraries_of(client: Client | None) -> int:
+    """Return what libraries take in the worker that they take most in, asked of it; or in this process.
+
+    The number depends on the machine and on versions. Where no worker is there yet, it is `LIBRARIES`.
+    """
+    if client is None:
+        return _resident()
+    if isinstance(client, QueuedClient):
+        return LIBRARIES
+    return max(client.run(_resident, on_error="ignore").values(), default=LIBRARIES)
+
+
+def _resident() -> int:
+    """Return what this process takes, the first task's code and buffers and a model that is open left out."""
+    open_model.cache_clear()
+    gc.collect()
+    return max(_at_first(), psutil.Process().memory_info().rss - _FIRST_TASK)
+
+
+@cache
+def _at_first() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+@dataclass(frozen=True)
+class _Making:
+    """What making features of the largest partition takes.
+
+    `n_nonzeros` are those of the partition: None where no store has counted them, 0 where features are read.
+    """
+
+    n_components: int
+    rows: int
+    one_bit: bool
+    double: bool
+    n_nonzeros: int | None
+
+    @property
+    def nonzeros(self) -> int:
+        return self.rows * _NONZEROS if self.n_nonzeros is None else self.n_nonzeros
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of features."""
+        return -(-self.n_components // 8) if self.one_bit else 4 * self.n_components
+
+    @property
+    def block(self) -> int:
+        """Bytes of the features of one block."""
+        rows = min(block_rows(self.n_components, one_bit=self.one_bit), self.rows)
+        return min(rows * self.row_bytes, _CHUNK_BYTES) if self.n_nonzeros == 0 else rows * self.row_bytes
+
+    @property
+    def partition(self) -> int:
+        """Bytes of the fingerprints as they are held."""
+        return _STORED * self.nonzeros + _NUMBER_BYTES * self.rows
+
+    @property
+    def decoding(self) -> dict[str, float]:
+        """The phase before the first block."""
+        return {"a partition of fingerprints, decoded": _DECODING * self.nonzeros + _NUMBER_BYTES * self.rows}
+
+    @property
+    def making(self) -> int:
+        """Bytes beside the features while a block is made."""
+        if self.n_nonzeros == 0:  # a chunk as it is read, and without its digest
+            return 2 * _CHUNK_BYTES
+        share = min(1.0, block_rows(self.n_components, one_bit=self.one_bit) / max(1, self.rows))
+        entries = share * self.nonzeros
+        if self.double:  # numbers of columns, counts, and counts as float64
+            return int(14 * entries)
+        hashed = min(entries, _BATCH_ENTRIES)
+        # Places of entries, and the hash table that finds their distinct pairs; of these a table, taken to be
+        # a quarter as many. Floats of bits come from all bits of the block.
+        unpacked = self.block // 4 if not self.one_bit else 0
+        return int(16 * hashed + min(_TABLE_BYTES, 64 * hashed) + unpacked)
+
+
+def need_of_rows(
+    partition_rows: int, *, nonzeros: int | None = None, libraries: int = LIBRARIES
+) -> MemoryNeed:
+    """Return the need of a task that fingerprints and writes one partition at a time."""
+    n = partition_rows * _NONZEROS if nonzeros is None else nonzeros
+    batch = min(1.0, _BATCH_ROWS / max(1, partition_rows))
+    # Made by batches, whose vectors are RDKit's bytes first; then joined; then written, indices in 32 bits.
+    making = (_STORED + 40 * batch) * n + (110 + 500 * batch) * partition_rows
+    writing = (_STORED + 8) * n + 220 * partition_rows
+    phase = {"a partition of fingerprints": max(making, writing)}
+    return _need("fingerprint", libraries, phase, compiled=False)
+
+
+def need_of_map(
+    partition_rows: int,
+    sample_rows: int,
+    *,
+    nonzeros: int | None = None,
+    compiled: bool = True,
+    libraries: int = LIBRARIES,
+) -> MemoryNeed:
+    """Return the need of learning a map: of a task that reads, and of the process that gathers a sample.
+
+    `compiled` is whether rows are looked at by compiled code, as for a summary, or only read.
+    """
+    making = _Making(1, partition_rows, True, False, nonzeros)
+    mean = making.nonzeros / max(1, partition_rows)
+    return _need(
+        "map",
+        libraries,
+        # Looked at: one flag a non-zero; and a sampled part as it is cut out.
+        {**making.decoding, "the sample of fingerprints": 3 * sample_rows * (_STORED * mean + 16)},
+        {
+            "the sample of fingerprints": 5 * sample_rows * (_STORED * mean + 16),
+            "kernel values": _EXPANDED if sample_rows else 0,
+        },
+        compiled=compiled,
     )
 
 
-def need_of_map(partition_rows: int, sample_rows: int) -> MemoryNeed:
-    """Return the need of learning a map: of a task that reads, and of the process that gathers a sample."""
-    return MemoryNeed(
-        "map",
-        (
-            ("libraries", _BASE),
-            ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
-            ("the sample of fingerprints", 3 * sample_rows * _FINGERPRINT_BYTES),
-            ("blocks of kernel values", _BLOCK_BYTES if sample_rows else 0),
-        ),
+def need_of_features(
+    n_components: int,
+    partition_rows: int,
+    *,
+    one_bit: bool,
+    double: bool = False,
+    nonzeros: int | None = None,
+    libraries: int = LIBRARIES,
+) -> MemoryNeed:
+    """Return the need of a task that writes the features of a partition."""
+    making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
+    chunk = min(_CHUNK_BYTES, partition_rows * making.row_bytes)
+    # What a block is more than whole chunks is joined to the next one.
+    rows = block_rows(n_components, one_bit=one_bit)
+    rest = chunk if partition_rows > rows and rows % max(1, _CHUNK_BYTES // making.row_bytes) else 0
+    return _need(
+        "featurize",
+        libraries,
+        making.decoding,
+        {
+            "a partition of fingerprints": making.partition,
+            "a block of features": making.block + rest,
+            "making it": making.making,
+        },
+        {
+            "a partition of fingerprints": making.partition,
+            "a block of features": making.block + (making.block + rest if rest else 0),
+            "a chunk as it is written": 2 * chunk,
+        },
     )
 
 
 def need_of_fit(
-    n_components: int, partition_rows: int, n_labels: int, *, one_bit: bool, double: bool = False
+    n_components: int,
+    partition_rows: int,
+    n_labels: int,
+    *,
+    one_bit: bool,
+    double: bool = False,
+    nonzeros: int | None = None,
+    group_rows: int | None = None,
+    libraries: int = LIBRARIES,
 ) -> MemoryNeed:
     """Return the need of a task that folds a group, or combines two partial statistics.
 
-    `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`. Above M = 8,192 the
-    statistics are in strips, of which a task holds two and no process but the one that solves holds all.
+    `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`; `nonzeros` is that of
+    the largest partition, `group_rows` the labelled rows of the largest group. Above M = 8,192 the statistics
+    are in strips, of which a task holds two and no process but the one that solves holds all.
     """
+    making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
     strips = strip_columns(n_components)
-    largest = max(8 * stop * (stop - first) for first, stop in strips)
-    what = "two M x M statistics" if len(strips) == 1 else f"two of {len(strips)} strips of the statistics"
-    block = _block(n_components, one_bit, double)
+    square = max(8 * stop * (stop - first) for first, stop in strips)
+    what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
+    several = group_rows is None or group_rows < n_labels
+    group_rows = n_labels if group_rows is None else group_rows
+    # Blocks are joined until they are as many rows as engines like: nearly two blocks in the end.
+    most = block_rows(n_components, one_bit=one_bit) * making.row_bytes
+    joined = min(most + making.block, group_rows * making.row_bytes)
+    update = 2048 * n_components  # transposed words of bits; or the same rows in float64
+    if not one_bit:
+        update = 8 * min(group_rows, 2048) * n_components + (0 if double else square // 2)
     if len(strips) > 1 and one_bit:  # all bits of a group, as they are joined or read
-        rows = min(n_labels, max(partition_rows, held_rows(n_components)))
-        block += 2 * rows * -(-n_components // 8)
-    return MemoryNeed(
+        joined = 2 * min(n_labels, max(partition_rows, held_rows(n_components))) * making.row_bytes
+    leaf = {f"one of the {what}": square, "labels": 16 * n_labels}
+    return _need(
         "fit",
-        (
-            ("libraries", _BASE),
-            (what, 2 * largest),
-            ("a block of features", block),
-            ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
-            ("a table of hashes", _HASH_BYTES),
-            ("labels", 16 * n_labels),
-        ),
+        libraries,
+        {f"one of the {what}": square, **making.decoding},
+        {
+            **leaf,
+            "a partition of fingerprints": making.partition,
+            "blocks of features": joined + (making.block if joined > making.block else 0),
+            "making them": making.making,
+        },
+        {
+            **leaf,
+            "a partition of fingerprints": making.partition,
+            "a block of features": joined,
+            "adding it": update,
+        },
+        {
+            f"two of the {what}" if several else f"one of the {what}": (1 + several) * square,
+            "pieces": _PIECES,
+        },
     )
 
 
-def need_of_solve(n_components: int, *, double: bool = False, eigen: bool = False) -> MemoryNeed:
+def need_of_solve(
+    n_components: int,
+    n_labels: int | None = None,
+    *,
+    double: bool = False,
+    eigen: bool = False,
+    libraries: int = LIBRARIES,
+) -> MemoryNeed:
     """Return the need of the process that solves for the posterior: the one that calls `fit`.
 
     `eigen` is for the eigendecomposition that follows where labels have next to no noise.
     """
     square = 8 * n_components**2
-    # Statistics, one float64 matrix that Cholesky works in, and pieces of a third, measured 2.3; for
-    # landmarks the factor of K_ZZ and a copy of the statistics besides, measured 3.7. An eigendecomposition
-    # holds its matrix, which becomes the vectors, and twice that as workspace: measured 5.3 in all.
-    share = (4.0 if double else 2.5) + (3.0 if eigen else 0.0)
-    return MemoryNeed(
-        "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
-        (("libraries", _BASE), ("statistics and factors, M x M each", int(share * square))),
+    # Statistics, and one float64 matrix that Cholesky works in; for landmarks the factor of K_ZZ and a copy
+    # of the statistics besides, measured 3.7. An eigendecomposition, which also serves small M, holds its
+    # matrix, which becomes the vectors, and twice that as workspace: measured 5.3 in all.
+    share = 4.0 if double else 2.0
+    what, labels = "statistics and factors, M x M each", 120 * (n_labels or 0)
+    decomposed = share + (3.5 if eigen else 4.0 if n_components <= 1024 else 0.0)
+    stage = "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve"
+    return _need(
+        stage,
+        libraries,
+        {what: share * square, "pieces": _PIECES, "labels": labels},
+        {what: decomposed * square, "labels": labels},
     )
 
 
 def need_of_screen(
-    n_components: int, partition_rows: int, k: int, *, one_bit: bool, std: bool, double: bool = False
+    n_components: int,
+    partition_rows: int,
+    k: int,
+    *,
+    one_bit: bool,
+    std: bool,
+    double: bool = False,
+    nonzeros: int | None = None,
+    libraries: int = LIBRARIES,
 ) -> MemoryNeed:
     """Return the need of a task that scores partitions and keeps the best k."""
-    feature_bytes = -(-n_components // 8) if one_bit else 4 * n_components
-    parts = [
-        ("libraries", _BASE),
-        ("a partition of fingerprints", partition_rows * (_FINGERPRINT_BYTES + _ROW_BYTES)),
-        ("a table of hashes", _HASH_BYTES),
-        ("a block of features", _block(n_components, one_bit, double)),
-        ("the best k and their features", 4 * k * (feature_bytes + 64)),
-        ("tables of the weights", 256 * 8 * -(-n_components // 8)),
-    ]
-    if std:
-        # Statistics, their Cholesky factor, and its inverse in float32, measured 2.6; for landmarks the
-        # factor of K_ZZ, all in float64, and a copy of the statistics besides, measured 5.7.
-        share = 6.0 if double else 2.65
-        parts.append(("statistics and factors, M x M each", int(share * 8 * n_components**2)))
-        parts.append(("unpacked features", 2 * _BLOCK_BYTES))
-    return MemoryNeed("standard deviations" if std else "screen", tuple(parts))
+    making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
+    square = 8 * n_components**2
+    block_k = min(k, making.block // making.row_bytes)
+    # The best k, those of a block, both joined, and what is kept of them.
+    hits = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0
+    # Held: statistics and a factor, of half the size where single precision does; landmarks have that of K_ZZ
+    # and its inverse, too. To make the factor takes one copy of the statistics; for landmarks, measured 5.7.
+    held, factor = ((4.5, 6.0) if double else (1.5, 2.5)) if std else (0.0, 0.0)
+    if std and n_components <= 1024:
+        held, factor = (5.0, 6.0) if double else (2.0, 2.0)
+    expanded = _EXPANDED if not std else _EXPANDED + _EXPANDED // (4 if n_components > 1024 else 8)
+    expanded = (
+        min(expanded, making.block * (8 if one_bit else 1) * (5 if std else 2)) if std or not one_bit else 0
+    )
+    blas = 32 * _MIB if std or not one_bit else 0
+    model = "statistics and factors, M x M each"
+    stage = "standard deviations" if std else "screen"
+    return _need(
+        stage,
+        libraries,
+        {model: held * square, **making.decoding, "the best k": k * (making.row_bytes + 64)},
+        {
+            model: held * square,
+            "a partition of fingerprints": making.partition,
+            "a block of features": making.block,
+            "making it": making.making,
+            "the best k": k * (making.row_bytes + 64),
+        },
+        {
+            model: factor * square,
+            "a partition of fingerprints": making.partition,
+            "a block of features": making.block,
+            "pieces": _PIECES if std else 0,
+            "buffers of BLAS": blas,
+        },
+        {
+            model: held * square,
+            "a partition of fingerprints": making.partition,
+            "a block of features": making.block,
+            "unpacked features": expanded,
+            "buffers of BLAS": blas,
+            "the best k": hits,
+        },
+        {model: held * square, "rows that are described": _ROW_BYTES * partition_rows if not k else 0},
+    )
 
 
 def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
@@ -197,16 +426,51 @@ def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
         )
 
 
-def check(need: MemoryNeed, limit: int, where: str) -> None:
+Smaller = Mapping[str, tuple[int, int, Callable[[int], MemoryNeed]]]
+
+
+def fewer_rows(
+    rows: int, nonzeros: int | None, need_of: Callable[[int, int | None], MemoryNeed]
+) -> dict[str, tuple[int, int, Callable[[int], MemoryNeed]]]:
+    """Return what `check` is told of partitions that could be smaller: nothing where features are read."""
+    if nonzeros == 0:
+        return {}
+    name = "rows a partition (--rows-per-partition of fingerprint)"
+    return {name: (rows, 1000, lambda n: need_of(n, None if nonzeros is None else nonzeros * n // rows))}
+
+
+def check(
+    need: MemoryNeed,
+    limit: int,
+    where: str,
+    smaller: Smaller | None = None,
+) -> None:
     """Refuse a stage that would not fit.
+
+    Parameters
+    ----------
+    need : MemoryNeed
+    limit : int
+        Bytes of the process.
+    where : str
+    smaller : mapping of str to (int, int, function), optional
+        What can be made smaller, with its value, the step of its values, and the need of another value.
 
     Raises
     ------
     MemoryLimitError
-        With the prediction, what it is made of, and the limit.
+        With the prediction, what it is made of, the limit, and what would fit.
     """
-    if need.total > limit:
-        raise MemoryLimitError(
-            f"{need} does not fit {where} with {format_bytes(limit)}; take fewer components or smaller "
-            "partitions, or give a process more memory."
-        )
+    usable = int(limit * _USABLE) if where == "a worker" else limit
+    if need.total <= usable:
+        return
+    fitting = []
+    for name, (value, step, need_of) in (smaller or {}).items():
+        most = step * bisect.bisect_right(range(step, value, step), usable, key=lambda n: need_of(n).total)
+        if most:
+            fitting.append(f"{most:,} {name}")
+    ways = f"{' or '.join(fitting)} would fit" if fitting else "take fewer components or smaller partitions"
+    left = "" if usable == limit else f", of which Dask lets it use {_USABLE:.0%}"
+    raise MemoryLimitError(
+        f"{need} does not fit {where} with {format_bytes(limit)}{left}; {ways}, or give a process more."
+    )

@@ -155,18 +155,7 @@ def plan(
         feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
         stages += learning + _time_features(feature_map, fingerprints, seed)
     n_labels = library.n_rows if n_labels is None else n_labels
-    largest = max(p.stop - p.start for p in library.partitions)
-    chosen = 0
-    if unfitted.learns_from == "sample" and not unfitted.is_fitted():
-        chosen = unfitted.sample_size(library.n_rows)
-    needs = (
-        memory.need_of_rows("fingerprint", largest),
-        *([memory.need_of_map(largest, chosen)] if chosen else []),
-        memory.need_of_fit(M, largest, n_labels, one_bit=one_bit, double=double),
-        memory.need_of_solve(M, double=double),
-        memory.need_of_screen(M, largest, 1000, one_bit=one_bit, std=False, double=double),
-        memory.need_of_screen(M, largest, 0, one_bit=one_bit, std=True, double=double),
-    )
+    needs = _needs(unfitted, library, fingerprints, n_labels)
     return PlanReport(
         library.n_rows,
         library.n_bytes,
@@ -180,9 +169,31 @@ def plan(
     )
 
 
+def _needs(
+    feature_map: FeatureMap, library: Library, fingerprints: Any, n_labels: int
+) -> tuple[memory.MemoryNeed, ...]:
+    """Return the needs of all stages, from the density of the fingerprints of the sample."""
+    M, largest = feature_map.n_components, max(p.stop - p.start for p in library.partitions)
+    double = feature_map.gram_precision == "double"
+    chosen = 0
+    if feature_map.learns_from == "sample" and not feature_map.is_fitted():
+        chosen = feature_map.sample_size(library.n_rows)
+    nonzeros = -(-int(fingerprints.nnz) * largest // fingerprints.shape[0])
+    kind: dict[str, Any] = {"one_bit": feature_map.one_bit, "double": double, "nonzeros": nonzeros}
+    return (
+        memory.need_of_rows(largest, nonzeros=nonzeros),
+        *([memory.need_of_map(largest, chosen, nonzeros=nonzeros)] if chosen else []),
+        memory.need_of_features(M, largest, **kind),
+        memory.need_of_fit(M, largest, n_labels, **kind),
+        memory.need_of_solve(M, n_labels, double=double),
+        memory.need_of_screen(M, largest, 1000, std=False, **kind),
+        memory.need_of_screen(M, largest, 0, std=True, **kind),
+    )
+
+
 def _time_fingerprints(
     library: Library, spec: FingerprintSpec, fragments: str, n_sample: int, seed: int, scratch: Path
-) -> tuple[list[StageCost], np.ndarray, int, int]:
+) -> tuple[list[StageCost], Any, int, int]:
     """Time reading, fingerprinting and writing; return the fingerprints of the sample."""
     fingerprinter = Fingerprinter(spec, fragments)
     fingerprinter(["CCO"])  # RDKit's first call loads its tables

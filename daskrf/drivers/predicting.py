@@ -21,7 +21,7 @@ from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds, target_names
 from daskrf.drivers.shards import Shard, ShardReport, Share
-from daskrf.drivers.sources import Source
+from daskrf.drivers.sources import Source, largest_partition
 from daskrf.drivers.watching import watched
 from daskrf.features.base import brief_state
 from daskrf.molecules import TableFormat
@@ -118,10 +118,7 @@ def predict(
             fitted, source, work, format=format, fragments=fragments, progress=progress, share=share
         )
         rows = features.partition_rows
-        n_components, one_bit = len(fitted.gp.weights_), fitted.gp.one_bit_
-        double = features.feature_map.gram_precision == "double"
-        need = memory.need_of_screen(n_components, max(rows), 0, one_bit=one_bit, std=std, double=double)
-        memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+        _check_memory(fitted, features, std, client)
         store = PredictionStore.new(
             output,
             source=features.spec_hash,
@@ -136,7 +133,7 @@ def predict(
             fitted.metadata["spec_hash"],
             str(output.resolve()),
             std,
-            features.seconds_per_row + std * std_seconds(n_components),
+            features.seconds_per_row + std * std_seconds(len(fitted.gp.weights_)),
         )
         if not share.whole:
             return complete_share(share, stage, store, rows, start=start, progress=progress)
@@ -146,6 +143,24 @@ def predict(
     return PredictReport(
         output, counts["kept"], counts["rejected"], len(rows), made, time.monotonic() - start
     )
+
+
+def _check_memory(model: Model, features: Source, std: bool, client: Client | None) -> None:
+    """Check what a task needs."""
+    rows, nonzeros = largest_partition(features)
+    options: dict[str, Any] = {
+        "one_bit": model.gp.one_bit_,
+        "std": std,
+        "double": features.feature_map.gram_precision == "double",
+        "libraries": memory.libraries_of(client),
+    }
+
+    def need_of(rows: int, nonzeros: int | None) -> memory.MemoryNeed:
+        return memory.need_of_screen(len(model.gp.weights_), rows, 0, nonzeros=nonzeros, **options)
+
+    where = "a worker" if client else "this machine"
+    fewer = memory.fewer_rows(rows, nonzeros, need_of)
+    memory.check(need_of(rows, nonzeros), worker_memory(client), where, fewer)
 
 
 def _describe(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> str:
@@ -169,7 +184,10 @@ class PredictStage:
     def process(self, partition: int) -> CommitRecord:
         """See `PartitionStage`."""
         model = open_model(self.model, self.model_hash, statistics=self.std)
-        parts = [self._table(model, block.rows, block.phi) for block in self.source.blocks(partition)]
+        parts = []
+        for block in self.source.blocks(partition):
+            parts.append(self._table(model, block.rows, block.phi))
+            del block  # before the next one is made
         table = pa.concat_tables(parts) if parts else self._table(model, np.zeros(0, np.int64), None)
         ids = self.source.describe(partition, table["row"].to_numpy())["id"]
         store = PredictionStore.open(self.path)

@@ -26,7 +26,7 @@ from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.maps import MapReference, agrees
 from daskrf.drivers.partitions import group_by_rows, rows_of_task
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.sources import FeatureSource, FingerprintSource, fingerprint_store
+from daskrf.drivers.sources import FeatureSource, FingerprintSource, fingerprint_store, most_nonzeros
 from daskrf.drivers.stopping import check_stop
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError
@@ -186,10 +186,15 @@ def _check_memory(feature_map: FeatureMap, store: FingerprintStore, client: Clie
     """Check what a task needs that reads, and what this process needs that gathers a sample."""
     kept = _kept(store)
     largest, total = int(kept.max(initial=0)), int(kept.sum())
+    nonzeros = most_nonzeros(store)
     if client is not None:
-        memory.check(memory.need_of_map(largest, 0), worker_memory(client), "a worker")
+        looked = feature_map.learns_from == "summary"
+        libraries = memory.libraries_of(client)
+        need = memory.need_of_map(largest, 0, nonzeros=nonzeros, compiled=looked, libraries=libraries)
+        memory.check(need, worker_memory(client), "a worker")
     size = 0 if feature_map.learns_from == "summary" else feature_map.sample_size(total)
-    memory.check(memory.need_of_map(largest, size), worker_memory(None), "this machine")
+    need = memory.need_of_map(largest, size, nonzeros=nonzeros, libraries=memory.libraries_of(None))
+    memory.check(need, worker_memory(None), "this machine")
 
 
 def _kept(store: FingerprintStore) -> npt.NDArray[np.int64]:

@@ -26,7 +26,7 @@ from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds
 from daskrf.drivers.shards import PLAN, Shard, ShardReport, Share, agree
-from daskrf.drivers.sources import Block, Source
+from daskrf.drivers.sources import Block, Source, largest_partition
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
@@ -293,11 +293,19 @@ def _check_memory(model: Model, features: Source, k: int, std: bool, client: Cli
     """Check what a task needs, and what this process needs for draws and for deviations of the hits."""
     n_components, one_bit = len(model.gp.weights_), model.gp.one_bit_
     double = features.feature_map.gram_precision == "double"
-    largest = max(features.partition_rows)
-    need = memory.need_of_screen(n_components, largest, k, one_bit=one_bit, std=std, double=double)
-    memory.check(need, worker_memory(client), "a worker" if client else "this machine")
+    rows, nonzeros = largest_partition(features)
+    libraries, here = memory.libraries_of(client), memory.libraries_of(None)
+
+    def need_of(k: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
+        options: dict[str, Any] = {"one_bit": one_bit, "double": double, "nonzeros": nonzeros}
+        return memory.need_of_screen(n_components, rows, k, std=std, libraries=libraries, **options)
+
+    fewer = {"hits": (k, 100, need_of), **memory.fewer_rows(rows, nonzeros, lambda r, n: need_of(k, r, n))}
+    memory.check(need_of(k), worker_memory(client), "a worker" if client else "this machine", fewer)
     if model.gp.statistics_ is not None:
-        need = memory.need_of_screen(n_components, 0, k, one_bit=one_bit, std=True, double=double)
+        need = memory.need_of_screen(
+            n_components, k, k, one_bit=one_bit, std=True, double=double, nonzeros=0, libraries=here
+        )
         memory.check(need, worker_memory(None), "this machine")
 
 
@@ -354,6 +362,7 @@ class ScreenFold:
             for block in self.source.blocks(partition):
                 hits.n_scored += len(block.rows)
                 hits.top = hits.top.combine(self._score(model, *self._wanted(block)))
+                del block  # before the next one is made
         return hits
 
     def _wanted(self, block: Block) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:

@@ -18,11 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daskrf.arrays import row_slice
 from daskrf.drivers.maps import MapReference, agrees, rebuild
 from daskrf.drivers.memory import block_rows
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp.posterior import as_features
+from daskrf.molecules.rows import BATCH_ROWS
 from daskrf.stores.describe import map_words
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import REJECT_SCHEMA, FingerprintStore
@@ -36,6 +38,7 @@ __all__ = [
     "feature_blocks",
     "fingerprint_store",
     "gathered",
+    "largest_partition",
     "open_source",
     "rows_store",
 ]
@@ -129,15 +132,18 @@ def feature_blocks(
     if rows is not None:
         chosen = positions(kept, rows)
         kept, fingerprints = kept[chosen], fingerprints[chosen]
-    size = block_rows(feature_map.n_components, one_bit=bits)
-    for start in range(0, len(kept), size):
-        block = fingerprints[start : start + size] if len(kept) > size else fingerprints
-        numbers = kept[start : start + size]
+    transform = feature_map.transform_bits if bits else feature_map.transform
+
+    def block(numbers: npt.NDArray[np.int64], part: Any) -> Block:
         try:
-            phi = feature_map.transform_bits(block) if bits else feature_map.transform(block)
+            return Block(numbers, transform(part))
         except InputError as error:
             raise _refusal(error, numbers, describe) from None
-        yield Block(numbers, phi)
+
+    size = block_rows(feature_map.n_components, one_bit=bits)
+    for start in range(0, len(kept), size):
+        # No name is left that holds the block while the next one is made.
+        yield block(kept[start : start + size], row_slice(fingerprints, start, start + size))
 
 
 def _refusal(
@@ -165,17 +171,25 @@ def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
     held: list[Block] = []
     for block in blocks:
         held.append(block)
+        del block  # or it would be in memory until the next one is there
         if sum(len(b.rows) for b in held) >= rows:
             yield _joined(held)
-            held = []
     if held:
         yield _joined(held)
 
 
-def _joined(blocks: list[Block]) -> Block:
-    if len(blocks) == 1:
-        return blocks[0]
-    return Block(np.concatenate([b.rows for b in blocks]), np.concatenate([b.phi for b in blocks]))
+def _joined(held: list[Block]) -> Block:
+    """Return the blocks as one, and empty the list: each block is freed as soon as it is copied."""
+    if len(held) == 1:
+        return held.pop()
+    rows = np.concatenate([block.rows for block in held])
+    phi = np.empty((len(rows), held[0].phi.shape[1]), held[0].phi.dtype)
+    start = 0
+    while held:
+        part = held.pop(0).phi
+        phi[start : start + len(part)] = part
+        start += len(part)
+    return Block(rows, phi)
 
 
 @dataclass(frozen=True)
@@ -318,6 +332,24 @@ def planned_rows(store: FingerprintStore) -> list[int]:
     """Return the rows of each partition of a fingerprint store."""
     assert not isinstance(store.partitions, int)
     return [p["stop"] - p["start"] for p in store.partitions]
+
+
+def largest_partition(source: Any) -> tuple[int, int | None]:
+    """Return the rows of the largest partition of a source as it is held, and the most non-zeros of any.
+
+    Non-zeros are 0 where features are read, and None where fingerprints are made on the way, by batches.
+    """
+    rows = max(source.partition_rows)
+    if isinstance(source, FeatureSource):
+        return rows, 0
+    if not isinstance(source, FingerprintSource):
+        return min(rows, BATCH_ROWS), None
+    return rows, most_nonzeros(source.store)
+
+
+def most_nonzeros(store: FingerprintStore) -> int:
+    """Return the most non-zeros of any partition of a fingerprint store, from its commit records."""
+    return max((record.counts.get("nonzeros", 0) for record in store.records().values()), default=0)
 
 
 def row_numbers(store: FingerprintStore, partition: int) -> npt.NDArray[np.int64]:

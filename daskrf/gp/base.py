@@ -397,7 +397,10 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         if phi.dtype == np.uint8:
             scale = 1.0 / np.sqrt(len(self.weights_))
             return bit_engine.bit_means(phi, len(self.weights_), self.weights_ * scale) + self.mean_
-        return phi.astype(np.float64, copy=False) @ self.weights_ + self.mean_
+        means = np.empty((len(phi), self.weights_.shape[1]))
+        for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
+            means[rows] = phi[rows].astype(np.float64, copy=False) @ self.weights_
+        return means + self.mean_
 
     def _variances(self, phi: npt.NDArray[Any], of: str) -> Array:
         variances = np.empty((len(phi), len(self.mean_)))

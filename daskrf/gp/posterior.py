@@ -102,6 +102,7 @@ def squared_lengths(
     for rows in expanded_rows(len(phi), n_components, root.dtype):
         white = _times(root, phi[rows], n_components)
         squares[rows] = np.einsum("ij,ij->i", white, white, dtype=np.float64)
+        del white  # before the next one is made
     return squares
 
 

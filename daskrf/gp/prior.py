@@ -116,6 +116,7 @@ class PriorPrecision:
         for rows in expanded_rows(len(phi), len(self._lower), np.float64):
             white = self.project(phi[rows])
             left_out[rows] = 1.0 - np.einsum("ij,ij->i", white, white)
+            del white  # before the next one is made
         return np.maximum(left_out, 0.0)
 
 

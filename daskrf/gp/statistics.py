@@ -427,9 +427,10 @@ class SufficientStatistics:
                 self.gram += blas.ssyrk(1.0, block.T, lower=1).T
             else:
                 blas.dsyrk(1.0, block.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
-            wide = block.astype(np.float64, copy=False)
-            self.phi_sum += wide.sum(axis=0)
-            self.phi_y += wide.T @ targets[rows]
+            for part in _blocks(len(block), _DOUBLE_ROWS):
+                wide = block[part].astype(np.float64, copy=False)
+                self.phi_sum += wide.sum(axis=0)
+                self.phi_y += wide.T @ targets[rows][part]
         self.y_sum = self.y_sum + targets.sum(axis=0)
         self.yy = self.yy + targets.T @ targets
 

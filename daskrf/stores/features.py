@@ -175,6 +175,7 @@ class FeatureStore(Store):
             for block in _aligned(self._checked(p, features), rows):
                 array[written : written + len(block)] = block
                 written += len(block)
+                del block  # before the next one is made
             if written != n_rows:
                 raise StoreError(
                     f"partition {p} of {self.path} got {written} rows instead of {n_rows}; this is a defect "
@@ -194,6 +195,7 @@ class FeatureStore(Store):
                     "defect of the caller"
                 )
             yield block
+            del block
 
     def n_rows(self, p: int) -> int:
         """Rows of one partition, from its record."""
@@ -249,11 +251,13 @@ def _aligned(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:
     for block in blocks:
         held.append(block)
         n_held += len(block)
+        del block  # or it would be in memory until the next one is there
         if n_held >= rows:
             joined = held[0] if len(held) == 1 else np.concatenate(held)
             whole = n_held - n_held % rows
             for start in range(0, whole, rows):
                 yield joined[start : start + rows]
-            held, n_held = [joined[whole:].copy()], n_held - whole
+            held, n_held = [joined[whole:].copy()] if n_held > whole else [], n_held - whole
+            del joined
     if n_held:
         yield np.concatenate(held)
