@@ -193,6 +193,7 @@ def fit(
             return share.report(output, "parts of the sum", pieces, start)
         if stored is not None and stored.metadata["spec_hash"] == identity:
             progress.note(f"{output} holds this very model already.")
+            remove_checkpoints(partials)  # of a run that was killed when the model was written
             return _report(output, stored.gp, joined, time.monotonic() - start)
         if stored is None:
             statistics = _sum(features, given, spec, partials, client, progress)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from daskrf.drivers.sources import Source
 from daskrf.errors import InputError
-from daskrf.stores.files import atomic_path, file_errors
+from daskrf.stores.files import atomic_path, file_errors, remove_stale
 from daskrf.stores.fingerprints import write_parquet
 
 __all__ = ["described", "search_of", "write_hits", "write_rejects"]
@@ -36,6 +36,7 @@ def search_of(output: Path) -> str | None:
 def write_hits(table: pa.Table, output: Path, search: str) -> None:
     """Write a table of hits or rejects; `search` is the hash of what they depend on."""
     metadata = {_MARK: b"hits", _SEARCH: search.encode()}
+    remove_stale(output.parent, output.name)  # of a run that was killed here
     with file_errors("write", output), atomic_path(output) as temporary:
         write_parquet(table.replace_schema_metadata(metadata), temporary)
 

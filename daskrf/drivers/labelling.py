@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from daskrf.molecules.streams import raw_blocks
-from daskrf.stores.files import atomic_path, atomic_write
+from daskrf.stores.files import atomic_write, save_array
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.labels import JoinedLabels, join_labels, read_labels
 from daskrf.stores.plans import hash_of
@@ -42,11 +42,7 @@ class LabelFiles:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, values in (("rows", self.joined.row), ("labels", self.joined.y)):
-            with (
-                atomic_path(self.folder / f"{name}.npy", keep=not self.damaged) as temporary,
-                temporary.open("wb") as file,
-            ):
-                np.save(file, values)
+            save_array(self.folder / f"{name}.npy", values, keep=not self.damaged)
         rest = {
             field.name: getattr(self.joined, field.name)
             for field in dataclasses.fields(self.joined)

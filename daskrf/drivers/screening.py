@@ -34,7 +34,7 @@ from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.molecules import TableFormat
 from daskrf.screening import TopK
-from daskrf.stores.files import atomic_path
+from daskrf.stores.files import save_array
 from daskrf.stores.model import load_model
 from daskrf.stores.plans import hash_of
 
@@ -284,8 +284,7 @@ def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
         work.mkdir(parents=True, exist_ok=True)
         with ONE_BLAS_THREAD:  # whatever number of processors the one shard has that draws for all
             weights = model.gp.draw(seed, target).weights_
-        with atomic_path(path, keep=True) as temporary, temporary.open("wb") as file:
-            np.save(file, weights)
+        save_array(path, weights, keep=True)
     return str(path.resolve())
 
 

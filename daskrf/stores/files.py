@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import google_crc32c
+import numpy as np
 
 from daskrf.errors import StoreError
 
@@ -234,6 +236,30 @@ def atomic_write(path: Path, data: bytes, keep: bool = False) -> None:
         temporary.write_bytes(data)
 
 
+def save_array(path: Path, values: np.ndarray, keep: bool = False) -> None:
+    """Write a .npy file in one step.
+
+    Parameters
+    ----------
+    path : Path
+        Final name; its directory exists.
+    values : ndarray
+        Of numbers.
+    keep : bool
+        Leave a file alone that is there already, or comes there meanwhile.
+
+    Raises
+    ------
+    StoreError
+        Disk full, no permission, and so on: ``np.save`` says neither which file nor why.
+    """
+    values, header = np.ascontiguousarray(values), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
+    with file_errors("write", path), atomic_path(path, keep) as temporary, open(temporary, "wb") as file:
+        file.write(header.getbuffer())
+        file.write(values.reshape(-1).view(np.uint8).data)
+
+
 def _is_stale(entry: os.DirEntry[str]) -> bool:
     """Whether the writer of a temporary name is gone: dead on this host, or silent for a day."""
     parts = entry.name.split("~")
@@ -247,8 +273,15 @@ def _is_stale(entry: os.DirEntry[str]) -> bool:
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > STALE_SECONDS
 
 
-def remove_stale(directory: Path) -> int:
+def remove_stale(directory: Path, stem: str = "") -> int:
     """Delete what dead writers left in a directory; what living ones are at work on stays.
+
+    Parameters
+    ----------
+    directory : Path
+        A directory of a store; of any other, give `stem`.
+    stem : str
+        Name of the finished file, if only what was to become that is meant.
 
     Returns
     -------
@@ -256,10 +289,11 @@ def remove_stale(directory: Path) -> int:
         Number of files and directories deleted.
     """
     removed = 0
+    prefix = f"{TEMPORARY}{stem}~" if stem else TEMPORARY
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
-                if entry.name.startswith(TEMPORARY) and _is_stale(entry):
+                if entry.name.startswith(prefix) and _is_stale(entry):
                     remove(Path(entry.path))
                     removed += 1
     return removed

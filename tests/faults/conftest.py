@@ -9,10 +9,27 @@ import dask
 import pytest
 from distributed import Client
 from distributed.utils import get_mp_context
+from threadpoolctl import threadpool_limits
 
 from daskrf import local_cluster
 from tests.drivers.conftest import inputs  # noqa: F401  (a fixture)
 from tests.drivers.job import run_job
+
+PRELOADED = ["distributed", "daskrf.drivers", "tests.drivers.job", "tests.faults.injection"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _fork_server() -> None:
+    """Workers and drivers are killed often here: fork them from a server that has imported all they need."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(PRELOADED)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_blas_thread() -> Iterator[None]:
+    """LAPACK rounds by its number of threads: one, in this process and in those of other drivers."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +42,10 @@ def done(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """Two worker processes, forked from a server that has imported all they need: they are killed often."""
+    """Two worker processes."""
     settings = {"distributed.worker.multiprocessing-method": "forkserver", "daskrf.wait-for-workers": 60.0}
-    with dask.config.set(settings):
-        get_mp_context().set_forkserver_preload(["distributed", "daskrf.drivers", "tests.faults.injection"])
-        with local_cluster(n_workers=2, memory_limit="3GiB", dashboard=False) as client:
-            yield client
+    with (
+        dask.config.set(settings),
+        local_cluster(n_workers=2, memory_limit="3GiB", dashboard=False) as client,
+    ):
+        yield client

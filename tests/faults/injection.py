@@ -15,7 +15,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,10 @@ class Fault:
     ----------
     target : str
         "module:name" or "module:class.name", of a function of the package.
-    action : str or int
-        "SIGKILL" or "SIGTERM" (of the calling process), "all" (SIGKILL of all workers of its
-        cluster), "crash" (`Crash` is raised), or the number of an `OSError`.
+    action : str, int or Path
+        "SIGKILL" or "SIGTERM" (of the calling process), "SIGSTOP" (it goes on at SIGCONT), "SIGKILL 123"
+        (of process 123), "all" (SIGKILL of all workers of its cluster), "crash" (`Crash` is raised), the
+        number of an `OSError`, or a directory whose file system is filled to the last page.
     call : int
         The first call that it strikes, from 1, counted over all processes.
     times : int
@@ -61,7 +62,7 @@ class Fault:
     """
 
     target: str
-    action: str | int = "SIGKILL"
+    action: str | int | Path = "SIGKILL"
     call: int = 1
     times: int = 1
     every: int = 1
@@ -131,7 +132,8 @@ class Injector:
             except FileExistsError:
                 number += 1
                 continue
-            os.write(descriptor, repr(arguments[1:2]).encode())
+            about = arguments[1] if "." in target.partition(":")[2] and len(arguments) > 1 else arguments[0]
+            os.write(descriptor, repr(about).encode())
             os.close(descriptor)
             return number
 
@@ -143,6 +145,16 @@ class Injector:
             raise OSError(fault.action, os.strerror(fault.action))
         if fault.action == "crash":
             raise Crash(fault.target)
+        if isinstance(fault.action, Path):
+            fill_up(fault.action)
+            return
+        signal_name, _, pid = fault.action.partition(" ")
+        if pid:
+            os.kill(int(pid), getattr(signal, signal_name))
+            return
+        if fault.action == "SIGSTOP":
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return
         if fault.action == "all":
             for process in (
                 psutil.Process().parent().children()
@@ -192,8 +204,17 @@ def on_workers(
     try:
         yield injector
     finally:
-        if client.status == "running":
+        with suppress(OSError):  # the scheduler may be gone
             client.unregister_worker_plugin(plugin.name)
+
+
+def fill_up(directory: Path) -> None:
+    """Write a file called ``filler`` until the file system of `directory` takes no more."""
+    with open(directory / "filler", "wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12):
+            with suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
 
 
 def _file_name(target: str) -> str:

@@ -1,0 +1,84 @@
+"""The driver is killed at chosen moments: equal bytes, and nothing finished is done again."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from tests.drivers.job import assert_same_job, run_job
+from tests.faults.injection import (
+    CHECKPOINT,
+    COMMIT,
+    FEATURIZE,
+    FINGERPRINT,
+    FIT,
+    PREDICT,
+    PUBLISH,
+    RECORD,
+    SCREEN,
+    WORK,
+    Fault,
+    Injector,
+)
+from tests.faults.test_workers import left_over
+
+# Each run is killed at one of these, and the next goes on from there. Calls are numbered in each run anew.
+MOMENTS = [
+    (Fault("daskrf.stores.plans:write_plan"), None),
+    (Fault("daskrf.stores.plans:write_plan", after=True), None),
+    (Fault(FINGERPRINT, call=3), FINGERPRINT),
+    (Fault(PUBLISH, call=2), FINGERPRINT),
+    (Fault(COMMIT, call=2), FINGERPRINT),
+    (Fault(RECORD, call=2), FINGERPRINT),
+    (Fault(RECORD, call=2, after=True), None),
+    (Fault(FEATURIZE, call=4), FEATURIZE),
+    (Fault(COMMIT, call=3), FEATURIZE),
+    (Fault("daskrf.stores.files:np.lib.format.write_array_header_1_0"), None),  # the joined labels
+    (Fault(FIT, call=3), FIT),
+    (Fault(CHECKPOINT, call=3), FIT),
+    (Fault(CHECKPOINT, call=3, after=True), None),
+    (Fault(CHECKPOINT, call=6), None),  # an inner node
+    (Fault("daskrf.drivers.fitting:save_model"), None),  # after the last reduction and the solve
+    (Fault("daskrf.stores.container:_write_member", call=2), None),  # in the middle of the model
+    (Fault("daskrf.drivers.fitting:save_model", after=True), None),
+    (Fault(PREDICT, call=2), PREDICT),
+    (Fault(SCREEN, call=7), SCREEN),
+    (Fault("pyarrow.parquet:write_table"), None),  # the hits
+    (Fault("pyarrow.parquet:write_table", after=True), None),  # under a temporary name
+]
+
+
+def _drive(inputs: tuple[Path, Path], out: Path, injector: Injector) -> None:
+    with injector, threadpool_limits(1):
+        run_job(inputs, out, None)
+
+
+def _process(inputs: tuple[Path, Path], out: Path, injector: Injector) -> multiprocessing.process.BaseProcess:
+    return multiprocessing.get_context("forkserver").Process(target=_drive, args=(inputs, out, injector))
+
+
+def run_in_process(inputs: tuple[Path, Path], out: Path, injector: Injector) -> int | None:
+    """Run the job in a process of its own; return its exit code."""
+    process = _process(inputs, out, injector)
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def test_a_driver_is_killed(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    calls: dict[str, list[str]] = {stage: [] for stage in WORK}
+    for number, (fault, _) in enumerate([*MOMENTS, (None, None)]):
+        injector = Injector(str(tmp_path / f"marks-{number}"), (fault,) if fault else ())
+        code = run_in_process(inputs, out, injector)
+        assert code == (-signal.SIGKILL if fault else 0), fault
+        for stage in WORK:
+            calls[stage] += injector.calls(stage)
+    assert_same_job(done, out)
+    lost = [work for _, work in MOMENTS]
+    for stage in WORK:
+        assert len(calls[stage]) - len(set(calls[stage])) == lost.count(stage), stage
+    assert left_over(out) == []
