@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from cluster.slurm_lab.lab import Lab
 from tests.cluster.job import Job, assert_same_job
+from tests.drivers.job import data_digests
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "cluster"
 
@@ -42,3 +46,29 @@ def test_one_job_ends_with_the_exit_code_of_the_command(job: Job, tmp_path: Path
     assert result.returncode == 1, printed
     assert "daskrf-slurm: daskrf fit" in printed
     assert "daskrf-slurm: daskrf status" not in printed
+
+
+def test_arrays_of_shards_leave_the_same_bytes(done: Path, job: Job, lab: Lab, tmp_path: Path) -> None:
+    """Three jobs a command, and those of the next command after them: fingerprint and featurize."""
+    text = (SCRIPTS / "daskrf-array.sbatch").read_text()
+    for old, new in [("--mem=4G", "--mem=1G"), ("--cpus-per-task=8 --mem=32G", "--mem=1G")]:
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "array.sbatch").write_text(text)  # as a user would edit a copy
+    last = ""
+    for command in job.commands()[:2]:
+        last = subprocess.run(
+            ["bash", "array.sbatch", "3", *command],
+            env=os.environ | {"AFTER": last},
+            text=True,
+            capture_output=True,
+            check=True,
+        ).stdout.strip()
+    state = ["squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={last}"]
+    end = time.monotonic() + 500
+    while (found := lab.run(*state)) in ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING"):
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    assert found == "COMPLETED", [path.read_text() for path in sorted(tmp_path.glob("daskrf-*.out"))]
+    for store in ("fp", "phi"):
+        assert data_digests(done / store) == data_digests(job.out / store)
