@@ -17,6 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 LAYERS = [
     "errors",
     "sizes",
+    "paths",
     "arrays",
     "seeds",
     "compiled",
@@ -40,6 +41,7 @@ ONLY = {
     "distributed": {"drivers"},
     "matplotlib": {"report"},
     "numba": {"compiled"},
+    "obstore": {"paths"},
     "pyarrow": {"molecules", "stores", "drivers", "report"},
     "click": {"cli"},
     "rich": {"cli"},

@@ -124,7 +124,7 @@ class _Submission:
         self.lost_workers: dict[str, int] = {}
         self.completed = as_completed(with_results=False)
         self.absence = Absence(client, dask.config.get("daskrf.wait-for-workers", None))
-        self.expected = Expected.here(None if log is None else log.path)
+        self.expected = Expected.here(log.path if log is not None and log.beside else None)
         self.looked = time.monotonic()
         self.threads = 1
         self.told = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +25,9 @@ from daskrf.drivers.sources import FingerprintSource, most_nonzeros, planned_row
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.paths import ObjectPath, as_path
 from daskrf.stores.features import FeatureStore
+from daskrf.stores.files import remove_quietly
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.records import CommitRecord
@@ -145,6 +146,7 @@ def _(source: da.Array, feature_map: FeatureMap, output: Any, dtype: str, *_: An
 
 @_featurize.register(str)
 @_featurize.register(os.PathLike)
+@_featurize.register(ObjectPath)
 def _(
     source: Any,
     feature_map: FeatureMap,
@@ -157,7 +159,7 @@ def _(
     start = time.monotonic()
     if output is None:
         raise InputError(f"Say where the features of {source} shall go: output is missing.")
-    output, progress = Path(output), progress or Progress()
+    output, progress = as_path(output), progress or Progress()
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
     _check_memory(fingerprints, feature_map, dtype, client)
@@ -176,7 +178,7 @@ def _(
         if not share.whole:
             return complete_share(share, stage, store, rows, start=start, progress=progress)
         made = complete(stage, store, rows, client=client, progress=progress)
-        shutil.rmtree(work, ignore_errors=True)
+        remove_quietly(work)
     records = store.records().values()
     return FeaturizeReport(
         store.path,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +34,8 @@ from daskrf.molecules import (
     rdkit_version,
     read_partition,
 )
+from daskrf.paths import as_path
+from daskrf.stores.files import remove_quietly
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.records import CommitRecord
@@ -155,7 +156,7 @@ def fingerprint(
     progress = progress or Progress()
     spec = spec or FingerprintSpec()
     Fingerprinter(spec, fragments)  # refuses bad options before anything is read
-    share, output = Share.of(shard, prepare, client), Path(output)
+    share, output = Share.of(shard, prepare, client), as_path(output)
     with share.lock(output, "fingerprint", progress):
         try:
             library = _library(share, inputs, format, rows_per_partition, output, progress)
@@ -172,7 +173,7 @@ def fingerprint(
             made = complete(stage, store, rows, client=client, progress=progress)
         finally:
             if share.whole:
-                shutil.rmtree(spool_of(output), ignore_errors=True)
+                remove_quietly(spool_of(output))
     return _report(store, strict, made, start)
 
 
@@ -231,7 +232,7 @@ def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragmen
 
 def spool_of(output: Paths) -> Path:
     """Return where pieces of compressed inputs are kept while `output` is made: beside it."""
-    path = Path(output)
+    path = as_path(output)
     return path.parent / f".{path.name}.spool"
 
 

@@ -41,6 +41,8 @@ from daskrf.features.base import brief_state, map_key
 from daskrf.gp import SparseGP, SufficientStatistics, choose_exponent, gp_for
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
+from daskrf.paths import as_path
+from daskrf.stores.files import load_array
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.labels import JoinedLabels
@@ -172,7 +174,7 @@ def fit(
     start = time.monotonic()
     progress = progress or Progress()
     fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
-    share, output = Share.of(shard, prepare, client), Path(output)
+    share, output = Share.of(shard, prepare, client), as_path(output)
     partials = output / "partials"
     options = fixed if criterion is None else {**fixed, "criterion": criterion}
     _check_fixed(fixed)
@@ -407,8 +409,8 @@ def _sum_share(
 
 @functools.lru_cache(maxsize=4)
 def _labels(directory: str, key: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    path = Path(directory)
-    return np.load(path / "rows.npy", mmap_mode="r"), np.load(path / "labels.npy", mmap_mode="r")
+    path = as_path(directory)
+    return load_array(path / "rows.npy"), load_array(path / "labels.npy")
 
 
 @dataclass(frozen=True)
@@ -447,7 +449,7 @@ class FitFold:
         made = functools.partial(self._made, partitions)
         if self.strips > 1 and self.source.bits and isinstance(self.source, FingerprintSource):
             key = hash_of([self.key, self.map_key, list(partitions)])
-            yield held_bits(Path(self.labels).parent / f"bits-{partitions[0]:08d}", key, made)
+            yield held_bits(as_path(self.labels).parent / f"bits-{partitions[0]:08d}", key, made)
         else:
             rows_at_once = memory.block_rows(self.source.feature_map.n_components, one_bit=self.source.bits)
             yield from gathered(made(), rows_at_once)

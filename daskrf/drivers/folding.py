@@ -9,7 +9,6 @@ ended, and the grouping, hence the result, is the same on any number of workers.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.shards import Pieces, Share
 from daskrf.drivers.threads import ONE_BLAS_THREAD
-from daskrf.stores.files import crc32c_of_file
+from daskrf.stores.files import digest_of, remove_quietly
 from daskrf.stores.model import has_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.stores.plans import hash_of
 
@@ -153,19 +152,22 @@ def _task(reduction: Fold, node: _Node, rows: Sequence[int], directory: Path, sp
 def _existing(levels: Sequence[Sequence[_Node]], directory: Path, spec_hash: str) -> set[_Node]:
     """Return the nodes that need no work: those with a checkpoint, and all below them."""
     done: set[_Node] = set()
+    # One call, where looking at each would take long.
+    there = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     for level in reversed(levels):
         for node in level:
-            if node in done or has_checkpoint(node.path(directory), spec_hash):
+            path = node.path(directory)
+            if node in done or (path.name in there and has_checkpoint(path, spec_hash)):
                 done.update((node, *node.children))
     return done
 
 
 def _make_node(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> str:
-    """Leave the checkpoint of a node; return its CRC32C."""
+    """Leave the checkpoint of a node; return what tells it from others."""
     with ONE_BLAS_THREAD:
         if not has_checkpoint(node.path(directory), spec_hash):
             _partial(reduction, node, directory, spec_hash)
-        return crc32c_of_file(node.path(directory))[1]
+        return digest_of(node.path(directory))
 
 
 def _partial(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> Partial:
@@ -185,4 +187,4 @@ def _partial(reduction: Fold, node: _Node, directory: Path, spec_hash: str) -> P
 
 def remove_checkpoints(directory: Path) -> None:
     """Delete the directory of checkpoints, once the result is safe elsewhere."""
-    shutil.rmtree(directory, ignore_errors=True)
+    remove_quietly(directory)

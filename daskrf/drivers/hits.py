@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from daskrf.drivers.sources import Source
 from daskrf.errors import InputError
+from daskrf.paths import readable
 from daskrf.stores.files import atomic_path, file_errors, remove_stale
 from daskrf.stores.fingerprints import write_parquet
 
@@ -25,7 +26,7 @@ def search_of(output: Path) -> str | None:
     if not output.exists():
         return None
     try:
-        known = pq.read_schema(output).metadata or {}
+        known = pq.read_schema(readable(output)).metadata or {}
     except (OSError, pa.ArrowException):
         known = {}
     if _MARK not in known:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from daskrf.molecules.streams import raw_blocks
-from daskrf.stores.files import atomic_write, save_array
+from daskrf.paths import as_path
+from daskrf.stores.files import atomic_write, load_array, save_array
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.labels import JoinedLabels, join_labels, read_labels
 from daskrf.stores.plans import hash_of
@@ -67,7 +66,7 @@ def labels_of(
     """
     options = [key, key_column, targets if targets is None else list(targets), drop_non_finite]
     digest = hashlib.sha256()
-    for block in raw_blocks(Path(path)):
+    for block in raw_blocks(as_path(path)):
         digest.update(block)
     identity = hash_of([digest.hexdigest(), options, store.spec_hash])
     folder = directory / f"labels-{identity[:16]}"
@@ -83,7 +82,7 @@ def _read(folder: Path) -> JoinedLabels | None:
     """Return the labels kept in `folder`, or None where they are damaged."""
     try:
         record: dict[str, Any] = json.loads((folder / _RECORD).read_bytes())
-        rows, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("rows", "labels"))
+        rows, y = (load_array(folder / f"{name}.npy") for name in ("rows", "labels"))
         rest: dict[str, Any] = record["labels"]
         rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys")}
         found = JoinedLabels(row=rows, y=y, **rest)

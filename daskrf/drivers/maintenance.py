@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,10 @@ from daskrf.drivers.progress import Progress
 from daskrf.drivers.sources import FingerprintSource, planned_rows
 from daskrf.errors import InputError, StoreError
 from daskrf.molecules import Library
+from daskrf.paths import as_path
 from daskrf.stores import inspect
 from daskrf.stores.features import FeatureStore
+from daskrf.stores.files import remove_quietly
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.lock import StoreLock
 from daskrf.stores.predictions import PredictionStore
@@ -96,12 +97,12 @@ def verify(
             f"{len(found.damaged) + len(found.missing)} partitions of {store} are damaged (taken out now) or "
             "missing; run the same daskrf predict command again, which makes just those."
         )
-    work = Path(store).with_name(f".{Path(store).name}.work")
+    work = as_path(store).with_name(f".{as_path(store).name}.work")
     with StoreLock(store, "daskrf verify --repair", tell=progress.note):
-        stage, opened, rows = _repair_stage(Path(store), work)
+        stage, opened, rows = _repair_stage(as_path(store), work)
         _take_out(opened, found.damaged)
         complete(stage, opened, rows, client=client, progress=progress)
-        shutil.rmtree(work, ignore_errors=True)
+        remove_quietly(work)
     again = _checked(store, progress)
     if again.damaged:
         raise StoreError(f"{store} is still damaged after the repair; look for a failing disk.")
@@ -118,7 +119,7 @@ def _checked(store: Paths, progress: Progress) -> inspect.VerifyReport:
 def _check_inputs(store: FingerprintStore) -> None:
     """Refuse to repair from input files that are not those that the store was made from."""
     for source in Library.from_state(store.spec["library"]).sources:
-        path = Path(source.path)
+        path = as_path(source.path)
         if not path.is_file():
             raise InputError(
                 f"{path} is not there any more, and {store.path} was made from it; bring it back."

@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import psutil
 from distributed import Client
@@ -23,6 +22,7 @@ from daskrf.drivers.cluster import QueuedClient
 from daskrf.drivers.models import open_model
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.strips import strip_columns
+from daskrf.paths import ObjectPath, as_path
 
 __all__ = [
     "LIBRARIES",
@@ -415,9 +415,10 @@ def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
     MemoryLimitError
         With the prediction and the free space.
     """
-    place = next(
-        parent for parent in (Path(path).absolute(), *Path(path).absolute().parents) if parent.exists()
-    )
+    path = as_path(path)
+    if isinstance(path, ObjectPath):  # which nobody says the size of
+        return
+    place = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
     free = shutil.disk_usage(place).free
     if n_bytes > free:
         raise MemoryLimitError(

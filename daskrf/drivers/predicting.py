@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,8 @@ from daskrf.drivers.sources import Source, largest_partition
 from daskrf.drivers.watching import watched
 from daskrf.features.base import brief_state
 from daskrf.molecules import TableFormat
+from daskrf.paths import as_list, as_path
+from daskrf.stores.files import remove_quietly
 from daskrf.stores.predictions import PredictionStore
 from daskrf.stores.records import CommitRecord
 
@@ -111,7 +112,7 @@ def predict(
     start = time.monotonic()
     progress = progress or Progress()
     fitted = read_model(model, statistics=False)
-    output = Path(output)
+    output = as_path(output)
     share, work = Share.of(shard, prepare, client), output.parent / f".{output.name}.work"
     with share.lock(output, "predict", progress):
         features = source_for(
@@ -125,11 +126,11 @@ def predict(
             model=fitted.metadata["spec_hash"],
             options={"std": std, "map": brief_state(features.feature_map.state())},
             rows=rows,
-            provenance={"model_path": str(Path(model).resolve()), "source_path": _describe(source)},
+            provenance={"model_path": str(as_path(model).resolve()), "source_path": _describe(source)},
         )
         stage = PredictStage(
             features.carried(work),
-            str(Path(model).resolve()),
+            str(as_path(model).resolve()),
             fitted.metadata["spec_hash"],
             str(output.resolve()),
             std,
@@ -138,7 +139,7 @@ def predict(
         if not share.whole:
             return complete_share(share, stage, store, rows, start=start, progress=progress)
         made = complete(stage, store, rows, client=client, progress=progress)
-        shutil.rmtree(work, ignore_errors=True)
+        remove_quietly(work)
     counts = store.counts()
     return PredictReport(
         output, counts["kept"], counts["rejected"], len(rows), made, time.monotonic() - start
@@ -164,9 +165,9 @@ def _check_memory(model: Model, features: Source, std: bool, client: Client | No
 
 
 def _describe(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> str:
-    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    paths = as_list(source)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{Path(paths[0]).resolve()}{more}"
+    return f"{as_path(paths[0]).resolve()}{more}"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def scan_inputs(
     progress: Progress,
 ) -> Library:
     """Read all input files once: digests, row counts, and where each partition begins."""
-    paths = expand([inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs))
+    paths = expand(inputs)
     progress.start("scan", sum(path.stat().st_size for path in paths), "bytes")
     library = scan(paths, format or TableFormat(), rows_per_partition, spool=spool, on_bytes=progress.advance)
     progress.finish()

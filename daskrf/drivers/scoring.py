@@ -15,6 +15,7 @@ from daskrf.drivers.smiles import SmilesSource, planned_library
 from daskrf.drivers.sources import Source, open_source, rows_store
 from daskrf.errors import InputError
 from daskrf.molecules import TableFormat
+from daskrf.paths import as_list, as_path
 from daskrf.stores.inspect import kind_of
 
 __all__ = ["source_for", "std_seconds", "target_names"]
@@ -49,10 +50,9 @@ def source_for(
     InputError
         If a store was made with another fingerprint or another map than the model.
     """
-    if not isinstance(inputs, (str, os.PathLike)) and len(inputs) == 1:
-        inputs = inputs[0]
-    path = Path(inputs) if isinstance(inputs, (str, os.PathLike)) else None
-    if path is None and any(kind_of(p, missing_ok=True) for p in inputs):  # type: ignore[union-attr]
+    inputs = as_list(inputs)
+    path = as_path(inputs[0]) if len(inputs) == 1 else None
+    if path is None and any(kind_of(p, missing_ok=True) for p in inputs):
         raise InputError("Only one store can be scored at a time; SMILES files may be many.")
     if path is None or kind_of(path, missing_ok=True) is None:
         planned = None if share.whole else planned_library(directory)

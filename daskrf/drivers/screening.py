@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,8 +32,9 @@ from daskrf.errors import InputError
 from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.molecules import TableFormat
+from daskrf.paths import as_path
 from daskrf.screening import TopK
-from daskrf.stores.files import save_array
+from daskrf.stores.files import load_array, remove_quietly, save_array
 from daskrf.stores.model import load_model
 from daskrf.stores.plans import hash_of
 
@@ -163,7 +163,7 @@ def screen(
     """
     start = time.monotonic()
     progress = progress or Progress()
-    output = Path(output)
+    output = as_path(output)
     share, work = Share.of(shard, prepare, client), output.parent / f".{output.name}.work"
     _check_options(k, std, output)
     earlier = search_of(output)
@@ -187,7 +187,7 @@ def screen(
         scored = Acquisition("greedy", maximize) if shortlist else rule
         kept = (scored, n_kept, t, draw, leave_out, std == "candidates", std == "all")
         reduction = ScreenFold(
-            features.carried(work), str(Path(model).resolve()), fitted.metadata["spec_hash"], *kept
+            features.carried(work), str(as_path(model).resolve()), fitted.metadata["spec_hash"], *kept
         )
         tree = (reduction, *groups, work / "partials", hash_of(spec))
         if not share.whole:
@@ -196,7 +196,7 @@ def screen(
         table = described(features, _ranked(found.top, fitted, rule, reduction, k))
         write_hits(table, output, hash_of(spec))
         rejected, rejects = write_rejects(features, output, hash_of(spec))
-        shutil.rmtree(work, ignore_errors=True)
+        remove_quietly(work)
     notes = (_SHORTLIST_NOTE.format(n_kept),) if shortlist else ()
     seconds = time.monotonic() - start
     return ScreenReport(output, table, found.n_scored, rejected, rejects, acquisition, seconds, notes)
@@ -414,7 +414,7 @@ def _labelled_rows(path: str, model_hash: str) -> npt.NDArray[np.int64]:
 def _drawn(draw: str, path: str, model_hash: str, target: int) -> FeatureSpaceGP:
     """Return a model whose mean is one draw of the whole function."""
     drawn = copy.copy(open_model(path, model_hash, statistics=False).gp)
-    drawn.weights_, drawn.mean_ = np.load(draw), drawn.mean_[[target]]
+    drawn.weights_, drawn.mean_ = load_array(as_path(draw)), drawn.mean_[[target]]
     return drawn
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,8 @@ from daskrf.drivers.sources import Block, feature_blocks, positions
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
-from daskrf.stores.files import atomic_path, atomic_write
+from daskrf.paths import as_path, readable
+from daskrf.stores.files import atomic_path, atomic_write, remove_quietly
 from daskrf.stores.plans import hash_of
 
 __all__ = ["SmilesSource", "planned_library"]
@@ -41,7 +41,7 @@ def _plan_hash(directory: Path) -> str | None:
 
 @functools.lru_cache(maxsize=4)
 def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
-    plan = json.loads((Path(directory) / "library.json").read_text())
+    plan = json.loads((as_path(directory) / "library.json").read_text())
     if hash_of(plan) != spec_hash:
         raise InputError(f"{directory} was replaced while it was in use; run the same command again.")
     fingerprinter = Fingerprinter(FingerprintSpec.from_state(plan["fingerprint"]), plan["fragments"])
@@ -83,7 +83,7 @@ class SmilesSource:
         if not share.whole or (directory / PLAN).exists():
             agree(share, directory / "library.json", plan)
         elif _plan_hash(directory) != hash_of(plan):
-            shutil.rmtree(rejects, ignore_errors=True)  # those of other files, whose run never ended
+            remove_quietly(rejects)  # those of other files, whose run never ended
             directory.mkdir(parents=True, exist_ok=True)
             atomic_write(directory / "library.json", json.dumps(plan).encode())
         rejects.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ class SmilesSource:
     @property
     def spool(self) -> Path:
         """Pieces of compressed inputs."""
-        return Path(self.directory) / "spool"
+        return as_path(self.directory) / "spool"
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """See `Source`; when all blocks have been taken, the rejects of the partition are on disk."""
@@ -136,7 +136,7 @@ class SmilesSource:
         return pa.concat_tables([rows_table(b, self.library, positions(b.row, rows)) for b in batches])
 
     def _write_rejects(self, partition: int, rejects: list[Reject], library: Library) -> None:
-        path = Path(self.directory) / "rejects" / f"{partition:06d}.parquet"
+        path = as_path(self.directory) / "rejects" / f"{partition:06d}.parquet"
         if not rejects:
             path.unlink(missing_ok=True)
             return
@@ -150,5 +150,5 @@ class SmilesSource:
 
     def rejects(self, partition: int) -> pa.Table:
         """See `Source`."""
-        path = Path(self.directory) / "rejects" / f"{partition:06d}.parquet"
-        return pq.read_table(path) if path.exists() else rejects_table([], self.library)
+        path = as_path(self.directory) / "rejects" / f"{partition:06d}.parquet"
+        return pq.read_table(readable(path)) if path.is_file() else rejects_table([], self.library)

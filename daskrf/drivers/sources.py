@@ -25,6 +25,7 @@ from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp.posterior import as_features
 from daskrf.molecules.rows import BATCH_ROWS
+from daskrf.paths import as_path
 from daskrf.stores.describe import map_words
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import REJECT_SCHEMA, FingerprintStore
@@ -388,7 +389,7 @@ def open_source(
     StoreError
         If there is no such store, or it is not complete.
     """
-    path = Path(path)
+    path = as_path(path)
     kind = kind_of(path)
     if kind == "features":
         store = FeatureStore.open(path)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from daskrf.errors import InputError
+from daskrf.paths import ObjectPath, as_list, as_path
 
 __all__ = ["Column", "TableFormat", "delimiter_of", "expand", "is_parquet"]
 
@@ -103,20 +104,24 @@ def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
     ...     [path.name for path in expand(folder + "/*.smi")]
     ['a.smi', 'b.smi']
     """
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    given = as_list(paths)
     if not given:
         raise InputError("no input files are given; name at least one file or pattern.")
     found: dict[Path, None] = {}
     for item in given:
-        for path in _matches(os.path.expanduser(os.fspath(item))):
+        for path in _matches(item):
             if path in found:
                 raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
             found[path] = None
     return list(found)
 
 
-def _matches(pattern: str) -> list[Path]:
-    """Return the absolute paths of the files that `pattern` names."""
+def _matches(given: str | os.PathLike[str]) -> list[Path]:
+    """Return the absolute paths of the files, or the objects, that a path or a pattern names."""
+    path = as_path(given)
+    if isinstance(path, ObjectPath):
+        return _matching_objects(path)
+    pattern = os.path.expanduser(path)
     path = Path(os.path.abspath(pattern))
     if path.is_dir():
         raise InputError(f"{pattern} is a directory; name its files, for example '{pattern}/*.smi'.")
@@ -128,6 +133,22 @@ def _matches(pattern: str) -> list[Path]:
     files = [file for file in files if not file.is_dir()]
     if not files:
         raise InputError(f"no file matches {pattern!r}; check the pattern, and quote it in the shell.")
+    return files
+
+
+def _matching_objects(path: ObjectPath) -> list[Path]:
+    """Return the objects that a URL or a pattern names; ``**`` as a whole part stands for any parts."""
+    try:
+        if path.is_file():  # an object may have brackets in its name
+            return [as_path(str(path))]
+        if not glob.has_magic(path.key):
+            what = "is no object but objects are below it" if path.is_dir() else "does not exist"
+            raise InputError(f"{path} {what}; name its objects, for example '{path}/*.smi'.")
+        files = path.matching()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    if not files:
+        raise InputError(f"no object matches '{path}'; check the pattern, and quote it in the shell.")
     return files
 
 

@@ -16,6 +16,7 @@ from daskrf.molecules.library import Layout
 from daskrf.molecules.lines import MAX_LINE_BYTES, clean_smiles, split_line
 from daskrf.molecules.quiet import Quiet
 from daskrf.molecules.streams import LineStream, compression_of, text_blocks
+from daskrf.paths import readable
 
 __all__ = ["detect_layout", "open_parquet"]
 
@@ -269,7 +270,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
         If it cannot be read or is damaged.
     """
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(readable(path))
     except OSError as error:
         raise InputError(f"{path} cannot be read as Parquet ({error.strerror or 'I/O error'}).") from None
     except pa.ArrowException as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from daskrf.molecules.library import Library, Reject, RowBatch, Segment, Source
 from daskrf.molecules.lines import MAX_LINE_BYTES, MAX_TEXT, clean_smiles, parse_lines, row_batch
 from daskrf.molecules.spool import CHUNK_ROWS, spooled_blocks
 from daskrf.molecules.streams import LineStream, raw_blocks, text_blocks
+from daskrf.paths import as_path
 
 __all__ = ["BATCH_ROWS", "read_rows", "read_sorted"]
 
@@ -46,7 +46,7 @@ def read_sorted(library: Library, segments: list[tuple[int, Segment]]) -> Iterat
     """
     source = library.sources[segments[0][1].source]
     _check_unchanged(source)
-    lines = LineStream(text_blocks(Path(source.path), source.layout.compression))
+    lines = LineStream(text_blocks(as_path(source.path), source.layout.compression))
     at = -source.layout.header
     for row, segment in segments:
         lines.skip(segment.first_row - at)
@@ -57,7 +57,7 @@ def read_sorted(library: Library, segments: list[tuple[int, Segment]]) -> Iterat
 def _check_unchanged(source: Source) -> None:
     """Refuse a file of another size than the scanned one."""
     try:
-        size = os.path.getsize(source.path)
+        size = as_path(source.path).stat().st_size
     except OSError as error:
         raise InputError(
             f"{source.path} cannot be read ({error.strerror}); it was there at the scan."
@@ -72,7 +72,7 @@ def _changed(source: Source) -> InputError:
 
 def _open_lines(source: Source, segment: Segment, spool: Path | None) -> LineStream:
     """Return the lines of a text file from the first row of `segment` on."""
-    path = Path(source.path)
+    path = as_path(source.path)
     if not source.layout.compression:
         lines = LineStream(raw_blocks(path, offset=segment.offset))
         lines.skip(segment.skip)
@@ -91,7 +91,7 @@ def _open_lines(source: Source, segment: Segment, spool: Path | None) -> LineStr
 
 def _first_chunk(source: Source) -> Iterator[bytes]:
     """Yield the first 50,000 rows of a compressed file, which the spool leaves out."""
-    lines = LineStream(text_blocks(Path(source.path), source.layout.compression))
+    lines = LineStream(text_blocks(as_path(source.path), source.layout.compression))
     lines.skip(source.layout.header)
     for _ in range(0, CHUNK_ROWS, BATCH_ROWS):
         yield lines.take(BATCH_ROWS)
@@ -114,7 +114,7 @@ def _parquet_batches(source: Source, segment: Segment, row: int) -> Iterator[Row
     stop = segment.first_row + segment.n_rows
     positions = [layout.smiles, *([] if layout.id is None else [layout.id]), *(at for _, at in layout.extra)]
     names = [(layout.names or ())[position] for position in positions]
-    with open_parquet(Path(source.path)) as file:
+    with open_parquet(as_path(source.path)) as file:
         ends = np.cumsum([file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)])
         first_group = int(np.searchsorted(ends, segment.first_row, side="right"))
         last_group = int(np.searchsorted(ends, stop, side="left"))

@@ -14,6 +14,7 @@ import zstandard
 
 from daskrf.molecules.library import Source
 from daskrf.molecules.streams import text_blocks
+from daskrf.paths import ObjectPath, as_path, each
 
 __all__ = ["CHUNK_ROWS", "SpoolWriter", "is_spooled", "spooled_blocks"]
 
@@ -23,7 +24,8 @@ CHUNK_ROWS = 50_000
 class SpoolWriter:
     """Copies a stream of text into zstd files of 50,000 rows, all but the first, which is near the start.
 
-    The files appear under their final name, that of the digest of the source, only when all are written.
+    The files appear under their final name, that of the digest of the source, only when all are written;
+    those that go to an object storage wait in a local temporary directory until then.
 
     Parameters
     ----------
@@ -35,7 +37,8 @@ class SpoolWriter:
     def __init__(self, folder: Path, header: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
+        beside = None if isinstance(folder, ObjectPath) else folder
+        self._partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=beside))
         self._left = header + CHUNK_ROWS  # lines until the next chunk begins
         self._chunk = 0
         self._writer: zstandard.ZstdCompressionWriter | None = None
@@ -89,7 +92,12 @@ class SpoolWriter:
     def publish(self, sha256: str) -> None:
         """Give the files their final name, unless nothing was written or another process has done it."""
         final = _folder_of(self._folder, sha256)
-        if any(self._partial.iterdir()):
+        if isinstance(final, ObjectPath):
+            *files, last = sorted(self._partial.iterdir()) or [None]
+            each(lambda file: (final / file.name).upload(file), files)
+            if last is not None:  # by which `is_spooled` knows that the others are there
+                (final / last.name).upload(last)
+        elif any(self._partial.iterdir()):
             try:
                 os.replace(self._partial, final)
             except OSError:
@@ -99,14 +107,16 @@ class SpoolWriter:
 
 def spooled_blocks(spool: Path, source: Source, chunk: int) -> Iterator[bytes] | None:
     """Return the text of chunk number `chunk` (from 1) of `source`, or None if it is not there."""
-    path = _chunk_path(_folder_of(Path(spool), source.sha256), chunk)
-    return text_blocks(path, "zstd") if path.exists() else None
+    path = _chunk_path(_folder_of(as_path(spool), source.sha256), chunk)
+    return text_blocks(path, "zstd") if path.is_file() else None
 
 
 def is_spooled(spool: Path, source: Source) -> bool:
     """Return whether all that lies deep in `source` is in the folder, or nothing does."""
-    deep = bool(source.layout.compression) and source.rows > CHUNK_ROWS
-    return not deep or _folder_of(Path(spool), source.sha256).exists()
+    if not source.layout.compression or source.rows <= CHUNK_ROWS:
+        return True
+    last = (source.rows - 1) // CHUNK_ROWS  # written last
+    return _chunk_path(_folder_of(as_path(spool), source.sha256), last).is_file()
 
 
 def _folder_of(spool: Path, sha256: str) -> Path:

@@ -18,6 +18,7 @@ from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatc
 from daskrf.molecules.rows import read_rows, read_sorted
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.molecules.streams import block_size, raw_blocks, text_blocks
+from daskrf.paths import as_path
 from daskrf.seeds import generator
 
 __all__ = [
@@ -157,7 +158,7 @@ def _scan_file(
         with open_parquet(path) as file:
             rows = int(file.metadata.num_rows)
     elif spool is not None and layout.compression:
-        with SpoolWriter(Path(spool), layout.header) as writer:
+        with SpoolWriter(as_path(spool), layout.header) as writer:
             rows, index = _index_lines(
                 writer.through(text_blocks(path, layout.compression, watched())), layout
             )

@@ -23,6 +23,7 @@ import numpy as np
 import zstandard
 
 from daskrf.errors import StoreError
+from daskrf.paths import ObjectPath, readable
 from daskrf.stores.files import atomic_path, file_errors
 from daskrf.stores.plans import FORMAT, FORMAT_VERSION, check_format, check_kind, provenance
 
@@ -188,7 +189,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open an archive; whatever its damage raises becomes one sentence."""
     damage = (zipfile.BadZipFile, zstandard.ZstdError, ValueError, KeyError, TypeError, EOFError)
     try:
-        with file_errors("read", path), zipfile.ZipFile(path) as archive:
+        with file_errors("read", path), zipfile.ZipFile(readable(path)) as archive:
             yield archive
     except (*damage, NotImplementedError, RuntimeError) as error:
         raise StoreError(
@@ -213,7 +214,7 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, Path):
+    if isinstance(value, (Path, ObjectPath)):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 

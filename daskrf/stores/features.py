@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from daskrf.errors import StoreError
+from daskrf.paths import ObjectPath, as_path
 from daskrf.stores.files import file_errors
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.plans import PLAN_FILE
@@ -78,10 +80,9 @@ class FeatureStore(Store):
             "dtype": dtype,
             "n_components": int(n_components),
         }
-        place = source.path.resolve()
         origin = {
-            "source_path": str(place),
-            "source_relative": os.path.relpath(place, Path(path).resolve()),
+            "source_path": str(source.path.resolve()),
+            **_relative(source.path.resolve(), as_path(path).resolve()),
             **(provenance or {}),
         }
         partitions = [{"rows": source.partition_rows(p)} for p in range(source.n_partitions)]
@@ -112,9 +113,9 @@ class FeatureStore(Store):
         StoreError
             It is at neither place, or the file system fails.
         """
-        places = [Path(self.provenance["source_path"])] if "source_path" in self.provenance else []
+        places = [as_path(self.provenance["source_path"])] if "source_path" in self.provenance else []
         if "source_relative" in self.provenance:
-            moved = Path(os.path.normpath(self.path.resolve() / self.provenance["source_relative"]))
+            moved = _moved(self.path.resolve(), self.provenance["source_relative"])
             places += [moved] if moved not in places else []
         problems = []
         for place in places:
@@ -239,9 +240,25 @@ class FeatureStore(Store):
                 yield np.asarray(array[start : start + array.chunks[0]])
 
 
+def _relative(place: Path, path: Path) -> dict[str, str]:
+    """Where `place` is as seen from `path`, for the provenance; nothing where they are of two storages."""
+    if isinstance(place, ObjectPath) and isinstance(path, ObjectPath) and place.bucket == path.bucket:
+        return {"source_relative": posixpath.relpath(f"/{place.key}", f"/{path.key}")}
+    if isinstance(place, ObjectPath) or isinstance(path, ObjectPath):
+        return {}
+    return {"source_relative": os.path.relpath(place, path)}
+
+
+def _moved(path: Path, relative: str) -> Path:
+    """The place that `_relative` gave, as seen from where `path` is now."""
+    if isinstance(path, ObjectPath):
+        return path.from_key(posixpath.normpath(f"/{path.key}/{relative}").lstrip("/"))
+    return Path(os.path.normpath(path / relative))
+
+
 def _problem(place: Path, error: StoreError) -> str:
     """Why there is no fingerprint store at a place, in few words where they do."""
-    return "no store there" if not (place / PLAN_FILE).exists() else str(error)
+    return "no store there" if not (place / PLAN_FILE).is_file() else str(error)
 
 
 def _aligned(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:

@@ -8,19 +8,31 @@ import json
 import os
 import shutil
 import socket
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import google_crc32c
 import numpy as np
 
 from daskrf.errors import StoreError
+from daskrf.paths import ObjectError, ObjectPath, each
 
-__all__ = ["atomic_write", "canonical_json", "crc32c_of", "crc32c_of_file", "file_errors", "sync_files"]
+__all__ = [
+    "atomic_write",
+    "canonical_json",
+    "crc32c_of",
+    "crc32c_of_file",
+    "digest_of",
+    "file_errors",
+    "load_array",
+    "sync_files",
+    "upload_files",
+]
 
 TEMPORARY = ".tmp-"
 STALE_SECONDS = 24 * 3600.0
@@ -68,7 +80,8 @@ def file_errors(action: str, path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+        known = None if isinstance(error, ObjectError) else _REASONS.get(error.errno or 0)
+        reason = known or error.strerror or str(error)
         raise StoreError(f"cannot {action} {path}: {reason}", errno=error.errno) from error
 
 
@@ -131,7 +144,7 @@ def crc32c_of_file(path: Path, sync: bool = False) -> tuple[int, str]:
         Where the file cannot be read.
     """
     size, checksum = 0, 0
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         while piece := file.read(READ_BYTES):
             size += len(piece)
             checksum = google_crc32c.extend(checksum, piece)
@@ -140,8 +153,15 @@ def crc32c_of_file(path: Path, sync: bool = False) -> tuple[int, str]:
     return size, f"{checksum:08x}"
 
 
+def digest_of(path: Path) -> str:
+    """CRC32C of a file, or the tag of an object, which need not be fetched for it: equal ones are equal."""
+    return str(path.head()["e_tag"]).strip('"') if isinstance(path, ObjectPath) else crc32c_of_file(path)[1]
+
+
 def sync_directory(path: Path) -> None:
     """Force the entries of a directory to the disk, where the file system can."""
+    if isinstance(path, ObjectPath):  # what a storage has taken is safe
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -180,15 +200,69 @@ def temporary_name(stem: str) -> str:
     return f"{TEMPORARY}{stem}~{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
 
 
+def local_name(name: str) -> Path:
+    """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
+    folder = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    remove_stale(folder)
+    return folder / name
+
+
+def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, int, str]]:
+    """Upload local files and directories to their final keys below `root`; returns what `sync_files` does.
+
+    Raises
+    ------
+    OSError
+        The storage does not take them.
+    """
+    pairs: list[tuple[Path, Path]] = []
+    for final, local in staged.items():
+        files = [item for item in local.rglob("*") if item.is_file()] if local.is_dir() else [local]
+        pairs += [(final / item.relative_to(local) if item != local else final, item) for item in files]
+    each(lambda pair: cast(ObjectPath, pair[0]).upload(pair[1]), pairs)
+    names = [final.relative_to(cast(Path, root)).as_posix() for final, _ in pairs]
+    return sorted((name, *crc32c_of_file(file)) for name, (_, file) in zip(names, pairs, strict=True))
+
+
+def load_array(path: Path) -> np.ndarray:
+    """Map an ``.npy`` file into memory; that of an object is a local copy, deleted when nothing maps it.
+
+    Raises
+    ------
+    StoreError
+        It cannot be read.
+    """
+    with file_errors("read", path):
+        if not isinstance(path, ObjectPath):
+            return np.load(path, mmap_mode="r")
+        copy = local_name(temporary_name(path.name))
+        try:
+            with path.open("rb") as source, copy.open("wb") as target:
+                shutil.copyfileobj(source, target, READ_BYTES)
+            return np.load(copy, mmap_mode="r")
+        finally:
+            copy.unlink(missing_ok=True)
+
+
 @contextmanager
 def atomic_path(path: Path, keep: bool = False) -> Iterator[Path]:
     """Give a temporary path beside `path`; when the block succeeds it is synced and takes the final name.
 
-    With `keep` a file that has the name by then stays: of several writers the first one counts, for all.
+    With `keep` a file that has the name by then stays: of several writers the first one counts, for all. For
+    an object the temporary path is local, and what is there in the end is uploaded: an object appears whole.
     """
-    temporary = path.with_name(temporary_name(path.name))
+    name = temporary_name(path.name)
+    temporary = local_name(name) if isinstance(path, ObjectPath) else path.with_name(name)
     try:
         yield temporary
+        if isinstance(path, ObjectPath):
+            if keep:
+                path.create(temporary.read_bytes())
+            else:
+                path.upload(temporary)
+            temporary.unlink()
+            return
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         if not (keep and _link(temporary, path)):
@@ -290,6 +364,8 @@ def remove_stale(directory: Path, stem: str = "") -> int:
     """
     removed = 0
     prefix = f"{TEMPORARY}{stem}~" if stem else TEMPORARY
+    if isinstance(directory, ObjectPath):  # what is unfinished is local
+        return removed
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
@@ -299,8 +375,20 @@ def remove_stale(directory: Path, stem: str = "") -> int:
     return removed
 
 
+def remove_quietly(path: Path) -> None:
+    """Delete a directory, as far as that is possible: what is left does no harm."""
+    if not isinstance(path, ObjectPath):
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.remove()
+
+
 def remove(path: Path) -> None:
     """Delete a file or a whole directory; nothing happens where there is none."""
+    if isinstance(path, ObjectPath):
+        path.remove()
+        return
     try:
         path.unlink(missing_ok=True)
     except (IsADirectoryError, PermissionError):

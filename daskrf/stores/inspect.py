@@ -14,9 +14,11 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from daskrf.errors import StoreError
+from daskrf.paths import as_path, readable
 from daskrf.stores import plans
 from daskrf.stores.container import read_container, read_metadata
 from daskrf.stores.describe import byte_words, fingerprint_words, map_words
+from daskrf.stores.files import file_errors
 from daskrf.stores.rejects import RejectingStore
 from daskrf.stores.running import JobStatus, job_of
 from daskrf.stores.store import Store
@@ -197,11 +199,12 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
     StoreError
         Nothing is there, or a damaged plan, or an unknown format version.
     """
-    path = Path(path)
-    if (path / plans.MODEL_FILE).exists():
-        return "model"
-    if missing_ok and not (path / plans.PLAN_FILE).exists():
-        return None
+    path = as_path(path)
+    with file_errors("read", path):
+        if (path / plans.MODEL_FILE).is_file():
+            return "model"
+        if missing_ok and not (path / plans.PLAN_FILE).is_file():
+            return None
     return str(plans.read_plan(path)["kind"])
 
 
@@ -222,7 +225,7 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
     StoreError
         Nothing is there, or it is of an unknown format version.
     """
-    path = Path(path)
+    path = as_path(path)
     job = job_of(path)
     if job is not None and kind_of(path, missing_ok=True) is None:
         return _unplanned_status(path, job)
@@ -243,8 +246,8 @@ def _unplanned_status(path: Path, job: JobStatus) -> StoreStatus:
 
 def _rejected_on_the_way(work: Path) -> int:
     """Rows rejected so far by a pass over SMILES files, from the footers of the rejects it leaves."""
-    files = list(work.glob("**/rejects/*.parquet"))
-    return sum(pq.read_metadata(file).num_rows for file in files[:REJECT_FILES])
+    files = [path for path in work.rglob("*.parquet") if path.parent.name == "rejects"]
+    return sum(pq.read_metadata(readable(file)).num_rows for file in files[:REJECT_FILES])
 
 
 def _store_status(path: Path) -> StoreStatus:
@@ -359,7 +362,7 @@ def verify(
     StoreError
         Nothing is there, or it is of an unknown format version.
     """
-    path = Path(path)
+    path = as_path(path)
     looked_at = on_partition or (lambda p: None)
     if kind_of(path) == "model":
         report = VerifyReport(path, 1, _model_problems(path), kind="model")

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from daskrf.errors import InputError
 from daskrf.molecules.formats import TableFormat, delimiter_of, is_parquet
 from daskrf.molecules.streams import compression_of, text_blocks
+from daskrf.paths import readable
 
 __all__ = ["LabelFile", "open_labels"]
 
@@ -119,7 +120,11 @@ def open_labels(path: Path) -> LabelFile:
     -----
     The first line is a header where none of its fields is a number.
     """
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise InputError(f"the label file {path} cannot be read: {error.strerror}") from None
+    if not there:
         raise InputError(f"the label file {path} does not exist; check the path")
     if is_parquet(path):
         return _open_parquet(path)
@@ -191,7 +196,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _open_parquet(path: Path) -> LabelFile:
     """Columns and first row of a Parquet file."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(readable(path)) as file:
             names = tuple(file.schema_arrow.names)
             head = next(file.iter_batches(batch_size=1), None)
     except (OSError, pa.ArrowException) as error:
@@ -206,7 +211,7 @@ def _parquet_rows(table: LabelFile, positions: Sequence[int]) -> Iterator[tuple[
     names = [table.names[position] for position in positions]
     row = 0
     try:
-        with pq.ParquetFile(table.path) as file:
+        with pq.ParquetFile(readable(table.path)) as file:
             for batch in file.iter_batches(columns=names):
                 columns = [batch.column(name).to_pylist() for name in names]
                 for fields in zip(*columns, strict=True):

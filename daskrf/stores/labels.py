@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 
 from daskrf.errors import InputError
 from daskrf.molecules import clean_smiles
+from daskrf.paths import as_path
 from daskrf.stores.files import canonical_json
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.label_files import Column, LabelFile, is_number, open_labels
@@ -203,7 +203,7 @@ def read_labels(
     >>> labels.keys.to_pylist(), labels.y.ravel().tolist(), labels.duplicates
     (['A', 'B'], [-7.5, -8.0], 1)
     """
-    table = open_labels(Path(path))
+    table = open_labels(as_path(path))
     key_position = _key_position(table, key, key_column)
     positions = _target_positions(table, key_position, targets)
     parts, n_read = _read_parts(table, key, [key_position, *positions], drop_non_finite)

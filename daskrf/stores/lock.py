@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from daskrf.errors import StoreError
+from daskrf.paths import ObjectPath, as_path
 from daskrf.stores.files import TEMPORARY, file_errors, temporary_name
 
 __all__ = ["StoreLock"]
@@ -56,8 +57,9 @@ class StoreLock:
     -----
     The lock saves work and confusion, not data: partitions are published atomically, and two drivers of
     one specification write the same bytes. It relies on ``O_CREAT | O_EXCL`` being atomic, as on local file
-    systems and on NFS from version 3 on. Ages are differences between times of the file server, so the
-    clocks of hosts may differ.
+    systems and on NFS from version 3 on, and on an object storage on conditional PUTs: ``If-None-Match`` to
+    make the lock, ``If-Match`` to touch it. Ages are differences between times of the server, so the clocks
+    of hosts may differ.
 
     Not guaranteed: that a driver which was stopped, or cut off from the file server, for more than two
     minutes still holds its lock when it goes on; and that hosts (or containers with process numbers of
@@ -81,12 +83,13 @@ class StoreLock:
         part: str | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.path = Path(directory) / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
+        self.path = as_path(directory) / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
         self._part = part
         self._tell = tell
         self._first_seen: dict[Path, float] = {}
         self._made = False
         self._file = -1
+        self._e_tag: str | None = None  # of a lock that is an object
         self._stop = threading.Event()
         self._content = json.dumps(
             {
@@ -125,7 +128,8 @@ class StoreLock:
 
     def _rivals(self) -> list[Path]:
         """Return the locks of those who must not be at work at the same time."""
-        names = [name for name in os.listdir(self.path.parent) if f"{name}-".startswith(f"{LOCK_FILE}-")]
+        names = [path.name for path in self.path.parent.iterdir()]
+        names = [name for name in names if f"{name}-".startswith(f"{LOCK_FILE}-")]
         return [self.path.with_name(name) for name in names if self._excludes(name)]
 
     def _excludes(self, name: str) -> bool:
@@ -146,12 +150,24 @@ class StoreLock:
             self._remove(self.path, self._content)
         with suppress(OSError):
             os.close(self._file)
-        if self._made:
+        if self._made and not isinstance(self.path, ObjectPath):
             with suppress(OSError):
                 self.path.parent.rmdir()
 
     def _create(self) -> bool:
         """Make the lock file; False where there is one."""
+        if isinstance(self.path, ObjectPath):
+            # One of this very content was made by this call, of which an answer was lost.
+            if not self.path.create(self._content) and _content(self.path) != self._content:
+                return False
+            if self.path.create(self._content):
+                self.path.unlink()
+                raise StoreError(
+                    f"the storage of {self.path.parent} does not know conditional PUTs (If-None-Match), "
+                    "without which two processes could undo each other's work; give another output path"
+                )
+            self._e_tag = self.path.head()["e_tag"]
+            return True
         try:
             self._file = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         except FileExistsError:
@@ -174,9 +190,12 @@ class StoreLock:
             The owner is at work.
         """
         try:
-            # Opened, so that NFS asks the server how old it is.
-            with open(path, "rb") as file:
-                content, touched = file.read(), os.fstat(file.fileno()).st_mtime
+            if isinstance(path, ObjectPath):
+                touched, content = path.stat().st_mtime, path.read_bytes()
+            else:
+                # Opened, so that NFS asks the server how old it is.
+                with open(path, "rb") as file:
+                    content, touched = file.read(), os.fstat(file.fileno()).st_mtime
         except FileNotFoundError:
             return
         owner = _parse(content)
@@ -215,9 +234,7 @@ class StoreLock:
         dead lock one removes it, and none removes the lock that another has put in its place meanwhile.
         """
         guard = self.path.with_name(f"{TEMPORARY}{LOCK_FILE}-{hashlib.sha256(content).hexdigest()[:16]}")
-        try:
-            os.close(os.open(guard, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-        except FileExistsError:
+        if not _create_empty(guard):
             with suppress(FileNotFoundError):
                 if self._now() - guard.stat().st_mtime > STALE_SECONDS:
                     guard.unlink()  # its maker was killed within the next lines
@@ -225,7 +242,7 @@ class StoreLock:
             return
         try:
             with suppress(FileNotFoundError):
-                if path.read_bytes() == content:
+                if _content(path) == content:
                     path.unlink()
         finally:
             guard.unlink(missing_ok=True)
@@ -240,9 +257,31 @@ class StoreLock:
     def _beat(self) -> None:
         """Touch the lock file until the lock is released."""
         while not self._stop.wait(BEAT_SECONDS):
-            # By its open file, so that a lock that took its place is never touched. An error may pass.
-            with suppress(OSError):
-                os.utime(self._file)
+            # By its open file, or its tag, so that a lock that took its place is never touched.
+            with suppress(OSError):  # which may pass
+                if not isinstance(self.path, ObjectPath):
+                    os.utime(self._file)
+                elif self._e_tag is not None:
+                    self._e_tag = self.path.replace_version(self._content, self._e_tag)
+
+
+def _content(path: Path) -> bytes | None:
+    """The content of a lock, None where there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _create_empty(path: Path) -> bool:
+    """Make an empty file; False where there is one."""
+    if isinstance(path, ObjectPath):
+        return path.create(b"")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+    except FileExistsError:
+        return False
+    return True
 
 
 def _parse(content: bytes) -> dict[str, Any]:

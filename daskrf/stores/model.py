@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from daskrf.errors import StoreError
+from daskrf.paths import as_path
 from daskrf.stores.container import Container, read_container, read_whole_metadata, write_container
 from daskrf.stores.files import file_errors, remove_stale
 from daskrf.stores.plans import MODEL_FILE, PLAN_FILE, check_kind, read_plan
@@ -41,10 +42,10 @@ def save_model(
     StoreError
         A store of another kind is at `path`, or the disk does not take the model.
     """
-    path = Path(path)
-    if (path / PLAN_FILE).exists():
-        check_kind(read_plan(path)["kind"], "model", path)
+    path = as_path(path)
     with file_errors("create", path):
+        if (path / PLAN_FILE).is_file():
+            check_kind(read_plan(path)["kind"], "model", path)
         path.mkdir(parents=True, exist_ok=True)
         remove_stale(path)
     write_container(path / MODEL_FILE, "model", arrays, metadata)
@@ -75,15 +76,16 @@ def load_model(
     StoreError
         No model there, another kind of store, damaged, or of an unknown format version.
     """
-    return read_container(_model_file(Path(path)), "model", names, except_names)
+    return read_container(_model_file(as_path(path)), "model", names, except_names)
 
 
 def _model_file(path: Path) -> Path:
     """The file of a model, refused in words where there is none."""
-    if not (path / MODEL_FILE).exists():
-        if (path / PLAN_FILE).exists():
-            check_kind(read_plan(path)["kind"], "model", path)
-        raise StoreError(f"{path} holds no model: check the path, or run `daskrf fit` first")
+    with file_errors("read", path):
+        if not (path / MODEL_FILE).is_file():
+            if (path / PLAN_FILE).is_file():
+                check_kind(read_plan(path)["kind"], "model", path)
+            raise StoreError(f"{path} holds no model: check the path, or run `daskrf fit` first")
     return path / MODEL_FILE
 
 
@@ -115,7 +117,7 @@ def write_checkpoint(
         The disk does not take it.
     """
     metadata = {"spec_hash": spec_hash, "meta": dict(meta)}
-    write_container(Path(path), "checkpoint", arrays, metadata, origin=False, keep=keep)
+    write_container(as_path(path), "checkpoint", arrays, metadata, origin=False, keep=keep)
 
 
 def has_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> bool:
@@ -136,7 +138,7 @@ def has_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> bool:
         False where it is absent, cut short, or belongs to other work.
     """
     try:
-        header = read_whole_metadata(Path(path))
+        header = read_whole_metadata(as_path(path))
     except StoreError:
         return False
     return header["kind"] == "checkpoint" and header["metadata"].get("spec_hash") == spec_hash
@@ -157,11 +159,8 @@ def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Container |
     Container or None
         None where it is absent, damaged, or belongs to other work: it is then made again.
     """
-    path = Path(path)
-    if not path.exists():
-        return None
     try:
-        found = read_container(path, "checkpoint")
+        found = read_container(as_path(path), "checkpoint")
     except StoreError:
         return None
     if found.metadata.get("spec_hash") != spec_hash:

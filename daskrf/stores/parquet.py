@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daskrf.errors import StoreError
+from daskrf.paths import readable
 
 __all__ = ["read_parquet", "typed", "write_parquet"]
 
@@ -29,7 +30,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         Absent or damaged.
     """
     names = None if columns is None else list(columns)
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with pq.ParquetFile(readable(path), page_checksum_verification=True) as file:
         absent = [name for name in names or () if name not in file.schema_arrow.names]
         if absent:
             raise StoreError(

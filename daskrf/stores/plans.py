@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from daskrf.errors import StoreError
-from daskrf.stores.files import atomic_write, canonical_json, file_errors
+from daskrf.stores.files import atomic_write, canonical_json, file_errors, remove_stale
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
 
 FORMAT = "daskrf"
 FORMAT_VERSION = 1
 PLAN_FILE = "plan.json"
+SPOOL = "spool"  # a cache of decompressed inputs, which a driver may make before the plan
 MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
@@ -125,6 +126,16 @@ def write_plan(path: Path, plan: dict[str, Any]) -> None:
     atomic_write(path / PLAN_FILE, json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n", keep=True)
 
 
+def prepare_directory(path: Path) -> None:
+    """Make the directory of a new store, or accept an empty one."""
+    with file_errors("create", path):
+        path.mkdir(parents=True, exist_ok=True)
+        remove_stale(path)
+        others = any(not item.name.startswith(".") and item.name != SPOOL for item in path.iterdir())
+        if others and not (path / PLAN_FILE).exists():  # a shard that began with this one may have made it
+            raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
+
+
 def check_format(found: Any, path: Path) -> None:
     """Refuse what is no daskrf file, and a format version that this daskrf does not know, by name.
 
@@ -176,11 +187,13 @@ def read_plan(path: Path) -> dict[str, Any]:
         No store there, damaged, or of an unknown format version.
     """
     file = path / PLAN_FILE
-    if not file.exists():
-        if (path / MODEL_FILE).exists():
-            raise StoreError(f"{path} is a model, and a store of partitions is needed here; check the path")
-        raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
     with file_errors("read", file):
+        if not file.is_file():
+            if (path / MODEL_FILE).is_file():
+                raise StoreError(
+                    f"{path} is a model, and a store of partitions is needed here; check the path"
+                )
+            raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
         data = file.read_bytes()
     try:
         plan = json.loads(data)

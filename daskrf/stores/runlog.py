@@ -31,6 +31,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from daskrf.paths import ObjectPath, as_path
+
 __all__ = ["RunLog", "first_sentence", "log_directory", "read_first", "read_log"]
 
 BEAT_SECONDS = 10.0  # between two touches, by which others see that the writer lives
@@ -49,7 +51,9 @@ def log_directory(output: str | os.PathLike[str]) -> Path:
     >>> log_directory("s3://bucket/screens/hits.parquet").as_posix()
     'hits.parquet.log'
     """
-    path = Path(Path(output).name if "://" in str(output) else output)
+    path = as_path(output)
+    if isinstance(path, ObjectPath):
+        return Path(f"{path.name}.log")
     return path.with_name(f"{path.name}.log")
 
 
@@ -92,6 +96,7 @@ class RunLog:
     ) -> None:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         self.path = log_directory(output) / f"{stamp}-{socket.gethostname()}-{os.getpid()}.jsonl"
+        self.beside = not isinstance(as_path(output), ObjectPath)
         self.covered = 0  # rows of the stage that records tell of
         self._origin: dict[str, Any] = {"command": command, "shard": shard, "dashboard": dashboard}
         self._origin |= {"host": socket.gethostname(), "pid": os.getpid()}

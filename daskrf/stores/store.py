@@ -10,10 +10,14 @@ Layout::
 
 A partition is written into a staging directory, moved to its final names, forced to the disk, and only
 then recorded. So a crash at any point leaves it pending, and complete means: a record that is valid.
+
+On an object storage (``s3://bucket/key``) the staging directory is local, files are uploaded to their final
+keys, and the record is created by a conditional PUT, which fails where another writer has put one.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,16 +26,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from daskrf.errors import StoreError
+from daskrf.paths import ObjectPath, as_path, read_many
 from daskrf.stores import plans
 from daskrf.stores.files import (
     atomic_write,
     crc32c_of_file,
     file_errors,
+    local_name,
     remove,
     remove_stale,
     sync_directory,
     sync_files,
     temporary_name,
+    upload_files,
 )
 from daskrf.stores.records import CommitRecord, StoredObject, Survey
 
@@ -39,7 +46,6 @@ __all__ = ["Store"]
 
 STAGING = "staging"
 COMMITS = "commits"
-SPOOL = "spool"  # a cache of decompressed inputs, which a driver may make before the plan
 
 
 class Store:
@@ -104,11 +110,13 @@ class Store:
             Something else is there, or a store that was made for another specification: each key that
             differs is named with both values.
         """
-        path = Path(path)
+        path = as_path(path)
         plans.check_kind(kind, cls.needed_kind, path)
         plan = plans.make_plan(kind, spec, partitions, provenance)
-        if not (path / plans.PLAN_FILE).exists():
-            _prepare_directory(path)
+        with file_errors("read", path):
+            planned = (path / plans.PLAN_FILE).is_file()
+        if not planned:
+            plans.prepare_directory(path)
             plans.write_plan(path, plan)
         found = plans.read_plan(path)
         if found["spec_hash"] != plan["spec_hash"]:
@@ -142,7 +150,7 @@ class Store:
         StoreError
             No store, another kind, a damaged plan or an unknown format version.
         """
-        path = Path(path)
+        path = as_path(path)
         plan = plans.read_plan(path)
         plans.check_kind(plan["kind"], kind or cls.needed_kind, path)
         return cls(path, plan)
@@ -196,7 +204,8 @@ class Store:
     @contextmanager
     def staging(self, p: int) -> Iterator[Path]:
         """A fresh directory for one writer of partition `p`; it is deleted when the block ends."""
-        path = self.path / STAGING / temporary_name(self.partition_name(p))
+        name = temporary_name(self.partition_name(p))
+        path = local_name(name) if isinstance(self.path, ObjectPath) else self.path / STAGING / name
         with file_errors("write", path):
             path.mkdir(parents=True)
         try:
@@ -225,6 +234,8 @@ class Store:
             if (record := self._committed_already(p, staged, counts)) is not None:
                 return record
             self.discard(p)
+            if isinstance(self.path, ObjectPath):
+                return self._record(p, counts, upload_files(self.path, staged))
             for final, temporary in staged.items():
                 final.parent.mkdir(exist_ok=True)
                 os.replace(temporary, final)
@@ -282,25 +293,59 @@ class Store:
         StoreError
             Where a file is gone, or the disk is full.
         """
-        record_path = self.record_path(p)
         files: list[Path] = []
         for path in objects:
             files += [item for item in path.rglob("*") if item.is_file()] if path.is_dir() else [path]
         with file_errors("write", self.partition_path(p)):
             found = sync_files(self.path, files)
-            record_path.parent.mkdir(exist_ok=True)
+            self.record_path(p).parent.mkdir(exist_ok=True)
+        return self._record(p, counts, found)
+
+    def _record(self, p: int, counts: dict[str, int], found: list[tuple[str, int, str]]) -> CommitRecord:
+        """Write the record of partition `p`, whose data are safe."""
         plain = {key: int(value) for key, value in counts.items()}
         record = CommitRecord(p, self.spec_hash, plain, tuple(StoredObject(*item) for item in found))
-        atomic_write(record_path, record.to_json())
-        return record
+        path = self.record_path(p)
+        if not isinstance(path, ObjectPath):
+            atomic_write(path, record.to_json())
+            return record
+        with file_errors("write", path):
+            return record if path.create(record.to_json()) else self._record_of_another(p)
+
+    def _record_of_another(self, p: int) -> CommitRecord:
+        """The record that another writer has put first, if it is true to what is there."""
+        record = self._valid_record(p)
+        if isinstance(record, CommitRecord) and not self.verify(p):
+            return record
+        self.discard(p)
+        raise StoreError(
+            f"partition {p} of {self.path} was written by two processes that differ; run it again",
+            errno=errno.EIO,
+        )
 
     def _valid_record(self, p: int) -> CommitRecord | str:
         """The record of partition `p`, or why there is none."""
-        try:
-            with open(f"{self.path}/{COMMITS}/{self.partition_name(p)}.json", "rb") as file:
-                record = CommitRecord.from_json(file.read())
-        except FileNotFoundError:
+        return self._parsed(p, next(data for _, data in self._read_records([p])))
+
+    def _read_records(self, partitions: list[int]) -> Iterator[tuple[int, bytes | None]]:
+        """The content of the record of each partition, None where there is none."""
+        if isinstance(self.path, ObjectPath):
+            yield from zip(partitions, read_many(map(self.record_path, partitions)), strict=True)
+            return
+        for p in partitions:
+            try:
+                # Not by `record_path`, which would take longer than the file system.
+                with open(f"{self.path}/{COMMITS}/{self.partition_name(p)}.json", "rb") as file:
+                    yield p, file.read()
+            except FileNotFoundError:
+                yield p, None
+
+    def _parsed(self, p: int, data: bytes | None) -> CommitRecord | str:
+        """The valid record of partition `p` in some bytes, or why there is none."""
+        if data is None:
             return "it was never finished"
+        try:
+            record = CommitRecord.from_json(data)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return f"its commit record is damaged ({error})"
         if record.spec_hash != self.spec_hash:
@@ -309,13 +354,15 @@ class Store:
             return f"its commit record is that of partition {record.partition}"
         return record
 
-    def _missing_object(self, record: CommitRecord) -> str | None:
-        """The first object that is gone or of another size, as a phrase."""
+    def _missing_object(self, record: CommitRecord, sizes: dict[str, int] | None = None) -> str | None:
+        """The first object that is gone or of another size (by `sizes`, if given), as a phrase."""
         root = str(self.path)
+        if sizes is None and isinstance(self.path, ObjectPath):
+            sizes = self.path.sizes_of([item.path for item in record.objects])
         for item in record.objects:
             try:
-                size = os.stat(f"{root}/{item.path}").st_size
-            except FileNotFoundError:
+                size = os.stat(f"{root}/{item.path}").st_size if sizes is None else sizes[item.path]
+            except (FileNotFoundError, KeyError):
                 return f"{item.path} is missing"
             if size != item.bytes:
                 return f"{item.path} has {size} bytes instead of {item.bytes}"
@@ -351,19 +398,22 @@ class Store:
     def records(self) -> dict[int, CommitRecord]:
         """Valid records by partition: one scan of the directory, objects not looked at."""
         found = {}
-        for p in self._recorded():
-            record = self._valid_record(p)
-            if isinstance(record, CommitRecord):
-                found[p] = record
+        with file_errors("read", self.path):
+            for p, data in self._read_records(self._recorded()):
+                record = self._parsed(p, data)
+                if isinstance(record, CommitRecord):
+                    found[p] = record
         return found
 
     def _recorded(self) -> list[int]:
         """Partitions of the plan that have a file of the name of a record."""
         directory = self.path / COMMITS
-        if not directory.is_dir():
-            return []
-        with file_errors("read", directory), os.scandir(directory) as entries:
-            stems = [entry.name[:-5] for entry in entries if entry.name.endswith(".json")]
+        with file_errors("read", directory):
+            if isinstance(directory, ObjectPath):
+                names = [path.name for path in directory.iterdir()]
+            else:
+                names = os.listdir(directory) if directory.is_dir() else []
+        stems = [name[:-5] for name in names if name.endswith(".json")]
         numbers = sorted(int(stem) for stem in stems if stem.isdigit() and len(stem) >= 6)
         return [p for p in numbers if p < self.n_partitions]
 
@@ -372,9 +422,10 @@ class Store:
         recorded = self._recorded()
         survey = Survey({}, {}, sorted(set(range(self.n_partitions)).difference(recorded)))
         with file_errors("read", self.path):
-            for p in recorded:
-                record = self._valid_record(p)
-                problem = record if isinstance(record, str) else self._missing_object(record)
+            sizes = self.path.sizes() if isinstance(self.path, ObjectPath) else None
+            for p, data in self._read_records(recorded):
+                record = self._parsed(p, data)
+                problem = record if isinstance(record, str) else self._missing_object(record, sizes)
                 if problem is not None:
                     survey.damaged[p] = problem
                 elif isinstance(record, CommitRecord):
@@ -442,15 +493,3 @@ class Store:
         """Delete what dead writers left behind; returns how many files and directories."""
         with file_errors("clean", self.path):
             return sum(remove_stale(path) for path in (self.path, self.path / STAGING, self.path / COMMITS))
-
-
-def _prepare_directory(path: Path) -> None:
-    """Make the directory of a new store, or accept an empty one."""
-    with file_errors("create", path):
-        path.mkdir(parents=True, exist_ok=True)
-        remove_stale(path)
-        others = any(not item.name.startswith(".") and item.name != SPOOL for item in path.iterdir())
-        if (
-            others and not (path / plans.PLAN_FILE).exists()
-        ):  # a shard that began with this one may have made it
-            raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
+from zarr.abc.store import Store
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
-from zarr.storage import LocalStore
+from zarr.storage import LocalStore, ObjectStore
 
 from daskrf.errors import StoreError
+from daskrf.paths import ObjectPath
 from daskrf.stores.files import file_errors
 
 __all__ = ["create_array", "create_group", "open_array", "read_array", "read_errors", "write_array"]
@@ -25,7 +27,12 @@ def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
 
 def open_array(path: Path, name: str) -> zarr.Array[Any]:
     """Open one array of the group at `path` for reading only."""
-    return zarr.open_array(LocalStore(path, read_only=True), path=name, mode="r", zarr_format=3)
+    store: Store
+    if isinstance(path, ObjectPath):
+        store, name = ObjectStore(path.store, read_only=True), f"{path.key}/{name}"
+    else:
+        store = LocalStore(path, read_only=True)
+    return zarr.open_array(store, path=name, mode="r", zarr_format=3)
 
 
 def read_array(path: Path, name: str) -> np.ndarray:
@@ -83,7 +90,8 @@ def read_errors(path: Path, partition: int) -> Iterator[None]:
     try:
         with file_errors("read", path):
             try:
-                yield
+                with path.errors() if isinstance(path, ObjectPath) else nullcontext():
+                    yield
             except OSError as error:
                 if error.errno is None:  # Arrow's way of saying that the content is wrong
                     raise ValueError(str(error)) from error

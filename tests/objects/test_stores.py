@@ -1,0 +1,207 @@
+"""Stores, models and checkpoints on an object storage: the same bytes, committed by conditional PUT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from daskrf.errors import StoreError
+from daskrf.paths import _Reader
+from daskrf.stores import inspect
+from daskrf.stores.features import FeatureStore
+from daskrf.stores.files import load_array
+from daskrf.stores.fingerprints import FingerprintStore
+from daskrf.stores.model import (
+    has_checkpoint,
+    load_model,
+    read_checkpoint,
+    save_model,
+    write_checkpoint,
+)
+from daskrf.stores.store import Store
+from tests.stores.strategies import fill, full_store, new_store
+
+
+def contents(store: Path) -> dict[str, bytes]:
+    """Return every file of a store but its plan, which holds the time."""
+    files = [path for path in store.rglob("*") if path.is_file()]
+    return {
+        path.relative_to(store).as_posix(): path.read_bytes() for path in files if path.name != "plan.json"
+    }
+
+
+def test_a_store_of_objects_has_the_bytes_of_a_local_one(bucket, tmp_path):
+    local, remote = full_store(tmp_path / "s"), full_store(bucket / "runs" / "s")
+    assert contents(remote.path) == contents(local.path)
+    assert remote.spec_hash == local.spec_hash
+    opened = FingerprintStore.open(str(remote.path))
+    for p in range(3):
+        assert (opened.read_fingerprints(p) != local.read_fingerprints(p)).nnz == 0
+        assert opened.read_rows(p).equals(local.read_rows(p))
+        assert opened.read_rejects(p).equals(local.read_rejects(p))
+    assert opened.records() == local.records()
+    assert opened.counts() == local.counts()
+    assert opened.pending() == []
+    assert (
+        str(inspect.status(remote.path)).splitlines()[1:-1]
+        == (str(inspect.status(local.path)).splitlines()[1:-1])
+    )
+    assert inspect.verify(remote.path).sound
+
+
+def test_features_find_their_fingerprints_also_after_a_move(bucket):
+    source = full_store(bucket / "runs" / "s", n_partitions=1)
+    store = FeatureStore.new(bucket / "runs" / "f", source, {"class": "X"}, 64)
+    n_rows = source.record(0).counts["kept"]
+    phi = np.random.default_rng(0).integers(0, 256, (n_rows, 8), dtype=np.uint8)
+    store.write_partition(0, [phi[:10], phi[10:]], n_rows)
+    np.testing.assert_array_equal(store.read(0, 3, 9), phi[3:9])
+    np.testing.assert_array_equal(np.concatenate(list(store.blocks(0))), phi)
+    assert store.source().path == source.path
+    for path in (bucket / "runs").rglob("*"):
+        (bucket / "moved" / path.relative_to(bucket / "runs")).write_bytes(path.read_bytes())
+    (bucket / "runs").remove()
+    assert FeatureStore.open(bucket / "moved" / "f").source().path == bucket / "moved" / "s"
+
+
+def test_what_is_gone_or_damaged_is_found_and_made_again(bucket):
+    store = full_store(bucket / "s")
+    whole = contents(store.path)
+    (store.object_paths(0)[1]).unlink()
+    chunk = next(path for path in store.partition_path(1).rglob("0") if "indices" in str(path))
+    data = bytearray(chunk.read_bytes())
+    data[len(data) // 2] ^= 1
+    chunk.write_bytes(bytes(data))
+    store.record_path(2).write_bytes(store.record_path(2).read_bytes()[:-3])
+    assert store.pending() == [0, 2]  # sizes tell
+    assert set(store.survey().damaged) == {0, 2}
+    found = inspect.verify(store.path).damaged
+    assert set(found) == {0, 1, 2}
+    assert "CRC32C" in found[1][0]
+    with pytest.raises(StoreError, match=r"partition 0 of s3://.* cannot be read: .* is missing"):
+        store.read_rows(0)
+    with pytest.raises(StoreError, match=r"partition 1 of s3://.* is damaged"):
+        store.read_fingerprints(1)
+    for p in found:
+        store.discard(p)
+        fill(store, p)
+    assert contents(store.path) == whole
+
+
+def test_data_without_a_record_are_pending_and_replaced(bucket):
+    store, other = new_store(bucket / "a"), full_store(bucket / "b")
+    fill(store, 0)
+    whole = contents(other.path)
+    store.record_path(0).unlink()
+    assert store.pending() == [0, 1, 2]
+    for path in store.partition_path(0).rglob("*"):
+        path.write_bytes(b"of a writer that was killed")
+    for p in range(3):
+        fill(store, p)
+    assert contents(store.path) == whole
+
+
+def test_a_record_of_the_same_bytes_that_came_first_stands(bucket):
+    store = new_store(bucket / "s")
+    created = []
+
+    def late(path, data):
+        path.write_bytes(data)  # the other writer, which has the same data, is a moment faster
+        created.append(path)
+        return original(path, data)
+
+    original = type(bucket).create
+    with patch.object(type(bucket), "create", late):
+        fill(store, 1)
+    assert created == [store.record_path(1)]
+    assert store.pending() == [0, 2]
+    assert store.verify(1) == []
+
+
+def test_a_record_of_other_bytes_is_not_overwritten_but_taken_out(bucket):
+    store, rival = new_store(bucket / "s"), full_store(bucket / "r", n_partitions=3, rows=30)
+    foreign = rival.record_path(1).read_bytes()
+
+    def late(path, data):
+        path.write_bytes(foreign)
+        return original(path, data)
+
+    original = type(bucket).create
+    with (
+        patch.object(type(bucket), "create", late),
+        pytest.raises(StoreError, match="written by two processes") as caught,
+    ):
+        fill(store, 1)
+    assert caught.value.errno is not None  # so that the task is tried again
+    assert store.pending() == [0, 1, 2]
+
+
+def test_a_plan_that_came_first_stands(bucket):
+    with patch.object(Store, "open"):
+        new_store(bucket / "s")
+    plan = (bucket / "s" / "plan.json").read_bytes()
+    new_store(bucket / "s", provenance={"host": "elsewhere"})
+    assert (bucket / "s" / "plan.json").read_bytes() == plan
+    with pytest.raises(StoreError, match="another specification"):
+        new_store(bucket / "s", fragments="reject")
+    (bucket / "t" / "thesis.txt").write_bytes(b"do not touch")
+    with pytest.raises(StoreError, match="holds other files"):
+        new_store(bucket / "t")
+    with pytest.raises(StoreError, match="is not a daskrf store"):
+        Store.open(bucket / "t")
+
+
+def test_models_and_checkpoints(bucket, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {"gram": rng.standard_normal((40, 40)), "weights": rng.standard_normal(40)}
+    save_model(str(bucket / "m"), arrays, {"targets": ["y"]})
+    found = load_model(str(bucket / "m"))
+    assert {name: a.tobytes() for name, a in found.arrays.items()} == {
+        name: a.tobytes() for name, a in arrays.items()
+    }
+    assert inspect.status(bucket / "m").complete
+    write_checkpoint(bucket / "c", arrays, {}, "hash")
+    write_checkpoint(tmp_path / "c", arrays, {}, "hash")
+    assert (bucket / "c").read_bytes() == (tmp_path / "c").read_bytes()
+    assert read_checkpoint(str(bucket / "c"), "other") is None
+    assert read_checkpoint(str(bucket / "absent"), "hash") is None
+    (bucket / "c").write_bytes((bucket / "c").read_bytes()[:-100])
+    assert not has_checkpoint(bucket / "c", "hash")
+    with pytest.raises(StoreError, match="holds no model"):
+        load_model(bucket / "nowhere")
+
+
+def test_the_header_of_a_large_checkpoint_is_read_by_itself(bucket):
+    noise = np.random.default_rng(0).integers(0, 2**62, 2_000_000)
+    write_checkpoint(bucket / "c", {"a": noise, "b": noise[:1000]}, {}, "hash")  # 16 MB, several parts
+    assert (bucket / "c").stat().st_size > 15_000_000
+    fetched = []
+
+    def counted(reader, wanted):
+        fetch(reader, wanted)
+        fetched.append(len(reader._window))
+
+    fetch = _Reader._fetch
+    with patch.object(_Reader, "_fetch", counted):
+        assert has_checkpoint(bucket / "c", "hash")
+    assert sum(fetched) < 1_000_000
+    found = read_checkpoint(bucket / "c", "hash")
+    np.testing.assert_array_equal(found.arrays["a"], noise)
+
+
+def test_arrays_of_tasks_are_fetched_and_mapped(bucket, tmp_path):
+    values = np.arange(1000.0)
+    np.save(tmp_path / "y.npy", values)
+    (bucket / "y.npy").upload(tmp_path / "y.npy")
+    for path in (tmp_path, bucket):
+        np.testing.assert_array_equal(load_array(path / "y.npy"), values)
+    with pytest.raises(StoreError, match=r"cannot read s3://.*/absent\.npy: no such file"):
+        load_array(bucket / "absent.npy")
+
+
+def test_a_bucket_that_is_not_there_is_named(endpoint):
+    with pytest.raises(StoreError, match=r"cannot .* s3://absent/s.*: there is no bucket absent"):
+        new_store("s3://absent/s")
