@@ -1,13 +1,18 @@
-"""The driver is killed at chosen moments: equal bytes, and nothing finished is done again."""
+"""The driver is killed at chosen moments, or there are two: equal bytes, nothing finished is done again."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import time
 from pathlib import Path
 
+import psutil
+import pytest
 from threadpoolctl import threadpool_limits
 
+from daskrf.errors import StoreError
 from tests.drivers.job import assert_same_job, run_job
 from tests.faults.injection import (
     CHECKPOINT,
@@ -82,3 +87,33 @@ def test_a_driver_is_killed(done: Path, inputs: tuple[Path, Path], tmp_path: Pat
     for stage in WORK:
         assert len(calls[stage]) - len(set(calls[stage])) == lost.count(stage), stage
     assert left_over(out) == []
+
+
+def test_two_drivers(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """While one driver is held in each stage, another is refused and told whose turn it is."""
+    out, seen = tmp_path / "out", []
+    faults = tuple(Fault(stage, "SIGSTOP", call=3) for stage in WORK)
+    first = _process(inputs, out, Injector(str(tmp_path / "marks"), faults))
+    first.start()
+    assert first.pid is not None
+    for stage in WORK:
+        _wait_until_stopped(first.pid)
+        with pytest.raises(
+            StoreError, match=rf"is in use by daskrf \w+ \(process {first.pid} on host"
+        ) as error:
+            run_job(inputs, out, None)
+        assert stage.partition(":")[2].lower().startswith(str(error.value).partition("daskrf ")[2].split()[0])
+        seen.append(stage)
+        os.kill(first.pid, signal.SIGCONT)
+    first.join()
+    assert first.exitcode == 0
+    assert seen == list(WORK)
+    assert_same_job(done, out)
+    assert left_over(out) == []
+
+
+def _wait_until_stopped(pid: int) -> None:
+    process = psutil.Process(pid)
+    while process.status() != psutil.STATUS_STOPPED:
+        assert process.status() != psutil.STATUS_ZOMBIE
+        time.sleep(0.01)
