@@ -345,7 +345,7 @@ def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[i
         Those of several calls combine to those of all partitions.
     """
     matches = Matches(np.full(len(labels), -1, dtype=np.int64), 0)
-    # The hash table of the labels is made anew for each call of index_in, so a call takes many rows.
+    # The hash table of the labels is made anew for each call of index_in, so a call takes as many rows.
     for rows, keys in _key_blocks(labels, store, partitions):
         found = pc.index_in(keys, value_set=labels.keys)
         hit = found.is_valid().to_numpy(zero_copy_only=False)
@@ -360,7 +360,8 @@ def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[i
 def _key_blocks(
     labels: Labels, store: FingerprintStore, partitions: Iterable[int]
 ) -> Iterator[tuple[np.ndarray, pa.Array]]:
-    """Row numbers and keys of consecutive partitions, joined to blocks of `JOIN_ROWS` rows at most."""
+    """Row numbers and keys of consecutive partitions, joined to blocks of a bounded number of rows."""
+    most = max(JOIN_ROWS, len(labels))
     columns = ["row"] if labels.key == "row" else ["row", labels.key]
     tables: list[pa.Table] = []
     n_rows = 0
@@ -372,9 +373,9 @@ def _key_blocks(
 
     for p in partitions:
         whole = store.read_rows(p, columns)
-        for start in range(0, whole.num_rows, JOIN_ROWS):
-            part = whole.slice(start, JOIN_ROWS)
-            if tables and n_rows + part.num_rows > JOIN_ROWS:
+        for start in range(0, whole.num_rows, most):
+            part = whole.slice(start, most)
+            if tables and n_rows + part.num_rows > most:
                 yield block()
                 tables, n_rows = [], 0
             tables.append(part)

@@ -204,21 +204,23 @@ def test_join_like_the_oracle(keys: list[str], ids: list[list[str]], block_rows:
     assert again.library_duplicates == joined.library_duplicates
 
 
-def test_blocks_of_the_join_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("labelled", "expected"),
+    [("AFK", ["ABC", "DEF", "GHI", "JK"]), ("AFKXYZ", ["ABC", "DEFGHI", "JK"])],
+)
+def test_blocks_of_the_join_are_bounded(
+    labelled: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a number of rows, or by that of the labels, whose hash table is made once a block."""
     ids = [["A"], ["B", "C"], [], ["D", "E", "F", "G", "H", "I", "J"], ["K"]]
     store = library(tmp_path / "s", ids)
-    text = "id,score\n" + "".join(f"{key},{i}\n" for i, key in enumerate("ABCDEFGHIJKXYZ"))
+    text = "id,score\n" + "".join(f"{key},{i}\n" for i, key in enumerate(labelled))
     labels = read_labels(write(tmp_path, text))
     monkeypatch.setattr(labels_module, "JOIN_ROWS", 3)
     blocks = list(labels_module._key_blocks(labels, store, range(5)))
-    assert [keys.to_pylist() for _, keys in blocks] == [
-        ["A", "B", "C"],
-        ["D", "E", "F"],
-        ["G", "H", "I"],
-        ["J", "K"],
-    ]
+    assert ["".join(keys.to_pylist()) for _, keys in blocks] == expected
     assert all(len(rows) == len(keys) for rows, keys in blocks)
-    assert join_labels(labels, store).matched == 11
+    assert join_labels(labels, store).matched == 3
 
 
 @pytest.mark.parametrize("key", ["id", "smiles"])
