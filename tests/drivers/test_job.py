@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -70,38 +67,6 @@ def test_same_statistics_for_any_partitions(done: Path, inputs: tuple[Path, Path
     left, right = model_arrays(done / "model"), model_arrays(tmp_path / "model")
     for name in left:
         assert left[name].tobytes() == right[name].tobytes(), name
-
-
-def test_killed_workers_change_nothing(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    """A thread kills a worker in the middle of each stage: once so many partitions are there."""
-    moments = [
-        ("fp/commits/*.json", 1),
-        ("fp/commits/*.json", 4),
-        ("phi/commits/*.json", 2),
-        ("model/partials/level-0-*", 3),
-        ("pred/commits/*.json", 2),
-        (".hits.parquet.work/partials/level-0-*", 2),
-    ]
-    killed = []
-
-    def kill() -> None:
-        for pattern, count in moments:
-            while len(list(tmp_path.glob(pattern))) < count:
-                time.sleep(0.005)
-            workers = [
-                p for p in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(p.cmdline())
-            ]
-            victim = random.Random(len(killed)).choice([p for p in workers if not p.children()])
-            victim.send_signal(signal.SIGKILL)
-            killed.append(victim.pid)
-
-    with local_cluster(n_workers=2, memory_limit="3GiB", dashboard=False) as client:
-        thread = threading.Thread(target=kill, daemon=True)
-        thread.start()
-        run_job(inputs, tmp_path, client)
-        thread.join(timeout=10)
-    assert len(killed) == len(moments)
-    assert_same_job(done, tmp_path)
 
 
 def test_killed_driver_resumes(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
