@@ -217,7 +217,7 @@ def main(arguments: list[str] | None = None) -> None:
         fresh("fit", [solve, task] if alone else [solve], run_fit, folder, M, options.workers, limit)
         fresh(
             "predict",
-            [std] if alone else [memory.need_of_rows("driver", 0)],
+            [std] if alone else [memory.need_of_rows(0)],
             run_predict,
             folder,
             options.workers,

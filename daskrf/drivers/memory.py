@@ -334,9 +334,10 @@ def need_of_solve(
     """
     square = 8 * n_components**2
     # Statistics, and one float64 matrix that Cholesky works in; for landmarks the factor of K_ZZ and a copy
-    # of the statistics besides, measured 3.7. An eigendecomposition, which also serves small M, holds its
+    # of the statistics besides, measured 3.7. Above M = 8,192 the search for the evidence begins with half
+    # of the features: a quarter of a matrix more. An eigendecomposition, which also serves small M, holds its
     # matrix, which becomes the vectors, and twice that as workspace: measured 5.3 in all.
-    share = 4.0 if double else 2.0
+    share = 4.0 if double else 2.0 if n_components <= 8_192 else 2.25
     what, labels = "statistics and factors, M x M each", 120 * (n_labels or 0)
     decomposed = share + (3.5 if eigen else 4.0 if n_components <= 1024 else 0.0)
     stage = "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve"
