@@ -308,7 +308,7 @@ def screen(model: str, sources: tuple[str, ...], output: str, **options: Any) ->
 @option("--json", "as_json", is_flag=True, show_default=False, help="Print everything as one object of JSON.")
 @debug_option
 def status(store: str, as_json: bool) -> None:
-    """Say what a store holds, what is missing, and how a job on it is doing.
+    """Say what an output holds, and how a job on it is doing.
 
     Works on every output, finished or being made: stores, models and hits. Looks at commit records, sizes of
     files and run logs, which is quick; verify reads every byte.

@@ -138,22 +138,23 @@ class _Submission:
             self._fill(tasks)
             while self._await_any(tasks):
                 future = next(self.completed)
-                self._note_losses()
-                task = self.in_flight.pop(future, None)
+                task = self.in_flight.get(future)
                 if task is None:  # taken back, because the run was asked to stop
                     continue
                 if future.status in ("lost", "pending"):  # its worker has left with the result: made again
-                    self.in_flight[future] = task
                     self.completed.add(future)
-                elif future.status == "finished":
-                    outcome = future.result()
-                    future.release()
-                    self._fill(tasks)
-                    if outcome.finished:
-                        _record(self.log, task, outcome, self._attempt(task))
-                        yield task, outcome.result
-                else:
-                    self._resubmit(task, self._failure(future))
+                    continue
+                outcome = self._outcome(future)  # Dask makes a result again that it fails to fetch
+                self._note_losses()
+                del self.in_flight[future]
+                if isinstance(outcome, BaseException):
+                    self._resubmit(task, outcome)
+                    continue
+                future.release()
+                self._fill(tasks)
+                if outcome.finished:
+                    _record(self.log, task, outcome, self._attempt(task))
+                    yield task, outcome.result
         finally:
             self.client.cancel(list(self.in_flight), force=True)
             if self.log is not None:
@@ -176,15 +177,21 @@ class _Submission:
         self.in_flight[future] = task
         self.completed.add(future)
 
-    @staticmethod
-    def _failure(future: Any) -> BaseException:
+    def _outcome(self, future: Any) -> Outcome | BaseException:
+        """Return what came of a call, or why nothing came."""
         try:
-            return future.exception() or WorkerError(
+            if future.status == "finished":
+                outcome: Outcome = future.result()
+                return outcome
+            error = future.exception()
+        except (OSError, *_LOST) as lost:  # a result, too, may be lost on its way
+            error = lost if isinstance(lost, _LOST) else CommClosedError(str(lost))
+        if error is None or (isinstance(error, _LOST) and self.client.status in ("closing", "closed")):
+            return WorkerError(
                 f"Task {future.key} ended without a result, most likely because the scheduler is gone; start "
                 "it again and run the same command: finished work is kept."
             )
-        except _LOST as error:
-            return error
+        return error
 
     def _resubmit(self, task: Task, error: BaseException) -> None:
         if self.log is not None:

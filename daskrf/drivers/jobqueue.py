@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dask
 import psutil
-from distributed import Client
+from distributed import Client, Scheduler
 from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
+from distributed.diagnostics.plugin import SchedulerPlugin
 
 from daskrf.drivers.cluster import CONFIG, Jobs, QueuedClient, local_cluster
 from daskrf.drivers.clusterfile import KINDS, ClusterFile, configured, read_cluster_file
@@ -177,6 +178,16 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
+class _Arrivals(SchedulerPlugin):
+    """Remembers the names of all workers that have come, however soon they left."""
+
+    def __init__(self) -> None:
+        self.names: set[Any] = set()
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        self.names.add(scheduler.workers[worker].name)
+
+
 class _Keeper(Adaptive):
     """Dask's adaptive scaling in whole jobs, which submits again what was lost.
 
@@ -186,8 +197,9 @@ class _Keeper(Adaptive):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self._jobs: Any = self.cluster  # a SpecCluster
-        self._seen: set[Any] = set()
+        self._jobs = cast(Any, self.cluster)  # a SpecCluster
+        self._arrivals = _Arrivals()
+        self._jobs.scheduler.add_plugin(self._arrivals)
         self._since: dict[Any, float] = {}
 
     async def safe_target(self) -> int:
@@ -202,14 +214,13 @@ class _Keeper(Adaptive):
         now = time.monotonic()
         for name, job in list(self._jobs.workers.items()):
             group = self._jobs.worker_spec.get(name, {}).get("group", [""])
-            there = any(f"{name}{suffix}" in connected for suffix in group)
-            if there:
-                self._seen.add(name)
+            workers = {f"{name}{suffix}" for suffix in group}
+            there = bool(workers & connected)
             refused = getattr(job, "refused", False)
-            if there or not (refused or name in self._seen):  # at work, or waiting in the queue
+            if there or not (refused or workers & self._arrivals.names):  # at work, or waiting in the queue
                 self._since.pop(name, None)
             elif now - self._since.setdefault(name, now) > (_REFUSED_SECONDS if refused else _GONE_SECONDS):
-                self._seen.discard(name)
+                self._arrivals.names -= workers
                 del self._since[name], self._jobs.workers[name]
                 await job.close()
         result: dict[str, Any] = await super().recommendations(target)

@@ -104,7 +104,9 @@ def test_a_node_that_goes_down_changes_nothing(done: Path, job: Job, lab: Lab, t
         await_true(lambda: jobs_of(lab))
         node = jobs_of(lab, what="%N")[0]
         lab.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
-        lab.run("scontrol", "update", f"nodename={node}", "state=resume")
+        await_true(lambda: not jobs_of(lab, states="COMPLETING"))
+        if "down" in lab.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T"):
+            lab.run("scontrol", "update", f"nodename={node}", "state=resume")
 
     with (
         jobqueue_cluster(cluster_file(tmp_path)) as client,
