@@ -141,10 +141,10 @@ class _Submission:
                 task = self.in_flight.get(future)
                 if task is None:  # taken back, because the run was asked to stop
                     continue
-                if future.status in ("lost", "pending"):  # its worker has left with the result: made again
+                if (status := future.status) in ("lost", "pending"):  # its worker has left with the result
                     self.completed.add(future)
                     continue
-                outcome = self._outcome(future)  # Dask makes a result again that it fails to fetch
+                outcome = self._outcome(future, status)  # Dask makes a result again that it fails to fetch
                 self._note_losses()
                 del self.in_flight[future]
                 if isinstance(outcome, BaseException):
@@ -177,10 +177,10 @@ class _Submission:
         self.in_flight[future] = task
         self.completed.add(future)
 
-    def _outcome(self, future: Any) -> Outcome | BaseException:
+    def _outcome(self, future: Any, status: str) -> Outcome | BaseException:
         """Return what came of a call, or why nothing came."""
         try:
-            if future.status == "finished":
+            if status == "finished":
                 outcome: Outcome = future.result()
                 return outcome
             error = future.exception()
