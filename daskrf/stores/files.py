@@ -334,16 +334,24 @@ def save_array(path: Path, values: np.ndarray, keep: bool = False) -> None:
         file.write(values.reshape(-1).view(np.uint8).data)
 
 
+def is_gone(host: Any, pid: Any) -> bool:
+    """Whether a process is known to have ended: only one of this host can be looked at."""
+    if host != socket.gethostname() or not isinstance(pid, int):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
 def _is_stale(entry: os.DirEntry[str]) -> bool:
     """Whether the writer of a temporary name is gone: dead on this host, or silent for a day."""
     parts = entry.name.split("~")
-    if len(parts) == 4 and parts[1] == socket.gethostname() and parts[2].isdigit():
-        try:
-            os.kill(int(parts[2]), 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            pass
+    if len(parts) == 4 and parts[2].isdigit() and is_gone(parts[1], int(parts[2])):
+        return True
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > STALE_SECONDS
 
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from daskrf.errors import StoreError
 from daskrf.paths import ObjectPath, as_path
-from daskrf.stores.files import TEMPORARY, file_errors, temporary_name
+from daskrf.stores.files import TEMPORARY, file_errors, is_gone, temporary_name
 
 __all__ = ["StoreLock"]
 
@@ -301,12 +301,4 @@ def _name(owner: dict[str, Any]) -> str:
 
 def _is_dead(owner: dict[str, Any]) -> bool:
     """Whether the owner was a process of this host that is gone."""
-    if owner.get("host") != socket.gethostname() or not isinstance(owner.get("pid"), int):
-        return False
-    try:
-        os.kill(owner["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
+    return is_gone(owner.get("host"), owner.get("pid"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from daskrf.stores.describe import duration_words
+from daskrf.stores.files import is_gone
 from daskrf.stores.runlog import log_directory, read_first, read_log
 
 __all__ = ["JobStatus", "RunStatus", "job_of"]
@@ -165,15 +165,7 @@ def _run_of(path: Path, now: float) -> RunStatus | None:
 
 
 def _is_alive(first: dict[str, Any], touched: float, now: float) -> bool:
-    if first["host"] != socket.gethostname():
-        return now - touched < SILENT_SECONDS
-    try:
-        os.kill(first["pid"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return now - touched < SILENT_SECONDS
+    return not is_gone(first["host"], first["pid"]) and now - touched < SILENT_SECONDS
 
 
 def _followed(run: RunStatus, records: Iterable[dict[str, Any]], now: float) -> RunStatus:
