@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from threadpoolctl import threadpool_limits
 
 from cluster.slurm_lab.lab import Lab, missing
 from daskrf import local_cluster
@@ -26,15 +25,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             patch.setenv(name, value)
         yield lab
         lab.stop()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_blas_thread() -> Iterator[None]:
-    """Solve with one thread everywhere: LAPACK rounds by their number."""
-    with threadpool_limits(limits=1), pytest.MonkeyPatch.context() as patch:
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-            patch.setenv(name, "1")
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from pathlib import Path
 import dask
 import pytest
 from distributed import Client, LocalCluster
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from daskrf.drivers.cluster import local_cluster
 from daskrf.drivers.execution import Task, run_tasks
@@ -178,14 +178,14 @@ def test_blas_keeps_one_thread_until_the_last_task_leaves() -> None:
     def threads() -> set[int]:
         return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
-    before = threads()
-    with ONE_BLAS_THREAD:
-        inside = threading.Thread(target=lambda: ONE_BLAS_THREAD.__enter__())
-        inside.start()
-        inside.join()
-    assert threads() == {1}  # the other task is still at work
-    ONE_BLAS_THREAD.__exit__(None, None, None)
-    assert threads() == before
+    with threadpool_limits(limits=2):
+        with ONE_BLAS_THREAD:
+            inside = threading.Thread(target=lambda: ONE_BLAS_THREAD.__enter__())
+            inside.start()
+            inside.join()
+        assert threads() == {1}  # the other task is still at work
+        ONE_BLAS_THREAD.__exit__(None, None, None)
+        assert threads() == {2}
 
 
 def test_results_that_leave_with_their_worker_are_made_again() -> None:

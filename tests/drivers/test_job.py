@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -23,8 +22,6 @@ from daskrf.gp import Acquisition
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.predictions import PredictionStore
 from tests.drivers.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, assert_same_job, model_arrays, run_job
-
-THREADS = {name: value for name, value in os.environ.items() if name.endswith("_NUM_THREADS")}
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +76,12 @@ def test_killed_driver_resumes(done: Path, inputs: tuple[Path, Path], tmp_path: 
         run_job((Path({str(inputs[0])!r}), Path({str(inputs[1])!r})), Path({str(tmp_path)!r}), None)
         """
     )
-    # Dask's nannies leave OMP_NUM_THREADS=1 in this process's environment, and the weights that LAPACK solves
-    # for depend on its number of threads in the last bits: the run must see what this process saw.
-    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    environment |= THREADS
     kills, patience = 0, 0.05
     while True:
         process = subprocess.Popen(
             [sys.executable, "-c", code],
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
-            env=environment,
         )
         assert process.stdout is not None
         process.stdout.readline()

@@ -9,7 +9,6 @@ import dask
 import pytest
 from distributed import Client
 from distributed.utils import get_mp_context
-from threadpoolctl import threadpool_limits
 
 from daskrf import local_cluster
 from tests.drivers.conftest import inputs  # noqa: F401  (a fixture)
@@ -23,13 +22,6 @@ def _fork_server() -> None:
     """Workers and drivers are killed often here: fork them from a server that has imported all they need."""
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         get_mp_context().set_forkserver_preload(PRELOADED)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_blas_thread() -> Iterator[None]:
-    """LAPACK rounds by its number of threads: one, in this process and in those of other drivers."""
-    with threadpool_limits(1):
-        yield
 
 
 @pytest.fixture(scope="session")

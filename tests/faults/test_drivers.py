@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from threadpoolctl import threadpool_limits
 
 from daskrf.errors import StoreError
 from tests.drivers.job import assert_same_job, run_job
@@ -57,7 +56,7 @@ MOMENTS = [
 
 
 def _drive(inputs: tuple[Path, Path], out: Path, injector: Injector) -> None:
-    with injector, threadpool_limits(1):
+    with injector:
         run_job(inputs, out, None)
 
 
