@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ CONFIG = {
     "distributed.worker.profile.enabled": False,
     "distributed.comm.timeouts.connect": "60s",
 }
+
+_FILE_SECONDS = 2.0  # for which a scheduler file may be half written
 
 
 @dataclass
@@ -166,14 +169,21 @@ def connect(scheduler: str | None = None, scheduler_file: str | Path | None = No
 
 
 def _check_scheduler_file(path: Path) -> None:
+    """Wait a moment for a file that dask scheduler is still writing."""
     if not path.is_file():
         raise InputError(f"There is no scheduler file {path}; start dask scheduler first.")
+    end = time.monotonic() + _FILE_SECONDS
+    while not _is_scheduler_file(path):
+        if time.monotonic() > end:
+            raise InputError(f"{path} is no scheduler file; name the one that dask scheduler wrote.")
+        time.sleep(0.1)
+
+
+def _is_scheduler_file(path: Path) -> bool:
     try:
-        known = isinstance(json.loads(path.read_text())["address"], str)
-    except (ValueError, TypeError, KeyError):
-        known = False
-    if not known:
-        raise InputError(f"{path} is no scheduler file; name the one that dask scheduler wrote.")
+        return isinstance(json.loads(path.read_text())["address"], str)
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
 
 
 def worker_threads(client: Client | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,10 @@ import pytest
 from distributed import Client
 
 from daskrf.drivers import preflight
-from daskrf.drivers.cluster import Jobs, QueuedClient
+from daskrf.drivers.cluster import Jobs, QueuedClient, _check_scheduler_file
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.preflight import Absence, Expected, explained
-from daskrf.errors import WorkerError
+from daskrf.errors import InputError, WorkerError
 
 
 @pytest.fixture
@@ -127,3 +128,16 @@ def test_a_refused_job_is_told_at_once(tmp_path: Path) -> None:
     jobs = Jobs("SLURM", 4, 2**30, tmp_path, refusal="sbatch: error: invalid partition specified: x")
     with pytest.raises(WorkerError, match=r"^SLURM has refused the job: sbatch: error: invalid partition"):
         Absence(_Queued(jobs), None).look(0)
+
+
+def test_a_scheduler_file_may_be_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "scheduler.json"
+    file.write_text('{"address": "tcp://127')
+    timer = threading.Timer(0.3, file.write_text, ['{"address": "tcp://127.0.0.1:8786"}'])
+    timer.start()
+    _check_scheduler_file(file)
+    timer.join()
+    monkeypatch.setattr("daskrf.drivers.cluster._FILE_SECONDS", 0.2)
+    file.write_text('{"id": 7}')
+    with pytest.raises(InputError, match=r"scheduler\.json is no scheduler file"):
+        _check_scheduler_file(file)
