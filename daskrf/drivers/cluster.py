@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ _FILE_SECONDS = 2.0  # for which a scheduler file may be half written
 
 @dataclass
 class Jobs:
-    """The workers that a batch system was asked for, whether or not they have started.
+    """The jobs that a batch system was asked for, whether or not they have started, and what became of them.
 
     Attributes
     ----------
@@ -54,10 +55,16 @@ class Jobs:
         Where jobs write what they print.
     interface : str or None
         Network interface by which workers reach the scheduler.
+    patience : float
+        Seconds from the start of a job until its workers must be there.
+    accepted : set of str
+        Numbers of the jobs that wait or run, as far as is known.
+    barren : list of (str, float)
+        Numbers of the jobs that have begun and of which no worker has come, and when they began.
     refusal : str
         What the batch system said when it last refused a job.
-    known : set of Path
-        Files in `logs` of before the jobs that are waited for.
+    refused : float
+        When that was, by `time.monotonic`.
     """
 
     system: str
@@ -65,8 +72,20 @@ class Jobs:
     memory: int
     logs: Path
     interface: str | None = None
+    patience: float = 120.0  # enough to import Python from a slow file system
+    accepted: set[str] = field(default_factory=set)
+    barren: list[tuple[str, float]] = field(default_factory=list)
     refusal: str = ""
-    known: set[Path] = field(default_factory=set)
+    refused: float = 0.0
+
+    def logs_of(self, number: str) -> list[Path]:
+        """Return the files that a job has printed to, by the number in their names; the latest last."""
+        times = {}
+        with suppress(OSError):
+            for path in self.logs.iterdir():
+                if number in re.findall(r"\d+", path.name):
+                    times[path] = path.stat().st_mtime
+        return sorted(times, key=lambda path: times[path])
 
 
 class QueuedClient(Client):

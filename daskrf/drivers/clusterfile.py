@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,15 +47,21 @@ _OURS = frozenset({"kind", "workers", "adapt", "wait_for_workers"})
 
 @dataclass(frozen=True)
 class Kind:
-    """A batch system: its name, dask-jobqueue's class, and the options that only it has."""
+    """A batch system: its name, dask-jobqueue's class, the options that only it has, what lists its jobs."""
 
     title: str
     cluster: str
     options: frozenset[str]
+    listing: tuple[str, ...] = ()
 
 
 KINDS = {
-    "slurm": Kind("SLURM", "SLURMCluster", frozenset({"account", "job_cpu", "job_mem"})),
+    "slurm": Kind(
+        "SLURM",
+        "SLURMCluster",
+        frozenset({"account", "job_cpu", "job_mem"}),
+        ("squeue", "--noheader", "--format=%i", f"--user={os.getuid()}"),
+    ),
     "pbs": Kind("PBS", "PBSCluster", frozenset({"account", "resource_spec"})),
     "sge": Kind("SGE", "SGECluster", frozenset({"project", "resource_spec"})),
     "lsf": Kind("LSF", "LSFCluster", frozenset({"project", "ncpus", "mem", "lsf_units", "use_stdin"})),

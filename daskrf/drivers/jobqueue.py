@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import re
 import shlex
 import shutil
 import time
@@ -27,7 +28,8 @@ from daskrf.errors import InputError
 __all__ = ["jobqueue_cluster"]
 
 _IDLE_SECONDS = 60  # before an adaptive cluster gives a job back: a queue is slow to give it again
-_GONE_SECONDS = 5.0  # a job without any of its workers for so long is taken for lost
+_GONE_SECONDS = 60.0  # a job without any of its workers for so long is lost: a nanny starts them anew
+_ASK_SECONDS = 15.0  # between two questions which jobs there are
 _REFUSED_SECONDS = 30.0  # between two tries of a submission that the batch system has refused
 
 
@@ -63,8 +65,7 @@ def jobqueue_cluster(file: str | Path | ClusterFile) -> Iterator[Client]:
         with local_cluster(file.maximum, file.memory) as client:
             yield client
         return
-    settings = CONFIG | ({} if file.wait is None else {"daskrf.wait-for-workers": file.wait})
-    with dask.config.set(settings):
+    with dask.config.set(CONFIG):
         processes = file.options["processes"]
         minimum, maximum = (math.ceil(n / processes) * processes for n in (file.minimum, file.maximum))
         threads, logs = file.options["cores"] // processes, Path(file.options["log_directory"])
@@ -74,8 +75,9 @@ def jobqueue_cluster(file: str | Path | ClusterFile) -> Iterator[Client]:
             memory=(file.memory or 0) // threads,
             logs=logs,
             interface=configured(file.kind, file.options, "interface"),
-            known=set(logs.iterdir()) if logs.is_dir() else set(),
         )
+        wait = file.wait or dask.config.get("daskrf.wait-for-workers", None)
+        jobs.patience = float(wait or jobs.patience)
         with _cluster(file, jobs) as cluster:
             cluster.adapt(
                 Adaptive=_Keeper,
@@ -84,6 +86,8 @@ def jobqueue_cluster(file: str | Path | ClusterFile) -> Iterator[Client]:
                 wait_count=_IDLE_SECONDS,
                 # A waiting task, of which Dask assumes half a second, is worth a worker.
                 target_duration="500ms",
+                jobs=jobs,
+                listing=KINDS[file.kind].listing,
             )
             with QueuedClient(cluster, jobs=jobs) as client:
                 yield client
@@ -107,7 +111,7 @@ def _cluster(file: ClusterFile, jobs: Jobs) -> Any:
         )
     _check_interfaces(file)
     options = file.options | {"job_script_prologue": _prologue(file)}
-    options["scheduler_options"] = {"dashboard_address": ":0"} | options.get("scheduler_options", {})
+    options["scheduler_options"] = {"dashboard_address": ":0"} | _scheduler_options(file)
     try:
         return cluster(job_cls=_recording(cluster.job_cls, jobs), silence_logs=50, **options)
     except (ValueError, RuntimeError, OSError) as error:
@@ -116,7 +120,7 @@ def _cluster(file: ClusterFile, jobs: Jobs) -> Any:
 
 
 def _check_interfaces(file: ClusterFile) -> None:
-    scheduler = file.options.get("scheduler_options", {})
+    scheduler = _scheduler_options(file)
     name = scheduler.get("interface", configured(file.kind, file.options, "interface"))
     if name is not None and "host" not in scheduler and name not in psutil.net_if_addrs():
         raise InputError(
@@ -124,6 +128,10 @@ def _check_interfaces(file: ClusterFile) -> None:
             f"{', '.join(sorted(psutil.net_if_addrs()))}; set interface (of all), or scheduler_options with "
             "interface (of this machine only)."
         )
+
+
+def _scheduler_options(file: ClusterFile) -> dict[str, Any]:
+    return dict(configured(file.kind, file.options, "scheduler_options") or {})
 
 
 def _prologue(file: ClusterFile) -> list[str]:
@@ -153,7 +161,7 @@ def _variable(key: str) -> str:
 
 
 def _recording(job_class: Any, jobs: Jobs) -> Any:
-    """Return dask-jobqueue's class of a job, made to remember when its submission was refused.
+    """Return dask-jobqueue's class of a job, made to note what becomes of it.
 
     dask-jobqueue takes a job that was refused for one that waits in the queue, and says nothing.
     """
@@ -167,15 +175,32 @@ def _recording(job_class: Any, jobs: Jobs) -> Any:
             except RuntimeError as error:
                 self.refused = True
                 self.status = Status.failed  # else the cluster cannot be closed
-                jobs.refusal = _last_line(str(error)) or "no reason given"
+                jobs.refusal, jobs.refused = _reason(str(error)), time.monotonic()
                 raise
+
+        async def start(self) -> None:
+            await super().start()
+            jobs.accepted.add(str(self.job_id))
+            jobs.refusal = ""
+
+        async def close(self) -> None:
+            jobs.accepted.discard(str(self.job_id))
+            await super().close()
 
     RecordedJob.__name__ = job_class.__name__
     return RecordedJob
 
 
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+def _reason(text: str) -> str:
+    """Return the last line that a batch system printed, of what dask-jobqueue reports.
+
+    Examples
+    --------
+    >>> _reason("Command exited with non-zero exit code.\\nstdout:\\n\\nstderr:\\nno such queue\\n")
+    'no such queue'
+    """
+    printed = text.partition("stdout:")[2].replace("stderr:", "", 1) or text
+    return next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "no reason given")
 
 
 class _Arrivals(SchedulerPlugin):
@@ -192,36 +217,82 @@ class _Keeper(Adaptive):
     """Dask's adaptive scaling in whole jobs, which submits again what was lost.
 
     Dask drops a job when its last worker has gone, but knows the workers of a job of several processes
-    by other names than the job's, and then keeps waiting for them.
+    by other names than the job's, and then keeps waiting for them. Of a job that ended before a worker of it
+    came Dask knows nothing.
     """
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, jobs: Jobs, listing: tuple[str, ...], **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self._jobs = cast(Any, self.cluster)  # a SpecCluster
+        self._cluster = cast(Any, self.cluster)  # a SpecCluster
+        self._jobs, self._listing = jobs, listing
         self._arrivals = _Arrivals()
-        self._jobs.scheduler.add_plugin(self._arrivals)
+        self._cluster.scheduler.add_plugin(self._arrivals)
         self._since: dict[Any, float] = {}
+        self._asked = time.monotonic()
+        self._ended: set[str] = set()
 
     async def safe_target(self) -> int:
         """Return how many workers there should be, rounded up to whole jobs."""
         target = await super().safe_target()
-        processes = max((len(s.get("group", "1")) for s in self._jobs.worker_spec.values()), default=1)
+        processes = max((len(s.get("group", "1")) for s in self._cluster.worker_spec.values()), default=1)
         return -(-target // processes) * processes
 
     async def recommendations(self, target: int) -> dict[str, Any]:
         """Drop the jobs that are lost; what is planned but not there is then submitted by Dask."""
-        connected = self.observed
+        absent = {name: job for name, job in self._cluster.workers.items() if not self._is_there(name)}
+        if absent:
+            await self._ask()
+        begun = _numbers_in(self._jobs.logs) if absent else set()
         now = time.monotonic()
-        for name, job in list(self._jobs.workers.items()):
-            group = self._jobs.worker_spec.get(name, {}).get("group", [""])
-            workers = {f"{name}{suffix}" for suffix in group}
-            there = bool(workers & connected)
-            refused = getattr(job, "refused", False)
-            if there or not (refused or workers & self._arrivals.names):  # at work, or waiting in the queue
+        for name in set(self._since) - set(absent):
+            del self._since[name]
+        for name, job in absent.items():
+            came = bool(self._workers(name) & self._arrivals.names)
+            if job.refused:
+                patience = _REFUSED_SECONDS
+            elif job.job_id in self._ended:
+                patience = 0.0
+            elif came:
+                patience = _GONE_SECONDS
+            elif job.job_id in begun:
+                patience = self._jobs.patience
+            else:  # it waits in the queue, maybe for days
                 self._since.pop(name, None)
-            elif now - self._since.setdefault(name, now) > (_REFUSED_SECONDS if refused else _GONE_SECONDS):
-                self._arrivals.names -= workers
-                del self._since[name], self._jobs.workers[name]
+                continue
+            since = self._since.setdefault(name, now)
+            if now - since >= patience:
+                if job.job_id in begun and not came:
+                    self._jobs.barren.append((job.job_id, since))
+                self._arrivals.names -= self._workers(name)
+                del self._since[name], self._cluster.workers[name]
                 await job.close()
         result: dict[str, Any] = await super().recommendations(target)
         return result
+
+    def _workers(self, name: Any) -> set[str]:
+        """Return the names of the workers of a job."""
+        group = self._cluster.worker_spec.get(name, {}).get("group", [""])
+        return {f"{name}{suffix}" for suffix in group}
+
+    def _is_there(self, name: Any) -> bool:
+        return bool(self._workers(name) & self.observed)
+
+    async def _ask(self) -> None:
+        """Ask the batch system, now and then, which jobs it still has; it may not tell."""
+        if not self._listing or time.monotonic() - self._asked < _ASK_SECONDS:
+            return
+        self._asked = time.monotonic()
+        submitted = {job.job_id for job in self._cluster.workers.values() if job.job_id}
+        try:
+            said = await self._cluster.job_cls._call(list(self._listing))
+        except (RuntimeError, OSError):
+            submitted, said = set(), ""
+        self._ended = submitted - set(re.findall(r"\d+", said))
+
+
+def _numbers_in(logs: Path) -> set[str]:
+    """Return the numbers in the names of what jobs print to: theirs, of those that have begun to print."""
+    try:
+        return {number for path in logs.iterdir() for number in re.findall(r"\d+", path.name)}
+    except OSError:
+        return set()

@@ -33,7 +33,7 @@ __all__ = ["Absence", "Expected", "checked_call", "explained"]
 _PACKAGES = ("dask", "distributed", "numba", "numpy", "rdkit")
 _SHARE_SECONDS = 10.0  # until a file that was just written is taken for invisible: NFS caches directories
 _WAIT = 300.0  # seconds without workers
-_QUEUED_WAIT = 120.0  # seconds from the start of a job: enough to import Python from a slow file system
+_REFUSAL_SECONDS = 5.0  # after which other jobs would have been accepted
 
 _passed: set[Expected] = set()  # what this worker process was found to meet
 
@@ -134,21 +134,20 @@ def explained(error: BaseException) -> BaseException:
 class Absence:
     """Follows how long a cluster has had no workers, and tells when that is too long.
 
-    Workers that are jobs may wait in a queue for days; what counts for them is the time since a job has begun
-    to print, into a file that was not there when the last worker was seen.
+    Workers that are jobs may wait in a queue for days: what counts for them is that a job has begun, and no
+    worker of it has come.
 
     Parameters
     ----------
     client : Client
     patience : float, optional
-        Seconds; default: 300, and 120 from the start of a job.
+        Seconds; default: 300. Workers that are jobs have their own.
     """
 
     def __init__(self, client: Client, patience: float | None) -> None:
         self._jobs = client.jobs if isinstance(client, QueuedClient) else None
-        self._patience = float(patience or (_WAIT if self._jobs is None else _QUEUED_WAIT))
-        self._since = time.monotonic() if self._jobs is None else None
-        self._there = False
+        self._patience = float(patience or _WAIT)
+        self._since = time.monotonic()
 
     def look(self, n_workers: int) -> None:
         """Take note of the number of workers.
@@ -158,53 +157,37 @@ class Absence:
         WorkerError
             If there have been none for too long, with the reason as far as it is known.
         """
-        now = time.monotonic()
-        if n_workers:
-            self._there = True
-            self._since = now if self._jobs is None else None
-        elif self._jobs is not None:
-            self._look_at_jobs(self._jobs, now)
-        if self._since is not None and now - self._since > self._patience:
-            raise WorkerError(self._sentence())
-
-    def _look_at_jobs(self, jobs: Jobs, now: float) -> None:
-        """Begin to count when a job has begun to print since the last worker was seen."""
-        logs = set(_by_time(jobs.logs))
-        if self._there:
-            self._there, jobs.refusal = False, ""
-            jobs.known = logs
-        if jobs.refusal:
+        if self._jobs is not None:
+            _look_at_jobs(self._jobs, n_workers)
+        elif n_workers:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since > self._patience:
             raise WorkerError(
-                f"{jobs.system} has refused the job: {jobs.refusal}; correct the cluster file, then run the "
-                "same command again."
-            )
-        if self._since is None and logs - jobs.known:
-            self._since = now
-
-    def _sentence(self) -> str:
-        jobs = self._jobs
-        if jobs is None:
-            return (
                 f"The scheduler has had no workers for {self._patience:.0f} s; start some and run the same "
                 "command again: finished work is kept."
             )
-        said = [(path, _last_line(path)) for path in _by_time(jobs.logs) if path not in jobs.known]
+
+
+def _look_at_jobs(jobs: Jobs, n_workers: int) -> None:
+    """Raise if jobs are refused, or begin and bring no worker, and none is there."""
+    if n_workers:
+        jobs.barren.clear()
+        return
+    # Jobs are submitted one by one: others may be accepted.
+    if jobs.refusal and not jobs.accepted and time.monotonic() - jobs.refused > _REFUSAL_SECONDS:
+        raise WorkerError(
+            f"{jobs.system} has refused the job: {jobs.refusal}; correct the cluster file, then run the "
+            "same command again."
+        )
+    # One bad node must not end a run whose other jobs have just begun.
+    if jobs.barren and time.monotonic() - jobs.barren[0][1] > jobs.patience:
+        said = [(path, _last_line(path)) for path in jobs.logs_of(jobs.barren[-1][0])]
         path, line = next((pair for pair in reversed(said) if pair[1]), (jobs.logs, "nothing"))
         network = f" by the interface {jobs.interface}" if jobs.interface else ""
-        return (
-            f"A job of {jobs.system} has started, and for {self._patience:.0f} s no worker has reached the "
+        raise WorkerError(
+            f"A job of {jobs.system} has started, and for {jobs.patience:.0f} s no worker has reached the "
             f"scheduler{network}; the last line in {path} is: {line}"
         )
-
-
-def _by_time(directory: Path) -> list[Path]:
-    """Return the files of a directory, the latest last; those only that can be looked at."""
-    times = {}
-    with suppress(OSError):
-        for path in directory.iterdir():
-            with suppress(OSError):
-                times[path] = path.stat().st_mtime
-    return sorted(times, key=lambda path: times[path])
 
 
 def _last_line(path: Path) -> str:

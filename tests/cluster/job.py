@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict,
 from daskrf.drivers.progress import Progress
 from tests.drivers.job import assert_same_job, data_digests, model_arrays
 
-__all__ = ["Job", "assert_same_job", "assert_same_part", "write_inputs"]
+__all__ = ["Job", "assert_same_job", "assert_same_part", "await_true", "write_inputs"]
 
 # DASKRF_LAB=full: all 50,240 molecules of Enamine50k at 4,096 features; else some of them.
 FULL = os.environ.get("DASKRF_LAB") == "full"
@@ -96,3 +97,11 @@ def write_inputs(data: Path, directory: Path) -> tuple[Path, Path]:
         header, *scores = file.readlines()
     labels.write_text(header + "".join(line for line in scores if line.partition(",")[0] in known))
     return library, labels
+
+
+def await_true(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.1)

@@ -5,27 +5,30 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from cluster.slurm_lab.lab import Lab
-from tests.cluster.job import Job, assert_same_job
-from tests.drivers.job import data_digests
+from tests.cluster.job import Job, assert_same_job, await_true
 
+WAITING = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING")
 SCRIPTS = Path(__file__).resolve().parents[2] / "cluster"
 
 
-def submit(script: str, *commands: str, options: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the one-job script on two nodes and wait for its end; the job's exit code is that of sbatch."""
-    size = "--wait --nodes=2 --cpus-per-task=1 --mem=2G --time=10 --output=job.out"
+def submit(script: str, *commands: str, wait: bool = True) -> subprocess.CompletedProcess[str]:
+    """Submit the one-job script for two nodes; sbatch waits for its end, and then has its exit code."""
+    size = "--parsable --nodes=2 --cpus-per-task=1 --mem=2G --time=30 --output=job.out"
     return subprocess.run(
-        ["sbatch", *size.split(), *options.split(), str(SCRIPTS / script), *commands],
+        ["sbatch", *size.split(), *(["--wait"] if wait else []), str(SCRIPTS / script), *commands],
         text=True,
         capture_output=True,
         check=False,
     )
+
+
+def state_of(lab: Lab, number: str) -> str:
+    return lab.run("squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={number}").strip()
 
 
 @pytest.mark.parametrize("script", ["daskrf-slurm.sbatch", "daskrf-array.sbatch"])
@@ -48,15 +51,32 @@ def test_one_job_ends_with_the_exit_code_of_the_command(job: Job, tmp_path: Path
     assert "daskrf-slurm: daskrf status" not in printed
 
 
+def test_one_job_stops_in_time_and_goes_on(done: Path, job: Job, lab: Lab, tmp_path: Path) -> None:
+    """SLURM's warning before the end of the time: what is in hand is finished, and nothing is begun."""
+    lines = [shlex.join(["daskrf", *command]) for command in job.commands()]
+    submission = submit("daskrf-slurm.sbatch", *lines, wait=False)
+    number = submission.stdout.strip()
+    await_true(lambda: len(list(job.out.glob("fp/commits/*.json"))) >= 2)
+    lab.run("scancel", "--signal=TERM", "--batch", number)
+    await_true(lambda: state_of(lab, number) not in WAITING)
+    printed = (tmp_path / "job.out").read_text()
+    assert state_of(lab, number) == "FAILED", printed  # it has ended with an exit code of its own
+    assert "daskrf-slurm: daskrf featurize" not in printed
+    assert not list((job.out / "fp").rglob("*~*")), printed
+    result = submit("daskrf-slurm.sbatch", *lines)
+    assert result.returncode == 0, (result.stderr, (tmp_path / "job.out").read_text())
+    assert_same_job(done, job.out)
+
+
 def test_arrays_of_shards_leave_the_same_bytes(done: Path, job: Job, lab: Lab, tmp_path: Path) -> None:
-    """Three jobs a command, and those of the next command after them: fingerprint and featurize."""
+    """Three jobs a command, and those of the next command after them."""
     text = (SCRIPTS / "daskrf-array.sbatch").read_text()
     for old, new in [("--mem=4G", "--mem=1G"), ("--cpus-per-task=8 --mem=32G", "--mem=1G")]:
         assert old in text
         text = text.replace(old, new)
     (tmp_path / "array.sbatch").write_text(text)  # as a user would edit a copy
     last = ""
-    for command in job.commands()[:2]:
+    for command in job.commands():
         last = subprocess.run(
             ["bash", "array.sbatch", "3", *command],
             env=os.environ | {"AFTER": last},
@@ -64,11 +84,7 @@ def test_arrays_of_shards_leave_the_same_bytes(done: Path, job: Job, lab: Lab, t
             capture_output=True,
             check=True,
         ).stdout.strip()
-    state = ["squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={last}"]
-    end = time.monotonic() + 500
-    while (found := lab.run(*state)) in ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING"):
-        assert time.monotonic() < end
-        time.sleep(0.5)
+    await_true(lambda: state_of(lab, last) not in WAITING, 500)
+    found = state_of(lab, last)
     assert found == "COMPLETED", [path.read_text() for path in sorted(tmp_path.glob("daskrf-*.out"))]
-    for store in ("fp", "phi"):
-        assert data_digests(done / store) == data_digests(job.out / store)
+    assert_same_job(done, job.out)

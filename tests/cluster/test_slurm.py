@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -15,8 +16,9 @@ import pytest
 from cluster.slurm_lab.lab import Lab
 from daskrf import jobqueue_cluster
 from daskrf.cli.app import run
+from daskrf.drivers.clusterfile import KINDS
 from daskrf.drivers.progress import Progress
-from tests.cluster.job import Job, assert_same_job, assert_same_part
+from tests.cluster.job import Job, assert_same_job, assert_same_part, await_true
 
 CLUSTER = """\
 kind: slurm
@@ -41,13 +43,6 @@ def jobs_of(lab: Lab, name: str = "dask-worker", states: str = "RUNNING", what: 
     return lab.run(
         "squeue", "--noheader", "--sort=i", f"--name={name}", f"--states={states}", f"--format={what}"
     ).split()
-
-
-def await_true(condition: Callable[[], object], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.1)
 
 
 class Strikes(threading.Thread):
@@ -145,6 +140,32 @@ def test_a_fixed_number_of_workers_is_kept(lab: Lab, job: Job, tmp_path: Path) -
         await_true(lambda: len(jobs_of(lab, "fixed")) == 1 and jobs_of(lab, "fixed") != [first])
         await_true(lambda: len(client.nthreads()) == 2)
     await_true(lambda: not jobs_of(lab, "fixed", "PENDING,RUNNING"))
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["by the list of jobs", "by what it has printed"])
+def test_a_job_that_ends_before_its_workers_come_is_replaced(
+    asked: bool, lab: Lab, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two jobs is given a bad node."""
+    if not asked:  # as where daskrf does not know how to ask
+        monkeypatch.setitem(KINDS, "slurm", dataclasses.replace(KINDS["slurm"], listing=()))
+    first = "job_script_prologue: ['mkdir first 2>/dev/null && { echo bad node >&2; exit 1; }']\n"
+    name = f"unlucky-{asked}"
+    path = cluster_file(tmp_path, "workers: 2", f"{first}job_name: {name}\nwait_for_workers: 20s\n")
+    with jobqueue_cluster(path) as client:
+        client.wait_for_workers(2, timeout=120)
+    assert (tmp_path / "first").is_dir()
+    assert len(jobs_of(lab, name, "all")) == 3
+
+
+def test_a_job_that_is_cancelled_in_the_queue_is_submitted_again(lab: Lab, job: Job, tmp_path: Path) -> None:
+    path = cluster_file(tmp_path, "workers: 4", "job_name: fourth\n")
+    with jobqueue_cluster(path):
+        await_true(lambda: len(jobs_of(lab, "fourth")) == 3 and jobs_of(lab, "fourth", "PENDING"))
+        (waiting,) = jobs_of(lab, "fourth", "PENDING")
+        lab.run("scancel", waiting)
+        await_true(lambda: jobs_of(lab, "fourth", "PENDING") not in ([], [waiting]))
+        assert len(jobs_of(lab, "fourth")) == 3  # the others are as they were
 
 
 def test_a_killed_driver_goes_on(done: Path, job: Job, tmp_path: Path) -> None:

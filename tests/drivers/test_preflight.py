@@ -91,43 +91,45 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_jobs_may_wait_in_the_queue_for_days_but_not_for_workers(clock: Any, tmp_path: Path) -> None:
-    (tmp_path / "old.err").write_text("of another run\n")
-    jobs = Jobs("SLURM", 4, 2**30, tmp_path, "ib0", known=set(tmp_path.iterdir()))
-    absence = Absence(_Queued(jobs), 60)
+    jobs = Jobs("SLURM", 4, 2**30, tmp_path, "ib0", patience=60)
+    absence = Absence(_Queued(jobs), None)
+    (tmp_path / "of-another-run-70.err").write_text("of another run\n")
     for clock.now in (0, 1e6):
         absence.look(0)
-    (tmp_path / "new.out").write_text("")
-    (tmp_path / "new.err").write_text("module: command not found\n\n")
+    (tmp_path / "worker-7.out").write_text("")
+    (tmp_path / "worker-7.err").write_text("module: command not found\n\n")
+    jobs.barren.append(("7", clock.now - 20))
     absence.look(0)
-    clock.now += 59
+    clock.now += 39
     absence.look(0)
     clock.now += 2
     with pytest.raises(WorkerError) as caught:
         absence.look(0)
     assert str(caught.value) == (
         "A job of SLURM has started, and for 60 s no worker has reached the scheduler by the interface ib0; "
-        f"the last line in {tmp_path / 'new.err'} is: module: command not found"
+        f"the last line in {tmp_path / 'worker-7.err'} is: module: command not found"
     )
 
 
-def test_jobs_that_had_workers_wait_for_the_next_job(clock: Any, tmp_path: Path) -> None:
-    jobs = Jobs("SLURM", 4, 2**30, tmp_path)
-    absence = Absence(_Queued(jobs), 60)
-    (tmp_path / "first.err").write_text("Start worker\n")
+def test_a_bad_node_is_forgotten_when_others_work(clock: Any, tmp_path: Path) -> None:
+    jobs = Jobs("SLURM", 4, 2**30, tmp_path, patience=60)
+    absence = Absence(_Queued(jobs), None)
+    jobs.barren.append(("7", 0.0))
     absence.look(1)
     for clock.now in (10, 1e6):
         absence.look(0)
-    (tmp_path / "second.err").write_text("cannot connect\n")
-    absence.look(0)
-    clock.now += 61
-    with pytest.raises(WorkerError, match="cannot connect"):
-        absence.look(0)
 
 
-def test_a_refused_job_is_told_at_once(tmp_path: Path) -> None:
+def test_a_refused_job_is_told_unless_another_is_accepted(clock: Any, tmp_path: Path) -> None:
     jobs = Jobs("SLURM", 4, 2**30, tmp_path, refusal="sbatch: error: invalid partition specified: x")
+    absence = Absence(_Queued(jobs), None)
+    absence.look(0)  # others are being submitted
+    clock.now += 6
+    jobs.accepted.add("8")
+    absence.look(0)
+    jobs.accepted.clear()
     with pytest.raises(WorkerError, match=r"^SLURM has refused the job: sbatch: error: invalid partition"):
-        Absence(_Queued(jobs), None).look(0)
+        absence.look(0)
 
 
 def test_a_scheduler_file_may_be_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
