@@ -49,6 +49,7 @@ SIZES = {"small": (20_000, 100_000), "default": (100_000, 1_000_000)}
 SIZES["full"] = (*SIZES["default"], 10_000_000)
 ROWS_PER_PARTITION = 10_000
 MOST_LABELS = 100_000
+PLANNED = 100_000  # rows of the library that costs are planned for, in one partition
 RESUMED = {"small": 1_000, "default": 10_000, "full": 10_000}  # partitions of the store that is looked at
 RDKIT_ROWS = 2_000
 LINEAR = {"fingerprint": "fingerprint", "screen": "screen"}  # stage -> its step that grows with the rows
@@ -266,7 +267,8 @@ def _draw(runs: list[dict[str, Any]], folder: Path) -> None:
     for (name, step), color in zip(LINEAR.items(), (BLUE, ORANGE), strict=True):
         seconds = [run["stages"][name]["steps"][step] for run in runs]
         left.plot(sizes, seconds, "-o", color=color, label=name, markersize=4)
-        left.plot(sizes, [seconds[0] * n / sizes[0] for n in sizes], ":", color=GREY, linewidth=1)
+        # Through the last size but one: the first is mostly the start of things.
+        left.plot(sizes, [seconds[-2] * n / sizes[-2] for n in sizes], ":", color=GREY, linewidth=1)
     left.set_xscale("log")
     left.set_yscale("log")
     label_axes(left, "time on 2 workers (dotted: linear)", "molecules", "seconds")
@@ -286,12 +288,15 @@ def _draw(runs: list[dict[str, Any]], folder: Path) -> None:
 
 def costs(folder: Path, components: list[int], seed: int, output: Path) -> None:
     """Print and write the costs that `daskrf.plan` predicts from timing the library, for each M."""
-    rows_planned = 100_000
-    write_library(folder / "library", rows_planned, rows_planned, seed)
-    files, found = [folder / "library" / "part-0000.smi"], []
+    write_library(folder / "library", PLANNED, PLANNED, seed)
+    files, found, needs = [folder / "library" / "part-0000.smi"], [], []
     for m in components:
-        report = plan(files, feature_map=TanimotoMinMaxFeatures(m, random_state=seed), n_labels=rows_planned)
-        memory = {need.stage: need.total / 2**30 for need in report.memory}
+        report = plan(
+            files,
+            feature_map=TanimotoMinMaxFeatures(m, random_state=seed),
+            rows_per_partition=PLANNED,  # the driver's own choice for large libraries
+            n_labels=PLANNED,
+        )
         found += [
             {
                 "M": m,
@@ -300,17 +305,18 @@ def costs(folder: Path, components: list[int], seed: int, output: Path) -> None:
                 "core-hours, 10^8": stage.seconds * 1e8 / 3600,
                 "10^9": stage.seconds * 1e9 / 3600,
                 "bytes a molecule": stage.bytes,
-                "GiB a process": memory.get(_NEEDS.get(stage.stage, stage.stage)),
             }
             for stage in report.stages
         ]
+        needs.append({"M": m} | {need.stage: need.total / 2**30 for need in report.memory})
     formats = {"M": ",d", "stage": "", "rows/s": ",.0f", "core-hours, 10^8": ",.1f", "10^9": ",.1f"}
     print("\nOn one core, by a sample of the enumerated library (fit: a labelled molecule):")
-    print(table(found, formats | {"bytes a molecule": ",.0f", "GiB a process": ".2f"}))
-    write_results(output, "scale-costs", seed=seed, settings={"components": components}, results=found)
+    print(table(found, formats | {"bytes a molecule": ",.0f"}))
+    print(f"\nGiB of a process, partitions of {PLANNED:,} rows (solve: of the driver, {PLANNED:,} labels):")
+    print(table(needs, {"M": ",d"} | {name: ".2f" for name in needs[0] if name != "M"}))
+    results = {"costs": found, "memory_gib": needs}
+    write_results(output, "scale-costs", seed=seed, settings={"components": components}, results=results)
 
-
-_NEEDS = {"featurize": "screen", "means": "screen"}
 
 if __name__ == "__main__":
     sys.exit(main())

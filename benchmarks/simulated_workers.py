@@ -174,9 +174,12 @@ async def _keep(address: str, folder: str, away: float) -> None:
         await asyncio.sleep(away)
 
 
+# A worker looks at itself fifty times a second: a thousand of them leave two processors to nobody else.
 _QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.interval": "1h",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.cycle": "10s",
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
