@@ -23,13 +23,14 @@ from daskrf.drivers.progress import Progress
 from daskrf.drivers.scanning import scan_inputs
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
-from daskrf.gp import SufficientStatistics, gp_for
+from daskrf.gp import SufficientStatistics, choose_exponent, gp_for
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.stores.fingerprints import FingerprintStore
 
 __all__ = ["PlanReport", "StageCost", "plan"]
 
 _GRAM_ROWS = 4_096
+_MORE_BITS = 8  # times as many of bits, which are summed so fast that each block's look at M x M sums shows
 _STD_ROWS = 256
 
 
@@ -252,13 +253,13 @@ def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int)
     size = phi.nbytes / len(phi)
     stages = [StageCost("featurize", seconds / len(phi), size, "library", "-> feature store (optional)")]
     rng = seeds.generator(seed, "plan")
-    phi = phi[rng.integers(len(phi), size=_GRAM_ROWS)]
+    phi = phi[rng.integers(len(phi), size=_GRAM_ROWS * (_MORE_BITS if bits else 1))]
     y = rng.standard_normal(len(phi))
     precision = feature_map.gram_precision
-    SufficientStatistics.from_chunk(phi[:64], y[:64], n_components=M, precision=precision)
-    statistics, seconds = _timed(
-        lambda: SufficientStatistics.from_chunk(phi, y, n_components=M, precision=precision)
+    statistics = SufficientStatistics.from_chunk(
+        phi[:64], y[:64], n_components=M, precision=precision, y_exponents=choose_exponent(y)
     )
+    _, seconds = _timed(statistics.update, phi, y)
     stages.append(
         StageCost("fit", seconds / len(phi), 0, "labels", "a labelled molecule, besides its features")
     )
