@@ -6,21 +6,22 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from distributed import Client
 
-from daskrf import fingerprint, local_cluster, predict, screen, verify
+from daskrf import fingerprint, fit, local_cluster, predict, screen, verify
 from daskrf.errors import StoreError
 from daskrf.paths import as_path
 from daskrf.stores import lock
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.lock import StoreLock
 from tests.drivers.conftest import inputs  # noqa: F401  # a fixture
-from tests.drivers.job import assert_same_job, data_digests, run_job
+from tests.drivers.job import FEATURES, assert_same_job, data_digests, model_arrays, run_job
 from tests.objects.conftest import new_bucket
 
 ROWS = 100  # of a partition
@@ -82,6 +83,47 @@ def test_smiles_on_objects_are_scored_as_local_ones(remote, inputs, local_run, w
         screen(local_run / "model", inputs[0], Path("hits.parquet"), k=20).table["row"].to_pylist()
     )
     assert sorted(path.name for path in bucket.iterdir()) == ["hits.parquet", "hits.rejects.parquet"]
+
+
+def assert_same_model(a: Path, b: Path) -> None:
+    left, right = model_arrays(a), model_arrays(b)
+    assert {name: array.tobytes() for name, array in left.items()} == {
+        name: array.tobytes() for name, array in right.items()
+    }
+
+
+def test_shards_share_a_job(remote, local_run, bucket):
+    """Prepared, then by two shards, the last of them first, and then by the last command."""
+    fp, model = str(bucket / "fp"), str(bucket / "model")
+
+    def by_shards(stage: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+        stage(*arguments, **options, prepare=True)
+        for shard in ("1/2", "0/2"):
+            stage(*arguments, **options, shard=shard)
+        stage(*arguments, **options)
+
+    by_shards(fingerprint, str(remote[0]), fp, rows_per_partition=ROWS)
+    with patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)):
+        by_shards(fit, fp, str(remote[1]), model, feature_map=FEATURES)
+    assert data_digests(as_path(fp)) == data_digests(local_run / "fp")
+    assert_same_model(as_path(model), local_run / "model")
+    assert sorted(path.name for path in bucket.iterdir()) == ["fp", "model"]
+
+
+def test_strips_have_the_bytes_of_one(remote, local_run, workers, bucket):
+    with (
+        patch("daskrf.drivers.fitting._STRIP_BYTES", 8 * 64 * 128),
+        patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)),
+    ):
+        fit(
+            str(local_run / "fp"),
+            str(remote[1]),
+            str(bucket / "model"),
+            feature_map=FEATURES,
+            client=workers,
+        )
+    assert_same_model(bucket / "model", local_run / "model")
+    assert sorted(path.name for path in (bucket / "model").iterdir()) == ["model.zip"]
 
 
 def test_a_killed_job_goes_on_to_the_same_bytes(remote, local_run, bucket):
