@@ -171,13 +171,18 @@ def test_stage_takes_what_was_predicted(
 def test_job_takes_what_was_predicted(
     library: Path, fresh: Client, needs: list[tuple[memory.MemoryNeed, str]], tmp_path: Path
 ) -> None:
-    store, model = library / "fp", tmp_path / "model"
+    store, model, smiles = library / "fp", tmp_path / "model", tmp_path / "library.smi"
+    smiles.write_text("".join(f"{text} m{i}\n" for i, text in enumerate(ReactionLibrary().smiles(0, 10_000))))
     job: list[Callable[[], Any]] = [
         lambda: fit(
             store, library / "labels.csv", model, feature_map=TanimotoMinMaxFeatures(M), client=fresh
         ),
         lambda: screen(model, store, tmp_path / "hits.parquet", k=10_000, client=fresh),
         lambda: predict(model, store, tmp_path / "pred", client=fresh),
+        lambda: screen(
+            model, store, tmp_path / "ucb.parquet", k=1_000, acquisition="ucb", std="all", client=fresh
+        ),
+        lambda: screen(model, smiles, tmp_path / "smiles.parquet", k=1_000, client=fresh),
     ]
     for stage in job:
         fresh.restart()
