@@ -89,6 +89,16 @@ def test_other_options_are_refused_before_work(inputs: tuple[Path, Path], store:
     assert data_digests(store) == before
 
 
+def test_another_dtype_is_refused_before_work(store: Path, tmp_path: Path) -> None:
+    featurize(store, FEATURES, tmp_path / "phi", dtype="float16")
+    before = data_digests(tmp_path / "phi")
+    for dtype in ("float32", "bits"):
+        with pytest.raises(StoreError, match="dtype") as error:
+            featurize(store, FEATURES, tmp_path / "phi", dtype=dtype)
+        _one_sentence(error)
+    assert data_digests(tmp_path / "phi") == before
+
+
 def test_changed_input_is_refused(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     path = _write(tmp_path / "copy.smi", inputs[0].read_text())
     fingerprint(path, tmp_path / "fp")

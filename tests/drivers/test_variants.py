@@ -81,6 +81,25 @@ def test_dense_map(inputs: tuple[Path, Path], store: Path, tmp_path: Path, dtype
     assert hits["row"].to_pylist() == rows[np.argsort(mean, kind="stable")[:5]].tolist()
 
 
+def test_counts_above_a_byte(tmp_path: Path) -> None:
+    """Long chains of carbon atoms."""
+    lengths = [3, 255, 257, 258, 300, 900]
+    library, labels = tmp_path / "chains.smi", tmp_path / "labels.csv"
+    library.write_text("".join(f"{'C' * n} c{n}\n" for n in lengths))
+    labels.write_text("id,y\n" + "".join(f"c{n},{n % 7}.5\n" for n in lengths))
+    fingerprint(library, tmp_path / "fp", rows_per_partition=3)
+    store = FingerprintStore.open(tmp_path / "fp")
+    parts = [store.read_fingerprints(p) for p in range(store.n_partitions)]
+    largest = np.concatenate([part.max(axis=1).toarray().ravel() for part in parts])
+    assert largest.tolist() == [2, *(n - 2 for n in lengths[1:])]
+    options: dict[str, Any] = {"mean": 1.0, "amplitude": 2.0, "noise": 0.5}
+    fit(store.path, labels, tmp_path / "model", feature_map=FEATURES, **options)
+    predict(tmp_path / "model", store.path, tmp_path / "pred")
+    phi = np.concatenate([FEATURES.transform(part) for part in parts])
+    direct = RandomFeatureGP(**options).fit(phi, [n % 7 + 0.5 for n in lengths]).predict(phi)
+    np.testing.assert_allclose(_predictions(tmp_path / "pred")["mean"].to_numpy(), direct, rtol=1e-6)
+
+
 def test_bits_of_a_dense_map_are_refused(store: Path, tmp_path: Path) -> None:
     from daskrf.errors import InputError
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from distributed import Client, WorkerPlugin
+from distributed import Client, WorkerPlugin, get_worker
 
 FINGERPRINT = "daskrf.drivers.fingerprinting:FingerprintStage.process"
 FEATURIZE = "daskrf.drivers.featurizing:FeaturizeStage.process"
@@ -47,10 +47,12 @@ class Fault:
     ----------
     target : str
         "module:name" or "module:class.name", of a function of the package.
-    action : str, int or Path
+    action : str, int, float or Path
         "SIGKILL" or "SIGTERM" (of the calling process), "SIGSTOP" (it goes on at SIGCONT), "SIGKILL 123"
-        (of process 123), "all" (SIGKILL of all workers of its cluster), "crash" (`Crash` is raised), the
-        number of an `OSError`, or a directory whose file system is filled to the last page.
+        (of process 123), "all" (SIGKILL of all workers of its cluster), "retire" (of the calling worker, as
+        when a cluster shrinks; another comes in its place), "crash" (`Crash` is raised), the number of an
+        `OSError`, seconds that the call takes longer (a float), or a directory whose file system is filled
+        to the last page.
     call : int
         The first call that it strikes, from 1, counted over all processes.
     times : int
@@ -62,7 +64,7 @@ class Fault:
     """
 
     target: str
-    action: str | int | Path = "SIGKILL"
+    action: str | int | float | Path = "SIGKILL"
     call: int = 1
     times: int = 1
     every: int = 1
@@ -141,8 +143,16 @@ class Injector:
         struck = Path(self.marks) / "struck"
         struck.mkdir(exist_ok=True)
         (struck / uuid.uuid4().hex).write_text(f"{fault.target} {fault.action}")
+        if isinstance(fault.action, float):
+            time.sleep(fault.action)
+            return
         if isinstance(fault.action, int):
             raise OSError(fault.action, os.strerror(fault.action))
+        if fault.action == "retire":
+            worker = get_worker()
+            worker.loop.add_callback(worker.close_gracefully, restart=True)
+            time.sleep(1.0)  # it is gone for the scheduler before the call is made
+            return
         if fault.action == "crash":
             raise Crash(fault.target)
         if isinstance(fault.action, Path):

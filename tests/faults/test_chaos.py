@@ -29,6 +29,7 @@ TARGETS = (*WORK, PUBLISH, COMMIT, RECORD, CHECKPOINT, "os:replace", "os:fsync")
 STORES = ("fp", "phi", "pred")
 
 
+@pytest.mark.timeout(SECONDS + 600)
 def test_chaos(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
     begun, seed = time.monotonic(), FIRST_SEED
     while seed == FIRST_SEED or time.monotonic() - begun < SECONDS:

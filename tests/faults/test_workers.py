@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from pathlib import Path
 
 import dask
@@ -89,6 +91,49 @@ def test_all_workers_die_at_once(
     assert injector.struck() == len(faults)
     for stage, least in ((FINGERPRINT, 1), (FEATURIZE, 0), (FIT, 1), (PREDICT, 0), (SCREEN, 1)):
         assert least <= injector.redone(stage) <= 2 * least, f"{stage}: what each of two workers had in hand"
+    assert left_over(tmp_path / "out") == []
+
+
+def test_busy_workers_are_retired(
+    done: Path, inputs: tuple[Path, Path], client: Client, tmp_path: Path
+) -> None:
+    """The scheduler gives the work of a retired worker to another while the first still does it."""
+    faults = [
+        Fault(target, "retire", call=4) for target in (COMMIT, FEATURIZE, FIT, CHECKPOINT, PREDICT, SCREEN)
+    ]
+    with on_workers(client, tmp_path / "marks", *faults) as injector:
+        run_job(inputs, tmp_path / "out", client)
+    assert_same_job(done, tmp_path / "out")
+    assert injector.struck() == len(faults)
+    for stage, most in ((FINGERPRINT, 1), (FEATURIZE, 1), (FIT, 2), (PREDICT, 1), (SCREEN, 1)):
+        assert injector.redone(stage) <= most, stage
+    assert left_over(tmp_path / "out") == []
+
+
+def test_a_cluster_shrinks_and_grows(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    seen: set[str] = set()
+    stop = threading.Event()
+
+    def rescale(client: Client) -> None:
+        for n in itertools.cycle((1, 3)):
+            client.cluster.scale(n)
+            seen.update(client.nthreads())
+            if stop.wait(1.0):
+                return
+
+    with (
+        local_cluster(n_workers=3, memory_limit="3GiB", dashboard=False) as client,
+        on_workers(client, tmp_path / "marks", Fault(RECORD, 0.3, times=10**6)),
+    ):
+        thread = threading.Thread(target=rescale, args=(client,))
+        thread.start()
+        try:
+            run_job(inputs, tmp_path / "out", client)
+        finally:
+            stop.set()
+            thread.join()
+    assert len(seen) > 4
+    assert_same_job(done, tmp_path / "out")
     assert left_over(tmp_path / "out") == []
 
 
