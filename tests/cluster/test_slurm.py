@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,14 @@ def test_a_node_that_goes_down_changes_nothing(done: Path, job: Job, lab: Lab, t
         node = jobs_of(lab, what="%N")[0]
         lab.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
         await_true(lambda: not jobs_of(lab, states="COMPLETING"))
-        if "down" in lab.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T"):
+        await_true(lambda: resumed(node))
+
+    def resumed(node: str) -> bool:
+        if "down" not in lab.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T"):
+            return True
+        with suppress(subprocess.CalledProcessError):  # it may have come back by itself just now
             lab.run("scontrol", "update", f"nodename={node}", "state=resume")
+        return False
 
     with (
         jobqueue_cluster(cluster_file(tmp_path)) as client,
