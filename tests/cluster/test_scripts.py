@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.slurm_lab.lab import Lab
-from tests.cluster.job import Job, assert_same_job, await_true
+from tests.cluster.job import FULL, Job, assert_same_job, await_true
 
 WAITING = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING")
 SCRIPTS = Path(__file__).resolve().parents[2] / "cluster"
@@ -84,7 +84,7 @@ def test_arrays_of_shards_leave_the_same_bytes(done: Path, job: Job, lab: Lab, t
             capture_output=True,
             check=True,
         ).stdout.strip()
-    await_true(lambda: state_of(lab, last) not in WAITING, 500)
+    await_true(lambda: state_of(lab, last) not in WAITING, 2000 if FULL else 500)
     found = state_of(lab, last)
     assert found == "COMPLETED", [path.read_text() for path in sorted(tmp_path.glob("daskrf-*.out"))]
     assert_same_job(done, job.out)
