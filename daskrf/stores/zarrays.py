@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import zarr
-from zarr.abc.store import Store
+from zarr.abc.store import ByteRequest, Store
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
-from zarr.storage import LocalStore, ObjectStore
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import LocalStore, ObjectStore, WrapperStore
 
 from daskrf.errors import StoreError
 from daskrf.paths import ObjectPath
@@ -20,19 +21,41 @@ from daskrf.stores.files import file_errors
 __all__ = ["create_array", "create_group", "open_array", "read_array", "read_errors", "write_array"]
 
 
+class _Gone(Exception):
+    """An object that its record lists, and that was there when the record was checked."""
+
+
+class _Whole(WrapperStore[Store]):
+    """A store in which a chunk that is not there is an error: Zarr would fill it with zeros."""
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Return the bytes of an object."""
+        data = await super().get(key, prototype, byte_range)
+        if data is None and "/c/" in key:
+            raise _Gone(key)
+        return data
+
+
 def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
     """Make a new Zarr v3 group with attributes; its parent directory exists, and it does not."""
     return zarr.create_group(LocalStore(path), zarr_format=3, attributes=attributes)
 
 
 def open_array(path: Path, name: str) -> zarr.Array[Any]:
-    """Open one array of the group at `path` for reading only."""
+    """Open one array of the group at `path` for reading only, in which no chunk may be missing."""
     store: Store
     if isinstance(path, ObjectPath):
         store, name = ObjectStore(path.store, read_only=True), f"{path.key}/{name}"
     else:
         store = LocalStore(path, read_only=True)
-    return zarr.open_array(store, path=name, mode="r", zarr_format=3)
+    try:
+        return zarr.open_array(_Whole(store), path=name, mode="r", zarr_format=3)
+    except FileNotFoundError as error:
+        if error.errno is not None:  # Zarr's own, of an array without metadata, have none
+            raise
+        raise _Gone(name) from error
 
 
 def read_array(path: Path, name: str) -> np.ndarray:
@@ -98,6 +121,11 @@ def read_errors(path: Path, partition: int) -> Iterator[None]:
                 raise
     except StoreError:
         raise
+    except _Gone as error:
+        raise StoreError(
+            f"partition {partition} of {path} was removed or damaged while it was read ({error} is missing); "
+            f"run `daskrf verify {path}`"
+        ) from error
     # zarr: ValueError, KeyError, RuntimeError (zstd); pyarrow: ArrowInvalid is a ValueError.
     except (ValueError, KeyError, TypeError, RuntimeError) as error:
         raise StoreError(

@@ -10,7 +10,7 @@ import pytest
 
 from daskrf.errors import StoreError
 from daskrf.paths import _Reader
-from daskrf.stores import inspect
+from daskrf.stores import features, inspect
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.files import load_array
 from daskrf.stores.fingerprints import FingerprintStore
@@ -65,6 +65,18 @@ def test_features_find_their_fingerprints_also_after_a_move(bucket):
         (bucket / "moved" / path.relative_to(bucket / "runs")).write_bytes(path.read_bytes())
     (bucket / "runs").remove()
     assert FeatureStore.open(bucket / "moved" / "f").source().path == bucket / "moved" / "s"
+
+
+def test_a_partition_that_goes_while_it_is_read_is_no_zeros(bucket, monkeypatch):
+    monkeypatch.setattr(features, "CHUNK_BYTES", 100)
+    source = full_store(bucket / "s", n_partitions=1)
+    store = FeatureStore.new(bucket / "f", source, {"class": "X"}, 64)
+    store.write_partition(0, np.full((50, 8), 7, np.uint8))
+    blocks = store.blocks(0)
+    next(blocks)
+    store.discard(0)
+    with pytest.raises(StoreError, match="was removed or damaged while it was read"):
+        next(blocks)
 
 
 def test_what_is_gone_or_damaged_is_found_and_made_again(bucket):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from daskrf.errors import StoreError
 from daskrf.stores import features
 from daskrf.stores.features import FeatureStore
+from daskrf.stores.fingerprints import FingerprintStore
 from tests.stores.strategies import full_store, new_store
 
 STATE = {"class": "X", "parameters": {"n_components": 20}}
@@ -64,6 +65,30 @@ def test_features_of_zeros_are_on_disk(tmp_path: Path) -> None:
     (store.path / chunk.path).unlink()
     with pytest.raises(StoreError, match="is missing"):
         store.read(0)
+
+
+def test_a_partition_that_goes_while_it_is_read_is_no_zeros(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "CHUNK_BYTES", 100)
+    source = full_store(tmp_path / "s")
+    store = FeatureStore.new(tmp_path / "f", source, STATE, 64)
+    store.write_partition(0, np.full((50, 8), 7, np.uint8))
+    words = (
+        r"partition 0 of .* was removed or damaged while it was read \(.* is missing\); run `daskrf verify"
+    )
+    blocks = store.blocks(0)
+    next(blocks)
+    store.discard(0)
+    with pytest.raises(StoreError, match=words):
+        next(blocks)
+    monkeypatch.setattr(FingerprintStore, "record", lambda store, p: None)  # checked a moment ago
+    next((source.partition_path(0) / "counts").rglob("0")).unlink()
+    with pytest.raises(StoreError, match=words):
+        source.read_fingerprints(0)
+    source.discard(0)
+    with pytest.raises(StoreError, match=words):
+        source.read_fingerprints(0)
 
 
 def test_other_shapes_and_types_are_refused(tmp_path: Path) -> None:
