@@ -29,6 +29,7 @@ from tests.stores.strategies import fill
 store = FingerprintStore.open(sys.argv[1])
 while True:
     for p in range(store.n_partitions):
+        store.discard(p)
         fill(store, p)
         print("written", flush=True)
 """
@@ -85,6 +86,8 @@ def test_a_crash_at_every_step(tmp_path: Path, rewrite: bool) -> None:
         with pytest.MonkeyPatch.context() as patch:
             fail_at(patch, step, Crash)
             try:
+                if rewrite:  # or what is there would stand
+                    store.discard(0)
                 fill(store, 0)
                 finished = True
             except Crash:
@@ -92,6 +95,8 @@ def test_a_crash_at_every_step(tmp_path: Path, rewrite: bool) -> None:
         sound_or_pending(store)
         resumed = new_store(store.path, 1, 20)
         assert resumed.pending() == [0] or resumed.records() in (before, expected)
+        if rewrite and resumed.records() == before:
+            resumed.discard(0)
         fill(resumed, 0)
         assert resumed.records() == expected
         assert verify(resumed.path).sound

@@ -88,9 +88,13 @@ def test_chunking_of_the_tables_does_not_change_bytes(tmp_path: Path) -> None:
     assert second.write_partition(0, counts, pieces) == whole
 
 
-def test_rewriting_replaces_everything(tmp_path: Path) -> None:
+def test_what_was_written_first_stands_until_it_is_discarded(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s", 1, 50)
     fill(store, 0)
+    first = store.record(0)
+    assert store.write_partition(0, random_counts(3, seed=9), rows_table(0, 3)) == first
+    assert store.verify(0) == []
+    store.discard(0)
     store.write_partition(0, random_counts(3, seed=9), rows_table(0, 3))
     assert same(store.read_fingerprints(0), random_counts(3, seed=9))
     assert store.read_rejects(0).num_rows == 0
