@@ -293,6 +293,7 @@ def _check_memory(features: Source, joined: JoinedLabels, client: Client | None,
         "one_bit": features.bits,
         "double": features.feature_map.gram_precision == "double",
         "group_rows": max(_grouped(features, joined).rows),
+        "strip_bytes": _STRIP_BYTES,
         "libraries": memory.libraries_of(client),
     }
 

@@ -21,7 +21,7 @@ from distributed import Client
 from daskrf.drivers.cluster import QueuedClient
 from daskrf.drivers.models import open_model
 from daskrf.errors import MemoryLimitError
-from daskrf.gp.strips import strip_columns
+from daskrf.gp.strips import STRIP_BYTES, strip_columns
 from daskrf.paths import ObjectPath, as_path
 
 __all__ = [
@@ -60,6 +60,7 @@ _EXPANDED = 64 * _MIB  # of features unpacked or converted for deviations; see d
 _PIECES = 24 * _MIB  # of a checkpoint or a Gram matrix that is read, written or copied piece by piece
 _USABLE = 0.95  # of a worker's limit: from there on Dask's nanny ends it
 _CHUNK_BYTES = 16 * _MIB  # of a feature store
+_TILE_BYTES = 32 * _MIB  # of a product in double precision on its way to a strip
 _HELD_BYTES = 256 * 2**20  # of the packed bits of a group, where the Gram matrix is summed in strips
 
 
@@ -274,16 +275,17 @@ def need_of_fit(
     double: bool = False,
     nonzeros: int | None = None,
     group_rows: int | None = None,
+    strip_bytes: int = STRIP_BYTES,
     libraries: int = LIBRARIES,
 ) -> MemoryNeed:
     """Return the need of a task that folds a group, or combines two partial statistics.
 
     `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`; `nonzeros` is that of
     the largest partition, `group_rows` the labelled rows of the largest group. Above M = 8,192 the statistics
-    are in strips, of which a task holds two and no process but the one that solves holds all.
+    are in strips of `strip_bytes`, of which a task holds two and no process but the one that solves all.
     """
     making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
-    strips = strip_columns(n_components)
+    strips = strip_columns(n_components, strip_bytes)
     square = max(8 * stop * (stop - first) for first, stop in strips)
     what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
     several = group_rows is None or group_rows < n_labels
@@ -293,7 +295,10 @@ def need_of_fit(
     joined = min(most + making.block, group_rows * making.row_bytes)
     update = 2048 * n_components  # transposed words of bits; or the same rows in float64
     if not one_bit:
-        update = 8 * min(group_rows, 2048) * n_components + (0 if double else square // 2)
+        update = 8 * min(group_rows, 2048) * n_components
+        # A product in single precision is as large as what it is added to; one in double is added in place,
+        # or to strips some hundred rows at a time.
+        update += min(_TILE_BYTES, square) * (len(strips) > 1) if double else square // 2
     if len(strips) > 1 and one_bit:  # all bits of a group, as they are joined or read
         joined = 2 * min(n_labels, max(partition_rows, held_rows(n_components))) * making.row_bytes
     leaf = {f"one of the {what}": square, "labels": 16 * n_labels}

@@ -28,6 +28,7 @@ STRIP_BYTES = 512 * 2**20
 
 _UNIT = 64  # boundaries are whole words of bits
 _DOUBLE_ROWS = 2_048  # rows converted to float64 at a time
+_TILE = 512  # rows of a strip that double precision is added to at a time, not to make a second strip
 
 
 def strip_columns(n_components: int, strip_bytes: int = STRIP_BYTES) -> list[tuple[int, int]]:
@@ -128,7 +129,9 @@ class GramStrip:
         for start in range(0, len(phi), step):
             kind: Any = np.float32 if single else np.float64
             block: npt.NDArray[Any] = phi[start : start + step, :stop].astype(kind, copy=False)
-            self.gram += np.matmul(block.T, block[:, first:])
+            tile = max(1, stop) if single else _TILE
+            for top in range(0, stop, tile):
+                self.gram[top : top + tile] += np.matmul(block[:, top : top + tile].T, block[:, first:])
 
     def __iadd__(self, other: GramStrip) -> GramStrip:
         mine = (self.n_components, self.columns, self.gram.dtype)

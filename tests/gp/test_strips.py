@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -87,6 +89,17 @@ def test_strips_of_dense_features_agree_up_to_rounding(precision: str, dtype: ty
     rounding = 2e-6 if dtype is np.float32 and precision == "single" else 1e-14
     np.testing.assert_allclose(found.gram, whole.gram, rtol=0, atol=rounding * 3_000)
     assert not np.tril(found.gram, -1).any()
+
+
+def test_double_precision_is_added_without_a_second_strip() -> None:
+    strip = GramStrip.zero(2_048, (1_024, 2_048), one_bit=False, precision="double")
+    phi = np.ones((10, 2_048), np.float32)
+    tracemalloc.start()
+    strip.update(phi)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * strip.gram.nbytes
+    assert (strip.gram == 10).all()
 
 
 def test_strips_that_do_not_fit_are_refused() -> None:
