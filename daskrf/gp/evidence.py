@@ -22,6 +22,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
+from daskrf.errors import InputError
 from daskrf.gp.linalg import ShiftedCholesky
 from daskrf.gp.statistics import Moments
 
@@ -33,6 +34,7 @@ __all__ = [
     "Peak",
     "Quadratics",
     "approach_evidence",
+    "check_eigen_size",
     "leading_block",
     "log_likelihood",
     "maximize_evidence",
@@ -40,6 +42,8 @@ __all__ = [
 ]
 
 Array = npt.NDArray[np.float64]
+
+_LARGEST_EIGEN = 32_766  # M with 1 + 6 M + 2 M^2 < 2^31, the workspace of divide and conquer
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,21 @@ class CholeskySolver:
         return self.factor.inverse_trace(), max(squares - explained, 0.0)
 
 
+def check_eigen_size(n_components: int) -> None:
+    """Refuse an eigendecomposition whose workspace has more numbers than LAPACK's 32 bits can count.
+
+    Raises
+    ------
+    InputError
+    """
+    if n_components > _LARGEST_EIGEN:
+        raise InputError(
+            "labels with next to no noise need an eigendecomposition, which LAPACK makes of at most "
+            f"{_LARGEST_EIGEN:,} features, not of {n_components:,}: give a larger noise (noise=, --noise) or "
+            "take fewer features."
+        )
+
+
 class EigenSolver:
     """Quadratic forms through one eigendecomposition of Phi^T Phi: O(M) for each further lambda.
 
@@ -143,6 +162,7 @@ class EigenSolver:
     smallest = 1e-9
 
     def __init__(self, moments: Moments) -> None:
+        check_eigen_size(len(moments.phi_sum))
         self.moments = moments
         gram = np.triu(moments.gram)
         # The upper triangle in C order is the lower one in LAPACK's Fortran order.

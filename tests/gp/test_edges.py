@@ -9,8 +9,10 @@ from sklearn.exceptions import NotFittedError
 
 from daskrf.errors import InputError
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
+from daskrf.gp.evidence import EigenSolver, check_eigen_size
 from daskrf.gp.linalg import ShiftedCholesky
 from daskrf.gp.posterior import PosteriorFactor
+from daskrf.gp.statistics import Moments
 from tests.naive import gp as naive
 
 METHODS = ("eigh", "cholesky")
@@ -192,3 +194,11 @@ def test_wrong_input_is_refused():
             gp.predict(wrong, return_cov=True)
     with pytest.raises(InputError, match="not for both"):
         gp.predict(np.eye(3), return_std=True, return_cov=True)
+
+
+def test_an_eigendecomposition_beyond_the_integers_of_lapack_is_refused():
+    moments = Moments.__new__(Moments)
+    object.__setattr__(moments, "phi_sum", np.zeros(32_767))
+    with pytest.raises(InputError, match=r"at most 32,766 features, not of 32,767: give a larger noise"):
+        EigenSolver(moments)
+    check_eigen_size(32_766)
