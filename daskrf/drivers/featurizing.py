@@ -14,7 +14,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client
 
-from daskrf.drivers import memory
+from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
 from daskrf.drivers.partitions import complete, complete_share
@@ -165,7 +165,7 @@ def _(
     _check_memory(fingerprints, feature_map, dtype, client)
     size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
     n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)
-    memory.check_disk(output, n_bytes // share.count, "the features")
+    disk.check_disk(output, n_bytes // share.count, "the features")
     work = output.with_name(f".{output.name}.work")
     with share.lock(output, "featurize", progress):
         feature_map = fit_map_once(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from distributed import Client
 from scipy import sparse
 
-from daskrf.drivers import memory
+from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
@@ -165,7 +165,7 @@ def fingerprint(
             need_of = functools.partial(memory.need_of_rows, libraries=memory.libraries_of(client))
             fewer = memory.fewer_rows(largest, None, lambda n, _: need_of(n))
             memory.check(need_of(largest), worker_memory(client), where, fewer)
-            memory.check_disk(output, library.n_rows * _BYTES_A_ROW // share.count, "the fingerprints")
+            disk.check_disk(output, library.n_rows * _BYTES_A_ROW // share.count, "the fingerprints")
             store = create_store(output, library, spec, fragments)
             stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
             if not share.whole:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from distributed import Client
 
 from daskrf.drivers import memory
-from daskrf.drivers.cluster import worker_memory
+from daskrf.drivers.fitneeds import Groups, check_eigen, check_fit, check_labels, check_partials
 from daskrf.drivers.folding import fold, fold_share, remove_checkpoints
 from daskrf.drivers.labelling import LabelFiles, labels_of
 from daskrf.drivers.models import Model, read_model
@@ -29,7 +29,6 @@ from daskrf.drivers.sources import (
     FingerprintSource,
     Source,
     gathered,
-    largest_partition,
     open_source,
     rows_store,
 )
@@ -171,20 +170,20 @@ def fit(
     MemoryLimitError
         If M x M statistics do not fit.
     """
-    start = time.monotonic()
+    start, here = time.monotonic(), memory.libraries_of(None)
     progress = progress or Progress()
     fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
     share, output = Share.of(shard, prepare, client), as_path(output)
     partials = output / "partials"
-    options = fixed if criterion is None else {**fixed, "criterion": criterion}
-    _check_fixed(fixed)
+    options = _checked(fixed) if criterion is None else {**_checked(fixed), "criterion": criterion}
     features = open_source(source, feature_map)
     gp = gp_for(features.feature_map, **options)
     with share.lock(output, "fit", progress):
-        given = labels_of(labels, rows_store(features), partials, key, key_column, targets, drop_non_finite)
+        columns = (key, key_column, targets, drop_non_finite)
+        given = labels_of(labels, rows_store(features), partials, *columns, check=check_labels(here))
         joined = given.joined
         _check_variance(joined, fixed)
-        _check_memory(features, joined, client, solves=share.whole)
+        check_fit(features, _grouped(features, joined), client, here, solves=share.whole)
         features = prepared(features, partials, planned=_planned(output), client=client, progress=progress)
         state = features.feature_map.state()
         spec = _spec(features, state, joined)
@@ -203,8 +202,9 @@ def fit(
             progress.note(f"{output} holds the sums over these labels already.")
             statistics = stored.gp.statistics_  # type: ignore[assignment]  # it was read with them
         progress.start("solve", 1, "models")
-        check = functools.partial(_check_eigen, features.feature_map)
-        gp.fit_statistics(statistics, features.feature_map, before_eigen=check)
+        gp.fit_statistics(
+            statistics, (learnt := features.feature_map), before_eigen=lambda: check_eigen(learnt)
+        )
         metadata = _metadata(gp, joined, spec, rows_store(features), state) | {"spec_hash": identity}
         save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
         remove_checkpoints(partials)
@@ -255,12 +255,13 @@ def _spec(features: Source, state: dict[str, Any], joined: JoinedLabels) -> dict
     }
 
 
-def _check_fixed(fixed: dict[str, float | None]) -> None:
-    """Refuse, before the pass over the library, what the solve after it would refuse."""
+def _checked(fixed: dict[str, float | None]) -> dict[str, Any]:
+    """Return `fixed`; refuse, before the pass over the library, what the solve after it would refuse."""
     for name, value in fixed.items():
         if value is not None and not (math.isfinite(value) and (value > 0 or name == "mean")):
             what = "finite" if name == "mean" else "positive"
             raise InputError(f"The {name} must be {what}, not {value}; leave it out to have it found.")
+    return dict(fixed)
 
 
 def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
@@ -286,53 +287,7 @@ def _stored(output: Path, spec: dict[str, Any]) -> Model | None:
     return found
 
 
-def _check_memory(features: Source, joined: JoinedLabels, client: Client | None, *, solves: bool) -> None:
-    M, n_labels = features.feature_map.n_components, len(joined.row)
-    rows, nonzeros = largest_partition(features)
-    options: dict[str, Any] = {
-        "one_bit": features.bits,
-        "double": features.feature_map.gram_precision == "double",
-        "group_rows": max(_grouped(features, joined).rows),
-        "strip_bytes": _STRIP_BYTES,
-        "libraries": memory.libraries_of(client),
-    }
-
-    def sums(M: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
-        return memory.need_of_fit(M, rows, n_labels, nonzeros=nonzeros, **options)
-
-    def solve(M: int) -> memory.MemoryNeed:
-        return memory.need_of_solve(
-            M, n_labels, double=options["double"], libraries=memory.libraries_of(None)
-        )
-
-    fewer = memory.fewer_rows(rows, nonzeros, lambda r, n: sums(M, r, n))
-    where = "a worker" if client else "this machine"
-    memory.check(sums(M), worker_memory(client), where, {"components": (M, 64, sums), **fewer})
-    if solves:
-        memory.check(solve(M), worker_memory(None), "this machine", {"components": (M, 64, solve)})
-
-
-def _check_eigen(feature_map: FeatureMap) -> None:
-    """Refuse an eigendecomposition that does not fit; the sums stay, for more memory or a given noise."""
-    double = feature_map.gram_precision == "double"
-    need = memory.need_of_solve(feature_map.n_components, double=double, eigen=True)
-    memory.check(need, worker_memory(None), "this machine")
-
-
-@dataclass(frozen=True)
-class _Groups:
-    """How the sum is cut: groups of partitions, labelled rows of each, and columns of the strips."""
-
-    groups: list[tuple[int, ...]]
-    rows: list[int]
-    columns: list[tuple[int, int]]
-
-    @property
-    def n_trees(self) -> int:
-        return 1 if len(self.columns) == 1 else 1 + len(self.columns)
-
-
-def _grouped(features: Source, joined: JoinedLabels) -> _Groups:
+def _grouped(features: Source, joined: JoinedLabels) -> Groups:
     """Cut the labelled rows into groups, by a rule that knows nothing of workers or shards."""
     bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
     labelled = np.diff(np.searchsorted(joined.row, bounds))
@@ -344,7 +299,8 @@ def _grouped(features: Source, joined: JoinedLabels) -> _Groups:
     if len(columns) > 1:  # partial sums are large, and the bits of a group are held
         target = min(max(target, 2 * smallest), memory.held_rows(features.feature_map.n_components))
     groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
-    return _Groups(groups, [int(sum(labelled[p] for p in group)) for group in groups], list(columns))
+    rows = [int(sum(labelled[p] for p in group)) for group in groups]
+    return Groups(groups, rows, list(columns), _STRIP_BYTES)
 
 
 def _reduction(
@@ -373,8 +329,9 @@ def _sum(
     progress: Progress,
 ) -> SufficientStatistics:
     """Return the sufficient statistics of all labelled rows."""
-    agree(Share(), directory / PLAN, spec)
     cut, key = _grouped(features, given.joined), hash_of(spec)
+    check_partials(directory, features, cut, Share())
+    agree(Share(), directory / PLAN, spec)
     rows = _reduction(features, given, spec, directory, len(cut.columns))
     if cut.n_trees > 1:
         return sum_in_strips(
@@ -400,6 +357,7 @@ def _sum_share(
     pieces = Pieces(0, 0, 0, 0)
     if done:
         return sum((share.pieces(len(cut.groups)) for _ in range(cut.n_trees)), pieces)
+    check_partials(directory, features, cut, share)
     agree(share, directory / PLAN, spec)
     rows = _reduction(features, given, spec, directory, len(cut.columns))
     work = trees(rows, cut.columns, directory, key) if cut.n_trees > 1 else iter([(rows, directory, key)])

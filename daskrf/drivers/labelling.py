@@ -6,12 +6,15 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from daskrf.molecules.streams import raw_blocks
+import pyarrow as pa
+
+from daskrf.molecules.formats import is_parquet
+from daskrf.molecules.streams import compression_of, raw_blocks
 from daskrf.paths import as_path
 from daskrf.stores.files import atomic_write, load_array, save_array
 from daskrf.stores.fingerprints import FingerprintStore
@@ -59,23 +62,33 @@ def labels_of(
     key_column: str | int | None,
     targets: Sequence[str | int] | None,
     drop_non_finite: bool,
+    check: Callable[[int, float], None] = lambda n_labels, key_bytes: None,
 ) -> LabelFiles:
     """Return labels attached to rows of `store`: as an earlier run left them in `directory`, or joined now.
 
-    Nothing is written. The last four arguments are those of `read_labels`.
+    Nothing is written. `key` to `drop_non_finite` are arguments of `read_labels`. `check` may refuse so many
+    labels with keys of so many bytes: it is called with what a text file's lines tell before they are read,
+    where they are not compressed, and again before the join.
     """
     options = [key, key_column, targets if targets is None else list(targets), drop_non_finite]
-    digest = hashlib.sha256()
+    digest, lines = hashlib.sha256(), 0
     for block in raw_blocks(as_path(path)):
         digest.update(block)
+        lines += block.count(b"\n")
     identity = hash_of([digest.hexdigest(), options, store.spec_hash])
     folder = directory / f"labels-{identity[:16]}"
     there = (folder / _RECORD).exists()
     found = _read(folder) if there else None
     if found is not None:
         return LabelFiles(found, folder, there=True)
+    if not compression_of(as_path(path)) and not is_parquet(as_path(path)):
+        check(lines, 0.0)
     given = read_labels(path, key, key_column, list(targets) if targets else None, drop_non_finite)
-    return LabelFiles(join_labels(given, store), folder, there=False, damaged=there)
+    check(given.read, 0.0 if key == "row" else given.keys.nbytes / len(given.keys) - 8)
+    joined = join_labels(given, store)
+    del given
+    pa.default_memory_pool().release_unused()  # as much as three times what is left, and Arrow would keep it
+    return LabelFiles(joined, folder, there=False, damaged=there)
 
 
 def _read(folder: Path) -> JoinedLabels | None:

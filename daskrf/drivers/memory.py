@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import bisect
 import gc
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,19 +20,19 @@ from daskrf.drivers.cluster import QueuedClient
 from daskrf.drivers.models import open_model
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
-from daskrf.paths import ObjectPath, as_path
 
 __all__ = [
     "LIBRARIES",
     "MemoryNeed",
     "block_rows",
     "check",
-    "check_disk",
     "fewer_rows",
     "format_bytes",
+    "held_by_model",
     "libraries_of",
     "need_of_features",
     "need_of_fit",
+    "need_of_labels",
     "need_of_map",
     "need_of_rows",
     "need_of_screen",
@@ -61,6 +59,9 @@ _PIECES = 24 * _MIB  # of a checkpoint or a Gram matrix that is read, written or
 _USABLE = 0.95  # of a worker's limit: from there on Dask's nanny ends it
 _CHUNK_BYTES = 16 * _MIB  # of a feature store
 _TILE_BYTES = 32 * _MIB  # of a product in double precision on its way to a strip
+# A label as it is read, and a byte of its key: measured 221 in all for rows, 243 for IDs of 13 characters and
+# 410 for SMILES of 46, where the library has as many rows as there are labels, or more.
+_LABEL_BYTES, _KEY_BYTES = 240, 5.0
 _HELD_BYTES = 256 * 2**20  # of the packed bits of a group, where the Gram matrix is summed in strips
 
 
@@ -75,6 +76,10 @@ class MemoryNeed:
     def total(self) -> int:
         """Sum of the parts."""
         return sum(size for _, size in self.parts)
+
+    def plus(self, name: str, size: int) -> MemoryNeed:
+        """Return the need of a process that holds something besides, all the time."""
+        return MemoryNeed(self.stage, (*self.parts, (name, size)))
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts if size)
@@ -116,13 +121,15 @@ def _need(stage: str, libraries: int, *phases: dict[str, float], compiled: bool 
     return MemoryNeed(stage, (*parts, *((name, int(size)) for name, size in largest.items() if size)))
 
 
-def libraries_of(client: Client | None) -> int:
+def libraries_of(client: Client | None, here: int | None = None) -> int:
     """Return what libraries take in the worker that they take most in, asked of it; or in this process.
 
-    The number depends on the machine and on versions. Where no worker is there yet, it is `LIBRARIES`.
+    The number depends on the machine and on versions. Where no worker is there yet, it is `LIBRARIES`. A
+    driver asks for its own process before it reads anything, which would be counted twice, and gives that as
+    `here`.
     """
     if client is None:
-        return _resident()
+        return _resident() if here is None else here
     if isinstance(client, QueuedClient):
         return LIBRARIES
     return max(client.run(_resident, on_error="ignore").values(), default=LIBRARIES)
@@ -325,6 +332,12 @@ def need_of_fit(
     )
 
 
+def need_of_labels(n_labels: int, key_bytes: float = 0.0, *, libraries: int = LIBRARIES) -> MemoryNeed:
+    """Return the need of reading and joining labels whose keys have so many bytes of text on average."""
+    size = int(n_labels * (_LABEL_BYTES + _KEY_BYTES * key_bytes))
+    return _need("labels", libraries, {"labels as they are read and joined": size}, compiled=False)
+
+
 def need_of_solve(
     n_components: int,
     n_labels: int | None = None,
@@ -354,6 +367,24 @@ def need_of_solve(
     )
 
 
+def _model_shares(n_components: int, *, double: bool) -> tuple[float, float]:
+    """Return what a model with deviations takes, in M x M matrices: once it is there, and while it is made.
+
+    Held are statistics and a factor, of half the size where single precision does; landmarks have that of
+    K_ZZ and its inverse, too. To make the factor takes one copy of the statistics; for landmarks, measured
+    5.7.
+    """
+    if n_components <= 1024:
+        return (5.0, 6.0) if double else (2.0, 2.0)
+    return (4.5, 6.0) if double else (1.5, 2.5)
+
+
+def held_by_model(n_components: int, *, double: bool, factors: bool) -> int:
+    """Return the bytes of a model with its statistics, and with its `factors` once a draw has made them."""
+    shares = _model_shares(n_components, double=double)[0] if factors else 1.0
+    return int(8 * n_components**2 * shares)
+
+
 def need_of_screen(
     n_components: int,
     partition_rows: int,
@@ -371,11 +402,7 @@ def need_of_screen(
     block_k = min(k, making.block // making.row_bytes)
     # The best k, those of a block, both joined, and what is kept of them.
     hits = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0
-    # Held: statistics and a factor, of half the size where single precision does; landmarks have that of K_ZZ
-    # and its inverse, too. To make the factor takes one copy of the statistics; for landmarks, measured 5.7.
-    held, factor = ((4.5, 6.0) if double else (1.5, 2.5)) if std else (0.0, 0.0)
-    if std and n_components <= 1024:
-        held, factor = (5.0, 6.0) if double else (2.0, 2.0)
+    held, factor = _model_shares(n_components, double=double) if std else (0.0, 0.0)
     expanded = _EXPANDED if not std else _EXPANDED + _EXPANDED // (4 if n_components > 1024 else 8)
     expanded = (
         min(expanded, making.block * (8 if one_bit else 1) * (5 if std else 2)) if std or not one_bit else 0
@@ -411,26 +438,6 @@ def need_of_screen(
         },
         {model: held * square, "rows that are described": _ROW_BYTES * partition_rows if not k else 0},
     )
-
-
-def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
-    """Refuse what would not fit on the disk of `path`, which need not exist yet.
-
-    Raises
-    ------
-    MemoryLimitError
-        With the prediction and the free space.
-    """
-    path = as_path(path)
-    if isinstance(path, ObjectPath):  # which nobody says the size of
-        return
-    place = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
-    free = shutil.disk_usage(place).free
-    if n_bytes > free:
-        raise MemoryLimitError(
-            f"{what.capitalize()} would take {format_bytes(n_bytes)} in {path}, where {format_bytes(free)} "
-            "are free; make room, or give another output path."
-        )
 
 
 Smaller = Mapping[str, tuple[int, int, Callable[[int], MemoryNeed]]]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from distributed import Client
 
-from daskrf.drivers import memory
+from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.models import Model, open_model, read_model
 from daskrf.drivers.partitions import complete, complete_share
@@ -111,6 +111,7 @@ def predict(
     """
     start = time.monotonic()
     progress = progress or Progress()
+    here = memory.libraries_of(None)
     fitted = read_model(model, statistics=False)
     output = as_path(output)
     share, work = Share.of(shard, prepare, client), output.parent / f".{output.name}.work"
@@ -119,7 +120,9 @@ def predict(
             fitted, source, work, format=format, fragments=fragments, progress=progress, share=share
         )
         rows = features.partition_rows
-        _check_memory(fitted, features, std, client)
+        _check_memory(fitted, features, std, client, here)
+        n_bytes = disk.prediction_bytes(sum(rows), len(fitted.targets), std=std)
+        disk.check_disk(output, n_bytes // share.count, "the predictions")
         store = PredictionStore.new(
             output,
             source=features.spec_hash,
@@ -146,14 +149,14 @@ def predict(
     )
 
 
-def _check_memory(model: Model, features: Source, std: bool, client: Client | None) -> None:
-    """Check what a task needs."""
+def _check_memory(model: Model, features: Source, std: bool, client: Client | None, here: int) -> None:
+    """Check what a task needs; `here` is what libraries took in this process before anything was read."""
     rows, nonzeros = largest_partition(features)
     options: dict[str, Any] = {
         "one_bit": model.gp.one_bit_,
         "std": std,
         "double": features.feature_map.gram_precision == "double",
-        "libraries": memory.libraries_of(client),
+        "libraries": memory.libraries_of(client, here),
     }
 
     def need_of(rows: int, nonzeros: int | None) -> memory.MemoryNeed:

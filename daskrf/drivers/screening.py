@@ -161,22 +161,23 @@ def screen(
     InputError
         If options do not fit each other, or the library has other fingerprints or features than the model.
     """
-    start = time.monotonic()
+    start, here = time.monotonic(), memory.libraries_of(None)
     progress = progress or Progress()
     output = as_path(output)
     share, work = Share.of(shard, prepare, client), output.parent / f".{output.name}.work"
     _check_options(k, std, output)
     earlier = search_of(output)
-    fitted = read_model(model, statistics=std != "none" or acquisition != "greedy")
+    fitted = read_model(
+        model, statistics=std == "candidates" or acquisition == "thompson"
+    )  # tasks read theirs
     t = _target(fitted, target)
     rule = _rule(acquisition, maximize, kappa, _best(fitted, t, maximize) if best is None else best, std)
     with share.lock(work, "screen", progress):
         features = source_for(
             fitted, source, work, format=format, fragments=fragments, progress=progress, share=share
         )
-        shortlist = rule.needs_std and std == "candidates"
-        n_kept = k * _SHORTLIST if shortlist else k
-        _check_memory(fitted, features, n_kept if std == "candidates" else 0, std == "all", client)
+        n_kept = k * _SHORTLIST if (shortlist := rule.needs_std and std == "candidates") else k
+        _check_memory(fitted, features, n_kept, std, client, here, drawn=rule.needs_sample)
         leave_out = exclude_labelled and _same_library(fitted, features)
         spec = _spec(fitted, features, rule, k, std, t, seed, leave_out)
         groups = _grouped(features, std == "all")
@@ -185,10 +186,9 @@ def screen(
         agree(share, work / PLAN, spec)
         draw = _draw_weights(fitted, t, seed, work) if rule.needs_sample else None
         scored = Acquisition("greedy", maximize) if shortlist else rule
-        kept = (scored, n_kept, t, draw, leave_out, std == "candidates", std == "all")
-        reduction = ScreenFold(
-            features.carried(work), str(as_path(model).resolve()), fitted.metadata["spec_hash"], *kept
-        )
+        place: Any = (features.carried(work), str(as_path(model).resolve()), fitted.metadata["spec_hash"])
+        kept: Any = (scored, n_kept, t, draw, leave_out, std == "candidates", std == "all")
+        reduction = ScreenFold(*place, *kept)
         tree = (reduction, *groups, work / "partials", hash_of(spec))
         if not share.whole:
             return share.report(output, _PIECES, fold_share(share, *tree, progress=progress), start)
@@ -288,16 +288,27 @@ def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
     return str(path.resolve())
 
 
-def _check_memory(model: Model, features: Source, k: int, std: bool, client: Client | None) -> None:
-    """Check what a task needs, and what this process needs for draws and for deviations of the hits."""
+def _check_memory(
+    model: Model, features: Source, k: int, std: str, client: Client | None, here: int, *, drawn: bool
+) -> None:
+    """Check what a task needs, and what this process needs for draws and for deviations of the hits.
+
+    It has statistics for these alone: tasks read the model themselves, those of this process once more.
+    `here` is what libraries took in this process before the model was read.
+    """
+    k = k if std == "candidates" else 0
     n_components, one_bit = len(model.gp.weights_), model.gp.one_bit_
     double = features.feature_map.gram_precision == "double"
     rows, nonzeros = largest_partition(features)
-    libraries, here = memory.libraries_of(client), memory.libraries_of(None)
+    libraries = memory.libraries_of(client, here)
+    held = 0
+    if client is None and model.gp.statistics_ is not None:  # tasks run beside the model that was read here
+        held = memory.held_by_model(n_components, double=double, factors=drawn)
 
     def need_of(k: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
         options: dict[str, Any] = {"one_bit": one_bit, "double": double, "nonzeros": nonzeros}
-        return memory.need_of_screen(n_components, rows, k, std=std, libraries=libraries, **options)
+        need = memory.need_of_screen(n_components, rows, k, std=std == "all", libraries=libraries, **options)
+        return need.plus("the model for hits and draws", held)
 
     fewer = {"hits": (k, 100, need_of), **memory.fewer_rows(rows, nonzeros, lambda r, n: need_of(k, r, n))}
     memory.check(need_of(k), worker_memory(client), "a worker" if client else "this machine", fewer)

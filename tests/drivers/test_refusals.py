@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, plan, predict, screen, status, verify
-from daskrf.drivers import memory
+from daskrf.drivers import disk, memory
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
 from daskrf.molecules import FingerprintSpec, TableFormat
 from daskrf.stores.fingerprints import FingerprintStore
@@ -184,8 +184,8 @@ def test_more_components_than_memory(inputs: tuple[Path, Path], store: Path, tmp
 
 def test_full_disk_is_foreseen(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
     with pytest.raises(MemoryLimitError, match="free"):
-        memory.check_disk(tmp_path / "a" / "b", 10**18, "the features")
-    memory.check_disk(tmp_path / "a" / "b", 10, "the features")
+        disk.check_disk(tmp_path / "a" / "b", 10**18, "the features")
+    disk.check_disk(tmp_path / "a" / "b", 10, "the features")
 
 
 def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:

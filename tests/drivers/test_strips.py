@@ -176,8 +176,9 @@ def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
     with (
         patch("daskrf.gp.base.EIGEN_LIMIT", 0),
         patch("daskrf.gp.evidence.CholeskySolver.loses_digits", lambda self, ratio: True),
-        patch("daskrf.drivers.fitting._check_memory"),
-        patch("daskrf.drivers.fitting.worker_memory", lambda client: room),
+        patch("daskrf.drivers.fitting.check_labels"),
+        patch("daskrf.drivers.fitting.check_fit"),
+        patch("daskrf.drivers.fitneeds.worker_memory", lambda client: room),
         pytest.raises(MemoryLimitError, match="solve by eigendecomposition"),
     ):
         fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
