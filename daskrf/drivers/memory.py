@@ -393,16 +393,20 @@ def need_of_screen(
     one_bit: bool,
     std: bool,
     double: bool = False,
+    n_targets: int = 1,
     nonzeros: int | None = None,
     libraries: int = LIBRARIES,
 ) -> MemoryNeed:
-    """Return the need of a task that scores partitions and keeps the best k."""
+    """Return the need of a task that scores partitions and keeps the best k; `n_targets` have deviations."""
     making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
     square = 8 * n_components**2
     block_k = min(k, making.block // making.row_bytes)
     # The best k, those of a block, both joined, and what is kept of them.
     hits = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0
     held, factor = _model_shares(n_components, double=double) if std else (0.0, 0.0)
+    if std:  # a factor for each further target
+        more = (n_targets - 1) * (1.0 if double or n_components <= 1024 else 0.5)
+        held, factor = held + more, factor + more
     expanded = _EXPANDED if not std else _EXPANDED + _EXPANDED // (4 if n_components > 1024 else 8)
     expanded = (
         min(expanded, making.block * (8 if one_bit else 1) * (5 if std else 2)) if std or not one_bit else 0

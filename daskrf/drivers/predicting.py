@@ -155,6 +155,7 @@ def _check_memory(model: Model, features: Source, std: bool, client: Client | No
     options: dict[str, Any] = {
         "one_bit": model.gp.one_bit_,
         "std": std,
+        "n_targets": len(model.targets),
         "double": features.feature_map.gram_precision == "double",
         "libraries": memory.libraries_of(client, here),
     }

@@ -402,11 +402,10 @@ class ScreenFold:
         self, model: Model, phi: npt.NDArray[Any], *, std: bool
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64] | None]:
         """Return mean and, if wanted, standard deviation of f for the target."""
-        shape = (len(phi), len(model.targets))
         if not std:
-            return model.gp.predict(phi).reshape(shape)[:, self.target], None
-        mean, deviation = model.gp.predict(phi, return_std=True, of="f")
-        return mean.reshape(shape)[:, self.target], deviation.reshape(shape)[:, self.target]
+            return model.gp.predict(phi, target=self.target), None
+        mean, deviation = model.gp.predict(phi, return_std=True, of="f", target=self.target)
+        return mean, deviation
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Hits:
         """See `Fold`."""

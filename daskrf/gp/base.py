@@ -130,6 +130,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return_cov: bool = False,
         *,
         of: Literal["y", "f"] = "y",
+        target: int | None = None,
     ) -> Any:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
@@ -144,6 +145,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             At most one.
         of : {"y", "f"}
             Uncertainty of a new observation y (with noise) or of the function f (without).
+        target : int, optional
+            Mean and deviation of this target alone: each target has a factor of its own, of M x M.
 
         Returns
         -------
@@ -155,13 +158,16 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         _check_of(of)
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both.")
+        if return_cov and target is not None:
+            raise InputError("return_cov is of all targets: leave target out.")
         if return_cov:
             return self._predict_joint(X, of)
-        means, deviations = [np.empty((0, len(self.mean_)))], [np.empty((0, len(self.mean_)))]
+        chosen = list(range(len(self.mean_))) if target is None else [target]
+        means, deviations = [np.empty((0, len(chosen)))], [np.empty((0, len(chosen)))]
         for phi in feature_blocks(X, self.feature_map_):
-            means.append(self._means(phi))
+            means.append(self._means(phi)[:, chosen])
             if return_std:
-                deviations.append(np.sqrt(self._variances(phi, of)))
+                deviations.append(np.sqrt(self._variances(phi, of, chosen)))
         mean = self._squeeze(np.concatenate(means))
         return (mean, self._squeeze(np.concatenate(deviations))) if return_std else mean
 
@@ -402,12 +408,12 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             means[rows] = phi[rows].astype(np.float64, copy=False) @ self.weights_
         return means + self.mean_
 
-    def _variances(self, phi: npt.NDArray[Any], of: str) -> Array:
-        variances = np.empty((len(phi), len(self.mean_)))
-        for t in range(len(self.mean_)):
+    def _variances(self, phi: npt.NDArray[Any], of: str, targets: list[int]) -> Array:
+        variances = np.empty((len(phi), len(targets)))
+        for i, t in enumerate(targets):
             factor = self._factor(t)
-            variances[:, t] = factor.variances(phi, len(self.weights_)) * self.noise_[t]
-        return variances + (self.noise_ if of == "y" else 0.0)
+            variances[:, i] = factor.variances(phi, len(self.weights_)) * self.noise_[t]
+        return variances + (self.noise_[targets] if of == "y" else 0.0)
 
     def _predict_joint(self, X: Any, of: str) -> tuple[Array, Array]:
         size = len(self.weights_)

@@ -202,3 +202,15 @@ def test_an_eigendecomposition_beyond_the_integers_of_lapack_is_refused():
     with pytest.raises(InputError, match=r"at most 32,766 features, not of 32,767: give a larger noise"):
         EigenSolver(moments)
     check_eigen_size(32_766)
+
+
+def test_one_target_of_several_is_what_all_give_with_one_factor():
+    rng = np.random.default_rng(0)
+    phi, y = rng.standard_normal((60, 8)), rng.standard_normal((60, 3)) * [1, 2, 3]
+    gp = RandomFeatureGP().fit(phi, y)
+    found = gp.predict(phi, return_std=True, target=1)
+    assert len(gp._factors) == 1
+    for one, several in zip(found, gp.predict(phi, return_std=True), strict=True):
+        assert one.tobytes() == several[:, 1].tobytes()
+    with pytest.raises(InputError, match="of all targets"):
+        gp.predict(phi, return_cov=True, target=1)
