@@ -126,7 +126,8 @@ def fit(
     Parameters
     ----------
     source : path
-        A feature store, or a fingerprint store with `feature_map` (features are then not stored).
+        A feature store, or a fingerprint store with `feature_map` (features are then not stored; above
+        M = 8,192 a dense map then makes them once for each strip of the sums and once more: featurize first).
     labels : path
         CSV, TSV or Parquet with a key and one or more targets.
     output : path

@@ -24,6 +24,7 @@ from daskrf.drivers.scanning import scan_inputs
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp import SufficientStatistics, choose_exponent, gp_for
+from daskrf.gp.strips import strip_columns
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.stores.fingerprints import FingerprintStore
 
@@ -260,9 +261,10 @@ def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int)
         phi[:64], y[:64], n_components=M, precision=precision, y_exponents=choose_exponent(y)
     )
     _, seconds = _timed(statistics.update, phi, y)
-    stages.append(
-        StageCost("fit", seconds / len(phi), 0, "labels", "a labelled molecule, besides its features")
-    )
+    note, n_strips = "a labelled molecule, besides its features", len(strip_columns(M))
+    if n_strips > 1 and not bits:  # see `daskrf.drivers.strips`
+        note += f", which are made {n_strips + 1} times, or read as often where they are stored"
+    stages.append(StageCost("fit", seconds / len(phi), 0, "labels", note))
     gp = gp_for(feature_map, mean=0.0, amplitude=1.0, noise=1.0).fit_statistics(statistics, feature_map)
     gp.feature_map_ = None  # it is shown features
     gp.predict(phi[:2])

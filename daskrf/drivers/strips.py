@@ -1,6 +1,8 @@
 """Sums for many features: a tree of partial sums for the vectors, and one for each strip of the Gram matrix.
 
 So no worker holds, writes or reads more than two strips, and only the process that solves holds the matrix.
+Each tree goes through the features: packed bits are kept between them (`held_bits`), but dense ones, 32 times
+as large, are made anew from fingerprints, once for each strip and once more; a feature store is read instead.
 """
 
 from __future__ import annotations
