@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,16 @@ from distributed.system import MEMORY_LIMIT
 
 from daskrf.errors import InputError, WorkerError
 
-__all__ = ["CONFIG", "Jobs", "QueuedClient", "connect", "local_cluster", "worker_memory", "worker_threads"]
+__all__ = [
+    "CONFIG",
+    "Jobs",
+    "QueuedClient",
+    "ask_workers",
+    "connect",
+    "local_cluster",
+    "worker_memory",
+    "worker_threads",
+]
 
 # A worker that dies is blamed for every task it had been sent, and scaling down counts as dying. What the
 # scheduler gives up, drivers.execution submits again; a task that kills every worker must still end.
@@ -36,6 +45,7 @@ CONFIG = {
     "distributed.comm.timeouts.connect": "60s",
 }
 
+_ANSWER_SECONDS = 30.0  # a worker in the middle of a long call of C answers late, a frozen one never
 _FILE_SECONDS = 2.0  # for which a scheduler file may be half written
 
 
@@ -203,6 +213,22 @@ def _is_scheduler_file(path: Path) -> bool:
         return isinstance(json.loads(path.read_text())["address"], str)
     except (OSError, ValueError, TypeError, KeyError):
         return False
+
+
+def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """Call a function on every worker and return the answers by address, of those that can be reached.
+
+    A worker that stays silent is not waited for without end, as by `Client.run`: then there are no answers,
+    but the others have made the call all the same.
+    """
+    try:
+        return dict(
+            client.sync(
+                client._run, function, *arguments, on_error="ignore", callback_timeout=_ANSWER_SECONDS
+            )
+        )
+    except TimeoutError:
+        return {}
 
 
 def worker_threads(client: Client | None) -> int:

@@ -25,7 +25,7 @@ from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from daskrf.drivers.cluster import worker_threads
+from daskrf.drivers.cluster import ask_workers, worker_threads
 from daskrf.drivers.preflight import Absence, Expected, checked_call, explained
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.stopping import Outcome, call, stop_run
@@ -38,6 +38,7 @@ _LOST = (KilledWorker, FutureCancelledError, CancelledError, CommClosedError)
 _LOSSES = 10  # of one task, each after as many dead workers as the scheduler allows (10 in local_cluster)
 _IO_ERRORS = 3  # of one task: a shared file system that hiccups
 _POLL = 0.01  # seconds
+_FETCH = 30.0  # seconds for a result, which is small, before its worker is taken to be silent
 _LOOK = 3.0  # seconds between two looks at the workers: asking the scheduler takes a round trip
 
 
@@ -141,10 +142,9 @@ class _Submission:
                 task = self.in_flight.get(future)
                 if task is None:  # taken back, because the run was asked to stop
                     continue
-                if (status := future.status) in ("lost", "pending"):  # its worker has left with the result
-                    self.completed.add(future)
+                if (outcome := self._outcome(future, future.status)) is None:
+                    self.completed.add(future)  # Dask makes a result again whose worker has left with it
                     continue
-                outcome = self._outcome(future, status)  # Dask makes a result again that it fails to fetch
                 self._note_losses()
                 del self.in_flight[future]
                 if isinstance(outcome, BaseException):
@@ -177,13 +177,21 @@ class _Submission:
         self.in_flight[future] = task
         self.completed.add(future)
 
-    def _outcome(self, future: Any, status: str) -> Outcome | BaseException:
-        """Return what came of a call, or why nothing came."""
+    def _outcome(self, future: Any, status: str) -> Outcome | BaseException | None:
+        """Return what came of a call, or why nothing came; None if it is to be asked for again.
+
+        To fetch a result may take for ever, where its worker dies or freezes meanwhile and no other is there
+        to make it again; in the time between two attempts the run looks at the workers and whether to stop.
+        """
+        if status in ("lost", "pending"):
+            return None
         try:
             if status == "finished":
-                outcome: Outcome = future.result()
+                outcome: Outcome = future.result(timeout=_FETCH)
                 return outcome
-            error = future.exception()
+            error = future.exception(timeout=_FETCH)
+        except TimeoutError:  # an OSError, but no lost worker
+            return None
         except (OSError, *_LOST) as lost:  # a result, too, may be lost on its way
             error = lost if isinstance(lost, _LOST) else CommClosedError(str(lost))
         if error is None or (isinstance(error, _LOST) and self.client.status in ("closing", "closed")):
@@ -269,7 +277,7 @@ class _Submission:
             del self.in_flight[future]
         self.client.cancel(waiting, force=True)
         if self.in_flight:
-            self.client.run(stop_run, self.name, on_error="ignore")
+            ask_workers(self.client, stop_run, self.name)
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -16,7 +16,7 @@ from functools import cache
 import psutil
 from distributed import Client
 
-from daskrf.drivers.cluster import QueuedClient
+from daskrf.drivers.cluster import QueuedClient, ask_workers
 from daskrf.drivers.models import open_model
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
@@ -124,15 +124,15 @@ def _need(stage: str, libraries: int, *phases: dict[str, float], compiled: bool 
 def libraries_of(client: Client | None, here: int | None = None) -> int:
     """Return what libraries take in the worker that they take most in, asked of it; or in this process.
 
-    The number depends on the machine and on versions. Where no worker is there yet, it is `LIBRARIES`. A
-    driver asks for its own process before it reads anything, which would be counted twice, and gives that as
-    `here`.
+    The number depends on the machine and on versions. Where no worker is there yet, or one is silent, it is
+    `LIBRARIES`. A driver asks for its own process before it reads anything, which would be counted twice, and
+    gives that as `here`.
     """
     if client is None:
         return _resident() if here is None else here
     if isinstance(client, QueuedClient):
         return LIBRARIES
-    return max(client.run(_resident, on_error="ignore").values(), default=LIBRARIES)
+    return max(ask_workers(client, _resident).values(), default=LIBRARIES)
 
 
 def _resident() -> int:

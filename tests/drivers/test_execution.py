@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from daskrf.drivers.cluster import local_cluster
 from daskrf.drivers.execution import Task, run_tasks
+from daskrf.drivers.memory import LIBRARIES, libraries_of
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError, WorkerError
 from daskrf.stores.runlog import RunLog, read_log
@@ -201,3 +202,41 @@ def test_results_that_leave_with_their_worker_are_made_again() -> None:
         rest = [pid for _, pid in results]
     assert len(rest) == 3
     assert not before & set(rest)
+
+
+def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It freezes with results that are not fetched yet, answers again, freezes, and goes for good."""
+    monkeypatch.setattr("daskrf.drivers.execution._FETCH", 0.3)
+    monkeypatch.setattr("daskrf.drivers.execution._LOOK", 0.2)
+    monkeypatch.setattr("daskrf.drivers.cluster._ANSWER_SECONDS", 0.5)
+    with (
+        dask.config.set({"daskrf.wait-for-workers": 1.0}),
+        local_cluster(n_workers=1, memory_limit="1GiB", dashboard=False) as client,
+    ):
+        results = run_tasks(os.getpid, [Task(f"silent-{i}", ()) for i in range(3)], client)
+        _, pid = next(results)
+        while any(client.processing().values()):
+            time.sleep(0.05)
+        found: list[object] = []
+
+        def fetch() -> None:
+            try:
+                found.append(next(results)[1])
+            except BaseException as error:
+                found.append(error)
+
+        for lasting in (False, True):
+            os.kill(pid, signal.SIGSTOP)
+            fetching = threading.Thread(target=fetch, daemon=True)
+            fetching.start()
+            if lasting:
+                time.sleep(0.2)
+                client.cluster.scale(0)  # type: ignore[union-attr]
+            else:
+                assert libraries_of(client) == LIBRARIES
+                os.kill(pid, signal.SIGCONT)
+            fetching.join(30)
+            assert not fetching.is_alive()
+    assert found[0] == pid
+    assert isinstance(found[1], WorkerError)
+    assert "no workers for 1 s" in str(found[1])
