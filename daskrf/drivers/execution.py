@@ -123,7 +123,7 @@ class _Submission:
         self.losses: dict[str, int] = {}
         self.io_errors: dict[str, int] = {}
         self.lost_workers: dict[str, int] = {}
-        self.completed = as_completed(with_results=False)
+        self.completed = as_completed(loop=client.loop)  # not that of the newest client, the default
         self.absence = Absence(client, dask.config.get("daskrf.wait-for-workers", None))
         self.expected = Expected.here(log.path if log is not None and log.beside else None)
         self.looked = time.monotonic()

@@ -240,3 +240,15 @@ def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.Monke
     assert found[0] == pid
     assert isinstance(found[1], WorkerError)
     assert "no workers for 1 s" in str(found[1])
+
+
+def test_a_newer_client_does_not_hold_an_older_one_up(client: Client) -> None:
+    """What waits for results runs in the loop of the client that was given."""
+    release, waited = threading.Event(), []
+    with Client(client.scheduler.address, set_as_default=True) as newer:
+        newer.loop.add_callback(lambda: waited.append(release.wait(15)))
+        try:
+            assert [r for _, r in run_tasks(_square, [Task("older", (3,))], client)] == [9]
+        finally:
+            release.set()
+    assert waited == [True]
