@@ -185,7 +185,7 @@ def _followed(run: RunStatus, records: Iterable[dict[str, Any]], now: float) -> 
             run = replace(run, workers=record["n"])
         elif event in ("lost", "error"):
             retries += 1
-            errors.append((record["time"], f"{record['sentence']} Task {record['key']}."))
+            errors.append((record["time"], f"{record['sentence'].removesuffix('.')}. Task {record['key']}."))
         elif event == "finish":
             run = replace(run, state="finished", touched=record["time"])
         elif event == "stop":

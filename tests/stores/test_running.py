@@ -57,6 +57,8 @@ def test_a_run_at_work(tmp_path):
     write_log(tmp_path / "out", 0, {"event": "finish"}, age=50)
     path = write_log(tmp_path / "out", 1, {"event": "lost", "key": "k9", "attempt": 1, "sentence": "Gone."})
     with path.open("a") as file:
+        failed = {"event": "error", "key": "k8", "attempt": 1, "sentence": "OSError: no more"}
+        file.write(json.dumps({"time": time.time(), **failed}) + "\n")
         file.write(json.dumps({"time": time.time(), "event": "workers", "n": 2}) + "\n")
         file.write('{"time": 1, "event": "ta')
     (run,) = job_of(tmp_path / "out").runs
@@ -65,7 +67,7 @@ def test_a_run_at_work(tmp_path):
         35,
         100,
         3,
-        1,
+        2,
         2,
     )
     assert run.seconds_left == pytest.approx(65 / run.rate)
@@ -74,8 +76,9 @@ def test_a_run_at_work(tmp_path):
     assert "a fingerprint store, at work" in shown
     assert f"process {os.getpid()}" in shown
     assert "35 of 100 rows (35 %)" in shown
-    assert "2 workers; 3 tasks finished, 1 lost or failed and tried again" in shown
+    assert "2 workers; 3 tasks finished, 2 lost or failed and tried again" in shown
     assert "Gone. Task k9." in shown
+    assert "OSError: no more. Task k8." in shown
 
 
 def test_the_rate_is_of_the_last_minutes(tmp_path):
