@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from cluster.slurm_lab.lab import Lab
+from daskrf.drivers.cluster import CONFIG
+from daskrf.drivers.jobqueue import _variable
 from tests.cluster.job import FULL, Job, assert_same_job, await_true
 
 WAITING = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING")
@@ -34,6 +37,31 @@ def state_of(lab: Lab, number: str) -> str:
 @pytest.mark.parametrize("script", ["daskrf-slurm.sbatch", "daskrf-array.sbatch"])
 def test_scripts_parse(script: str) -> None:
     assert subprocess.run(["bash", "-n", str(SCRIPTS / script)], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["daskrf-slurm.sbatch", "README.md"])
+def test_settings_are_those_of_local_clusters(text: str) -> None:
+    """Those that a `LocalCluster` alone looks at are left out."""
+    exported = re.findall(r"^export (DASK_\w+)=(.*)$", (SCRIPTS / text).read_text(), re.MULTILINE)
+    needed = {key: value for key, value in CONFIG.items() if not key.startswith("distributed.deploy.")}
+    assert dict(exported) == {_variable(key): str(value) for key, value in needed.items()}
+
+
+@pytest.mark.parametrize(
+    ("memory", "options"), [("32768", "--workers 8 --memory-limit 4096MiB"), ("", "--workers 8")]
+)
+def test_the_last_job_of_an_array_tells_its_memory(tmp_path: Path, memory: str, options: str) -> None:
+    (tmp_path / "daskrf").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "daskrf").chmod(0o755)
+    job = {"DASKRF_PART": "last", "SLURM_CPUS_PER_TASK": "8", "SLURM_MEM_PER_NODE": memory}
+    printed = subprocess.run(
+        ["bash", str(SCRIPTS / "daskrf-array.sbatch"), "fit", "store", "labels.csv"],
+        env=os.environ | job | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert printed == f"fit store labels.csv {options}\n"
 
 
 def test_one_job_leaves_the_same_bytes(done: Path, job: Job, tmp_path: Path) -> None:
