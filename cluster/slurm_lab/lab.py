@@ -33,8 +33,10 @@ _MEMORY = 4096  # MiB a node, as SLURM counts it; the lab does not enforce it
 
 # Without systemd and cgroups: processes are tracked by their parents. The intervals are those of a
 # machine with three nodes, where a test waits for every decision of the scheduler.
-_CONFIGURATION = """\
-ClusterName=lab
+_FIRST_LINE = "ClusterName=lab"
+_CONFIGURATION = (
+    f"{_FIRST_LINE}\n"
+    + """\
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port}
 SlurmUser=root
@@ -58,6 +60,7 @@ ReturnToService=2
 KillWait=5
 PartitionName=lab Nodes=ALL Default=YES MaxTime=UNLIMITED State=UP
 """
+)
 
 
 class LabError(Exception):
@@ -99,12 +102,14 @@ class Lab:
         reason = missing()
         if reason:
             raise LabError(reason)
+        if self._is_lab():
+            raise LabError(f"a lab is in {self.base}: stop it first")
         if self.base.exists():
-            raise LabError(f"{self.base} exists: stop the lab there first")
+            raise LabError(f"{self.base} exists and is no lab: name another folder by --base")
         for name in ("munge", "state", "pid", "log", *(f"spool.n{i + 1}" for i in range(self.nodes))):
             (self.base / name).mkdir(parents=True)
-        self._name_host()
         self._configure()
+        self._name_host()
         try:
             self._start_daemons()
             self._await_idle()
@@ -114,12 +119,14 @@ class Lab:
             raise LabError(f"SLURM did not start ({error}). {logs}") from error
 
     def stop(self) -> None:
-        """Cancel all jobs, stop the daemons, and remove everything."""
+        """Cancel all jobs, stop the daemons, and remove everything; nothing happens where no lab is."""
+        if not self._is_lab():
+            return
         with contextlib.suppress(LabError, subprocess.CalledProcessError, subprocess.TimeoutExpired):
             if self._pids("slurmctld"):  # without a controller these commands would wait for one
                 self.run("scancel", "--partition=lab")
                 self._await("", "squeue", "--noheader", "--format=%i", seconds=20)
-        for name in ("slurmd.*", "slurmctld", "munged"):
+        for name in ("slurmd", "slurmctld", "munged"):
             _end(self._pids(name))
         if _HOSTS.is_file() and _MARK in (text := _HOSTS.read_text()):
             _HOSTS.write_text("".join(line for line in text.splitlines(True) if _MARK not in line))
@@ -136,6 +143,11 @@ class Lab:
             check=True,
         )
         return result.stdout.strip()
+
+    def _is_lab(self) -> bool:
+        """Whether the folder is one that :meth:`start` has made: only such a one may be removed."""
+        configuration = self.base / "slurm.conf"
+        return configuration.is_file() and configuration.read_text().startswith(f"{_FIRST_LINE}\n")
 
     def _configure(self) -> None:
         key = self.base / "munge" / "key"
@@ -192,9 +204,10 @@ class Lab:
             time.sleep(0.2)
         raise LabError(f"{' '.join(command)} says {printed!r} after {seconds:.0f} s, not {expected!r}")
 
-    def _pids(self, pattern: str) -> list[int]:
-        files = sorted((self.base / "pid").glob(pattern))
-        return [int(text) for file in files if (text := file.read_text().strip()).isdigit()]
+    def _pids(self, program: str) -> list[int]:
+        """Return the processes of a daemon; since the machine was restarted a number may be another's."""
+        texts = [file.read_text().strip() for file in sorted((self.base / "pid").glob(f"{program}*"))]
+        return [int(text) for text in texts if text.isdigit() and _name_of(int(text)) == program]
 
     def _last_lines(self) -> str:
         logs = sorted((self.base / "log").glob("*"))
@@ -215,6 +228,14 @@ def _free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
+
+
+def _name_of(pid: int) -> str:
+    """Return the name of the program of a process, or nothing if there is none."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _end(pids: list[int]) -> None:
