@@ -98,8 +98,8 @@ def complete(
     if len(pending) < store.n_partitions:
         progress.note(f"{stage.name}: {store.n_partitions - len(pending)} partitions are done already.")
     _make(pending, stage, store, rows, client, progress)
-    store.clean()  # what killed workers left half written
     _check_done(store, store.pending())
+    store.clean(finished=True)  # what killed workers left half written, on other hosts too
     return len(pending)
 
 

@@ -355,7 +355,7 @@ def _is_stale(entry: os.DirEntry[str]) -> bool:
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > STALE_SECONDS
 
 
-def remove_stale(directory: Path, stem: str = "") -> int:
+def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) -> int:
     """Delete what dead writers left in a directory; what living ones are at work on stays.
 
     Parameters
@@ -364,6 +364,8 @@ def remove_stale(directory: Path, stem: str = "") -> int:
         A directory of a store; of any other, give `stem`.
     stem : str
         Name of the finished file, if only what was to become that is meant.
+    all_writers : bool
+        Take every writer for dead, those of other hosts too, which nobody here can look at.
 
     Returns
     -------
@@ -371,13 +373,15 @@ def remove_stale(directory: Path, stem: str = "") -> int:
         Number of files and directories deleted.
     """
     removed = 0
+    # A writer that is alive after all may make it impossible for now: what it leaves does no harm.
+    passed: type[OSError] = OSError if all_writers else FileNotFoundError
     prefix = f"{TEMPORARY}{stem}~" if stem else TEMPORARY
     if isinstance(directory, ObjectPath):  # what is unfinished is local
         return removed
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):
-                if entry.name.startswith(prefix) and _is_stale(entry):
+            with suppress(passed):
+                if entry.name.startswith(prefix) and (all_writers or _is_stale(entry)):
                     remove(Path(entry.path))
                     removed += 1
     return removed

@@ -482,7 +482,8 @@ class Store:
                 "missing; run the command that makes it again, which does just those."
             )
 
-    def clean(self) -> int:
-        """Delete what dead writers left behind; returns how many files and directories."""
+    def clean(self, *, finished: bool = False) -> int:
+        """Delete what dead writers left, or, once nothing is to be made any more, all; returns how many."""
+        inner = (self.path / STAGING, self.path / COMMITS)
         with file_errors("clean", self.path):
-            return sum(remove_stale(path) for path in (self.path, self.path / STAGING, self.path / COMMITS))
+            return remove_stale(self.path) + sum(remove_stale(path, all_writers=finished) for path in inner)

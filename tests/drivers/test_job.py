@@ -47,6 +47,18 @@ def test_counts_add_up(done: Path) -> None:
     assert counts["kept"] == N_MOLECULES
 
 
+def test_a_finished_store_keeps_nothing_of_workers_killed_elsewhere(
+    inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """No process of another host can be looked at, so that a run before the end lets it live."""
+    fingerprint(inputs[0], tmp_path / "fp", prepare=True)
+    left = tmp_path / "fp" / "staging" / ".tmp-000000~elsewhere~1~0"
+    left.mkdir(parents=True)
+    (left / "half").touch()
+    fingerprint(inputs[0], tmp_path / "fp")
+    assert not left.exists()
+
+
 def test_same_bytes_on_workers(done: Path, inputs: tuple[Path, Path], client: Client, tmp_path: Path) -> None:
     run_job(inputs, tmp_path, client)
     assert_same_job(done, tmp_path)

@@ -166,6 +166,8 @@ def test_stale_temporary_files_are_ignored_and_cleaned(tmp_path: Path) -> None:
     new_store(store.path)
     left = [item.name for item in store.path.rglob(f"{TEMPORARY}*")]
     assert left == [alive.name], "what a living process works on stays"
+    store.clean(finished=True)
+    assert not alive.exists(), "unless there is nothing to do any more"
 
 
 def test_names_of_differences_are_limited() -> None:
