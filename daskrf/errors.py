@@ -9,11 +9,37 @@ class DaskrfError(Exception):
     """Base of every error that the command line prints as one sentence instead of a traceback."""
 
 
-class InputError(DaskrfError, ValueError):
-    """An input file, array, label or option cannot be used as given."""
+class _FileError(DaskrfError):
+    """An error that may come of a failed call of the operating system.
+
+    Parameters
+    ----------
+    *args
+        The message.
+    errno : int, optional
+        Number of the ``OSError`` behind it, which tells errors that pass (``EIO``, ``ESTALE``) from ones
+        that stay (``ENOSPC``); None where no call of the operating system failed.
+    """
+
+    def __init__(self, *args: object, errno: int | None = None) -> None:
+        super().__init__(*args)
+        # An attribute of the instance, which pickle keeps: errors of workers reach the driver whole.
+        self.errno = errno
 
 
-class StoreError(DaskrfError):
+class InputError(_FileError, ValueError):
+    """An input file, array, label or option cannot be used as given.
+
+    Parameters
+    ----------
+    *args
+        The message.
+    errno : int, optional
+        As of `StoreError`.
+    """
+
+
+class StoreError(_FileError):
     """A store is missing, damaged, of another format version, or was made for another specification.
 
     Parameters
@@ -30,11 +56,6 @@ class StoreError(DaskrfError):
     >>> StoreError("cannot read store/plan.json: stale file handle", errno=errno.ESTALE).errno == errno.ESTALE
     True
     """
-
-    def __init__(self, *args: object, errno: int | None = None) -> None:
-        super().__init__(*args)
-        # An attribute of the instance, which pickle keeps: errors of workers reach the driver whole.
-        self.errno = errno
 
 
 class MemoryLimitError(DaskrfError, MemoryError):

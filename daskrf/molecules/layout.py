@@ -272,7 +272,9 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(readable(path))
     except OSError as error:
-        raise InputError(f"{path} cannot be read as Parquet ({error.strerror or 'I/O error'}).") from None
+        raise InputError(
+            f"{path} cannot be read as Parquet ({error.strerror or 'I/O error'}).", errno=error.errno
+        ) from None
     except pa.ArrowException as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise InputError(f"{path} is damaged or no Parquet file ({reason}); fetch the file again.") from None

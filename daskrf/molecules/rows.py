@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def _check_unchanged(source: Source) -> None:
         size = as_path(source.path).stat().st_size
     except OSError as error:
         raise InputError(
-            f"{source.path} cannot be read ({error.strerror}); it was there at the scan."
+            f"{source.path} cannot be read ({error.strerror}); it was there at the scan.", errno=error.errno
         ) from None
     if size != source.bytes:
         raise _changed(source)
@@ -130,6 +131,11 @@ def _parquet_batches(source: Source, segment: Segment, row: int) -> Iterator[Row
                     row += end - begin
                 at += len(table)
         except (pa.ArrowException, OSError) as error:
+            if (number := getattr(error, "errno", None)) is not None:
+                raise InputError(
+                    f"{source.path} cannot be read ({os.strerror(number)}); it was there at the scan.",
+                    errno=number,
+                ) from None
             reason = str(error).splitlines()[0][:200]
             raise InputError(f"{source.path} is damaged ({reason}); fetch the file again.") from None
 

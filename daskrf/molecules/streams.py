@@ -56,7 +56,8 @@ def raw_blocks(path: Path, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterato
         raise InputError(f"{path} is a directory; name its files, for example '{path}/*.smi'.") from None
     except OSError as error:
         raise InputError(
-            f"{path} cannot be read ({error.strerror}); check the path and its permissions."
+            f"{path} cannot be read ({error.strerror}); check the path and its permissions.",
+            errno=error.errno,
         ) from None
 
 
@@ -81,6 +82,8 @@ def decompressed(path: Path, blocks: Iterator[bytes], compression: str) -> Itera
                 fed = True
                 yield current.decompress(block)
                 block = current.unused_data if current.eof else b""
+    except InputError:  # of the blocks: a file that cannot be read is not damaged
+        raise
     except (zlib.error, OSError, EOFError, ValueError, zstandard.ZstdError) as error:
         raise InputError(f"{path} is damaged {compression} data ({error}); fetch the file again.") from None
     if fed and not current.eof:

@@ -49,6 +49,19 @@ def test_every_third_store_call_fails(done: Path, inputs: tuple[Path, Path], tmp
     assert left_over(tmp_path / "out") == []
 
 
+def test_reads_of_the_input_that_fail_are_made_again(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """A hiccup of the file system that holds the library is no defect of the library."""
+    # Called to look whether the file has changed, and to open it: these are of the former kind.
+    faults = [Fault("daskrf.molecules.rows:as_path", errno.EIO, call=number) for number in (5, 12)]
+    with (
+        local_cluster(n_workers=1, memory_limit="3GiB", dashboard=False) as client,
+        on_workers(client, tmp_path / "marks", *faults) as injector,
+    ):
+        report = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, client=client)
+    assert injector.struck() == 2
+    assert report.made == 13
+
+
 def _failed(injector: Injector) -> list[tuple[str, str]]:
     """The calls that failed, and what they were about; the sums of a leaf are lost with its checkpoint."""
     return [(target, about) for target in (PUBLISH, CHECKPOINT) for about in injector.calls(target)[2::3]]

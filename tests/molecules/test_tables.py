@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import pickle
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +53,26 @@ def test_any_partition_is_read_alone(ending: str, spooled: bool, tmp_path: Path)
         part = library.partitions[p]
         assert ids == [f"ID{k:07d}" for k in range(part.start, part.stop)]
     assert spool is None or len(list(spool.rglob("*.zst"))) == (2 if ending else 0)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_errors_of_reading_keep_their_number(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that whoever sent the task can tell a hiccup of the file system from a damaged file."""
+    path = write(tmp_path / f"a.smi{ending}", numbered(20))
+    library = scan(path)
+    read = Path.open
+
+    def failing(self: Path, *arguments: Any, **options: Any) -> Any:
+        if self == path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", failing)
+    with pytest.raises(InputError, match="cannot be read") as caught:
+        list(read_partition(library, 0))
+    assert pickle.loads(pickle.dumps(caught.value)).errno == errno.EIO
 
 
 def test_a_spool_that_is_gone_is_not_missed(tmp_path: Path) -> None:
