@@ -17,6 +17,7 @@ from distributed import Client
 from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
+from daskrf.drivers.opening import opened
 from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.preparing import Planned, fit_map_once
 from daskrf.drivers.progress import Progress
@@ -173,7 +174,7 @@ def _(
         )
         store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
         features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits").carried(work)
-        stage = FeaturizeStage(features, str(store.path.resolve()), dtype)
+        stage = FeaturizeStage(features, str(store.path.resolve()), store.spec_hash, dtype)
         rows = planned_rows(fingerprints)
         if not share.whole:
             return complete_share(share, stage, store, rows, start=start, progress=progress)
@@ -223,6 +224,7 @@ class FeaturizeStage:
 
     source: FingerprintSource
     path: str
+    spec_hash: str
     dtype: str
     name: str = "featurize"
 
@@ -233,7 +235,7 @@ class FeaturizeStage:
 
     def process(self, partition: int) -> CommitRecord:
         """See `PartitionStage`."""
-        store = FeatureStore.open(self.path)
+        store = opened(FeatureStore, self.path, self.spec_hash)
         n_rows = self.source.store.record(partition).counts["kept"]
         return store.write_partition(partition, self._blocks(partition), n_rows)
 

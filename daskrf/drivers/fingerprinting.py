@@ -17,6 +17,7 @@ from scipy import sparse
 
 from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
+from daskrf.drivers.opening import opened
 from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scanning import library_of
@@ -238,9 +239,7 @@ def spool_of(output: Paths) -> Path:
 
 @functools.lru_cache(maxsize=4)
 def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Fingerprinter]:
-    store = FingerprintStore.open(path)
-    if store.spec_hash != spec_hash:
-        raise StoreError(f"{path} was replaced while it was in use; run the same command again.")
+    store = opened(FingerprintStore, path, spec_hash)
     if store.spec["rdkit"] != rdkit_version():
         raise StoreError(
             f"{path} is made with RDKit {store.spec['rdkit']}, and this worker has {rdkit_version()}; use "

@@ -152,7 +152,9 @@ def _repair_stage(
         origin = features.source()
         source = FingerprintSource.of(origin, rebuild(features.spec["map"]), features.spec["dtype"] == "bits")
         return (
-            FeaturizeStage(source.carried(work), str(path.resolve()), features.spec["dtype"]),
+            FeaturizeStage(
+                source.carried(work), str(path.resolve()), features.spec_hash, features.spec["dtype"]
+            ),
             features,
             planned_rows(origin),
         )

@@ -16,6 +16,7 @@ from distributed import Client
 from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.models import Model, open_model, read_model
+from daskrf.drivers.opening import opened
 from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds, target_names
@@ -136,6 +137,7 @@ def predict(
             str(as_path(model).resolve()),
             fitted.metadata["spec_hash"],
             str(output.resolve()),
+            store.spec_hash,
             std,
             features.seconds_per_row + std * std_seconds(len(fitted.gp.weights_)),
         )
@@ -182,6 +184,7 @@ class PredictStage:
     model: str
     model_hash: str
     path: str
+    spec_hash: str
     std: bool
     seconds_per_row: float
     name: str = "predict"
@@ -195,7 +198,7 @@ class PredictStage:
             del block  # before the next one is made
         table = pa.concat_tables(parts) if parts else self._table(model, np.zeros(0, np.int64), None)
         ids = self.source.describe(partition, table["row"].to_numpy())["id"]
-        store = PredictionStore.open(self.path)
+        store = opened(PredictionStore, self.path, self.spec_hash)
         return store.write_partition(
             partition, table.add_column(1, "id", ids), self.source.rejects(partition)
         )

@@ -24,9 +24,10 @@ from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.maps import MapReference, agrees
+from daskrf.drivers.opening import opened
 from daskrf.drivers.partitions import group_by_rows, rows_of_task
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.sources import FeatureSource, FingerprintSource, fingerprint_store, most_nonzeros
+from daskrf.drivers.sources import FeatureSource, FingerprintSource, most_nonzeros
 from daskrf.drivers.stopping import check_stop
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError
@@ -309,7 +310,7 @@ class _Look:
     def summaries(self, partitions: dict[int, None]) -> dict[int, dict[str, Any]]:
         """Return a summary of the rows of each partition."""
         with ONE_BLAS_THREAD:
-            store = fingerprint_store(self.path, self.spec_hash)
+            store = opened(FingerprintStore, self.path, self.spec_hash)
             found = {}
             for p in partitions:
                 check_stop()
@@ -318,7 +319,7 @@ class _Look:
 
     def rows(self, wanted: dict[int, npt.NDArray[np.int64]]) -> dict[int, tuple[npt.NDArray[Any], ...]]:
         """Return lengths, indices and counts of the wanted rows of each partition."""
-        store = fingerprint_store(self.path, self.spec_hash)
+        store = opened(FingerprintStore, self.path, self.spec_hash)
         found: dict[int, tuple[npt.NDArray[Any], ...]] = {}
         for p, positions in wanted.items():
             check_stop()

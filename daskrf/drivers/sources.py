@@ -21,6 +21,7 @@ import pyarrow as pa
 from daskrf.arrays import row_slice
 from daskrf.drivers.maps import MapReference, agrees, rebuild
 from daskrf.drivers.memory import block_rows
+from daskrf.drivers.opening import opened
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp.posterior import as_features
@@ -37,7 +38,6 @@ __all__ = [
     "FingerprintSource",
     "Source",
     "feature_blocks",
-    "fingerprint_store",
     "gathered",
     "largest_partition",
     "open_source",
@@ -95,26 +95,6 @@ class Source(Protocol):
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
-
-
-@functools.lru_cache(maxsize=8)
-def fingerprint_store(path: str, spec_hash: str) -> FingerprintStore:
-    """Return the store, opened once per process; refuse another one than that of `spec_hash`."""
-    store = FingerprintStore.open(path)
-    _check_unchanged(store, spec_hash)
-    return store
-
-
-@functools.lru_cache(maxsize=8)
-def _feature_store(path: str, spec_hash: str) -> FeatureStore:
-    store = FeatureStore.open(path)
-    _check_unchanged(store, spec_hash)
-    return store
-
-
-def _check_unchanged(store: FingerprintStore | FeatureStore, spec_hash: str) -> None:
-    if store.spec_hash != spec_hash:
-        raise InputError(f"{store.path} was replaced while it was in use; run the same command again.")
 
 
 def feature_blocks(
@@ -213,7 +193,7 @@ class FingerprintSource:
     @property
     def store(self) -> FingerprintStore:
         """The fingerprint store."""
-        return fingerprint_store(self.path, self.spec_hash)
+        return opened(FingerprintStore, self.path, self.spec_hash)
 
     @property
     def feature_map(self) -> FeatureMap:
@@ -278,12 +258,12 @@ class FeatureSource:
     @property
     def store(self) -> FeatureStore:
         """The feature store."""
-        return _feature_store(self.path, self.spec_hash)
+        return opened(FeatureStore, self.path, self.spec_hash)
 
     @property
     def rows_store(self) -> FingerprintStore:
         """The fingerprint store that the features were made from."""
-        return fingerprint_store(self.rows_path, self.rows_spec_hash)
+        return opened(FingerprintStore, self.rows_path, self.rows_spec_hash)
 
     @property
     def feature_map(self) -> FeatureMap:

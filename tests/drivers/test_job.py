@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client
 
-from daskrf import RandomFeatureGP, fingerprint, fit, local_cluster, predict, screen
+from daskrf import RandomFeatureGP, featurize, fingerprint, fit, local_cluster, predict, screen
 from daskrf.drivers.models import read_model
 from daskrf.drivers.sources import open_source
 from daskrf.gp import Acquisition
+from daskrf.stores import plans
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.predictions import PredictionStore
 from tests.drivers.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, assert_same_job, model_arrays, run_job
@@ -57,6 +59,22 @@ def test_a_finished_store_keeps_nothing_of_workers_killed_elsewhere(
     (left / "half").touch()
     fingerprint(inputs[0], tmp_path / "fp")
     assert not left.exists()
+
+
+def test_plans_are_read_once_a_process_and_not_once_a_partition(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan has a line for each partition, so that it would cost the square of their number."""
+    read, paths = plans.read_plan, []
+
+    def counted(path: Path) -> dict[str, Any]:
+        paths.append(path.name)
+        return read(path)
+
+    monkeypatch.setattr(plans, "read_plan", counted)
+    featurize(done / "fp", FEATURES, tmp_path / "phi")  # 13 partitions in four tasks
+    predict(done / "model", done / "phi", tmp_path / "pred")
+    assert max(paths.count(name) for name in ("phi", "pred")) < 13, paths
 
 
 def test_same_bytes_on_workers(done: Path, inputs: tuple[Path, Path], client: Client, tmp_path: Path) -> None:
