@@ -27,7 +27,8 @@ Start here:
 
 \b
 Exit codes: 0 done, 1 an error in the input, a store or the cluster, 2 wrong
-usage, 70 a defect in daskrf, 130 interrupted (run the same command to go on).
+usage, 70 a defect in daskrf, 130 interrupted, 143 terminated (after these two
+run the same command to go on).
 """
 
 _RESUME = " Finished work is kept: run the same command again and it goes on from there."

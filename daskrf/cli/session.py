@@ -78,6 +78,8 @@ def _cluster(
         for note in file.notes:
             progress.note(f"{places['cluster']}: {note}")
         with jobqueue_cluster(file) as client:
+            if file.kind == "local":
+                client.register_worker_callbacks(_outlive_signals)
             _introduce(client, progress, "Started")
             yield client
     elif places["scheduler"] is not None or places["scheduler_file"] is not None:

@@ -56,10 +56,14 @@ class Signals:
 
         progress.stopping = True
         # Both by threads of their own: the main one may hold the lock of the stream, or be in a long call.
-        self._timer = threading.Timer(stop_within(), os.kill, (os.getpid(), number))
+        self._timer = threading.Timer(stop_within(), self._stop_at_once, (number,))
         self._timer.daemon = True
         self._timer.start()
         threading.Thread(target=self._tell, daemon=True).start()
+
+    def _stop_at_once(self, number: int) -> None:
+        if self._session.progress.stoppable:  # still; once it has stopped, leave it to clean up in peace
+            os.kill(os.getpid(), number)
 
     def _tell(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # nobody may be reading, or the stream be closed
