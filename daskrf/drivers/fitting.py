@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -334,13 +334,15 @@ def _sum(
     check_partials(directory, features, cut, Share())
     agree(Share(), directory / PLAN, spec)
     rows = _reduction(features, given, spec, directory, len(cut.columns))
+    tree = (cut.groups, cut.rows, directory, key)
+    found: Any
     if cut.n_trees > 1:
-        return sum_in_strips(
-            rows, cut.columns, cut.groups, cut.rows, directory, key, client=client, progress=progress
-        )
-    found = fold(rows, cut.groups, cut.rows, directory, key, client=client, progress=progress)
-    assert isinstance(found, SufficientStatistics)
-    return found
+        found = sum_in_strips(rows, cut.columns, *tree, client=client, progress=progress)
+    else:
+        found = fold(rows, *tree, client=client, progress=progress)
+    if found.n != (n := len(given.joined.row)):
+        raise StoreError(f"The sums in {directory} are of {found.n} rows, not {n}; delete it and fit again.")
+    return cast(SufficientStatistics, found)
 
 
 def _sum_share(

@@ -98,11 +98,11 @@ def fold(
     directory : Path
         Where checkpoints live; it must be the same for a second run, and is visible to all workers.
     spec_hash : str
-        Checkpoints of another specification are not taken for this one's.
+        Checkpoints of another specification, or of other groups, are not taken for this one's.
     """
     progress = progress or Progress()
     directory.mkdir(parents=True, exist_ok=True)
-    levels = _tree(groups)
+    levels, spec_hash = _tree(groups), _key_of(groups, spec_hash)
     root = levels[-1][0]
     done = _existing(levels, directory, spec_hash)
     finished = sum(rows[leaf.index] for leaf in levels[0] if leaf in done)
@@ -130,7 +130,7 @@ def fold_share(
 ) -> Pieces:
     """Make the leaves of `fold`'s tree that are a shard's, and lack; the arguments are those of `fold`."""
     directory.mkdir(parents=True, exist_ok=True)
-    levels = _tree(groups)
+    levels, spec_hash = _tree(groups), _key_of(groups, spec_hash)
     done = _existing(levels, directory, spec_hash)
     missing = {leaf.index: leaf for leaf in levels[0] if leaf not in done}
     mine = share.of_all(missing)
@@ -141,6 +141,11 @@ def fold_share(
     progress.finish()
     done = _existing(levels, directory, spec_hash)
     return share.pieces(len(groups), len(mine), [leaf.index for leaf in levels[0] if leaf not in done])
+
+
+def _key_of(groups: Sequence[tuple[int, ...]], spec_hash: str) -> str:
+    """Return what checkpoints are known by: another version may cut otherwise and number nodes alike."""
+    return hash_of([spec_hash, FAN_IN, groups])
 
 
 def _task(reduction: Fold, node: _Node, rows: Sequence[int], directory: Path, spec_hash: str) -> Task:

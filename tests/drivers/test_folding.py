@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.drivers.folding import FAN_IN, _make_node, _tree, fold, remove_checkpoints
+from daskrf.drivers.folding import FAN_IN, _key_of, _make_node, _tree, fold, remove_checkpoints
 from daskrf.drivers.partitions import group_by_rows
 
 
@@ -95,10 +95,10 @@ def test_nodes_may_be_made_twice(tmp_path: Path) -> None:
     fold(reduction, groups, [1] * 11, directory, "spec")
     root = _tree(groups)[-1][0]
     assert [p.name for p in directory.iterdir()] == [root.path(directory).name]
-    _make_node(reduction, root, directory, "spec")
+    _make_node(reduction, root, directory, _key_of(groups, "spec"))
     assert len((tmp_path / "marks").read_text().split()) == 11
     root.path(directory).unlink()
-    _make_node(reduction, root, directory, "spec")
+    _make_node(reduction, root, directory, _key_of(groups, "spec"))
     assert _run(tmp_path, 11, size=1) == (sum(p * p for p in range(11)), [])
 
 
@@ -109,7 +109,19 @@ def test_checkpoints_of_other_work_are_not_taken(tmp_path: Path) -> None:
     assert len(made) == 20
 
 
-@pytest.mark.parametrize("where", [0.0, 0.2, 0.5, 0.8])
+def test_checkpoints_of_another_cut_are_not_taken(tmp_path: Path) -> None:
+    """Another version may group the same partitions otherwise: a leaf's number is not what it holds."""
+    marks = tmp_path / "marks"
+    for cut in ([(0,), (1, 2), (3,)], [(0, 1), (2,), (3,)]):
+        if cut[0] == (0,):
+            with pytest.raises(RuntimeError):
+                fold(SumOfSquares(str(marks), fail_at=3), cut, [1] * 3, tmp_path / "tree", "spec")
+        else:
+            result = fold(SumOfSquares(str(marks)), cut, [1] * 3, tmp_path / "tree", "spec")
+    assert result.value == 14
+
+
+@pytest.mark.parametrize("where", [0.0, 0.2, 0.5, 0.9])
 def test_damaged_checkpoints_are_made_again(tmp_path: Path, where: float) -> None:
     with pytest.raises(RuntimeError):
         _run(tmp_path, 6, fail_at=8)
