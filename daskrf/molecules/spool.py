@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,8 +38,14 @@ class SpoolWriter:
     def __init__(self, folder: Path, header: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        beside = None if isinstance(folder, ObjectPath) else folder
-        self._partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=beside))
+        # Named as the temporary files of stores are and, beside an object storage, in their local folder, so
+        # that what a killed process leaves is deleted with theirs.
+        beside = folder
+        if isinstance(folder, ObjectPath):
+            beside = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
+            beside.mkdir(mode=0o700, exist_ok=True)
+        writer = f".tmp-spool~{socket.gethostname()}~{os.getpid()}~"
+        self._partial = Path(tempfile.mkdtemp(prefix=writer, dir=beside))
         self._left = header + CHUNK_ROWS  # lines until the next chunk begins
         self._chunk = 0
         self._writer: zstandard.ZstdCompressionWriter | None = None

@@ -17,6 +17,8 @@ import pytest
 
 from daskrf.errors import InputError
 from daskrf.molecules import Library, TableFormat, expand, read_partition, sample_rows, scan
+from daskrf.molecules.spool import SpoolWriter
+from daskrf.stores import files
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
 SMILES = "CC(=O)Nc1ccc(O)cc1"
@@ -73,6 +75,15 @@ def test_errors_of_reading_keep_their_number(
     with pytest.raises(InputError, match="cannot be read") as caught:
         list(read_partition(library, 0))
     assert pickle.loads(pickle.dumps(caught.value)).errno == errno.EIO
+
+
+def test_an_unfinished_spool_of_a_killed_process_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SpoolWriter(tmp_path, header=0):
+        assert files.remove_stale(tmp_path) == 0
+        monkeypatch.setattr(files, "is_gone", lambda host, pid: pid == os.getpid())
+        assert files.remove_stale(tmp_path) == 1
 
 
 def test_a_spool_that_is_gone_is_not_missed(tmp_path: Path) -> None:
