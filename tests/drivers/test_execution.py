@@ -246,7 +246,7 @@ def test_a_newer_client_does_not_hold_an_older_one_up(client: Client) -> None:
     """What waits for results runs in the loop of the client that was given."""
     release, waited = threading.Event(), []
     with Client(client.scheduler.address, set_as_default=True) as newer:
-        newer.loop.add_callback(lambda: waited.append(release.wait(15)))
+        newer.loop.add_callback(lambda: waited.append(release.wait(60)))
         try:
             assert [r for _, r in run_tasks(_square, [Task("older", (3,))], client)] == [9]
         finally:
