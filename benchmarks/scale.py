@@ -15,7 +15,7 @@ has many. Then: what a driver spends on a store of 10,000 finished partitions.
 
 The default takes 10^5 and 10^6 molecules in about two minutes, --full 10^7 besides (about 12 minutes and 2 GB
 of disk), --small 2 x 10^4 and 10^5 in less than a minute. --simulate (see ``simulation.py``) takes
-about six minutes, with --full half an hour. --costs prints what `daskrf plan` finds on the library for each
+nine minutes, with --full half an hour. --costs prints what `daskrf plan` finds on the library for each
 number of features, carried to 10^8 and 10^9 molecules.
 """
 

@@ -343,15 +343,14 @@ def _print(rows: list[dict[str, Any]], names: dict[str, tuple[str, str]]) -> Non
 
 def _draw(rows: list[dict[str, Any]], folder: Path) -> None:
     figure, ax = new_figure(1, 1, width=5, height=3.6)
-    rate = [row["workers"] / row["seconds"] for row in rows]
-    order = np.argsort(rate)
+    names = [f"{row['workers']:,} workers,\n{row['seconds']:g} s a task" for row in rows]
     for name, label, color in (
         ("idle", "workers idle, in all", BLUE),
         ("idle_before_tail", "before the last round", ORANGE),
         ("scheduler_busy", "scheduler busy", GREY),
     ):
-        ax.plot(np.take(rate, order), [100 * rows[i][name] for i in order], "-o", color=color, label=label)
-    ax.set_xscale("log")
-    label_axes(ax, "simulated jobs", "tasks a second that the workers could do", "per cent")
+        ax.plot(names, [100 * row[name] for row in rows], "-o", color=color, label=label)
+    ax.set_ylim(bottom=0)
+    label_axes(ax, "simulated jobs, two processors for all of it", "", "per cent")
     ax.legend(frameon=False)
     save(figure, folder, "scale-simulated")
