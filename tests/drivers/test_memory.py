@@ -241,7 +241,7 @@ def test_solving_takes_what_was_predicted(library: Path, tmp_path: Path) -> None
     assert peak <= need <= SLACK * peak
 
 
-def test_landmarks_take_no_more_than_was_predicted(library: Path, tmp_path: Path) -> None:
+def test_landmarks_take_what_was_predicted(library: Path, tmp_path: Path) -> None:
     """A process of its own learns, sums, solves and takes deviations."""
     labels, model = tmp_path / "labels.csv", str(tmp_path / "model")
     labels.write_text("".join((library / "labels.csv").read_text().splitlines(keepends=True)[:3_001]))
@@ -252,7 +252,7 @@ def test_landmarks_take_no_more_than_was_predicted(library: Path, tmp_path: Path
         tell()
     """)
     assert len(found) == 2
-    assert all(peak <= need for peak, need in found)
+    assert all(peak <= need <= SLACK * peak for peak, need in found)
 
 
 def test_a_job_that_just_fits_runs(library: Path, tmp_path: Path) -> None:
