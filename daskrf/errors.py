@@ -10,16 +10,7 @@ class DaskrfError(Exception):
 
 
 class _FileError(DaskrfError):
-    """An error that may come of a failed call of the operating system.
-
-    Parameters
-    ----------
-    *args
-        The message.
-    errno : int, optional
-        Number of the ``OSError`` behind it, which tells errors that pass (``EIO``, ``ESTALE``) from ones
-        that stay (``ENOSPC``); None where no call of the operating system failed.
-    """
+    """An error that may come of a failed call of the operating system; `errno` as of `StoreError`."""
 
     def __init__(self, *args: object, errno: int | None = None) -> None:
         super().__init__(*args)
