@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
     from daskrf.features.compositional import CompositionalTanimotoFeatures
     from daskrf.features.dotproduct import TanimotoDotProductFeatures
+    from daskrf.features.fastfood import FastfoodFeatures
+    from daskrf.features.fourier import RandomFourierFeatures
     from daskrf.features.landmarks import LandmarkFeatures
     from daskrf.features.minmax import TanimotoMinMaxFeatures
     from daskrf.gp.exact import ExactGP
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from daskrf.gp.statistics import SufficientStatistics
     from daskrf.kernels.compositional import CompositionalTanimoto
     from daskrf.kernels.dotproduct import TanimotoDotProduct
+    from daskrf.kernels.radial import Gaussian, Matern
     from daskrf.kernels.tanimoto import TanimotoMinMax
     from daskrf.molecules.fingerprints import FingerprintSpec
     from daskrf.molecules.formats import TableFormat
@@ -56,11 +59,15 @@ __all__ = [
     "CompositionalTanimotoFeatures",
     "DaskrfError",
     "ExactGP",
+    "FastfoodFeatures",
     "FingerprintSpec",
+    "Gaussian",
     "InputError",
     "LandmarkFeatures",
+    "Matern",
     "MemoryLimitError",
     "RandomFeatureGP",
+    "RandomFourierFeatures",
     "Shard",
     "SparseGP",
     "StoreError",
@@ -94,6 +101,10 @@ _HOME = {
     "CompositionalTanimotoFeatures": "features.compositional",
     "TanimotoDotProductFeatures": "features.dotproduct",
     "LandmarkFeatures": "features.landmarks",
+    "RandomFourierFeatures": "features.fourier",
+    "FastfoodFeatures": "features.fastfood",
+    "Gaussian": "kernels.radial",
+    "Matern": "kernels.radial",
     "TanimotoMinMax": "kernels.tanimoto",
     "TanimotoDotProduct": "kernels.dotproduct",
     "CompositionalTanimoto": "kernels.compositional",

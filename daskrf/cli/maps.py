@@ -10,7 +10,6 @@ from daskrf.cli.options import option, stack
 
 if TYPE_CHECKING:
     from daskrf.features.base import FeatureMap
-    from daskrf.kernels.base import Kernel
 
 __all__ = ["FEATURES", "feature_map", "map_is_given", "map_options"]
 
@@ -20,8 +19,11 @@ _OWN = {
     "minmax": ("distribution", "hashing"),
     "dot-product": ("terms", "bias_correction", "norm_range"),
     "compositional": ("series", "hashing"),
-    "landmarks": ("kernel", "selection"),
+    "landmarks": ("kernel", "selection", "length_scale", "nu"),
+    "fourier": ("kernel", "length_scale", "nu", "orthogonal"),
+    "fastfood": ("kernel", "length_scale", "nu", "projection"),
 }
+_TANIMOTO, _RADIAL = ("minmax", "dot-product"), ("gaussian", "matern")
 _ALL = ("map", "components", "seed", *dict.fromkeys(name for names in _OWN.values() for name in names))
 
 
@@ -66,7 +68,9 @@ map_options = stack(
         help="The kernel, and how it is approximated. minmax: one-bit features of the Tanimoto similarity of "
         "counts. dot-product: dense features of the other Tanimoto similarity, x.y/(|x|^2+|y|^2-x.y). "
         "compositional: one-bit features of a power series of the first. landmarks: similarities to real "
-        "molecules of the library, for the sparse Gaussian process.  [default: minmax]",
+        "molecules of the library, for the sparse Gaussian process. fourier: dense features of a Gaussian or "
+        "Matern kernel of the distance. fastfood: the same by fast transforms, without a matrix of "
+        "directions.  [default: minmax]",
     ),
     option(
         "-M",
@@ -126,9 +130,38 @@ map_options = stack(
     ),
     _own(
         "--kernel",
-        "landmarks",
-        "Which Tanimoto similarity.  [default: minmax]",
-        type=click.Choice(["minmax", "dot-product"]),
+        "landmarks, fourier or fastfood",
+        "Which similarity; landmarks take any, the others gaussian or matern.  [default: landmarks minmax, "
+        "others gaussian]",
+        type=click.Choice([*_TANIMOTO, *_RADIAL]),
+    ),
+    _own(
+        "--length-scale",
+        "landmarks, fourier or fastfood",
+        "Of a gaussian or matern kernel, in units of the columns (counts); it must be given: try several, "
+        "and compare the evidence that fit prints.",
+        metavar="L",
+        type=float,
+    ),
+    _own(
+        "--nu",
+        "landmarks, fourier or fastfood",
+        "Smoothness of a matern kernel.  [default: 1.5]",
+        metavar="NU",
+        type=float,
+    ),
+    _own(
+        "--orthogonal",
+        "fourier",
+        "Make directions orthogonal: more accurate, slower to begin.",
+        is_flag=True,
+        default=None,
+    ),
+    _own(
+        "--projection",
+        "fastfood",
+        "By which fast transform.  [default: hadamard]",
+        type=click.Choice(["hadamard", "fft"]),
     ),
     _own(
         "--selection",
@@ -182,13 +215,36 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
 
         kernel = CompositionalTanimoto(**parameters.pop("series", {}))
         return CompositionalTanimotoFeatures(kernel=kernel, **parameters)
-    from daskrf.features import LandmarkFeatures
+    from daskrf.features import FastfoodFeatures, LandmarkFeatures, RandomFourierFeatures
 
-    return LandmarkFeatures(**{**parameters, "kernel": _kernel(parameters.get("kernel", "minmax"))})
+    kernel = _kernel(name, parameters)
+    if name == "fourier":
+        return RandomFourierFeatures(kernel, **parameters)
+    if name == "fastfood":
+        return FastfoodFeatures(kernel, **parameters)
+    return LandmarkFeatures(kernel=kernel, **parameters)
 
 
-def _kernel(name: str) -> Kernel:
-    """Return the kernel of landmarks; counts enter the dot product as square roots, as in its features."""
-    from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
+def _kernel(of: str, parameters: dict[str, Any]) -> Any:
+    """Take the options of the kernel out of `parameters` and return it.
 
-    return TanimotoMinMax() if name == "minmax" else TanimotoDotProduct(transform="sqrt")
+    Counts enter the dot product as square roots, as in its features.
+    """
+    from daskrf.kernels import Gaussian, Matern, TanimotoDotProduct, TanimotoMinMax
+
+    name = parameters.pop("kernel", "minmax" if of == "landmarks" else "gaussian")
+    own = {key: parameters.pop(key) for key in ("length_scale", "nu") if key in parameters}
+    if of != "landmarks" and name not in _RADIAL:
+        raise click.UsageError(f"--map {of} takes --kernel gaussian or matern, not {name}.")
+    if name in _TANIMOTO:
+        for key in own:
+            flag = f"--{key.replace('_', '-')}"
+            raise click.UsageError(f"{flag} is an option of --kernel gaussian or matern, not of {name}.")
+        return TanimotoMinMax() if name == "minmax" else TanimotoDotProduct(transform="sqrt")
+    if "length_scale" not in own:
+        raise click.UsageError(f"--kernel {name} needs --length-scale.")
+    if name == "matern":
+        return Matern(**own)
+    if "nu" in own:
+        raise click.UsageError("--nu is an option of --kernel matern, not of gaussian.")
+    return Gaussian(**own)

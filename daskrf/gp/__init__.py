@@ -5,6 +5,7 @@ from daskrf.gp.calibration import Calibration, calibration_report
 from daskrf.gp.crossvalidation import CrossValidation, choose_by_cross_validation, cross_validate
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.fixedpoint import choose_exponent
+from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.model import RandomFeatureGP
 from daskrf.gp.sparse import SparseGP, gp_for, model_from_state
 from daskrf.gp.statistics import SufficientStatistics
@@ -14,13 +15,16 @@ __all__ = [
     "Calibration",
     "CrossValidation",
     "ExactGP",
+    "LengthScaleSearch",
     "RandomFeatureGP",
     "SparseGP",
     "SufficientStatistics",
     "calibration_report",
     "choose_by_cross_validation",
     "choose_exponent",
+    "choose_length_scale",
     "cross_validate",
     "gp_for",
     "model_from_state",
+    "with_length_scale",
 ]

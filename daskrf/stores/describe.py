@@ -121,6 +121,8 @@ def kernel_words(state: dict[str, Any]) -> str:
     'Tanimoto (min-max)'
     >>> kernel_words({"kernel": "CompositionalTanimoto", "parameters": {"series": "power", "degree": 3}})
     'T^3, T the Tanimoto (min-max) similarity'
+    >>> kernel_words({"kernel": "Matern", "parameters": {"length_scale": 9.5, "nu": 1.5}})
+    'Matern kernel (length scale 9.5, nu 1.5)'
     """
     name, parameters = str(state.get("kernel", "unknown")), state.get("parameters", {})
     if name == "TanimotoMinMax":
@@ -137,6 +139,10 @@ def kernel_words(state: dict[str, Any]) -> str:
             "coefficients": f"the power series of T with coefficients {coefficients}",
         }
         return f"{series.get(parameters.get('series', ''), name)}, T the Tanimoto (min-max) similarity"
+    if "length_scale" in parameters:
+        own = {"nu": "nu", "degree": "degree"}
+        more = "".join(f", {word} {parameters[key]:g}" for key, word in own.items() if key in parameters)
+        return f"{name} kernel (length scale {parameters['length_scale']:g}{more})"
     return _short(state)
 
 
@@ -179,7 +185,22 @@ def _landmark_words(parameters: dict[str, Any], size: str) -> str:
     return f"{kernel} similarities to molecules of the library chosen {chosen} (landmarks), {size}"
 
 
+def _fourier_words(parameters: dict[str, Any], size: str) -> str:
+    how = ", orthogonal directions" if parameters.get("orthogonal") else ""
+    kernel = kernel_words(parameters.get("kernel", {}))
+    return f"random Fourier features of the {kernel}{how}, {size}: unbiased, prior variance 1"
+
+
+def _fastfood_words(parameters: dict[str, Any], size: str) -> str:
+    by_fft = parameters.get("projection") == "fft"
+    how, bias = (" by FFT", "biased") if by_fft else ("", "unbiased")
+    kernel = kernel_words(parameters.get("kernel", {}))
+    return f"Fastfood features{how} of the {kernel}, {size}: {bias}, prior variance 1"
+
+
 _MAP_WORDS = {
+    "RandomFourierFeatures": _fourier_words,
+    "FastfoodFeatures": _fastfood_words,
     "TanimotoMinMaxFeatures": _minmax_words,
     "CompositionalTanimotoFeatures": _compositional_words,
     "TanimotoDotProductFeatures": _dot_product_words,

@@ -14,12 +14,14 @@ from daskrf.cli.commands import COMMANDS
 from daskrf.cli.maps import feature_map, map_is_given
 from daskrf.features import (
     CompositionalTanimotoFeatures,
+    FastfoodFeatures,
     FeatureMap,
     LandmarkFeatures,
+    RandomFourierFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.kernels import CompositionalTanimoto, TanimotoDotProduct
+from daskrf.kernels import CompositionalTanimoto, Gaussian, Matern, TanimotoDotProduct
 from daskrf.molecules import objective
 from daskrf.molecules.enumerate import enumerate_to_file
 
@@ -30,13 +32,16 @@ RUNS = {
     "compositional": "--map compositional --series exponential:2 -M 40",
     "dot-product": "--map dot-product --terms 2 --bias-correction normalize -M 40",
     "landmarks": "--map landmarks -M 40",
+    "fourier": "--map fourier --kernel matern --nu 2.5 --length-scale 9 -M 41",
+    "fastfood": "--map fastfood --length-scale 9 -M 40",
+    "gaussian landmarks": "--map landmarks -M 40 --kernel gaussian --length-scale 9",
     "farthest": "--map landmarks -M 30 --kernel dot-product --selection farthest",
 }
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library of 120 molecules, its store, and labels of 80 of them."""
+    """A library of 120 molecules, its stores (one folded), and labels of 80 of them."""
     folder = tmp_path_factory.mktemp("cli-maps")
     library = enumerate_to_file(folder / "library.smi", 120)
     smiles, names = zip(*(line.split() for line in library.read_text().splitlines()[1:81]), strict=True)
@@ -46,23 +51,23 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     store = ["fingerprint", str(library), "-o", str(folder / "fps"), "--rows-per-partition", "50"]
     assert run([*store, *HERE]) == 0
+    folded = ["-o", str(folder / "folded"), "--size", "256"]
+    assert run([*store[:2], *folded, "--rows-per-partition", "50", *HERE]) == 0
     return folder
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = RUNS[name].split()
+    fps = str(made / ("folded" if "--length-scale" in options else "fps"))
     criterion = ["--criterion", "bound"] if "landmarks" in options else []
     model, hits, features = (str(tmp_path / x) for x in ("model", "hits.parquet", "features"))
-    assert (
-        run(["fit", str(made / "fps"), str(made / "labels.csv"), "-o", model, *options, *criterion, *HERE])
-        == 0
-    )
+    assert run(["fit", fps, str(made / "labels.csv"), "-o", model, *options, *criterion, *HERE]) == 0
     assert ("bound" in capsys.readouterr().out) == bool(criterion)
-    assert run(["featurize", str(made / "fps"), "-o", features, *options, *HERE]) == 0
+    assert run(["featurize", fps, "-o", features, *options, *HERE]) == 0
     assert run(["screen", model, features, "-o", hits, "-k", "7", "--acquisition", "ucb", *HERE]) == 0
     assert pq.read_table(hits).num_rows == 7
-    assert run(["predict", model, str(made / "fps"), "-o", str(tmp_path / "p"), *HERE]) == 0
+    assert run(["predict", model, fps, "-o", str(tmp_path / "p"), *HERE]) == 0
     capsys.readouterr()
     assert run(["status", features]) == 0
     shown = capsys.readouterr().out
@@ -106,6 +111,19 @@ def _map(arguments: str) -> FeatureMap:
             "--map landmarks --kernel dot-product --selection kmedoids",
             LandmarkFeatures(kernel=TanimotoDotProduct("sqrt"), selection="kmedoids"),
         ),
+        ("--map fourier --length-scale 9", RandomFourierFeatures(Gaussian(9.0))),
+        (
+            "--map fourier --kernel matern --length-scale 9 --orthogonal",
+            RandomFourierFeatures(Matern(9.0), orthogonal=True),
+        ),
+        (
+            "--map fastfood --kernel matern --nu 0.5 --length-scale 9 --projection fft -M 64",
+            FastfoodFeatures(Matern(9.0, nu=0.5), 64, projection="fft"),
+        ),
+        (
+            "--map landmarks --kernel gaussian --length-scale 9",
+            LandmarkFeatures(kernel=Gaussian(9.0)),
+        ),
     ],
 )
 def test_options_make_the_map(arguments: str, expected: FeatureMap) -> None:
@@ -128,6 +146,11 @@ def test_no_option_is_no_map() -> None:
         ("--map compositional --series cube", "'cube' is no series"),
         ("--map compositional --series power:x", "power:x"),
         ("--map nothing", "nothing"),
+        ("--map fourier", "--kernel gaussian needs --length-scale"),
+        ("--map fourier --kernel minmax", "--map fourier takes --kernel gaussian or matern, not minmax"),
+        ("--map fastfood --length-scale 9 --nu 1", "--nu is an option of --kernel matern, not of gaussian"),
+        ("--map fastfood --orthogonal", "--orthogonal is an option of --map fourier"),
+        ("--map landmarks --length-scale 9", "--length-scale is an option of --kernel gaussian or matern"),
     ],
 )
 @pytest.mark.parametrize("command", ["featurize", "fit", "plan"])

@@ -6,15 +6,19 @@ import hashlib
 import json
 
 import numpy as np
+import scipy.sparse as sp
 
 from daskrf.arrays import pack_signs
 from daskrf.compiled import bits as engine
+from daskrf.compiled.hadamard import hadamard_transform
 from daskrf.features import (
     CompositionalTanimotoFeatures,
+    FastfoodFeatures,
+    RandomFourierFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.kernels import TanimotoMinMax
+from daskrf.kernels import Gaussian, TanimotoMinMax
 
 
 def digest(array: np.ndarray) -> str:
@@ -33,6 +37,14 @@ def values() -> dict[str, str]:
     weights = rng.normal(size=(70, 2))
     gram = np.zeros((70, 70), np.int64)
     engine.gram_bits(bits, 70, gram)
+    real = rng.normal(size=(3, 128)).astype(np.float32)
+    hadamard_transform(real)
+    fourier = {
+        "fourier": RandomFourierFeatures(Gaussian(3.0), 70),
+        "orthogonal": RandomFourierFeatures(Gaussian(3.0), 70, orthogonal=True),
+        "fastfood": FastfoodFeatures(Gaussian(3.0), 70),
+        "fastfood by fft": FastfoodFeatures(Gaussian(3.0), 70, projection="fft"),
+    }
     return {
         "minhash bits": digest(TanimotoMinMaxFeatures(70, random_state=3).transform_bits(X)),
         "minhash normals": digest(
@@ -48,6 +60,12 @@ def values() -> dict[str, str]:
                 TanimotoDotProductFeatures(70, n_terms=3, bias_correction=correction).fit_transform(X)
             )
             for correction in (None, "normalize", "residual")
+        },
+        "hadamard": digest(real),
+        **{
+            f"{name}, {kind.__name__}": digest(feature_map.transform(kind(X)))
+            for name, feature_map in fourier.items()
+            for kind in (np.array, sp.csr_matrix)
         },
         "gram_bits": digest(gram),
         "phi_y": digest(engine.phi_y(bits, y, 70)),

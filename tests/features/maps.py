@@ -14,12 +14,14 @@ import numpy as np
 
 from daskrf.features import (
     CompositionalTanimotoFeatures,
+    FastfoodFeatures,
     FeatureMap,
     LandmarkFeatures,
+    RandomFourierFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.kernels import CompositionalTanimoto, Kernel
+from daskrf.kernels import CompositionalTanimoto, Gaussian, Kernel, Matern, RadialSpectrum, UnitBalls
 
 
 def counts(n: int = 12) -> np.ndarray:
@@ -39,6 +41,16 @@ def weights(n: int = 12) -> np.ndarray:
     return counts(n) * scale * noise
 
 
+def vectors(n: int = 12) -> np.ndarray:
+    """Return real vectors with few zeros; row 1 is empty, rows 2 and 3 are equal."""
+    rng = np.random.default_rng(14)
+    X = rng.normal(size=(n, 40))
+    X[:, 5] = 0.25
+    X[1] = 0
+    X[2] = X[3]
+    return X
+
+
 @dataclass(frozen=True)
 class Case:
     """A map and what it promises.
@@ -51,6 +63,7 @@ class Case:
     components : the number of components of all tests, for a map that cannot have any number of them
     kernel : gives the kernel of which the inner products of a fitted map are unbiased estimates, where it is
         not ``kernel_``; None where there is no such kernel
+    least : the smallest number of components
     prefixes : the first features of a larger map are those of a smaller one, up to their scale
     independent : another seed gives features that are independent of the first ones, with random signs
     falls : the mean squared error falls like 1 / n_components
@@ -60,6 +73,7 @@ class Case:
     golden: str
     rows: Callable[[], np.ndarray] = counts
     components: int | None = None
+    least: int = 1
     kernel: Callable[[FeatureMap], Kernel] | None = lambda feature_map: feature_map.kernel_
     prefixes: bool = False
     independent: bool = True
@@ -139,6 +153,62 @@ MAPS = {
         components=11,
         kernel=None,
         independent=False,
+        falls=False,
+    ),
+    "fourier": Case(
+        partial(RandomFourierFeatures, Gaussian(4.0)),
+        "b1c71d3e0777b1bdee3d213d5779303ef304353e00000000f304353e00000000",
+        least=2,
+        prefixes=True,
+    ),
+    "fourier orthogonal": Case(
+        partial(RandomFourierFeatures, Gaussian(8.0), orthogonal=True),
+        "32a380bcc34d34bed80be13d2ccc0d3ef304353e00000000f304353e00000000",
+        vectors,
+        least=2,
+        prefixes=True,
+    ),
+    "fourier matern": Case(
+        partial(RandomFourierFeatures, Matern(6.0, nu=1.5)),
+        "b17d27be0d5489bd6369803d0940293ef304353e00000000f304353e00000000",
+        vectors,
+        least=2,
+        prefixes=True,
+    ),
+    "fastfood": Case(
+        partial(FastfoodFeatures, Gaussian(4.0)),
+        "9c6124be7e9d973d9002193ec173c13df304353e00000000f304353e00000000",
+        least=2,
+        prefixes=True,
+    ),
+    "fastfood matern": Case(
+        partial(FastfoodFeatures, Matern(6.0, nu=0.5)),
+        "3900353e487725bbb78f833df1a428bef304353e00000000f304353e00000000",
+        vectors,
+        least=2,
+        prefixes=True,
+    ),
+    "fastfood unit balls": Case(
+        partial(FastfoodFeatures, UnitBalls(2.0, degree=3)),
+        "80ed343e7c41b8bb425fee3cd98c32bef304353e00000000f304353e00000000",
+        vectors,
+        least=2,
+        prefixes=True,
+    ),
+    "fastfood spectrum": Case(
+        partial(FastfoodFeatures, RadialSpectrum([0.1, 0.5, 0.7, 2.0], 2.0)),
+        "9e01353eb3ed0abb55ee283ef41482bdf304353e00000000f304353e00000000",
+        vectors,
+        least=2,
+        prefixes=True,
+    ),
+    "fastfood fft": Case(
+        partial(FastfoodFeatures, Gaussian(8.0), projection="fft"),
+        "2512273e3e5c8bbdc4462b3ea2586a3df304353e00000000f304353e00000000",
+        vectors,
+        least=2,
+        kernel=None,
+        prefixes=True,
         falls=False,
     ),
 }

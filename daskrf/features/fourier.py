@@ -1,0 +1,403 @@
+"""Random Fourier features of radial kernels: cosines and sines of random projections."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.special import ndtri
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, check_finite
+from daskrf.compiled import fourier as compiled
+from daskrf.errors import InputError
+from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.kernels import Gaussian, RadialKernel
+
+__all__ = ["FourierFeatures", "Projection", "RandomFourierFeatures", "Sparse", "scale_of", "uniform"]
+
+LARGEST_NORM = 1e5
+"""Length scales that a row may be long: its phases, in single precision, are then exact to a hundredth."""
+
+LARGEST_TABLE = 4 * 2**30
+"""Bytes of directions that `RandomFourierFeatures` may hold."""
+
+DENSE = 0.15
+"""Share of non-zeros from which the dense code is faster; measured at 1,024 columns."""
+
+_BLOCK = 64 * 2**20
+_PHASES = 2**20
+
+Array = npt.NDArray[Any]
+
+
+class Sparse(NamedTuple):
+    """Some rows of a CSR matrix: `pointer` int64, `columns` int32, `values` float32, of all rows."""
+
+    pointer: Array
+    columns: Array
+    values: Array
+    first: int
+    last: int
+
+
+class Projection(Protocol):
+    """What turns rows into phases: built once per process for a map and a number of columns."""
+
+    n_phases: int
+    """Columns of the phases, a multiple of 8, of which the map may need fewer."""
+
+    def __call__(self, rows: Sparse | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        """Write the phases of some rows, in turns, to `out`, float32 of shape (n, n_phases)."""
+
+
+class FourierFeatures(FeatureMap):
+    """What maps of cosines and sines share: phi(x) = (cos w_1.x, sin w_1.x, ..., sin w_p.x) / sqrt(p).
+
+    p = M // 2 pairs; with an odd M the last feature is 0. So |phi(x)|^2 = 1 exactly, up to rounding: the
+    prior variance of a Gaussian process on the features is its amplitude, for any M and any row.
+    """
+
+    kernel: RadialKernel
+    n_components: int
+    random_state: int
+
+    @property
+    def kernel_(self) -> RadialKernel:
+        """The exact kernel that the features approximate."""
+        return self.kernel
+
+    @property
+    def seconds_per_component(self) -> float:
+        """Rough cost of one feature of one molecule on one core, from which tasks are sized."""
+        return 3e-9
+
+    @abstractmethod
+    def _projection(self, n_columns: int) -> Projection:
+        """Return the projection of rows of so many columns, kept within this process.
+
+        Raises InputError if they are too many.
+        """
+
+    def _check_parameters(self) -> None:
+        """Raise InputError if a parameter is out of range."""
+        if not isinstance(self.kernel, RadialKernel):
+            raise InputError(
+                f"kernel must be a radial kernel such as Gaussian() or Matern(), not {self.kernel!r}."
+            )
+        if check_n_components(self.n_components) < 2:
+            raise InputError(
+                "n_components must be at least 2: a cosine and a sine; there is no feature of one number."
+            )
+        seeds.check_seed(self.random_state)
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Check the parameters and note the number of columns; nothing else depends on the input.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), optional
+            `transform` then refuses another number of columns than d. Without any fit, or if X is None from
+            the beginning, it takes any.
+        y : ignored
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, X is not two-dimensional, or has more columns than the map serves.
+        """
+        self._check_parameters()
+        if X is not None:
+            shape = np.shape(X)  # which computes nothing of a lazy array
+            if len(shape) != 2:
+                raise InputError(
+                    f"Vectors must have 2 dimensions, not {len(shape)}; pass one row a molecule."
+                )
+            self._check_columns(int(shape[1]))
+            self.n_features_in_ = int(shape[1])
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features of each row of `X`.
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
+
+        Returns
+        -------
+        float32 array, shape (n, n_components)
+
+        Raises
+        ------
+        InputError
+            If a parameter is bad, a value is not finite, d is not that of `fit` or too large, or a row is
+            longer than 100,000 length scales, so that phases would lose their digits.
+        """
+        self._check_parameters()
+        rows = _checked(X)
+        n, n_columns = rows.shape
+        self._check_width(n_columns)
+        self._check_columns(n_columns)
+        self._check_lengths(rows)
+        projection = self._projection(n_columns)
+        out = np.empty((n, self.n_components), np.float32)
+        scale = 1.0 / math.sqrt(self.n_components // 2)
+        size = max(4, min(n + 3, _PHASES // projection.n_phases) // 4 * 4)
+        phases = np.empty((min(size, -(-n // 4) * 4), projection.n_phases), np.float32)
+        for start, part in _parts(rows, size, scale_of(self.kernel)[0]):
+            count = min(size, n - start)
+            projection(part, phases[:count])
+            compiled.add_cosines(phases[:count], scale, out[start : start + count])
+        return out
+
+    def empty_rows(self, X: Any) -> int:
+        """Return how many rows of `X` have no feature at all."""
+        return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
+
+    def _check_columns(self, n_columns: int) -> None:
+        """Raise InputError if rows of so many columns cannot be served."""
+        if n_columns < 1:
+            raise InputError("The rows have no columns; a map of distances needs at least one.")
+
+    def _check_lengths(self, rows: Any) -> None:
+        """Raise InputError for the first row that is longer than phases can tell."""
+        values = rows.data if sp.issparse(rows) else rows
+        most = float(self.kernel.length_scale) * LARGEST_NORM
+        largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+        if largest * math.sqrt(rows.shape[1]) <= most:
+            return
+        with np.errstate(over="ignore"):
+            if sp.issparse(rows):
+                squares = np.square(values.astype(np.float64) / most)
+                number = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+                norms = np.bincount(number, squares, rows.shape[0])
+            else:
+                norms = np.array([np.square(row.astype(np.float64) / most).sum() for row in rows])
+        if norms.max() > 1.0:
+            row = int(np.argmax(norms > 1.0))
+            raise InputError(
+                f"Row {row} is {LARGEST_NORM * math.sqrt(norms[row]):.3g} length scales long, but phases "
+                f"keep their digits up to {LARGEST_NORM:,.0f}; scale the columns, or take a longer one."
+            )
+
+    def _fitted_state(self) -> dict[str, Any]:
+        return {"n_features_in": self.n_features_in_} if hasattr(self, "n_features_in_") else {}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if "n_features_in" in fitted:
+            self.n_features_in_ = fitted["n_features_in"]
+
+
+@register
+class RandomFourierFeatures(FourierFeatures):
+    """Random Fourier features of a radial kernel, with independent or orthogonal directions.
+
+    phi(x) . phi(y) = 1/p sum_j cos(w_j . (x - y)) over p = M // 2 random frequencies w_j: an unbiased
+    estimate of k(x, y), of variance (1 + k(2 x, 2 y) - 2 k(x, y)^2) / (2 p) for independent ones. Orthogonal
+    directions (of the same lengths) have a smaller one for a Gaussian kernel of close rows.
+
+    The directions take 4 d p bytes and a row the time of a product with them: in proportion to its non-zeros.
+    `FastfoodFeatures` needs neither; which is faster depends on d and the non-zeros.
+
+    Parameters
+    ----------
+    kernel : RadialKernel, default Gaussian()
+        Gaussian(l), Matern(l, nu=...), UnitBalls(l, degree=...), or RadialSpectrum(radii, l).
+    n_components : int, default 4096
+        Number M of features, at least 2. The first features of a larger map are those of a smaller one with
+        the same seed (up to their scale).
+    orthogonal : bool, default False
+        Make the directions orthogonal, d at a time.
+    random_state : int, default 0
+        Seed of every random number of the map.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns that `fit` saw; absent if it saw none.
+
+    Notes
+    -----
+    Source: Rahimi & Recht 2007 and 2009 ("random kitchen sinks"); Yu, Suresh, Choromanski, Holtmann-Rice &
+    Kumar 2016 (orthogonal). Cosine and sine of one frequency, not a cosine with a random shift: |phi(x)| is
+    then 1 for every row and seed, and the variance is smaller.
+
+    Examples
+    --------
+    >>> X = np.array([[2.0, 0.0, 1.0], [2.0, 0.0, 1.0], [0.0, 9.0, 0.0]])
+    >>> Phi = RandomFourierFeatures(Gaussian(length_scale=2.0), 2000).fit_transform(X)
+    >>> np.abs(np.round(Phi @ Phi.T, 1)).tolist()
+    [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        kernel: RadialKernel = Gaussian(),  # noqa: B008, kernels are immutable
+        n_components: int = 4096,
+        *,
+        orthogonal: bool = False,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.orthogonal = orthogonal
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.orthogonal, (bool, np.bool_)):
+            raise InputError(f"orthogonal must be True or False, not {self.orthogonal!r}.")
+
+    def _check_columns(self, n_columns: int) -> None:
+        super()._check_columns(n_columns)
+        size = 4 * n_columns * (self.n_components // 2)
+        if size > LARGEST_TABLE:
+            raise InputError(
+                f"The directions of {self.n_components:,} features of {n_columns:,} columns take "
+                f"{size / 2**30:,.1f} GiB, more than {LARGEST_TABLE / 2**30:g}; fold the fingerprints "
+                "(--size 1024, say), or use FastfoodFeatures."
+            )
+
+    def _projection(self, n_columns: int) -> Projection:
+        n_pairs = self.n_components // 2
+        return _directions(self.kernel, n_columns, n_pairs, bool(self.orthogonal), int(self.random_state))
+
+
+class _Directions:
+    """Projection on directions that are held in memory, `tables` float32 of shape (tiles, d, 64)."""
+
+    def __init__(self, tables: npt.NDArray[np.float32]) -> None:
+        self.tables = tables
+        self.n_phases = tables.shape[0] * compiled.TILE
+
+    def __call__(self, rows: Sparse | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        n, n_columns = len(out), self.tables.shape[1]
+        if isinstance(rows, Sparse):
+            n_nonzero = rows.pointer[rows.last] - rows.pointer[rows.first]
+            if n_nonzero < DENSE * n * n_columns:
+                compiled.project_sparse(*rows[:4], self.tables, out)
+                return
+            x = np.zeros((-(-n // compiled.ROWS) * compiled.ROWS, n_columns), np.float32)
+            entries = slice(rows.pointer[rows.first], rows.pointer[rows.last])
+            number = np.repeat(np.arange(n), np.diff(rows.pointer[rows.first : rows.last + 1]))
+            x[number, rows.columns[entries]] = rows.values[entries]
+        else:
+            x = rows
+            if np.count_nonzero(x) < DENSE * x.size:
+                csr = sp.csr_matrix(x)
+                part = csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data, 0
+                compiled.project_sparse(*part, self.tables, out)
+                return
+            padding = -n % compiled.ROWS
+            if padding:
+                x = np.concatenate([x, np.zeros((padding, n_columns), np.float32)])
+        if len(x) == n:
+            compiled.project_dense(x, self.tables, out)
+        else:
+            padded = np.empty((len(x), out.shape[1]), np.float32)
+            compiled.project_dense(x, self.tables, padded)
+            out[:] = padded[:n]
+
+
+@lru_cache(maxsize=2)
+def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
+    """Return the random frequencies, in turns."""
+    n_tiles = -(-n_pairs // compiled.TILE)
+    radii = kernel.radii(lambda name: uniform(seed, f"fourier/{name}", n_pairs), d)
+    radii /= 2.0 * math.pi * scale_of(kernel)[1]
+    tables = np.zeros((n_tiles, d, compiled.TILE), np.float32)
+    # As many directions at a time as are orthogonal, or as fit in a block of memory.
+    step = d if orthogonal else max(1, min(n_pairs, _BLOCK // (8 * d)))
+    for first in range(0, n_pairs, step):
+        last = min(first + step, n_pairs)
+        normals = ndtri(uniform(seed, "fourier/directions", (last - first) * d, first * d))
+        columns = np.ascontiguousarray(normals.reshape(-1, d).T)
+        if orthogonal:
+            compiled.orthogonalise(columns)
+        else:
+            # Row by row, so that a length does not depend on how many directions are made together.
+            squares = np.zeros(last - first)
+            for row in columns:
+                squares += row * row
+            columns /= np.sqrt(squares)
+        columns *= radii[first:last]
+        for tile in range(first // compiled.TILE, (last - 1) // compiled.TILE + 1):
+            start = max(first, tile * compiled.TILE)
+            stop = min(last, (tile + 1) * compiled.TILE)
+            place = slice(start - tile * compiled.TILE, stop - tile * compiled.TILE)
+            tables[tile][:, place] = columns[:, start - first : stop - first]
+    tables.setflags(write=False)
+    return _Directions(tables)
+
+
+def uniform(seed: int, name: str, count: int, start: int = 0) -> npt.NDArray[np.float64]:
+    """Return numbers `start` to `start + count - 1` of a stream, uniform between 0 and 1, neither included.
+
+    Examples
+    --------
+    >>> uniform(0, "example", 2, start=1).tolist() == uniform(0, "example", 3).tolist()[1:]
+    True
+    """
+    words = seeds.words(seed, name, count, start)
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def scale_of(kernel: RadialKernel) -> tuple[int, float]:
+    """Return a power of two that rows are divided by, and what is left of the length scale then.
+
+    Rows are taken to single precision, which numbers near the ends of double precision would not fit in.
+
+    Examples
+    --------
+    >>> scale_of(Gaussian(3.0)), scale_of(Gaussian(1.5 * 2.0**300))
+    ((0, 3.0), (301, 0.75))
+    """
+    rest, exponent = math.frexp(kernel.length_scale)
+    return (0, kernel.length_scale) if abs(exponent) <= 60 else (exponent, rest)
+
+
+def _checked(X: Any) -> Any:
+    """Return `X` as canonical CSR or as a dense array of finite real numbers."""
+    if sp.issparse(X) or hasattr(X, "tocsr") or hasattr(X, "to_scipy_sparse"):
+        return check_finite(as_csr(X))
+    array = np.asarray(X)
+    kind = array.dtype
+    if array.ndim != 2 or kind.kind not in "buif" or kind == np.float16 or not _is_finite(array):
+        # Whatever is wrong, it is refused with the same words as of sparse rows.
+        return check_finite(as_csr(array))
+    return array
+
+
+def _is_finite(array: npt.NDArray[Any]) -> bool:
+    """Tell whether all numbers are finite, mostly without an array of as many bits."""
+    if array.dtype.kind != "f" or not array.size:
+        return True
+    return bool(np.isfinite(array.min()) and np.isfinite(array.max()))
+
+
+def _parts(rows: Any, size: int, shift: int) -> Iterator[tuple[int, Any]]:
+    """Yield the first row and the rows of each part, over 2**shift, as a projection takes them."""
+    if not sp.issparse(rows):
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            yield start, np.ascontiguousarray(_shifted(part, shift), dtype=np.float32)
+        return
+    parts = (
+        rows.indptr.astype(np.int64, copy=False),
+        rows.indices.astype(np.int32, copy=False),
+        _shifted(rows.data, shift).astype(np.float32, copy=False),
+    )
+    n = rows.shape[0]
+    for start in range(0, n, size):
+        yield start, Sparse(*parts, start, min(start + size, n))
+
+
+def _shifted(values: Array, shift: int) -> Array:
+    return np.ldexp(values.astype(np.float64), -shift) if shift else values

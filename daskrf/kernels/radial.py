@@ -1,0 +1,381 @@
+"""Kernels of the distance of two rows: Gaussian, Matern, and those of a radial spectrum."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import operator
+import zlib
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_gegenbauer
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, check_finite
+from daskrf.compiled.tanimoto import RAW
+from daskrf.errors import InputError
+from daskrf.kernels.base import Kernel, Prepared, register
+from daskrf.kernels.index import Index
+
+__all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
+
+_LARGEST = 1e300  # squared norms whose sums and products are finite
+_LARGEST_NU = 50.0
+_LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers serve
+_NODES = 128
+_DRAWS = 1024  # radii that a sampler is asked for
+
+Array = npt.NDArray[np.float64]
+Uniform = Callable[[str], Array]
+"""Gives numbers between 0 and 1, others for each name; as many as radii are wanted."""
+
+
+class RadialKernel(Kernel):
+    """k(x, y) = f(|x - y| / l), positive definite on vectors of as many columns as the rows have.
+
+    By Bochner's theorem k is the characteristic function of a random frequency vector of uniform direction,
+    which random Fourier features are made of; `radii` draws its length. A subclass with `of_distances` and
+    `radii` that is registered (`daskrf.kernels.base.register`) works with every feature map, store and model.
+
+    Squared distances come from norms and inner products: 0 exactly for equal rows, with a rounding error of
+    about 1e-16 (|x|^2 + |y|^2) for others.
+
+    Parameters
+    ----------
+    length_scale : float
+        l, in the units of the columns.
+
+    Raises
+    ------
+    InputError
+        If it is not a finite number above 0; when called, if a value is not finite, or squares overflow.
+    """
+
+    def __init__(self, length_scale: float = 1.0) -> None:
+        self.length_scale = _positive(length_scale, "length_scale")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able."""
+        return {"length_scale": self.length_scale}
+
+    @abstractmethod
+    def of_distances(self, r: Array, n_columns: int) -> Array:
+        """Return f(r), exactly 1 where r is 0, of distances over the length scale; may write to `r`."""
+
+    @abstractmethod
+    def radii(self, uniform: Uniform, n_columns: int) -> Array:
+        """Return lengths of random frequencies, in radians for a distance of one length scale.
+
+        Parameters
+        ----------
+        uniform : callable
+            ``uniform(name)`` returns independent numbers between 0 and 1, float64 of shape (n,), which
+            depend on the seed, the name and their place alone.
+        n_columns : int
+            Number of columns of the rows.
+
+        Returns
+        -------
+        float64 array, shape (n,)
+            Number i depends on the uniform numbers i alone.
+        """
+
+    def against(self, Y: Any) -> Prepared:
+        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
+        right = _rows(Y)
+        index = Index(right, multiply=True)
+
+        def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+            left = _rows(X)
+            out = np.empty((left.shape[0], right.shape[0]))
+            own, others = index.coefficients(left, left.data, None, RAW, out)
+            _check_norms(own)
+            _check_norms(others)
+            out *= -2.0
+            out += own[:, None] + others
+            np.maximum(out, 0.0, out=out)
+            np.sqrt(out, out=out)
+            out /= self.length_scale
+            return self.of_distances(out, right.shape[1]).astype(dtype, copy=False)
+
+        return values
+
+    def distance(self, X: Any, Y: Any = None) -> Array:
+        """Return sqrt(1 - k), the distance of x and y in the kernel's Hilbert space divided by sqrt(2).
+
+        |k_x - k_y|^2 = k(x, x) + k(y, y) - 2 k(x, y) = 2 (1 - k), hence a metric where k determines the row;
+        its rounding error is about 1e-8. It is not the distance of the rows.
+        """
+        squared = self(X, Y)
+        np.subtract(1.0, squared, out=squared)
+        np.maximum(squared, 0.0, out=squared)
+        return np.sqrt(squared, out=squared)
+
+
+@register
+class Gaussian(RadialKernel):
+    """k(x, y) = exp(-|x - y|^2 / (2 l^2)), the squared exponential or RBF kernel.
+
+    Its frequencies are normal, N(0, I / l^2). Source: Rahimi & Recht 2007; Le, Sarlos & Smola 2013, section
+    4.1 (their equation 13 prints 1 / (2 sigma^2) where sigma^2 / 2 must stand).
+
+    Parameters
+    ----------
+    length_scale : float, default 1.0
+        l, above 0, in the units of the columns.
+
+    Examples
+    --------
+    >>> Gaussian(length_scale=2.0)([[2, 0, 1]], [[2, 0, 1], [0, 0, 1]]).round(4).tolist()
+    [[1.0, 0.6065]]
+    """
+
+    def of_distances(self, r: Array, n_columns: int) -> Array:
+        """Return exp(-r^2 / 2), over `r`."""
+        np.square(r, out=r)
+        r *= -0.5
+        return np.exp(r, out=r)
+
+    def radii(self, uniform: Uniform, n_columns: int) -> Array:
+        """Return lengths of standard normal vectors; see `RadialKernel`."""
+        return _chi(uniform("length"), n_columns)
+
+
+@register
+class Matern(RadialKernel):
+    """k(x, y) = 2^(1 - nu) / Gamma(nu) z^nu K_nu(z), z = sqrt(2 nu) |x - y| / l, K_nu a Bessel function.
+
+    nu = 1/2 is exp(-|x - y| / l); the larger nu, the smoother, up to the Gaussian kernel. Its frequencies
+    have a multivariate t distribution of 2 nu degrees of freedom (Rasmussen & Williams 2006, section 4.2.1).
+
+    Parameters
+    ----------
+    length_scale : float, default 1.0
+        l, above 0, in the units of the columns.
+    nu : float, default 1.5
+        Smoothness, above 0 and at most 50.
+
+    Examples
+    --------
+    >>> Matern(2.0, nu=0.5)([[2, 0, 1]], [[2, 0, 1], [0, 0, 1]]).round(4).tolist()
+    [[1.0, 0.3679]]
+    """
+
+    def __init__(self, length_scale: float = 1.0, *, nu: float = 1.5) -> None:
+        super().__init__(length_scale)
+        self.nu = _positive(nu, "nu")
+        if self.nu > _LARGEST_NU:
+            raise InputError(f"nu must be at most {_LARGEST_NU:g}, not {nu!r}; use the Gaussian kernel.")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able."""
+        return {"length_scale": self.length_scale, "nu": self.nu}
+
+    def of_distances(self, r: Array, n_columns: int) -> Array:
+        """Return the kernel of distances over the length scale."""
+        r *= math.sqrt(2.0 * self.nu)
+        factor = {0.5: lambda z: 1.0, 1.5: lambda z: 1.0 + z, 2.5: lambda z: 1.0 + z + z * z / 3.0}.get(
+            self.nu
+        )
+        if factor is not None:
+            # Far beyond what exp serves the polynomial could overflow.
+            np.minimum(r, 1e6, out=r)
+            return factor(r) * np.exp(-r)
+        with np.errstate(all="ignore"):
+            logarithm = (1.0 - self.nu) * math.log(2.0) - gammaln(self.nu) + self.nu * np.log(r)
+            values = np.exp(logarithm + np.log(kve(self.nu, r)) - r)
+        # Where the Bessel function overflows, k is 1 less a term in z^2.
+        near = 1.0 - np.square(r) / (4.0 * (self.nu - 1.0)) if self.nu > 1.0 else np.ones_like(r)
+        return np.where(np.isfinite(values), np.minimum(values, 1.0), np.where(r < 1.0, near, 0.0))
+
+    def radii(self, uniform: Uniform, n_columns: int) -> Array:
+        """Return lengths of multivariate t vectors; see `RadialKernel`."""
+        return _chi(uniform("length"), n_columns) * np.sqrt(self.nu / gammaincinv(self.nu, uniform("tail")))
+
+
+@register
+class UnitBalls(RadialKernel):
+    """k(x, y) = [Gamma(d/2 + 1) (2/r)^(d/2) J_{d/2}(r)]^t, r = |x - y| / l, J a Bessel function.
+
+    The Matern kernel of Le, Sarlos & Smola 2013 (equation 37, here with k(x, x) = 1): a frequency is the sum
+    of t draws from the unit ball of the d columns. Frequencies are bounded, hence k is smooth; it changes
+    sign and has no rotation-free limit: another number of columns makes another kernel. In d dimensions a
+    sum's length is about sqrt(t) for large d, so that l corresponds to that of a Gaussian kernel times
+    sqrt(t / (d + 2)).
+
+    Parameters
+    ----------
+    length_scale : float, default 1.0
+        l, above 0, in the units of the columns.
+    degree : int, default 1
+        t, from 1 to 1,000.
+
+    Examples
+    --------
+    >>> UnitBalls(0.5)([[2, 0, 1]], [[2, 0, 1], [0, 0, 1]]).round(4).tolist()
+    [[1.0, 0.0871]]
+    """
+
+    def __init__(self, length_scale: float = 1.0, *, degree: int = 1) -> None:
+        super().__init__(length_scale)
+        try:
+            self.degree = operator.index(degree)
+        except TypeError:
+            self.degree = 0
+        if not 1 <= self.degree <= 1000:
+            raise InputError(f"degree must be an integer from 1 to 1,000, not {degree!r}.")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able."""
+        return {"length_scale": self.length_scale, "degree": self.degree}
+
+    def of_distances(self, r: Array, n_columns: int) -> Array:
+        """Return the kernel of distances over the length scale."""
+        return _bessel(n_columns / 2.0 + 1.0, r) ** self.degree
+
+    def radii(self, uniform: Uniform, n_columns: int) -> Array:
+        """Return lengths of sums of draws from the unit ball; see `RadialKernel`."""
+        total = uniform("length 0") ** (1.0 / n_columns)
+        for i in range(1, self.degree):
+            radius = uniform(f"length {i}") ** (1.0 / n_columns)
+            # The cosine of the angle to the sum so far, a coordinate of a uniform direction.
+            u = uniform(f"angle {i}")
+            half = (n_columns - 1) / 2.0
+            cosine = np.sign(u - 0.5) if n_columns == 1 else 2.0 * betaincinv(half, half, u) - 1.0
+            total = np.sqrt(np.maximum(total**2 + radius**2 + 2.0 * total * radius * cosine, 0.0))
+        return total
+
+
+@register
+class RadialSpectrum(RadialKernel):
+    """The kernel of any radial spectrum: a frequency has uniform direction and a length drawn from `radii`.
+
+    k(x, y) is the mean over the radii s of Omega(s |x - y| / l), Omega(z) = Gamma(d/2) (2/z)^(d/2 - 1)
+    J_{d/2 - 1}(z) (Schoenberg 1938): cos(z) for one column, sin(z) / z for three. It takes time in
+    proportion to the number of radii, which features do not.
+
+    Source: Le, Sarlos & Smola 2013, section 4.4: "we only need to be able to sample from the distribution".
+
+    Parameters
+    ----------
+    radii : sequence of float, or callable
+        Lengths, finite and at least 0, of equal probability; or a sampler, ``sampler(generator, size)``, that
+        is called once, with a `numpy.random.Generator` of seed 0, for 1,024 of them. The kernel keeps the
+        lengths, so that it can be stored and rebuilt without the sampler. A text is what `parameters` gives.
+    length_scale : float, default 1.0
+        l, above 0, in the units of the columns.
+
+    Examples
+    --------
+    >>> RadialSpectrum([1.0, 2.0])([[0.5]], [[0.5], [0.0]]).round(4).tolist()
+    [[1.0, 0.7089]]
+    >>> from daskrf.features import FastfoodFeatures
+    >>> heavy = RadialSpectrum(lambda generator, size: generator.pareto(2.0, size))
+    >>> FastfoodFeatures(heavy, 128).transform(np.ones((2, 5))).shape
+    (2, 128)
+    """
+
+    def __init__(self, radii: Sequence[float] | Callable[..., Any] | str, length_scale: float = 1.0) -> None:
+        super().__init__(length_scale)
+        if callable(radii):
+            radii = radii(seeds.generator(0, "spectrum"), _DRAWS)
+        found = _decoded(radii) if isinstance(radii, str) else _lengths(radii)
+        if found.ndim != 1 or not found.size or not np.isfinite(found).all() or found.min() < 0.0:
+            raise InputError(
+                "radii must be a sequence of finite numbers of at least 0, or a sampler of them."
+            )
+        found.setflags(write=False)
+        self.lengths = found
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able: the radii as base64 of compressed float64."""
+        text = base64.b64encode(zlib.compress(self.lengths.astype("<f8").tobytes(), 9)).decode()
+        return {"radii": text, "length_scale": self.length_scale}
+
+    def of_distances(self, r: Array, n_columns: int) -> Array:
+        """Return the kernel of distances over the length scale."""
+        total = np.zeros_like(r)
+        for length in self.lengths:
+            total += _bessel(n_columns / 2.0, length * r)
+        total /= self.lengths.size
+        return total
+
+    def radii(self, uniform: Uniform, n_columns: int) -> Array:
+        """Return some of the lengths at random; see `RadialKernel`."""
+        return self.lengths[(uniform("length") * self.lengths.size).astype(np.int64)]
+
+
+def _positive(value: Any, name: str) -> float:
+    """Return `value` as a float, or raise InputError if it is not a finite number above 0."""
+    try:
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 < number < math.inf:
+        raise InputError(f"{name} must be a finite number above 0, not {value!r}.")
+    return number
+
+
+def _lengths(radii: Any) -> Array:
+    try:
+        return np.array(radii, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty(0)
+
+
+def _decoded(text: str) -> Array:
+    try:
+        return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f8").astype(np.float64)
+    except (binascii.Error, ValueError, zlib.error) as error:
+        raise InputError(f"The stored radii of the kernel cannot be read ({error}); make it anew.") from None
+
+
+def _rows(X: Any) -> sp.csr_matrix:
+    csr = check_finite(as_csr(X))
+    return sp.csr_matrix((csr.data.astype(np.float64, copy=False), csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _check_norms(squared: Array) -> None:
+    if squared.size and not squared.max() < _LARGEST:
+        raise InputError(
+            f"The squared norm of row {int(np.argmax(~(squared < _LARGEST)))} is too large for double "
+            "precision; scale the vectors."
+        )
+
+
+def _chi(u: Array, degrees: int) -> Array:
+    """Return quantiles of the length of a standard normal vector."""
+    return np.sqrt(2.0 * gammaincinv(degrees / 2.0, u))
+
+
+def _bessel(v: float, r: Array) -> Array:
+    """Return 0F1(; v; -r^2 / 4) = Gamma(v) (2/r)^(v - 1) J_{v-1}(r), v >= 1/2; 1 at r = 0."""
+    if v <= _LARGEST_ORDER:
+        values = hyp0f1(v, -np.square(np.minimum(r, 1e8)) / 4.0)
+        return np.where(np.isfinite(values), values, 0.0)
+    # The characteristic function of a density in proportion to (1 - s^2)^(v - 3/2) on [-1, 1], nearly a
+    # normal one. Beyond what the quadrature serves it is below 1e-16.
+    nodes, weights = _quadrature(v)
+    out = np.zeros_like(r)
+    inside = r <= max(0.8 * _NODES, 9.0 * math.sqrt(2.0 * v))
+    near = r[inside]
+    total = np.zeros_like(near)
+    for node, weight in zip(nodes, weights, strict=True):
+        total += weight * np.cos(node * near)
+    out[inside] = np.where(near == 0.0, 1.0, total)
+    return out
+
+
+@cache
+def _quadrature(v: float) -> tuple[list[float], list[float]]:
+    """Return the nonnegative nodes and the weights of a quadrature of even functions."""
+    nodes, weights = roots_gegenbauer(_NODES, v - 1.0)
+    kept = nodes > 0.0
+    return nodes[kept].tolist(), (weights[kept] / weights[kept].sum()).tolist()

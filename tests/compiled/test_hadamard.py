@@ -1,0 +1,93 @@
+"""Walsh-Hadamard and Hartley transforms against their matrices, in any batch."""
+
+from __future__ import annotations
+
+import re
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from llvmlite import binding
+
+from daskrf.compiled import hadamard, hartley
+from daskrf.compiled.hadamard import hadamard_transform
+from daskrf.compiled.hartley import hartley_transform
+from daskrf.compiled.jit import jit_disabled
+from tests.naive import fourier as naive
+
+LENGTHS = [8, 16, 32, 64, 128, 256] + ([] if jit_disabled() else [512, 1024, 2048])
+integers = st.integers(0, 5).flatmap(
+    lambda level: hnp.arrays(
+        np.float32, st.tuples(st.integers(0, 3), st.just(8 << level)), elements=st.integers(-999, 999)
+    )
+)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_transform_is_the_matrix(length: int) -> None:
+    x = np.random.default_rng(length).integers(-50, 50, (3, length)).astype(np.float32)
+    expected = x @ naive.hadamard(length)
+    hadamard_transform(x)
+    # Sums of small integers are exact.
+    assert (x == expected).all()
+
+
+@pytest.mark.skipif(jit_disabled(), reason="too long for plain Python")
+@pytest.mark.parametrize("length", [4096, 8192, 16384, 65536, 262144])
+def test_long_transforms_by_a_library(length: int) -> None:
+    x = np.random.default_rng(length).integers(-20, 20, (1, length)).astype(np.float32)
+    expected = x.reshape(-1).astype(np.int64)
+    stride = 1
+    while stride < length:
+        pairs = expected.reshape(-1, 2, stride)
+        expected = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        stride *= 2
+    hadamard_transform(x)
+    assert (x[0] == expected).all()
+
+
+@given(integers)
+@settings(deadline=None, derandomize=True, max_examples=5 if jit_disabled() else 60)
+def test_twice_is_the_length_times_the_row(x: np.ndarray) -> None:
+    twice = x.copy()
+    hadamard_transform(twice)
+    hadamard_transform(twice)
+    assert (twice == x * x.shape[1]).all()
+
+
+@pytest.mark.parametrize("transform", [hadamard_transform, hartley_transform])
+def test_a_row_does_not_see_its_batch(transform) -> None:
+    x = np.random.default_rng(0).normal(size=(7, 64)).astype(np.float32)
+    alone = x[4:5].copy()
+    transform(x)
+    transform(alone)
+    assert alone.tobytes() == x[4:5].tobytes()
+    transform(np.zeros((0, 64), np.float32))
+
+
+@pytest.mark.parametrize("length", [1, 2, 4, 8, 64, *([] if jit_disabled() else [1024, 8192])])
+def test_the_hartley_transform_is_the_matrix(length: int) -> None:
+    x = np.random.default_rng(length).normal(size=(2, length)).astype(np.float32)
+    expected = np.fft.fft(x.astype(float), axis=1)
+    expected = expected.real - expected.imag
+    if length <= 64:
+        np.testing.assert_allclose(x @ naive.hartley(length), expected, atol=1e-5)
+    hartley_transform(x)
+    assert np.abs(x - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+@pytest.mark.skipif(bool(numba.config.CPU_NAME), reason="NUMBA_CPU_NAME names another CPU than this one")
+@pytest.mark.skipif(jit_disabled(), reason="nothing is compiled without the JIT")
+@pytest.mark.skipif(not binding.get_host_cpu_features().get("avx2"), reason="this CPU has no AVX2")
+def test_the_passes_are_vector_code_without_fused_sums() -> None:
+    x = np.zeros(64, np.float32)
+    hadamard._transform(x, 64)
+    fresh = numba.njit(hadamard._transform.py_func, nogil=True, error_model="numpy")
+    fresh.compile(hadamard._transform.signatures[0])
+    text = next(iter(fresh.inspect_asm().values()))
+    assert len(re.findall(r"^\s*v(?:add|sub)ps\b.*%ymm", text, re.MULTILINE)) >= 48
+    assert not re.search(r"vfn?m(add|sub)", text)
+    assert hartley.twiddles(8).dtype == np.float32

@@ -1,0 +1,262 @@
+"""Fourier and Fastfood features: oracles, prior variance, densities, memory, variances, bad input."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from daskrf.compiled.jit import jit_disabled
+from daskrf.errors import InputError
+from daskrf.features import FastfoodFeatures, FeatureMap, RandomFourierFeatures, fourier
+from daskrf.gp import ExactGP, RandomFeatureGP
+from daskrf.kernels import Gaussian, Matern, TanimotoMinMax, UnitBalls
+from tests.features.maps import vectors
+from tests.naive import fourier as naive
+
+FAMILIES = [
+    lambda kernel, size, **rest: RandomFourierFeatures(kernel, size, **rest),
+    lambda kernel, size, **rest: RandomFourierFeatures(kernel, size, orthogonal=True, **rest),
+    lambda kernel, size, **rest: FastfoodFeatures(kernel, size, **rest),
+    lambda kernel, size, **rest: FastfoodFeatures(kernel, size, projection="fft", **rest),
+]
+NAMES = ["independent", "orthogonal", "fastfood", "fft"]
+families = pytest.mark.parametrize("make", FAMILIES, ids=NAMES)
+compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
+
+
+def directions(name: str, seed: int, n_pairs: int, d: int) -> np.ndarray:
+    if name == "independent":
+        return naive.gaussian_directions(seed, n_pairs, d)
+    if name == "orthogonal":
+        return naive.orthogonal_directions(seed, n_pairs, d)
+    return naive.fastfood_directions(seed, n_pairs, d, {"fastfood": "hadamard", "fft": "fft"}[name])
+
+
+@pytest.mark.parametrize("d", [1, 3, 8, 11, 33])
+@pytest.mark.parametrize("number", range(4), ids=NAMES)
+def test_features_agree_with_the_oracle(number: int, d: int) -> None:
+    X = np.random.default_rng(d).normal(size=(4, d)) * [[0], [1], [0.1], [3]]
+    for n_components in (2, 7, 90):
+        found = FAMILIES[number](Gaussian(1.7), n_components, random_state=5).transform(X)
+        w = directions(NAMES[number], 5, n_components // 2, d) / 1.7
+        np.testing.assert_allclose(found, naive.features(X, w, n_components), atol=2e-5)
+
+
+rows = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 5), st.sampled_from([1, 2, 5, 9])),
+    elements=st.one_of(st.just(0.0), st.just(-0.0), st.floats(-9, 9), st.floats(-30_000, 30_000)),
+)
+
+
+@families
+@given(X=rows, size=st.sampled_from([2, 3, 16, 41]))
+@settings(deadline=None, derandomize=True, max_examples=8 if jit_disabled() else 40)
+def test_the_prior_variance_is_one_for_any_row_and_size(make, X: np.ndarray, size: int) -> None:
+    feature_map = make(Matern(0.9, nu=1.5), size)
+    Phi = feature_map.transform(X)
+    np.testing.assert_allclose(np.square(Phi, dtype=np.float64).sum(axis=1), 1.0, atol=1e-6)
+    if size % 2:
+        assert (Phi[:, -1] == 0).all()
+    assert feature_map.transform(sp.csr_matrix(X)).tobytes() == Phi.tobytes()
+    assert feature_map.transform(X[-1:]).tobytes() == Phi[-1:].tobytes()
+
+
+@families
+@pytest.mark.parametrize("density", [0.02, 0.1, 0.3, 1.0])
+def test_any_density_and_container_gives_the_same_bytes(make, density: float) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.poisson(2.0, (23, 50)) * (rng.random((23, 50)) < density)
+    feature_map = make(Gaussian(6.0), 70)
+    Phi = feature_map.transform(X)
+    # A chunk of other rows has another density.
+    for start in (0, 3, 22):
+        assert feature_map.transform(X[start : start + 1]).tobytes() == Phi[start : start + 1].tobytes()
+    for other in (sp.csr_matrix(X), X.astype(np.float32), X.astype(bool) * X, sp.coo_array(X)):
+        assert feature_map.transform(other).tobytes() == Phi.tobytes()
+
+
+@families
+def test_parts_of_memory_change_nothing(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = vectors(30)
+    Phi = make(Gaussian(6.0), 200, random_state=3).transform(X)
+    monkeypatch.setattr(fourier, "_PHASES", 1)
+    monkeypatch.setattr(fourier, "_BLOCK", 1)
+    fourier._directions.cache_clear()
+    assert make(Gaussian(6.0), 200, random_state=3).transform(X).tobytes() == Phi.tobytes()
+    fourier._directions.cache_clear()
+
+
+@families
+def test_scales_of_rows_and_kernel_go_together(make) -> None:
+    X = vectors()
+    Phi = make(Gaussian(6.0), 32).transform(X)
+    for power in (-900, -70, 70, 900):
+        found = make(Gaussian(6.0 * 2.0**power), 32).transform(X * 2.0**power)
+        np.testing.assert_allclose(found, Phi, atol=1e-5)
+
+
+@compiled_only
+@pytest.mark.parametrize("d", [1, 10])
+def test_variance_of_independent_frequencies(d: int) -> None:
+    """(1 + k(2x, 2y) - 2 k^2) / (2 p), Rahimi & Recht with cosine and sine."""
+    kernel, p, n_seeds = Gaussian(1.0), 32, 4000 // 2
+    X = np.zeros((2, d))
+    X[1, 0] = 1.3
+    found = []
+    for seed in range(n_seeds):
+        Phi = RandomFourierFeatures(kernel, 2 * p, random_state=seed).transform(X).astype(float)
+        found.append(Phi[0] @ Phi[1])
+    k = kernel(X)[0, 1]
+    expected = (1 + kernel(2 * X)[0, 1] - 2 * k**2) / (2 * p)
+    # The standard error of a variance is about sqrt(2 / n); 4.5 of them.
+    assert abs(np.var(found, ddof=1) / expected - 1) < 4.5 * math.sqrt(2 / n_seeds)
+
+
+@compiled_only
+def test_variances_of_orthogonal_directions_and_of_fastfood() -> None:
+    """A smaller one for close rows of a Gaussian kernel (Yu et al. 2016); and one below theorem 9's bound."""
+    kernel, d, n_pairs, n_seeds = Gaussian(1.0), 16, 32, 400
+    v = np.random.default_rng(0).normal(size=d) * 0.25
+    X = np.stack([np.zeros(d), v])
+    k, squared = kernel(X)[0, 1], float(v @ v)
+    independent, orthogonal, fastfood = (
+        np.mean(
+            [
+                np.prod(make(kernel, 2 * n_pairs, random_state=seed).transform(X), axis=0).sum() - k
+                for seed in range(n_seeds)
+            ]
+            ** np.array(2)
+        )
+        for make in FAMILIES[:3]
+    )
+    # Estimates of variances have a standard error of sqrt(2 / n); the bound is far away.
+    assert orthogonal < 0.8 * independent
+    bound = 0.5 * (1 - math.exp(-squared)) ** 2 + 6 * squared**2 * (math.exp(-squared) + squared / 3)
+    assert independent < fastfood * (1 + 4.5 * math.sqrt(4 / n_seeds)) < bound / n_pairs
+
+
+@compiled_only
+def test_fastfood_holds_no_matrix_of_directions() -> None:
+    """d = 8,192 and M = 32,768: directions would take 512 MiB."""
+    d, size = 8192, 32_768
+    X = sp.random_array((3, d), density=0.01, format="csr", rng=np.random.default_rng(0))
+    for projection in ("hadamard", "fft"):
+        feature_map = FastfoodFeatures(Gaussian(3.0), size, projection=projection)
+        feature_map.transform(sp.csr_matrix((1, 8)))  # compiled
+        tracemalloc.start()
+        feature_map.transform(X)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 16 * 2**20
+        assert _bytes(feature_map._projection(d).numbers) <= 16 * (size // 2) + 8 * d
+
+
+def _bytes(item: object) -> int:
+    return sum(map(_bytes, item)) if isinstance(item, tuple) else item.nbytes
+
+
+def test_a_constant_column_changes_no_inner_product() -> None:
+    X = vectors()
+    moved = X.copy()
+    moved[:, 5] += 3.0
+    for make in FAMILIES[:3]:
+        feature_map = make(Gaussian(6.0), 64)
+        found, other = (feature_map.transform(x).astype(float) for x in (X, moved))
+        np.testing.assert_allclose(found @ found.T, other @ other.T, atol=2e-6)
+
+
+@compiled_only
+def test_routes_of_the_gaussian_process_agree_with_the_closed_form() -> None:
+    """Posterior of weights N(0, a I) with noise s: by the inverse of the whole matrix, in float64."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(150, 6))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=150)
+    for size in (63, 64, 1500):
+        feature_map = FastfoodFeatures(Gaussian(2.0), size).fit(X)
+        Phi = feature_map.transform(X).astype(float)
+        gp = RandomFeatureGP(feature_map, mean=0.0, amplitude=1.3, noise=0.05).fit(X[:100], y[:100])
+        mean, std = gp.predict(X[100:], return_std=True)
+        a, s = 1.3, 0.05
+        K = a * Phi @ Phi.T
+        inverse = np.linalg.inv(K[:100, :100] + s * np.eye(100))
+        expected = K[100:, :100] @ inverse @ y[:100]
+        variance = a - np.einsum("ij,jk,ik->i", K[100:, :100], inverse, K[100:, :100]) + s
+        np.testing.assert_allclose(mean, expected, atol=1e-5)
+        np.testing.assert_allclose(std**2, variance, rtol=2e-5)
+    assert std.max() > 1.2 * std.min()
+
+
+@compiled_only
+def test_predictions_come_near_to_those_of_the_exact_process() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(120, 3))
+    y = np.cos(X[:, 0]) * X[:, 1]
+    exact = ExactGP(Gaussian(1.5), mean=0.0, amplitude=1.0, noise=0.01).fit(X[:80], y[:80])
+    expected, std = exact.predict(X[80:], return_std=True)
+    for make in FAMILIES[:3]:
+        gp = RandomFeatureGP(make(Gaussian(1.5), 4000), mean=0.0, amplitude=1.0, noise=0.01)
+        mean, own = gp.fit(X[:80], y[:80]).predict(X[80:], return_std=True)
+        assert np.sqrt(np.mean((mean - expected) ** 2)) < 0.1 * np.std(expected)
+        assert np.abs(np.log(own / std)).max() < 0.5
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: RandomFourierFeatures(TanimotoMinMax()), "kernel must be a radial kernel"),
+        (lambda: FastfoodFeatures("gaussian"), "kernel must be a radial kernel"),
+        (lambda: RandomFourierFeatures(n_components=1), "n_components must be at least 2"),
+        (lambda: RandomFourierFeatures(orthogonal="yes"), "orthogonal must be True or False"),
+        (lambda: FastfoodFeatures(projection="dct"), "projection must be one of hadamard, fft"),
+    ],
+)
+def test_bad_parameters(make, words: str) -> None:
+    feature_map: FeatureMap = make()
+    for call in (feature_map.fit, feature_map.transform):
+        with pytest.raises(InputError, match=words):
+            call([[1.0, 2.0]])
+
+
+@families
+def test_bad_rows(make) -> None:
+    feature_map = make(Gaussian(0.01), 64)
+    X = vectors()
+    X[7] *= 1e4
+    with pytest.raises(InputError, match=r"Row 7 is .* length scales long, but phases keep"):
+        feature_map.transform(X)
+    with pytest.raises(InputError, match=r"Row 7 is .* length scales long, but phases keep"):
+        feature_map.transform(sp.csr_matrix(X))
+    with pytest.raises(InputError, match="length scales long"):
+        feature_map.transform(np.full((1, 3), 1e300))
+    with pytest.raises(InputError, match="no columns"):
+        feature_map.transform(np.zeros((2, 0)))
+    with pytest.raises(InputError, match="2 dimensions"):
+        feature_map.transform(np.zeros(3))
+    with pytest.raises(InputError, match="real numbers"):
+        feature_map.transform(np.array([["a", "b"]]))
+    with pytest.raises(InputError, match="float16"):
+        feature_map.transform(np.zeros((1, 2), np.float16))
+
+
+def test_unfolded_identifiers_are_refused_before_anything_is_made() -> None:
+    X = sp.csr_matrix((2, 2**32))
+    for feature_map in (RandomFourierFeatures(), FastfoodFeatures()):
+        for call in (feature_map.fit, feature_map.transform):
+            with pytest.raises(InputError, match=r"fold the fingerprints \(--size 1024, say\)"):
+                call(X)
+
+
+def test_many_seeds_of_unit_balls_are_bounded() -> None:
+    """Frequencies of sums of two draws of the unit ball are at most 2 long."""
+    d = 5
+    tables = RandomFourierFeatures(UnitBalls(1.0, degree=2), 600)._projection(d).tables
+    lengths = np.linalg.norm(np.concatenate(tables, axis=1)[:, :300], axis=0) * 2 * np.pi
+    assert 1.0 < lengths.max() <= 2.0 + 1e-5
