@@ -160,6 +160,7 @@ MAPS = {
         "b1c71d3e0777b1bdee3d213d5779303ef304353e00000000f304353e00000000",
         least=2,
         prefixes=True,
+        independent=False,
     ),
     "fourier orthogonal": Case(
         partial(RandomFourierFeatures, Gaussian(8.0), orthogonal=True),
@@ -167,6 +168,8 @@ MAPS = {
         vectors,
         least=2,
         prefixes=True,
+        independent=False,
+        falls=False,
     ),
     "fourier matern": Case(
         partial(RandomFourierFeatures, Matern(6.0, nu=1.5)),
@@ -174,12 +177,14 @@ MAPS = {
         vectors,
         least=2,
         prefixes=True,
+        independent=False,
     ),
     "fastfood": Case(
         partial(FastfoodFeatures, Gaussian(4.0)),
         "9c6124be7e9d973d9002193ec173c13df304353e00000000f304353e00000000",
         least=2,
         prefixes=True,
+        independent=False,
     ),
     "fastfood matern": Case(
         partial(FastfoodFeatures, Matern(6.0, nu=0.5)),
@@ -187,6 +192,7 @@ MAPS = {
         vectors,
         least=2,
         prefixes=True,
+        independent=False,
     ),
     "fastfood unit balls": Case(
         partial(FastfoodFeatures, UnitBalls(2.0, degree=3)),
@@ -194,6 +200,7 @@ MAPS = {
         vectors,
         least=2,
         prefixes=True,
+        independent=False,
     ),
     "fastfood spectrum": Case(
         partial(FastfoodFeatures, RadialSpectrum([0.1, 0.5, 0.7, 2.0], 2.0)),
@@ -201,6 +208,7 @@ MAPS = {
         vectors,
         least=2,
         prefixes=True,
+        independent=False,
     ),
     "fastfood fft": Case(
         partial(FastfoodFeatures, Gaussian(8.0), projection="fft"),
@@ -209,6 +217,7 @@ MAPS = {
         least=2,
         kernel=None,
         prefixes=True,
+        independent=False,
         falls=False,
     ),
 }
