@@ -149,8 +149,8 @@ class FourierFeatures(FeatureMap):
         projection = self._projection(n_columns)
         out = np.empty((n, self.n_components), np.float32)
         scale = 1.0 / math.sqrt(self.n_components // 2)
-        size = max(4, min(n + 3, _PHASES // projection.n_phases) // 4 * 4)
-        phases = np.empty((min(size, -(-n // 4) * 4), projection.n_phases), np.float32)
+        size = max(1, _PHASES // projection.n_phases)
+        phases = np.empty((min(size, n), projection.n_phases), np.float32)
         for start, part in _parts(rows, size, scale_of(self.kernel)[0]):
             count = min(size, n - start)
             projection(part, phases[:count])
