@@ -1,8 +1,8 @@
-"""Projections of sparse and dense rows on random directions, and cosines and sines of the phases.
+"""Projections of rows on random directions, and cosines and sines of the phases.
 
 Phases are in turns: a whole number of turns is subtracted exactly, and what is left goes through polynomials
 in vectors of eight, which give every number the same bytes wherever it stands. Sums run over the columns in
-ascending order, zeros left out or not, so that the sparse and the dense code agree to the last bit.
+ascending order, and come out the same to the last bit whether zeros are left out or not.
 """
 
 from __future__ import annotations
@@ -17,19 +17,13 @@ from numba.extending import intrinsic
 
 from daskrf.compiled.jit import jit, jit_disabled
 
-__all__ = ["TILE", "add_cosines", "orthogonalise", "project_dense", "project_sparse"]
+__all__ = ["TILE", "add_cosines", "orthogonalise", "project"]
 
 Array = npt.NDArray[Any]
 
 LANES = 8
 TILE = 64
 """Directions of a tile: the running sums of a row are eight vectors, which stay in registers."""
-
-ROWS = 4
-"""Dense rows that share what is read of a tile."""
-
-_WIDE = 2
-"""Vectors of running sums of each of these rows."""
 
 # sin(2 pi u) = u p(u^2) and cos(2 pi u) = 1 + u^2 q(u^2) for |u| <= 1/8: minimax fits, whose errors of 1e-9
 # and 3e-8 are below the rounding of single precision.
@@ -195,49 +189,9 @@ def _sums_compiled(
     return types.none(table, columns, values, i64, i64, out, i64), generate
 
 
-def _dense_sums_python(table: Any, first: int, x: Any, row: int, out: Any, to: int) -> None:
-    total = np.zeros((ROWS, _WIDE * LANES), np.float32)
-    for k in range(x.shape[1]):
-        total += x[row : row + ROWS, k, None] * table[k, first : first + _WIDE * LANES]
-    out[row : row + ROWS, to : to + _WIDE * LANES] = total
-
-
-@intrinsic
-def _dense_sums_compiled(
-    typing_context: Any, table: Any, first: Any, x: Any, row: Any, out: Any, to: Any
-) -> Any:
-    """Write x[row : row + 4] @ table[:, first : first + 16] to out[row : row + 4, to : to + 16]."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        table, x, out = _data(context, builder, signature, arguments, 0, 2, 4)
-        arrays = (context.make_array(signature.args[i])(context, builder, arguments[i]) for i in (2, 4))
-        width, columns = (builder.extract_value(array.shape, 1) for array in arrays)
-        row = arguments[3]
-        loop = _Loop(builder, ir.Constant(_INT64, 0), width, ROWS * _WIDE)
-        start = builder.add(builder.mul(loop.position, ir.Constant(_INT64, TILE)), arguments[1])
-        places = [builder.add(start, ir.Constant(_INT64, i * LANES)) for i in range(_WIDE)]
-        parts = [builder.load(_at(builder, table, place), align=4) for place in places]
-        sums = []
-        for r in range(ROWS):
-            line = builder.mul(builder.add(row, ir.Constant(_INT64, r)), width)
-            value = _broadcast(builder, builder.load(builder.gep(x, [builder.add(line, loop.position)])))
-            for i, part in enumerate(parts):
-                sums.append(builder.fadd(loop.sums[r * _WIDE + i], builder.fmul(value, part)))
-        loop.close(builder, sums)
-        for number, total in enumerate(loop.sums):
-            line = builder.mul(builder.add(row, ir.Constant(_INT64, number // _WIDE)), columns)
-            place = builder.add(builder.add(line, arguments[5]), ir.Constant(_INT64, number % _WIDE * LANES))
-            builder.store(total, _at(builder, out, place), align=4)
-        return context.get_dummy_value()
-
-    i64 = types.int64
-    return types.none(table, i64, x, i64, out, i64), generate
-
-
 # Vector code that numba cannot be made to emit from Python; without the JIT plain twins serve.
 _write_pairs: Any = _pairs_python if jit_disabled() else _pairs_compiled
 _write_sums: Any = _sums_python if jit_disabled() else _sums_compiled
-_write_dense_sums: Any = _dense_sums_python if jit_disabled() else _dense_sums_compiled
 
 
 @jit
@@ -270,9 +224,7 @@ def add_cosines(phases: npt.NDArray[np.float32], scale: float, out: npt.NDArray[
 
 
 @jit
-def _project_sparse(
-    pointer: Array, columns: Array, values: Array, start: int, tables: Array, out: Array
-) -> None:
+def _project(pointer: Array, columns: Array, values: Array, start: int, tables: Array, out: Array) -> None:
     for tile in range(tables.shape[0]):
         table = tables[tile]
         for row in range(out.shape[0]):
@@ -280,7 +232,7 @@ def _project_sparse(
             _write_sums(table, columns, values, first, last, out[row], tile * TILE)
 
 
-def project_sparse(
+def project(
     pointer: npt.NDArray[np.int64],
     columns: npt.NDArray[np.int32],
     values: npt.NDArray[np.float32],
@@ -288,43 +240,19 @@ def project_sparse(
     tables: npt.NDArray[np.float32],
     out: npt.NDArray[np.float32],
 ) -> None:
-    """Write the products of the rows `start`, `start` + 1, ... of a canonical CSR matrix with all directions.
+    """Write the products of the rows `start`, `start` + 1, ... of a CSR matrix with all directions.
 
     Parameters
     ----------
     pointer, columns, values : arrays of the CSR matrix
+        Columns ascending within a row; zeros may stand among the values.
     start : int
     tables : C-contiguous float32 array, shape (T, d, 64)
         tables[t, :, j] is direction 64 t + j.
     out : C-contiguous float32 array, shape (n, 64 T)
         Overwritten.
     """
-    _project_sparse(pointer, columns, values, start, tables, out)
-
-
-@jit
-def _project_dense(x: Array, tables: Array, out: Array) -> None:
-    for tile in range(tables.shape[0]):
-        table = tables[tile]
-        for first in range(0, TILE, _WIDE * LANES):
-            for row in range(0, x.shape[0], ROWS):
-                _write_dense_sums(table, first, x, row, out, tile * TILE + first)
-
-
-def project_dense(
-    x: npt.NDArray[np.float32], tables: npt.NDArray[np.float32], out: npt.NDArray[np.float32]
-) -> None:
-    """Write the products of dense rows with all directions: the numbers of :func:`project_sparse`.
-
-    Parameters
-    ----------
-    x : C-contiguous float32 array, shape (n, d)
-        n a multiple of 4.
-    tables : C-contiguous float32 array, shape (T, d, 64)
-    out : C-contiguous float32 array, shape (n, 64 T)
-        Overwritten.
-    """
-    _project_dense(x, tables, out)
+    _project(pointer, columns, values, start, tables, out)
 
 
 @jit

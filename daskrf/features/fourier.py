@@ -28,8 +28,8 @@ LARGEST_NORM = 1e5
 LARGEST_TABLE = 4 * 2**30
 """Bytes of directions that `RandomFourierFeatures` may hold."""
 
-DENSE = 0.15
-"""Share of non-zeros from which the dense code is faster; measured at 1,024 columns."""
+DENSE = 0.8
+"""Share of non-zeros of dense rows from which it costs less to multiply the zeros, too, than to find them."""
 
 _BLOCK = 64 * 2**20
 _PHASES = 2**20
@@ -278,32 +278,19 @@ class _Directions:
         self.n_phases = tables.shape[0] * compiled.TILE
 
     def __call__(self, rows: Sparse | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
-        n, n_columns = len(out), self.tables.shape[1]
-        if isinstance(rows, Sparse):
-            n_nonzero = rows.pointer[rows.last] - rows.pointer[rows.first]
-            if n_nonzero < DENSE * n * n_columns:
-                compiled.project_sparse(*rows[:4], self.tables, out)
-                return
-            x = np.zeros((-(-n // compiled.ROWS) * compiled.ROWS, n_columns), np.float32)
-            entries = slice(rows.pointer[rows.first], rows.pointer[rows.last])
-            number = np.repeat(np.arange(n), np.diff(rows.pointer[rows.first : rows.last + 1]))
-            x[number, rows.columns[entries]] = rows.values[entries]
-        else:
-            x = rows
-            if np.count_nonzero(x) < DENSE * x.size:
-                csr = sp.csr_matrix(x)
-                part = csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data, 0
-                compiled.project_sparse(*part, self.tables, out)
-                return
-            padding = -n % compiled.ROWS
-            if padding:
-                x = np.concatenate([x, np.zeros((padding, n_columns), np.float32)])
-        if len(x) == n:
-            compiled.project_dense(x, self.tables, out)
-        else:
-            padded = np.empty((len(x), out.shape[1]), np.float32)
-            compiled.project_dense(x, self.tables, padded)
-            out[:] = padded[:n]
+        if not isinstance(rows, Sparse):
+            rows = _with_columns(rows)
+        compiled.project(*rows[:4], self.tables, out)
+
+
+def _with_columns(x: npt.NDArray[np.float32]) -> Sparse:
+    """Return dense rows as sparse ones: without their zeros, if these are worth the search."""
+    n, d = x.shape
+    if np.count_nonzero(x) < DENSE * x.size:
+        csr = sp.csr_matrix(x)
+        return Sparse(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data, 0, n)
+    columns = np.tile(np.arange(d, dtype=np.int32), n)
+    return Sparse(np.arange(0, n * d + 1, d, dtype=np.int64), columns, x.reshape(-1), 0, n)
 
 
 @lru_cache(maxsize=2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from llvmlite import binding
 
 from daskrf.compiled import fourier
-from daskrf.compiled.fourier import TILE, add_cosines, orthogonalise, project_dense, project_sparse
+from daskrf.compiled.fourier import TILE, add_cosines, orthogonalise, project
 from daskrf.compiled.jit import jit_disabled
 
 few = settings(deadline=None, derandomize=True, max_examples=10 if jit_disabled() else 100)
@@ -58,24 +58,24 @@ def test_any_number_of_components(n_components: int) -> None:
 
 
 @pytest.mark.parametrize("d", [1, 5, 33])
-def test_sparse_and_dense_projections_have_the_same_bytes(d: int) -> None:
+def test_projections_with_and_without_zeros_have_the_same_bytes(d: int) -> None:
     rng = np.random.default_rng(d)
     X = (rng.normal(size=(12, d)) * (rng.random((12, d)) < 0.4)).astype(np.float32)
     X[3] = 0
     X[4] = -0.0
     tables = rng.normal(size=(2, d, TILE)).astype(np.float32)
     dense, sparse = np.empty((2, 12, 2 * TILE), np.float32)
-    project_dense(X, tables, dense)
+    whole = np.arange(0, 12 * d + 1, d), np.tile(np.arange(d, dtype=np.int32), 12), X.ravel()
+    project(*whole, 0, tables, dense)
     csr = sp.csr_matrix(X)
     parts = csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data
-    project_sparse(*parts, 0, tables, sparse)
+    project(*parts, 0, tables, sparse)
     assert dense.tobytes() == sparse.tobytes()
     some = np.empty((5, 2 * TILE), np.float32)
-    project_sparse(*parts, 4, tables, some)
+    project(*parts, 4, tables, some)
     assert some.tobytes() == sparse[4:9].tobytes()
-    np.testing.assert_allclose(
-        dense, X.astype(float) @ np.concatenate(tables.astype(float), axis=1), atol=1e-5
-    )
+    expected = X.astype(float) @ np.concatenate(tables.astype(float), axis=1)
+    np.testing.assert_allclose(dense, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("d", "n"), [(1, 1), (4, 3), (20, 20)])
@@ -92,16 +92,10 @@ def test_orthogonal_columns(d: int, n: int) -> None:
 @pytest.mark.skipif(jit_disabled(), reason="nothing is compiled without the JIT")
 @pytest.mark.skipif(not binding.get_host_cpu_features().get("avx2"), reason="this CPU has no AVX2")
 def test_the_inner_loops_are_vector_code_without_fused_sums() -> None:
-    x, tables = np.zeros((4, 2), np.float32), np.zeros((1, 2, TILE), np.float32)
-    out = np.zeros((4, TILE), np.float32)
-    project_dense(x, tables, out)
-    project_sparse(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32), 0, tables, out[:1])
+    tables, out = np.zeros((1, 2, TILE), np.float32), np.zeros((4, TILE), np.float32)
+    project(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32), 0, tables, out[:1])
     add_cosines(out, 1.0, np.empty((4, 64), np.float32))
-    for name, pattern, least in (
-        ("_project_dense", "vmulps", 8),
-        ("_project_sparse", "vmulps", 8),
-        ("_add_cosines", "vroundps", 2),
-    ):
+    for name, pattern, least in (("_project", "vmulps", 8), ("_add_cosines", "vroundps", 2)):
         function = getattr(fourier, name)
         fresh = numba.njit(function.py_func, nogil=True, error_model="numpy")
         fresh.compile(function.signatures[0])
