@@ -35,8 +35,9 @@ class FastfoodFeatures(FourierFeatures):
     of at least 8: B random signs, H the Walsh-Hadamard matrix, Pi a random permutation, G normal numbers, S
     the lengths that the kernel asks for. A row takes O(M log d) time, and the map O(M) memory: 16 bytes for
     each of the M / 2 frequencies, where those of `RandomFourierFeatures` take 4 d. Each direction by itself
-    is exactly uniform, so that the features are unbiased; those of one block are not independent, but the
-    variance is about that of independent ones.
+    is exactly uniform, so that the features are unbiased; those of one block are not independent: for a
+    Gaussian kernel of rows closer than two length scales the variance is 1.4 to 2.1 times that of independent
+    ones (16 to 256 columns).
 
     Parameters
     ----------

@@ -202,9 +202,9 @@ def test_predictions_come_near_to_those_of_the_exact_process() -> None:
     exact = ExactGP(Gaussian(1.5), mean=0.0, amplitude=1.0, noise=0.01).fit(X[:80], y[:80])
     expected, std = exact.predict(X[80:], return_std=True)
     for make in FAMILIES[:3]:
-        gp = RandomFeatureGP(make(Gaussian(1.5), 4000), mean=0.0, amplitude=1.0, noise=0.01)
+        gp = RandomFeatureGP(make(Gaussian(1.5), 2000), mean=0.0, amplitude=1.0, noise=0.01)
         mean, own = gp.fit(X[:80], y[:80]).predict(X[80:], return_std=True)
-        assert np.sqrt(np.mean((mean - expected) ** 2)) < 0.1 * np.std(expected)
+        assert np.sqrt(np.mean((mean - expected) ** 2)) < 0.15 * np.std(expected)
         assert np.abs(np.log(own / std)).max() < 0.5
 
 

@@ -1,0 +1,63 @@
+"""The length scale by the evidence of features on a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daskrf.compiled.jit import jit_disabled
+from daskrf.errors import InputError
+from daskrf.features import FastfoodFeatures, RandomFourierFeatures, TanimotoMinMaxFeatures
+from daskrf.gp import ExactGP, RandomFeatureGP, choose_length_scale, with_length_scale
+from daskrf.kernels import Gaussian, Matern
+
+compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
+
+
+def sample(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    """Return a draw from a Gaussian process with the length scale 0.8."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-2, 2, (n, 2))
+    y = np.linalg.cholesky(Gaussian(0.8)(X) + 1e-8 * np.eye(n)) @ rng.normal(size=n)
+    return X, y + 0.05 * rng.normal(size=n)
+
+
+@compiled_only
+@pytest.mark.parametrize("make", [FastfoodFeatures, RandomFourierFeatures])
+def test_the_length_scale_of_a_draw_is_found(make) -> None:
+    X, y = sample()
+    found = choose_length_scale(make(Gaussian(77.0), 200), X, y, n_trials=15)
+    # Few features want another one than the kernel does.
+    assert 0.4 < found.length_scale < 1.3
+    assert found.length_scales == tuple(sorted(found.length_scales))
+    assert len(found.length_scales) == len(found.log_evidences) <= 16
+    assert found.feature_map.kernel == Gaussian(found.length_scale)
+    again = RandomFeatureGP(found.feature_map).fit(X, y)
+    assert float(again.log_marginal_likelihood_value_) == pytest.approx(max(found.log_evidences))
+    exact = ExactGP(Gaussian(found.length_scale)).fit(X, y)
+    assert abs(float(exact.log_marginal_likelihood_value_) - max(found.log_evidences)) < 40
+
+
+def test_a_sample_of_sparse_rows_and_given_bounds() -> None:
+    X, y = sample(60)
+    feature_map = FastfoodFeatures(Matern(1.0, nu=2.5), 16, random_state=2)
+    found = choose_length_scale(feature_map, sp.csr_matrix(X), y, n_rows=30, bounds=(0.5, 2.0), n_trials=3)
+    assert all(0.5 <= length <= 2.0 for length in found.length_scales)
+    assert found.feature_map.kernel == Matern(found.length_scale, nu=2.5)
+    dense = choose_length_scale(feature_map, X, y, n_rows=30, bounds=(0.5, 2.0), n_trials=3)
+    assert dense.log_evidences == found.log_evidences
+    assert feature_map.kernel == Matern(1.0, nu=2.5)
+
+
+def test_bad_input() -> None:
+    X, y = sample(20)
+    feature_map = FastfoodFeatures(n_components=8)
+    with pytest.raises(InputError, match="TanimotoMinMaxFeatures has no kernel with a length scale"):
+        with_length_scale(TanimotoMinMaxFeatures(), 1.0)
+    with pytest.raises(InputError, match="one number a row"):
+        choose_length_scale(feature_map, X, y[:-1])
+    with pytest.raises(InputError, match="0 < low < high"):
+        choose_length_scale(feature_map, X, y, bounds=(2.0, 1.0))
+    with pytest.raises(InputError, match="All rows are equal"):
+        choose_length_scale(feature_map, np.ones((20, 2)), y)
