@@ -115,14 +115,14 @@ def speed(given: Any) -> list[dict[str, Any]]:
     """Return molecules a second on one core, by columns, non-zeros and number of features."""
     rows = []
     for columns in (1024, 2048, 16_384):
-        X = enamine50k(size=columns).X[:4000]
+        X = enamine50k(size=columns).X[:2000]
         rows += [_speed(X, M) for M in (1024, 4096, 16_384)]
-    print("\nMolecules a second, Morgan radius 1 counts in calls of 4,000, one thread, median of 5:\n")
+    print("\nMolecules a second, Morgan radius 1 counts in calls of 2,000, one thread, median of 5:\n")
     names = ("Fastfood", "Fourier", "SciPy")
     print(table(rows, {"columns": ",", "non-zeros": ".1f", "features": ",", **dict.fromkeys(names, ",.0f")}))
     dense = []
-    for share in (0.01, 0.03, 0.1, 0.3, 1.0):
-        for columns in (256, 1024, 4096):
+    for share in (0.01, 0.03, 0.1, 1.0):
+        for columns in (256, 1024):
             X = sp.random_array((1000, columns), density=share, format="csr", rng=np.random.default_rng(0))
             dense.append(_speed(X.astype(np.float32), 4096))
     print("\nRows a second by density, 4,096 features, random numbers in calls of 1,000:\n")
