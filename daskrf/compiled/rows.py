@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from daskrf.compiled.jit import jit
 
-__all__ = ["normalise", "unit_rows"]
+__all__ = ["normalise", "scaled_rows", "squared_norms", "unit_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -72,3 +72,43 @@ def _normalise(features: Array) -> None:
 def normalise(features: npt.NDArray[np.float32]) -> None:
     """Scale every row of `features`, in place, to length 1; a row of zeros stays as it is."""
     _normalise(features)
+
+
+@jit
+def _squared_norms(pointer: Array, data: Array, norms: Array) -> None:
+    for row in range(norms.size):
+        total = np.float64(0.0)
+        for i in range(pointer[row], pointer[row + 1]):
+            value = np.float64(data[i])
+            total += value * value
+        norms[row] = total
+
+
+def squared_norms(pointer: Array, data: Array) -> npt.NDArray[np.float64]:
+    """Return the squared length of each sparse row, float64, added up in the order of the entries."""
+    norms = np.empty(pointer.size - 1)
+    with np.errstate(all="ignore"):
+        _squared_norms(pointer.astype(np.int64, copy=False), data.astype(np.float64, copy=False), norms)
+    return norms
+
+
+def scaled_rows(
+    pointer: Array, data: Array, ordinary: int = 400
+) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.int64]]:
+    """Return the values of sparse rows scaled by powers of two, float64, and each row's binary exponent.
+
+    A row whose largest value lies between 2^-ordinary and 2^ordinary is not scaled: its exponent is 0. The
+    values of another one are divided by 2^exponent, which leaves the largest between 1/2 and 1. Where no row
+    needs it, the values are None.
+    """
+    exponents = np.zeros(pointer.size - 1, np.int64)
+    sizes = np.abs(data.astype(np.float64, copy=False))
+    if not sizes.size or (sizes.max() <= 2.0**ordinary and sizes.min() >= 2.0**-ordinary):
+        return None, exponents
+    counts = np.diff(pointer)
+    filled = counts > 0
+    # Empty rows are left out: reduceat would give them a value of the next row.
+    found = np.frexp(np.maximum.reduceat(sizes, pointer[:-1][filled]))[1]
+    exponents[filled] = np.where(np.abs(found) > ordinary, found, 0)
+    shifts = np.repeat(exponents, counts).astype(np.int32)
+    return np.ldexp(data.astype(np.float64, copy=False), -shifts), exponents

@@ -1,21 +1,39 @@
 """Exact kernels: ground truth for tests, and for the exact and sparse baselines."""
 
 from daskrf.kernels.base import Kernel, Prepared, from_state
+from daskrf.kernels.composition import Composition
 from daskrf.kernels.compositional import CompositionalTanimoto
 from daskrf.kernels.dotproduct import TanimotoDotProduct
+from daskrf.kernels.maclaurin import (
+    DotProduct,
+    DotProductKernel,
+    Exponential,
+    Polynomial,
+    residual_bound,
+    truncation_degree,
+)
 from daskrf.kernels.radial import Gaussian, Matern, RadialKernel, RadialSpectrum, UnitBalls
 from daskrf.kernels.tanimoto import TanimotoMinMax
+from daskrf.kernels.truncated import TruncatedGaussian
 
 __all__ = [
+    "Composition",
     "CompositionalTanimoto",
+    "DotProduct",
+    "DotProductKernel",
+    "Exponential",
     "Gaussian",
     "Kernel",
     "Matern",
+    "Polynomial",
     "Prepared",
     "RadialKernel",
     "RadialSpectrum",
     "TanimotoDotProduct",
     "TanimotoMinMax",
+    "TruncatedGaussian",
     "UnitBalls",
     "from_state",
+    "residual_bound",
+    "truncation_degree",
 ]

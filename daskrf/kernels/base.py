@@ -12,7 +12,7 @@ import numpy.typing as npt
 from daskrf.arrays import as_csr
 from daskrf.errors import InputError
 
-__all__ = ["Kernel", "from_state", "register"]
+__all__ = ["Kernel", "from_state", "hilbert_distance", "register"]
 
 _REGISTRY: dict[str, type[Kernel]] = {}
 _BLOCK_BYTES = 64 * 2**20
@@ -28,7 +28,7 @@ class Prepared(Protocol):
 
 
 class Kernel(ABC):
-    """A positive definite function of two rows with k(x, x) = 1, small and immutable.
+    """A positive definite function of two rows, small and immutable; k(x, x) = 1 unless it says otherwise.
 
     The constructor only stores parameters, which `parameters` returns; two kernels of one class with equal
     parameters are equal.
@@ -106,7 +106,7 @@ class Kernel(ABC):
             yield part, block
 
     def diag(self, X: Any) -> Array:
-        """Return k(x, x) = 1 of each row of `X`, float64 of shape (n,)."""
+        """Return k(x, x) of each row of `X`, float64 of shape (n,): 1, for most kernels."""
         return np.ones(np.shape(X)[0])
 
     def parameters(self) -> dict[str, Any]:
@@ -125,6 +125,22 @@ class Kernel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
+
+
+def hilbert_distance(kernel: Kernel, X: Any, Y: Any = None) -> Array:
+    """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m).
+
+    It is the distance in the kernel's Hilbert space divided by sqrt(2). Its rounding error is about 1e-8 of
+    sqrt(k(x, x)).
+    """
+    squared = kernel(X, Y)
+    own = kernel.diag(X)
+    # One sum of both, the same for (x, y) and (y, x).
+    np.subtract((own[:, None] + (own if Y is None else kernel.diag(Y))) / 2, squared, out=squared)
+    if Y is None:
+        np.fill_diagonal(squared, 0.0)
+    np.maximum(squared, 0.0, out=squared)
+    return np.sqrt(squared, out=squared)
 
 
 def register(cls: type[Kernel]) -> type[Kernel]:

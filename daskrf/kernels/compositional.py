@@ -14,7 +14,7 @@ from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
-__all__ = ["CompositionalTanimoto"]
+__all__ = ["CompositionalTanimoto", "cut", "horner", "poisson", "power"]
 
 _SERIES = ("power", "exponential", "ratio", "coefficients")
 _TAIL = 2.0**-53  # what a cut series may lack of its sum 1: less than the sum's own rounding
@@ -98,12 +98,12 @@ class CompositionalTanimoto(Kernel):
         if self.degree is not None:
             return np.eye(1, self.degree + 1, self.degree)[0]
         if self.gamma is not None:
-            return _poisson(self.gamma)
+            return poisson(self.gamma)
         if self.coefficients is not None:
             # Scaled first: the sum of large coefficients could overflow.
             weights = np.array(self.coefficients) / max(self.coefficients)
-            return _cut(weights / math.fsum(weights))
-        return _cut(np.concatenate([[0.0], np.ldexp(1.0, -np.arange(1, 64))]))
+            return cut(weights / math.fsum(weights))
+        return cut(np.concatenate([[0.0], np.ldexp(1.0, -np.arange(1, 64))]))
 
     def of_similarities(self, T: npt.ArrayLike) -> Array:
         """Return f(T) / f(1) of min-max Tanimoto similarities, float64 of the shape of `T`.
@@ -137,7 +137,7 @@ class CompositionalTanimoto(Kernel):
     def _composed(self, T: Array) -> Array:
         """Write f(T) / f(1) over `T`; exactly 1 where T is."""
         if self.degree is not None:
-            return _power(T, self.degree)
+            return power(T, self.degree)
         if self.gamma is not None:
             T -= 1.0
             T *= self.gamma
@@ -145,8 +145,8 @@ class CompositionalTanimoto(Kernel):
         if self.coefficients is not None:
             probabilities = self.degree_probabilities()
             # The same operations in the same order at T = 1, so that the quotient is exactly 1 there.
-            values = _horner(probabilities, T)
-            values /= _horner(probabilities, np.ones(()))
+            values = horner(probabilities, T)
+            values /= horner(probabilities, np.ones(()))
             return values
         T /= 2.0 - T
         return T
@@ -196,7 +196,7 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _poisson(gamma: float) -> Array:
+def poisson(gamma: float) -> Array:
     """Return the probabilities gamma^n exp(-gamma) / n! by their ratios, outwards from the largest."""
     mode = int(gamma)
     upwards = [1.0]
@@ -208,16 +208,16 @@ def _poisson(gamma: float) -> Array:
     around = np.array(downwards[:0:-1] + upwards)
     weights = np.zeros(mode + len(upwards))
     weights[weights.size - around.size :] = around
-    return _cut(weights / math.fsum(around))
+    return cut(weights / math.fsum(around))
 
 
-def _cut(probabilities: Array) -> Array:
+def cut(probabilities: Array) -> Array:
     """Return `probabilities` without the longest end that sums to less than 2**-53."""
     tails = np.cumsum(probabilities[::-1])[::-1]
     return probabilities[: np.count_nonzero(tails >= _TAIL)].copy()
 
 
-def _horner(coefficients: Array, T: Array) -> Array:
+def horner(coefficients: Array, T: Array) -> Array:
     values = np.full(T.shape, coefficients[-1])
     for a in coefficients[-2::-1]:
         values *= T
@@ -225,7 +225,7 @@ def _horner(coefficients: Array, T: Array) -> Array:
     return values
 
 
-def _power(T: Array, degree: int) -> Array:
+def power(T: Array, degree: int) -> Array:
     """Return T^degree by squaring, several times faster than pow; `T` is overwritten."""
     result: Array | None = None
     while True:

@@ -1,0 +1,90 @@
+"""Compositional kernels: a power series with coefficients of at least 0, of another kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+from daskrf.kernels.base import Kernel, Prepared, from_state, hilbert_distance, register
+from daskrf.kernels.maclaurin import DotProductKernel, Polynomial
+from daskrf.kernels.tanimoto import TanimotoMinMax
+
+__all__ = ["Composition"]
+
+Array = npt.NDArray[np.float64]
+
+
+@register
+class Composition(Kernel):
+    """k(x, y) = f(K(x, y)) / f(1), f the power series of a dot-product kernel and K any kernel.
+
+    Sums and products of positive definite kernels are positive definite (Schur), so k is, too; k(x, x) is 1
+    where K(x, x) is. Source: Kar & Karnick 2012, supplement, section 10.
+
+    Parameters
+    ----------
+    outer : DotProductKernel, default Polynomial(2, c=0)
+        Gives f; its `normalize` means nothing here.
+    inner : Kernel, default TanimotoMinMax()
+        K.
+
+    Raises
+    ------
+    InputError
+        If `outer` is no dot-product kernel, `inner` no kernel, or f(1) too large for float64.
+
+    Examples
+    --------
+    >>> Composition(Polynomial(2, c=1.0), TanimotoMinMax())([[2, 0, 1]], [[1, 1, 1]]).tolist()
+    [[0.5625]]
+    """
+
+    def __init__(
+        self,
+        outer: DotProductKernel | dict[str, Any] = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
+        inner: Kernel | dict[str, Any] = TanimotoMinMax(),  # noqa: B008
+    ) -> None:
+        outer = from_state(outer) if isinstance(outer, dict) else outer
+        inner = from_state(inner) if isinstance(inner, dict) else inner
+        if not isinstance(outer, DotProductKernel):
+            raise InputError(f"outer must be a Polynomial, Exponential or DotProduct, not {outer!r}.")
+        if not isinstance(inner, Kernel):
+            raise InputError(f"inner must be a kernel of daskrf.kernels, not {inner!r}.")
+        self.outer = outer
+        self.inner = inner
+        with np.errstate(over="ignore"):
+            self._one = outer.of_products(np.ones(1))
+        if not np.isfinite(self._one).all():
+            raise InputError(f"The series of {outer!r} at 1 is too large for a floating-point number.")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the states of the two kernels, JSON-able, which the constructor takes, too."""
+        return {"outer": self.outer.state(), "inner": self.inner.state()}
+
+    def __repr__(self) -> str:
+        return f"Composition({self.outer!r}, {self.inner!r})"
+
+    def against(self, Y: Any) -> Prepared:
+        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
+        inner = self.inner.against(Y)
+
+        def composed(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+            return self._of(inner(X)).astype(dtype, copy=False)
+
+        return composed
+
+    def diag(self, X: Any) -> Array:
+        """Return k(x, x) of each row of `X`, float64 of shape (n,)."""
+        return self._of(np.array(self.inner.diag(X), dtype=np.float64))
+
+    def distance(self, X: Any, Y: Any = None) -> Array:
+        """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m)."""
+        return hilbert_distance(self, X, Y)
+
+    def _of(self, values: Array) -> Array:
+        values = self.outer.of_products(values)
+        values /= self._one
+        return values

@@ -1,0 +1,441 @@
+"""Exact dot-product kernels: power series of x.y with coefficients of at least 0."""
+
+from __future__ import annotations
+
+import math
+import operator
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf.arrays import as_csr, check_finite
+from daskrf.compiled.rows import scaled_rows, squared_norms
+from daskrf.compiled.tanimoto import RAW
+from daskrf.errors import InputError
+from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register
+from daskrf.kernels.compositional import cut, horner, poisson, power
+from daskrf.kernels.index import Index
+
+__all__ = [
+    "DotProduct",
+    "DotProductKernel",
+    "Exponential",
+    "Polynomial",
+    "residual_bound",
+    "truncation_degree",
+]
+
+_LARGEST_DEGREE = 1000  # binomials of larger degrees do not fit in float64
+_LARGEST_RATE = 1e6  # the series of exp has about as many terms, which must fit in memory
+
+Array = npt.NDArray[np.float64]
+
+
+class DotProductKernel(Kernel):
+    """k(x, y) = f(x.y), f(t) = sum_n a_n t^n with all a_n >= 0, which is positive definite for any vectors.
+
+    With `normalize` every row is divided by its length first, so that t is the cosine of x and y (a row of
+    zeros stays one). Products of integer counts are exact; others have the rounding errors of the sums, whose
+    order follows from all rows on the right. k(x, x) = f(|x|^2) is not 1 in general. Source: Kar & Karnick
+    2012, theorem 1 (Schoenberg 1942).
+    """
+
+    normalize: bool
+
+    @property
+    @abstractmethod
+    def degree_(self) -> int | None:
+        """Degree of the largest power of t, None for an infinite series."""
+
+    @abstractmethod
+    def maclaurin(self, n_terms: int) -> Array:
+        """Return the coefficients a_0, a_1, ..., a_{n_terms - 1} of the series, float64."""
+
+    @abstractmethod
+    def of_products(self, t: Array) -> Array:
+        """Return f(t), float64 of the shape of `t`, which may be overwritten."""
+
+    def probabilities(self, radius: float = 1.0) -> Array:
+        """Return a_n R^(2n) / f(R^2), n = 0, 1, ...: what each power weighs for rows of length R.
+
+        Parameters
+        ----------
+        radius : float, default 1.0
+            R, above 0.
+
+        Returns
+        -------
+        float64 array, up to the degree beyond which less than 2**-53 is left in all
+
+        Raises
+        ------
+        InputError
+            If `radius` is not a number above 0, or so large that the series cannot be weighed.
+        """
+        weights = _weights(self, _radius(radius))
+        if not np.isfinite(weights).all() or not weights.any():
+            raise InputError(
+                f"The power series of {self!r} cannot be weighed for rows of length {radius:g}; divide all "
+                "rows by a length, or use normalize=True."
+            )
+        weights /= weights.max()
+        return cut(weights / math.fsum(weights))
+
+    def against(self, Y: Any) -> Prepared:
+        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
+        right = _rows(Y, self.normalize)
+        index = Index(right, multiply=True)
+
+        def products(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+            left = _rows(X, self.normalize)
+            out = np.empty((left.shape[0], right.shape[0]))
+            with np.errstate(over="ignore", invalid="ignore"):
+                data = left.data.astype(np.float64, copy=False)
+                norms, right_norms = index.coefficients(left, data, None, RAW, out)
+                if self.normalize:
+                    # Equal rows have the sum, and both norms, of the same terms: exactly 1.
+                    lengths = np.sqrt(norms[:, None] * right_norms)
+                    np.divide(out, lengths, out=out, where=lengths > 0.0)
+                return _finite(self.of_products(out), self).astype(dtype, copy=False)
+
+        return products
+
+    def diag(self, X: Any) -> Array:
+        """Return k(x, x) = f(|x|^2) of each row of `X`, float64 of shape (n,)."""
+        csr = _rows(X, self.normalize)
+        norms = squared_norms(csr.indptr, csr.data)
+        if self.normalize:
+            norms = (norms > 0.0).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _finite(self.of_products(norms), self)
+
+    def distance(self, X: Any, Y: Any = None) -> Array:
+        """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m)."""
+        return hilbert_distance(self, X, Y)
+
+
+@register
+class Polynomial(DotProductKernel):
+    """k(x, y) = (x.y + c)^degree.
+
+    Parameters
+    ----------
+    degree : int, default 2
+        From 0 (the constant 1) to 1000.
+    c : float, default 1.0
+        At least 0; 0 gives the homogeneous kernel.
+    normalize : bool, default False
+        Divide every row by its length first.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range; when called, if a value is not finite, or k too large for float64.
+
+    Examples
+    --------
+    >>> Polynomial(2, c=1.0)([[2, 0, 1]], [[1, 1, 1]]).tolist()
+    [[16.0]]
+    >>> Polynomial(2).maclaurin(4).tolist()
+    [1.0, 2.0, 1.0, 0.0]
+    """
+
+    def __init__(self, degree: int = 2, c: float = 1.0, *, normalize: bool = False) -> None:
+        self.degree = check_degree(degree)
+        self.c = _nonnegative("c", c)
+        self.normalize = bool(normalize)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able."""
+        return {"degree": self.degree, "c": self.c, "normalize": self.normalize}
+
+    @property
+    def degree_(self) -> int:
+        """Degree of the largest power."""
+        return self.degree
+
+    def maclaurin(self, n_terms: int) -> Array:
+        """Return the coefficients a_n = binomial(degree, n) c^(degree - n), n = 0 .. n_terms - 1."""
+        powers = np.zeros(n_terms)
+        for n in range(min(n_terms, self.degree + 1)):
+            try:
+                powers[n] = math.comb(self.degree, n) * self.c ** (self.degree - n)
+            except OverflowError:
+                powers[n] = math.inf
+        return powers
+
+    def of_products(self, t: Array) -> Array:
+        """Return (t + c)^degree; `t` is overwritten."""
+        t += self.c
+        return power(t, self.degree) if self.degree else np.ones_like(t)
+
+
+@register
+class Exponential(DotProductKernel):
+    """k(x, y) = exp(gamma x.y).
+
+    Parameters
+    ----------
+    gamma : float, default 1.0
+        Above 0.
+    normalize : bool, default False
+        Divide every row by its length first.
+
+    Raises
+    ------
+    InputError
+        If gamma is not above 0; when called, if a value is not finite, or k too large for float64.
+
+    Examples
+    --------
+    >>> Exponential(0.5)([[2, 0, 1]], [[1, 1, 1]]).round(4).tolist()
+    [[4.4817]]
+    """
+
+    def __init__(self, gamma: float = 1.0, *, normalize: bool = False) -> None:
+        self.gamma = _nonnegative("gamma", gamma)
+        if self.gamma == 0.0:
+            raise InputError("gamma must be above 0.")
+        self.normalize = bool(normalize)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able."""
+        return {"gamma": self.gamma, "normalize": self.normalize}
+
+    @property
+    def degree_(self) -> None:
+        """None: the series is infinite."""
+        return
+
+    def maclaurin(self, n_terms: int) -> Array:
+        """Return the coefficients a_n = gamma^n / n!, n = 0 .. n_terms - 1."""
+        factors = np.concatenate([[1.0], np.full(max(0, n_terms - 1), self.gamma)])
+        factors[1:] /= np.arange(1, factors.size)
+        return np.cumprod(factors)[:n_terms]
+
+    def of_products(self, t: Array) -> Array:
+        """Return exp(gamma t); `t` is overwritten."""
+        t *= self.gamma
+        return np.exp(t, out=t)
+
+
+@register
+class DotProduct(DotProductKernel):
+    """k(x, y) = a_0 + a_1 x.y + a_2 (x.y)^2 + ... of given coefficients.
+
+    Parameters
+    ----------
+    coefficients : sequence of float, default (0, 1)
+        a_0, a_1, ..., finite and at least 0, not all 0.
+    normalize : bool, default False
+        Divide every row by its length first.
+
+    Raises
+    ------
+    InputError
+        If a coefficient is negative (the kernel would not be positive definite) or not finite; when called,
+        if a value is not finite, or k too large for float64.
+
+    Examples
+    --------
+    >>> DotProduct((1, 0, 2))([[2, 0, 1]], [[1, 1, 1]]).tolist()
+    [[19.0]]
+    """
+
+    def __init__(self, coefficients: Sequence[float] = (0.0, 1.0), *, normalize: bool = False) -> None:
+        self.coefficients = _coefficients(coefficients)
+        self.normalize = bool(normalize)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the constructor, JSON-able."""
+        return {"coefficients": list(self.coefficients), "normalize": self.normalize}
+
+    @property
+    def degree_(self) -> int:
+        """Degree of the last coefficient that is not 0."""
+        return int(np.flatnonzero(self.coefficients)[-1])
+
+    def maclaurin(self, n_terms: int) -> Array:
+        """Return the first `n_terms` coefficients, zeros after the last one."""
+        found = np.zeros(n_terms)
+        own = np.array(self.coefficients[:n_terms])
+        found[: own.size] = own
+        return found
+
+    def of_products(self, t: Array) -> Array:
+        """Return the sum of the series at t, by Horner's rule."""
+        return horner(np.array(self.coefficients[: self.degree_ + 1]), t)
+
+
+def residual_bound(kernel: DotProductKernel, degree: int, radius: float) -> float:
+    """Return sum_{n > degree} a_n R^(2n): what a truncated series lacks, at most, for rows of length up to R.
+
+    The features of the series up to `degree` are unbiased for a kernel that differs from k by no more.
+
+    Parameters
+    ----------
+    kernel : DotProductKernel
+    degree : int
+        Largest power that is kept, at least 0.
+    radius : float
+        R, above 0: the largest Euclidean length of a row (1, with `normalize`).
+
+    Returns
+    -------
+    float
+        Infinite where it does not fit in a float64.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
+
+    Notes
+    -----
+    Source: Kar & Karnick 2012, supplement, section 9. Their rows lie in the ball of radius R of the 1-norm;
+    the proof needs no more than the Euclidean one.
+
+    Examples
+    --------
+    >>> residual_bound(Polynomial(3, c=1.0), 1, radius=1.0)
+    4.0
+    >>> round(residual_bound(Exponential(), 5, radius=1.0), 6)
+    0.001615
+    """
+    degree, radius = check_degree(degree, most=10**7), _radius(radius)
+    if kernel.degree_ is not None and degree >= kernel.degree_:
+        return 0.0
+    with np.errstate(over="ignore"):
+        return float(math.fsum(_weights(kernel, radius, degree + 1)[degree + 1 :]))
+
+
+def truncation_degree(kernel: DotProductKernel, radius: float, tolerance: float) -> int:
+    """Return the smallest degree whose :func:`residual_bound` is at most `tolerance` times f(R^2).
+
+    Parameters
+    ----------
+    kernel : DotProductKernel
+    radius : float
+        R, above 0.
+    tolerance : float
+        At least 2**-53.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> truncation_degree(Exponential(), radius=1.0, tolerance=1e-3)
+    5
+    """
+    if not 2.0**-53 <= _number(tolerance) < math.inf:
+        raise InputError(f"tolerance must be a number of at least 2**-53, not {tolerance!r}.")
+    tails = np.cumsum(kernel.probabilities(radius)[::-1])[::-1]
+    return max(0, int(np.count_nonzero(tails > tolerance)) - 1)
+
+
+def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
+    """Return a_n R^(2n), n = 0, 1, ..., of all powers that matter from the power `beyond` on."""
+    rate = radius * radius
+    if isinstance(kernel, Exponential):
+        mean = kernel.gamma * rate
+        if not mean <= _LARGEST_RATE:
+            return np.full(beyond + 1, math.inf)
+        shares = poisson(mean)
+        if not beyond:
+            return shares  # up to a factor
+        # From the first power that counts, by ratios: the rest of the series itself, without cancellation.
+        if mean == 0.0:
+            return np.zeros(beyond + 1)
+        logarithm = beyond * math.log(mean) - math.lgamma(beyond + 1)
+        first = math.exp(logarithm) if logarithm < 700.0 else math.inf
+        n = np.arange(beyond + 1, beyond + int(2 * mean) + 80)
+        return np.concatenate([np.zeros(beyond), first * np.cumprod(np.concatenate([[1.0], mean / n]))])
+    assert kernel.degree_ is not None
+    coefficients = kernel.maclaurin(kernel.degree_ + 1)
+    weights = np.zeros_like(coefficients)
+    kept = coefficients > 0.0
+    logarithms = np.log(coefficients[kept]) + np.flatnonzero(kept) * math.log(rate)
+    # Where only shares are wanted, no power is too large.
+    weights[kept] = np.exp(logarithms - (0.0 if beyond else logarithms.max()))
+    return weights
+
+
+def _rows(X: Any, normalize: bool) -> sp.csr_matrix:
+    """Return canonical rows of finite values; scaled by powers of two where they are to be normalized."""
+    csr = check_finite(as_csr(X))
+    if not normalize or not csr.nnz:
+        return csr
+    data, _ = scaled_rows(csr.indptr, csr.data)
+    return csr if data is None else sp.csr_matrix((data, csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _finite(values: Array, kernel: Kernel) -> Array:
+    if not np.isfinite(values).all():
+        place = np.argwhere(~np.isfinite(values))[0]
+        at = f"row {place[0]}" + (f" of X and row {place[1]} of Y" if place.size > 1 else "")
+        raise InputError(
+            f"{kernel!r} of {at} is too large for a floating-point number; divide all rows by a length, or "
+            "use normalize=True."
+        )
+    return values
+
+
+def check_degree(degree: Any, most: int = _LARGEST_DEGREE) -> int:
+    """Return a degree as an int, or raise InputError if it is not an integer from 0 to `most`."""
+    try:
+        number = -1 if isinstance(degree, bool) else operator.index(degree)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= most:
+        raise InputError(f"degree must be an integer from 0 to {most:,}, not {degree!r}.")
+    return number
+
+
+def _nonnegative(name: str, value: Any) -> float:
+    number = _number(value)
+    if not 0.0 <= number < math.inf:
+        raise InputError(
+            f"{name} must be a finite number of at least 0, not {value!r}: with a negative one the power "
+            "series of the kernel has negative coefficients, and it is not positive definite."
+        )
+    return number
+
+
+def _coefficients(coefficients: Any) -> tuple[float, ...]:
+    if isinstance(coefficients, str) or not hasattr(coefficients, "__len__") or len(coefficients) == 0:
+        raise InputError("DotProduct needs coefficients=(a_0, a_1, ...), numbers of at least 0.")
+    if len(coefficients) > _LARGEST_DEGREE + 1:
+        raise InputError(
+            f"There are {len(coefficients):,} coefficients; {_LARGEST_DEGREE + 1:,} is the most."
+        )
+    numbers = tuple(_number(a) for a in coefficients)
+    for degree, a in enumerate(numbers):
+        if not 0.0 <= a < math.inf:
+            raise InputError(
+                f"The coefficient of degree {degree} must be a finite number of at least 0, not {a}: a "
+                "negative one does not give a positive definite kernel."
+            )
+    if not any(numbers):
+        raise InputError("All coefficients are 0; at least one must be above 0.")
+    return numbers
+
+
+def _radius(radius: Any) -> float:
+    number = _number(radius)
+    if not 0.0 < number < math.inf:
+        raise InputError(f"radius must be a finite number above 0, not {radius!r}.")
+    return number
+
+
+def _number(value: Any) -> float:
+    try:
+        return math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
