@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 from daskrf.compiled.jit import jit, jit_disabled
 
-__all__ = ["TILE", "Pairs", "add_parities", "hashed_values", "hashed_words"]
+__all__ = ["TILE", "Pairs", "add_parities", "batches", "hashed_values", "hashed_words"]
 
 Array = npt.NDArray[Any]
 
@@ -289,7 +289,7 @@ def hashed_words(
     """
     words = np.empty((indptr.size - 1, empty.size // TILE), np.uint64)
     with np.errstate(over="ignore"):
-        for rows, pointer, pairs in _batches(indptr, indices, values):
+        for rows, pointer, pairs in batches(indptr, indices, values):
             table = _table(pairs)
             column = np.empty(pointer.size - 1, np.uint64)
             for tile in range(words.shape[1]):
@@ -320,7 +320,7 @@ def hashed_values(
     out : C-contiguous float32 array, shape (n, at most M), overwritten
     """
     with np.errstate(over="ignore"):
-        for rows, pointer, pairs in _batches(indptr, indices, values):
+        for rows, pointer, pairs in batches(indptr, indices, values):
             table = _table(pairs)
             minima = np.empty((pointer.size - 1, TILE), np.uint32)
             for start in range(0, out.shape[1], TILE):
@@ -342,7 +342,7 @@ def _table(pairs: Pairs) -> npt.NDArray[np.uint32]:
     return memory[first : first + size].reshape(-1, TILE)
 
 
-def _batches(indptr: Array, indices: Array, values: Array) -> Iterator[tuple[slice, Array, Pairs]]:
+def batches(indptr: Array, indices: Array, values: Array) -> Iterator[tuple[slice, Array, Pairs]]:
     """Yield rows, their pointer from 0, and their pairs, with bounded entries and a bounded table."""
     indptr = indptr.astype(np.int64, copy=False)  # a 32-bit pointer plus a batch could overflow
     n_rows = indptr.size - 1

@@ -227,7 +227,7 @@ def check_n_components(n_components: object) -> int:
 
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON holds it; `_rebuilt` undoes it."""
-    if isinstance(value, kernels.Kernel):
+    if isinstance(value, (kernels.Kernel, FeatureMap)):
         return value.state()
     if isinstance(value, (tuple, np.ndarray)):
         return [_plain(item) for item in value]
@@ -237,4 +237,6 @@ def _plain(value: Any) -> Any:
 def _rebuilt(value: Any) -> Any:
     if isinstance(value, dict) and "kernel" in value:
         return kernels.from_state(value)
+    if isinstance(value, dict) and "class" in value:
+        return from_state(value)
     return tuple(value) if isinstance(value, list) else value

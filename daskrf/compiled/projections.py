@@ -1,0 +1,216 @@
+"""Products of random projections of sparse rows, a tile of 64 features at a time.
+
+A feature of degree N is a weight times the product of N projections w_j . x. The entries of the w_j are
+random signs, 64 of them packed to a word for a column and a tile, or normal numbers. Both follow from keys
+and the column's identifier, are tabulated once for each distinct column of a batch, and are never held for
+all columns and features at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from daskrf.compiled.jit import jit, jit_disabled
+
+__all__ = ["TILE", "fill_normals", "fill_signs", "multiply_normals", "multiply_signs"]
+
+Array = npt.NDArray[Any]
+
+TILE = 64
+"""Features of a tile: one word of signs, and eight 256-bit registers of sums."""
+
+_LANES = 8
+_VECTORS = TILE // _LANES
+_HALF = _VECTORS // 2
+_SIGN = 0x80000000
+_MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
+
+
+@jit
+def _mix64(x: Any) -> Any:
+    """Mix a 64-bit word by the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * _MULTIPLIER_1
+    x = (x ^ (x >> np.uint64(27))) * _MULTIPLIER_2
+    return x ^ (x >> np.uint64(31))
+
+
+@jit
+def fill_signs(columns: Array, slots: Array, element_key: Any, keys: Array, table: Array) -> None:
+    """Write 64 random signs of each column and factor to table[slot, factor], bit 1 for -1.
+
+    Parameters
+    ----------
+    columns : uint64 array, shape (n,)
+    slots : int32 array, shape (n,)
+        Row of the table of each.
+    element_key : uint64
+    keys : uint64 array, shape (factors,)
+    table : uint64 array, shape (any, factors)
+    """
+    for i in range(columns.size):
+        element = _mix64(columns[i] ^ element_key)
+        for j in range(keys.size):
+            table[slots[i], j] = _mix64(element + keys[j])
+
+
+@jit
+def fill_normals(
+    columns: Array, slots: Array, element_key: Any, keys: Array, levels: Array, table: Array
+) -> None:
+    """Write 64 of the 65,536 `levels` for each column and factor to table[slot, factor]; as `fill_signs`.
+
+    `table` is float32 of shape (any, factors, 64). A word of a counter gives four numbers, 16 bits each.
+    """
+    for i in range(columns.size):
+        element = _mix64(columns[i] ^ element_key)
+        for j in range(keys.size):
+            start = _mix64(element + keys[j])
+            for m in range(0, TILE, 4):
+                word = _mix64(start ^ np.uint64(m))
+                for k in range(4):
+                    part = (word >> np.uint64(16 * k)) & np.uint64(0xFFFF)
+                    table[slots[i], j, m + k] = levels[np.int64(part)]
+
+
+def _sum_signs_python(table: Any, j: int, slots: Any, values: Any, start: int, stop: int, out: Any) -> None:
+    out[:] = 0
+    shifts = np.arange(TILE, dtype=np.uint64)
+    for i in range(start, stop):
+        negative = (table[slots[i], j] >> shifts) & np.uint64(1)
+        out += np.where(negative == 1, -values[i], values[i])
+
+
+@intrinsic
+def _sum_signs_compiled(
+    typing_context: Any, table: Any, j: Any, slots: Any, values: Any, start: Any, stop: Any, out: Any
+) -> Any:
+    """Write sum_i s_i values[i], start <= i < stop, of the 64 signs table[slots[i], j] each to `out`.
+
+    `table` is C-contiguous uint64 of shape (any, factors), `slots` contiguous int32, `values` and `out`
+    contiguous float32. Written as vectors of LLVM because the 64 running sums then live in registers, and a
+    sign is one shift of its bit to where a float has its own: no sign is ever unpacked to memory.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = [context.make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2, 3, 6)]
+        n_factors = builder.extract_value(arrays[0].shape, 1)
+        pointers = [array.data for array in arrays]
+        sums = _emit_sign_loop(builder, pointers, n_factors, *(arguments[i] for i in (1, 4, 5)))
+        for index, total in enumerate(sums):
+            place = builder.gep(pointers[3], [ir.Constant(ir.IntType(64), index * _LANES)])
+            builder.store(total, builder.bitcast(place, total.type.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    i64 = types.int64
+    return types.void(table, i64, slots, values, i64, i64, out), generate
+
+
+def _emit_sign_loop(builder: Any, pointers: list[Any], n_factors: Any, j: Any, start: Any, stop: Any) -> Any:
+    """Emit the loop over the entries of a row; return the eight vectors of sums."""
+    int32, int64 = ir.IntType(32), ir.IntType(64)
+    floats, integers = ir.VectorType(ir.FloatType(), _LANES), ir.VectorType(int32, _LANES)
+    entry = builder.block
+    head, body, end = (builder.append_basic_block(f"signs.{name}") for name in ("head", "body", "end"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    position = builder.phi(int64)
+    sums = [builder.phi(floats) for _ in range(_VECTORS)]
+    builder.cbranch(builder.icmp_signed("<", position, stop), body, end)
+    builder.position_at_end(body)
+    slot = builder.sext(builder.load(builder.gep(pointers[1], [position])), int64)
+    at = builder.add(builder.mul(slot, n_factors), j)
+    word = builder.load(builder.gep(pointers[0], [at]))
+    low = builder.trunc(word, int32)
+    high = builder.trunc(builder.lshr(word, ir.Constant(int64, 32)), int32)
+    value = builder.bitcast(builder.load(builder.gep(pointers[2], [position])), int32)
+    value = _splat(builder, value, integers)
+    halves = [_splat(builder, half, integers) for half in (low, high)]
+    sign = ir.Constant(integers, [_SIGN] * _LANES)
+    following = []
+    for index, total in enumerate(sums):
+        first = _LANES * (index % _HALF)
+        shifts = ir.Constant(integers, [31 - first - lane for lane in range(_LANES)])
+        bits = builder.and_(builder.shl(halves[index // _HALF], shifts), sign)
+        following.append(builder.fadd(total, builder.bitcast(builder.xor(value, bits), floats)))
+    after = builder.add(position, ir.Constant(int64, 1))
+    builder.branch(head)
+    position.add_incoming(start, entry)
+    position.add_incoming(after, body)
+    for total, added in zip(sums, following, strict=True):
+        total.add_incoming(ir.Constant(floats, [0.0] * _LANES), entry)
+        total.add_incoming(added, body)
+    builder.position_at_end(end)
+    return sums
+
+
+def _splat(builder: Any, scalar: Any, kind: Any) -> Any:
+    empty = ir.Constant(kind, ir.Undefined)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
+    first = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, empty, zeros)
+
+
+# Vector code that numba cannot be made to emit from Python; without the JIT a plain twin serves.
+_sum_signs: Any = _sum_signs_python if jit_disabled() else _sum_signs_compiled
+
+
+@jit
+def multiply_signs(rows: Any, table: Array, layers: Any, weights: Array, first: int, out: Array) -> None:
+    """Write the features of a tile, products of projections by signs, to columns of `out`.
+
+    Parameters
+    ----------
+    rows : tuple of int64 (n + 1,), int32 (nnz,), float32 (nnz,), float32 (n,), float32 (n,)
+        Pointer, row of the table of each entry, its value, what the projections of each row are multiplied
+        by, and what its features are.
+    table : uint64 array, shape (any, factors)
+        Of :func:`fill_signs`.
+    layers : tuple of int64 (factors,), float32 (factors,), float32 (factors, 64)
+        Of each factor: how many of the first features of the tile have it, descending; what its projections
+        are multiplied by; and projections of the origin, multiplied already, to be subtracted.
+    weights : float32 array, shape (width,)
+        Of the features; at most 64.
+    first : int
+        Column of the first one.
+    out : float32 array, shape (n, any)
+    """
+    pointer, slots, values, factors, starts = rows
+    counts, scales, offsets = layers
+    sums, product = np.empty(TILE, np.float32), np.ones(TILE, np.float32)
+    for row in range(factors.size):
+        for m in range(weights.size):
+            product[m] = weights[m] * starts[row]
+        for j in range(counts.size):
+            _sum_signs(table, j, slots, values, pointer[row], pointer[row + 1], sums)
+            factor = factors[row] * scales[j]
+            for m in range(counts[j]):
+                product[m] *= sums[m] * factor - offsets[j, m]
+        out[row, first : first + weights.size] = product[: weights.size]
+
+
+@jit
+def multiply_normals(rows: Any, table: Array, layers: Any, weights: Array, first: int, out: Array) -> None:
+    """As :func:`multiply_signs`, with a table of :func:`fill_normals`."""
+    pointer, slots, values, factors, starts = rows
+    counts, scales, offsets = layers
+    sums, product = np.empty(TILE, np.float32), np.ones(TILE, np.float32)
+    for row in range(factors.size):
+        for m in range(weights.size):
+            product[m] = weights[m] * starts[row]
+        for j in range(counts.size):
+            sums[:] = 0
+            for i in range(pointer[row], pointer[row + 1]):
+                numbers = table[slots[i], j]
+                for m in range(TILE):
+                    sums[m] += values[i] * numbers[m]
+            factor = factors[row] * scales[j]
+            for m in range(counts[j]):
+                product[m] *= sums[m] * factor - offsets[j, m]
+        out[row, first : first + weights.size] = product[: weights.size]

@@ -1,0 +1,263 @@
+"""Random features of compositional kernels f(K) over any feature map of K."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from daskrf import seeds
+from daskrf.errors import InputError
+from daskrf.features.base import FeatureMap, check_n_components, from_state, register
+from daskrf.features.compositional import CompositionalTanimotoFeatures
+from daskrf.features.maclaurin import degree_measure, draw_degrees
+from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.features.projections import refuse_overflow
+from daskrf.kernels.composition import Composition
+from daskrf.kernels.compositional import CompositionalTanimoto
+from daskrf.kernels.maclaurin import DotProductKernel, Polynomial
+
+__all__ = ["CompositionFeatures"]
+
+_STEP = 64
+"""Features of an inner map are made in steps of as many: some maps cannot have only a few."""
+
+
+@register
+class CompositionFeatures(FeatureMap):
+    """Features whose inner product is an unbiased estimate of f(K(x, y)) / f(1), by features of K.
+
+    A feature of degree N is a weight times the product of one feature each of N independent maps of K. The
+    degrees follow q_n = a_n / f(1), so that with features of +1 and -1 all weights are equal: over one-bit
+    features of T the result is a one-bit map, whose bits are XORs (`CompositionalTanimotoFeatures` does it).
+
+    Parameters
+    ----------
+    outer : DotProductKernel, default Polynomial(2, c=0)
+        Gives f: `Polynomial`, `Exponential` or `DotProduct`.
+    inner : FeatureMap, default TanimotoMinMaxFeatures()
+        Any map of random features that is fitted to nothing or to a summary; its number of components and
+        its seed do not matter.
+    n_components : int, default 4096
+        Number M of features.
+    random_state : int, default 0
+        Seed of every random number of the map.
+
+    Attributes
+    ----------
+    inner_ : FeatureMap
+        The inner map, fitted.
+    n_features_in_ : int
+        Number of columns that `fit` saw; absent if it saw none.
+
+    Notes
+    -----
+    Source: Kar & Karnick 2012, supplement, algorithm 1. Degree by degree there is one map of K of as many
+    features as need a factor, with a seed of its own; which of its features goes where is random, so that the
+    expectation of each product is right also for maps whose features are not alike. The kernel that the
+    features approximate is f(`inner.kernel_`) / f(1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskrf.features import TanimotoDotProductFeatures
+    >>> X = np.array([[2, 0, 1], [2, 0, 1], [0, 5, 0]])
+    >>> inner = TanimotoDotProductFeatures(bias_correction="normalize")
+    >>> Phi = CompositionFeatures(Polynomial(2), inner, 2000).fit_transform(X)
+    >>> np.abs(Phi @ Phi.T - [[1, 1, 0.25], [1, 1, 0.25], [0.25, 0.25, 1]]).max() < 0.3
+    np.True_
+    """
+
+    def __init__(
+        self,
+        outer: DotProductKernel = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
+        inner: FeatureMap = TanimotoMinMaxFeatures(),  # noqa: B008, it is never fitted itself
+        n_components: int = 4096,
+        *,
+        random_state: int = 0,
+    ) -> None:
+        self.outer = outer
+        self.inner = inner
+        self.n_components = n_components
+        self.random_state = random_state
+
+    @property
+    def learns_from(self) -> Literal["nothing", "summary", "sample"]:  # type: ignore[override]
+        """What the inner map learns from."""
+        return self.inner.learns_from
+
+    @property
+    def seconds_per_component(self) -> float:
+        """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
+        odds = self.outer.probabilities()
+        return self.inner.seconds_per_component * max(1.0, float(odds @ np.arange(odds.size)))
+
+    @property
+    def one_bit(self) -> bool:
+        """True where the inner map has one-bit features of T."""
+        return self._bits() is not None
+
+    @property
+    def kernel_(self) -> Composition:
+        """The exact kernel that the features approximate."""
+        return Composition(self.outer, self._current().kernel_)
+
+    def is_fitted(self) -> bool:
+        """Tell whether the inner map is fitted."""
+        return self._current().is_fitted()
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Fit a copy of the inner map to the rows of `X`, shape (n, d); None keeps what is known.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, or the inner map refuses `X`.
+        """
+        self._check_parameters()
+        if X is not None:
+            self._learn(clone(self.inner).fit(X))
+        return self
+
+    def summarize(self, X: Any) -> dict[str, Any]:
+        """Return what the inner map has to know of the rows of `X`."""
+        self._check_parameters()
+        return self.inner.summarize(X)
+
+    def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
+        """Fit a copy of the inner map to the summaries of all parts of a library, in any order."""
+        self._check_parameters()
+        self._learn(clone(self.inner).fit_summaries(summaries))
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features of each row of `X`.
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
+            What the inner map serves.
+
+        Returns
+        -------
+        float32 array, shape (n, n_components)
+
+        Raises
+        ------
+        InputError
+            If a parameter is bad, or the inner map is not fitted or refuses `X`.
+        """
+        n_components, _ = self._check_parameters()
+        if hasattr(self, "n_features_in_"):
+            self._check_width(int(np.shape(X)[1]))
+        bits = self._bits()
+        if bits is not None:
+            return bits.transform(X)
+        weights, layers = self._layers()
+        features = np.empty((np.shape(X)[0], n_components), np.float32)
+        features[:] = weights
+        for layer, places in layers:
+            factor = layer.transform(X)
+            with np.errstate(over="ignore", invalid="ignore"):
+                features[:, : places.size] *= factor[:, places] * np.float32(np.sqrt(factor.shape[1]))
+        refuse_overflow(features, "use an inner map with smaller features")
+        return features
+
+    def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
+        """Return packed bits of a one-bit map: bit 1 is -1/sqrt(M), bit 0 is +1/sqrt(M).
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
+
+        Returns
+        -------
+        uint8 array, shape (n, ceil(n_components / 8)), little-endian bit order, padding bits zero
+
+        Raises
+        ------
+        InputError
+            As `transform`; and always, if the inner map has no one-bit features of T.
+        """
+        self._check_parameters()
+        bits = self._bits()
+        if bits is None:
+            return super().transform_bits(X)
+        if hasattr(self, "n_features_in_"):
+            self._check_width(int(np.shape(X)[1]))
+        return bits.transform_bits(X)
+
+    def _bits(self) -> CompositionalTanimotoFeatures | None:
+        """Return the one-bit map of the same kernel, where the inner map's features are bits of T."""
+        inner = self.inner
+        if not isinstance(inner, TanimotoMinMaxFeatures) or not inner.one_bit:
+            return None
+        if not isinstance(self.outer, DotProductKernel):
+            return None
+        coefficients = self.outer.probabilities().tolist()
+        kernel = CompositionalTanimoto("coefficients", coefficients=coefficients)
+        return CompositionalTanimotoFeatures(
+            kernel, self.n_components, hashing=inner.hashing, random_state=self.random_state
+        )
+
+    def _layers(self) -> tuple[npt.NDArray[np.float32], list[tuple[FeatureMap, npt.NDArray[np.int64]]]]:
+        """Return the features' weights, and of each factor the inner map and the feature that goes where."""
+        inner = self._current()
+        given = json.dumps([self.state(), inner.state()], sort_keys=True)
+        kept = getattr(self, "_kept", None)
+        if kept is not None and kept[0] == given:
+            return cast(Any, kept[1])
+        size, seed = int(self.n_components), self.random_state
+        coefficients, odds = degree_measure(self.outer, "proportional")
+        degrees = draw_degrees(odds, size, int(seeds.words(seed, "composition/degrees", 1)[0]))
+        scale = coefficients / odds.clip(min=1e-300) / self.outer.of_products(np.ones(1)) / size
+        layers = []
+        for j in range(int(degrees[0])):
+            count = int(np.count_nonzero(degrees > j))
+            width = -(-count // _STEP) * _STEP
+            state = inner.state()
+            state["parameters"]["n_components"] = width
+            state["parameters"]["random_state"] = seeds.key(seed, f"composition/{j}") >> 1
+            words = seeds.words(seed, f"composition/places/{j}", width)
+            layers.append((from_state(state), np.argsort(words, kind="stable")[:count]))
+        made = np.sqrt(scale[degrees]).astype(np.float32), layers
+        self._kept = (given, made)
+        return made
+
+    def _current(self) -> FeatureMap:
+        return cast(FeatureMap, getattr(self, "inner_", self.inner))
+
+    def _learn(self, fitted: FeatureMap) -> None:
+        self.inner_ = fitted
+        if hasattr(fitted, "n_features_in_"):
+            self.n_features_in_ = fitted.n_features_in_
+
+    def _fitted_state(self) -> dict[str, Any]:
+        return {"inner": self.inner_.state()} if hasattr(self, "inner_") else {}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if "inner" in fitted:
+            self._learn(from_state(fitted["inner"]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
+
+    def _check_parameters(self) -> tuple[int, int]:
+        """Raise InputError if a parameter is out of range; return n_components and the seed."""
+        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
+        if not isinstance(self.outer, DotProductKernel):
+            raise InputError(f"outer must be a Polynomial, Exponential or DotProduct, not {self.outer!r}.")
+        if not isinstance(self.inner, FeatureMap):
+            raise InputError(f"inner must be a feature map of daskrf.features, not {self.inner!r}.")
+        if self.inner.learns_from == "sample":
+            raise InputError(
+                "inner must be a map of random features, which a seed makes anew; "
+                f"{type(self.inner).__name__} is fitted to a sample."
+            )
+        if self.inner.learns_from == "nothing":
+            clone(self.inner).fit(None)
+        return n_components, seed

@@ -1,0 +1,428 @@
+"""Random Maclaurin features of dot-product kernels."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, check_finite
+from daskrf.compiled.rows import squared_norms
+from daskrf.errors import InputError
+from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
+from daskrf.kernels.maclaurin import DotProduct, DotProductKernel, Polynomial, check_degree
+
+__all__ = ["RandomMaclaurinFeatures", "degree_measure", "draw_degrees"]
+
+MEASURES = ("geometric", "proportional")
+_MOST_DEGREES = 4096  # of the geometric measure with p near 1
+_LOST = 2.0**-40
+
+Array = npt.NDArray[np.float64]
+
+
+def degree_measure(
+    kernel: DotProductKernel,
+    measure: str | Sequence[float],
+    *,
+    p: float = 2.0,
+    radius: float = 1.0,
+    degrees: tuple[int, int | None] = (0, None),
+) -> tuple[Array, Array]:
+    """Return the coefficients a_n of a kernel's series and the odds q_n that features draw degrees by.
+
+    Parameters
+    ----------
+    kernel : DotProductKernel
+    measure : "geometric", "proportional", or a sequence of float
+        q_n in proportion to p^-(n+1); to a_n R^(2n); or to the given numbers. Degrees without a coefficient
+        get none.
+    p : float, default 2.0
+        Above 1.
+    radius : float, default 1.0
+        R.
+    degrees : (int, int or None)
+        Smallest and largest degree.
+
+    Returns
+    -------
+    tuple of float64 arrays, shape (N + 1,)
+        a_n, and q_n with sum 1; q_n is above 0 where a_n is, between the smallest and the largest degree.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range, or a degree that the kernel has is never drawn.
+    """
+    first, last = degrees
+    most = kernel.degree_ if last is None else last if kernel.degree_ is None else min(last, kernel.degree_)
+    if isinstance(measure, str):
+        if measure == "proportional":
+            odds = kernel.probabilities(radius)
+        else:
+            # Further degrees are drawn less than once in 2^53 features.
+            size = min(_MOST_DEGREES, math.ceil(53 / math.log2(p)) + first + 1)
+            size = size if most is None or kernel.degree_ is None else max(size, most + 1)
+            logarithms = -np.arange(size) * math.log(p)
+            odds = np.exp(np.maximum(logarithms, -700.0))
+    else:
+        odds = np.array(measure, dtype=np.float64)
+    size = odds.size if most is None else most + 1
+    coefficients = kernel.maclaurin(size)
+    odds = np.concatenate([odds[:size], np.zeros(max(0, size - odds.size))])
+    odds[:first] = 0.0
+    lost = float(odds[coefficients == 0.0].sum()) if measure == "proportional" else 0.0
+    odds[coefficients == 0.0] = 0.0
+    if not odds.any() or lost > _LOST * odds.sum() or not np.isfinite(coefficients).all():
+        if not (coefficients[first:] > 0.0).any():
+            return coefficients, odds
+        raise InputError(
+            f"The degrees of {kernel!r} cannot be drawn for rows of length {radius:g}; divide all rows by a "
+            "length, or use a kernel with normalize=True."
+        )
+    missing = np.flatnonzero((coefficients > 0.0) & (odds == 0.0) & (np.arange(size) >= first))
+    if missing.size and not isinstance(measure, str):
+        raise InputError(
+            f"degree_measure gives degree {missing[0]} no chance, which the kernel has: give every degree of "
+            "the kernel a number above 0."
+        )
+    return coefficients, odds / math.fsum(odds)
+
+
+def draw_degrees(odds: Array, size: int, word: int) -> npt.NDArray[np.int64]:
+    """Return `size` degrees, descending, each of which follows `odds`: systematic sampling by one word.
+
+    Degree n gets its expected number of features, rounded up or down at random, so that the numbers of
+    features, unlike those of independent draws, add next to no variance.
+
+    Examples
+    --------
+    >>> draw_degrees(np.array([0.5, 0.25, 0.25]), 8, word=2**63).tolist()
+    [2, 2, 1, 1, 0, 0, 0, 0]
+    """
+    uniform = ((word >> 11) * 2.0**-53 + np.arange(size)) / max(size, 1)
+    found = np.searchsorted(np.cumsum(odds), uniform, side="right")
+    # What the sum lacks of 1 goes to the largest degree.
+    return np.minimum(found, np.flatnonzero(odds)[-1])[::-1].astype(np.int64)
+
+
+@register
+class RandomMaclaurinFeatures(FeatureMap):
+    """Features whose inner product is an unbiased estimate of f(x.y), f a power series.
+
+    f(t) = sum_n a_n t^n with all a_n >= 0. A feature has a random degree N with the odds q_N, and is
+    sqrt(a_N / q_N) / sqrt(M) times the product of N projections of x, each by a vector of random signs. So
+    E[phi(x) . phi(y)] = sum_n q_n (a_n / q_n) (x.y)^n = f(x.y). The signs are hashed from the column's
+    identifier, 64 to a word: any number of columns is served, and no matrix of projections is held.
+
+    Parameters
+    ----------
+    kernel : DotProductKernel, default Polynomial(2, c=1, normalize=True)
+        The kernel to approximate: `Polynomial`, `Exponential` or `DotProduct`. The variance grows with the
+        rows' lengths: with ``normalize=True`` every row has the length 1.
+    n_components : int, default 4096
+        Number M of features.
+    degree_measure : {"proportional", "geometric"} or sequence of float, default "proportional"
+        The odds q_n. "geometric": in proportion to p^-(n+1), the paper's. "proportional": to a_n R^(2n), what
+        each power weighs for rows of length R, so that all features are of one size. Or the numbers q_0, q_1,
+        ... themselves, scaled to the sum 1. Degrees that the kernel lacks are never drawn.
+    p : float, default 2.0
+        Of the geometric measure; above 1.
+    radius : float, optional
+        R of the proportional measure; default: 1 for a kernel with `normalize`, else the length of the
+        longest row, which `fit` or `fit_summaries` learn.
+    h01 : bool, default False
+        Take the constant and the linear term exactly (the paper's H0/1 heuristic): the first 1 + d features
+        are sqrt(a_0) and sqrt(a_1) x, the others are random ones of the rest of the series.
+    max_degree : int, optional
+        Largest power of the series that is kept; what is left out is `daskrf.kernels.residual_bound`.
+    random_state : int, default 0
+        Seed of every random number of the map.
+
+    Attributes
+    ----------
+    radius_ : float
+        R.
+    n_features_in_ : int
+        Number of columns that `fit` saw; absent if it saw none.
+
+    Notes
+    -----
+    Source: Kar & Karnick 2012; section numbers of the supplement. P[N = n] = p^-(n+1) as printed sums to
+    1 / (p - 1): it is a distribution for p = 2 only, and is scaled to one here. The degrees of all features
+    are drawn together, by systematic sampling, in place of independently: each has the same odds, the
+    variance that comes from how many features a degree gets is gone. The truncated series is section 9's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from daskrf.kernels import Exponential
+    >>> X = np.array([[2, 0, 1], [0, 5, 0]])
+    >>> Phi = RandomMaclaurinFeatures(Exponential(normalize=True), 4000).fit_transform(X)
+    >>> np.abs(Phi @ Phi.T - [[np.e, 1], [1, np.e]]).max() < 0.25
+    np.True_
+    """
+
+    def __init__(
+        self,
+        kernel: DotProductKernel = Polynomial(2, normalize=True),  # noqa: B008, kernels are immutable
+        n_components: int = 4096,
+        *,
+        degree_measure: str | Sequence[float] = "proportional",
+        p: float = 2.0,
+        radius: float | None = None,
+        h01: bool = False,
+        max_degree: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.degree_measure = degree_measure
+        self.p = p
+        self.radius = radius
+        self.h01 = h01
+        self.max_degree = max_degree
+        self.random_state = random_state
+
+    @property
+    def learns_from(self) -> Literal["nothing", "summary", "sample"]:  # type: ignore[override]
+        """Summaries, where the length of the longest row is needed; else nothing."""
+        return "summary" if self.radius is None and self._uses_radius() else "nothing"
+
+    @property
+    def seconds_per_component(self) -> float:
+        """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
+        _, odds = self._measure(1.0 if self._needs_radius() else self.radius_)
+        return 4e-9 * max(1.0, float(odds @ np.arange(odds.size)))
+
+    @property
+    def kernel_(self) -> DotProductKernel:
+        """The exact kernel that the features approximate: the truncated series, with `max_degree`."""
+        degree = self.kernel.degree_
+        if self.max_degree is None or (degree is not None and degree <= self.max_degree):
+            return self.kernel
+        coefficients = self.kernel.maclaurin(self.max_degree + 1).tolist()
+        return DotProduct(coefficients, normalize=self.kernel.normalize)
+
+    @property
+    def radius_(self) -> float:
+        """Length of a row that the proportional measure is made for: given, 1, or learned by `fit`."""
+        if self.radius is not None:
+            return float(self.radius)
+        if not self._uses_radius():
+            return 1.0
+        if not hasattr(self, "_learned"):
+            raise AttributeError("radius_")
+        return self._learned
+
+    def is_fitted(self) -> bool:
+        """Tell whether the length of the rows is known, or not needed."""
+        return not self._needs_radius()
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Note the number of columns, and learn the length of the longest row where it is needed.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), optional
+            None keeps what is known.
+        y : ignored
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, a value is not finite, or all rows are zero where a length is
+            needed.
+        """
+        self._check_parameters()
+        return self if X is None else self.fit_summaries([self.summarize(X)])
+
+    def summarize(self, X: Any) -> dict[str, Any]:
+        """Return the number of columns and the largest squared length of a row of `X`.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, or a value is not finite.
+        """
+        self._check_parameters()
+        csr = check_finite(as_csr(X))
+        norms = squared_norms(csr.indptr, csr.data)
+        return {"n_features_in": csr.shape[1], "largest": float(norms.max(initial=0.0))}
+
+    def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
+        """Fit to the summaries of all parts of a library, in any order.
+
+        Raises
+        ------
+        InputError
+            As `fit`, and if the parts have different numbers of columns.
+        """
+        self._check_parameters()
+        parts = list(summaries)
+        widths = sorted({part["n_features_in"] for part in parts})
+        if len(widths) > 1:
+            raise InputError(
+                f"The parts of the library have {' and '.join(f'{w:,}' for w in widths)} columns; "
+                "fingerprint all of them in the same way."
+            )
+        if self.radius is None and self._uses_radius():
+            largest = max((part["largest"] for part in parts), default=0.0)
+            if not 0.0 < largest < math.inf:
+                raise InputError(
+                    "The proportional measure needs rows that are not zero, and whose squared lengths fit in "
+                    "a number; fit to other rows, give radius, or use a kernel with normalize=True."
+                )
+            self._measure(math.sqrt(largest))
+            self._learned = math.sqrt(largest)
+        if widths:
+            self.n_features_in_ = int(widths[0])
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features of each row of `X`.
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
+
+        Returns
+        -------
+        float32 array, shape (n, n_components)
+
+        Raises
+        ------
+        InputError
+            If the map is not fitted, a parameter is bad, a value is not finite, d is not that of `fit`, there
+            are too few features for `h01`, or a feature is too large for single precision.
+        """
+        n_components, _ = self._check_parameters()
+        if not self.is_fitted():
+            raise InputError(
+                "RandomMaclaurinFeatures is not fitted: the proportional measure has to know the length of "
+                "the rows; call fit or fit_summaries, or give radius."
+            )
+        csr, rows = scale_rows(X, normalize=self.kernel.normalize)
+        self._check_width(csr.shape[1])
+        out = np.zeros((csr.shape[0], n_components), np.float32)
+        first = self._write_exact(rows, csr.shape[1], out) if self.h01 else 0
+        products = self._products(n_components - first)
+        if products is not None:
+            products.write(rows, out, first)
+        refuse_overflow(out, "divide all rows by a length, or use a kernel with normalize=True")
+        return out
+
+    def _write_exact(self, rows: ScaledRows, width: int, out: npt.NDArray[np.float32]) -> int:
+        """Write sqrt(a_0) and sqrt(a_1) x to the first columns; return how many they are."""
+        constant, slope = np.sqrt(self.kernel.maclaurin(2)).astype(np.float32)
+        if out.shape[1] < width + 2:
+            raise InputError(
+                f"h01=True takes 1 + {width:,} features for the constant and the linear term and at least "
+                f"one more, but n_components is {out.shape[1]:,}; raise it, fold the fingerprints, or use "
+                "h01=False."
+            )
+        out[:, 0] = constant
+        row_of = np.repeat(np.arange(out.shape[0]), np.diff(rows.pointer))
+        with np.errstate(over="ignore", invalid="ignore"):
+            out[row_of, rows.columns.astype(np.int64) + 1] = slope * rows.scaled()
+        return width + 1
+
+    def _products(self, size: int) -> Products | None:
+        """Return the random features, made once for each object; None where no power is left for them."""
+        given = (json.dumps(self.state()["parameters"], sort_keys=True), size, self.radius_)
+        kept = getattr(self, "_kept", None)
+        if kept is not None and kept[0] == given:
+            return kept[1]
+        coefficients, odds = self._measure(self.radius_)
+        products = None
+        if odds.any():
+            seed = seeds.check_seed(self.random_state)
+            word = int(seeds.words(seed, "maclaurin/degrees", 1)[0])
+            degrees = draw_degrees(odds, size, word)
+            weights = np.sqrt(coefficients[degrees] / odds[degrees] / size)
+            products = Products(degrees, weights, seed, "maclaurin")
+        self._kept = (given, products)
+        return products
+
+    def _measure(self, radius: float) -> tuple[Array, Array]:
+        first = 2 if self.h01 else 0
+        return degree_measure(
+            self.kernel,
+            self.degree_measure,
+            p=float(self.p),
+            radius=radius,
+            degrees=(first, self.max_degree),
+        )
+
+    def _uses_radius(self) -> bool:
+        # Before the parameters are checked the measure may be an array, and the kernel anything.
+        proportional = isinstance(self.degree_measure, str) and self.degree_measure == "proportional"
+        return proportional and not getattr(self.kernel, "normalize", True)
+
+    def _needs_radius(self) -> bool:
+        return self._uses_radius() and self.radius is None and not hasattr(self, "_learned")
+
+    def _fitted_state(self) -> dict[str, Any]:
+        fitted: dict[str, Any] = {}
+        if hasattr(self, "n_features_in_"):
+            fitted["n_features_in"] = self.n_features_in_
+        if hasattr(self, "_learned"):
+            fitted["radius"] = self._learned
+        return fitted
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if "n_features_in" in fitted:
+            self.n_features_in_ = fitted["n_features_in"]
+        if "radius" in fitted:
+            self._learned = fitted["radius"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
+
+    def _check_parameters(self) -> tuple[int, int]:
+        """Raise InputError if a parameter is out of range; return n_components and the seed."""
+        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
+        if not isinstance(self.kernel, DotProductKernel):
+            raise InputError(f"kernel must be a Polynomial, Exponential or DotProduct, not {self.kernel!r}.")
+        if isinstance(self.degree_measure, str):
+            if self.degree_measure not in MEASURES:
+                raise InputError(
+                    f"degree_measure must be {' or '.join(map(repr, MEASURES))}, or numbers q_0, q_1, ..., "
+                    f"not {self.degree_measure!r}."
+                )
+        else:
+            _check_odds(self.degree_measure)
+        if not (_is_number(self.p) and 1.0 < self.p <= 1e6):
+            raise InputError(f"p must be a number above 1 and at most 1e6, not {self.p!r}.")
+        if self.radius is not None and not (_is_number(self.radius) and self.radius > 0.0):
+            raise InputError(f"radius must be None or a finite number above 0, not {self.radius!r}.")
+        if not isinstance(self.h01, (bool, np.bool_)):
+            raise InputError(f"h01 must be True or False, not {self.h01!r}.")
+        if self.max_degree is not None:
+            check_degree(self.max_degree)
+            if not self.kernel.maclaurin(self.max_degree + 1).any():
+                raise InputError(f"The kernel has no power up to max_degree = {self.max_degree}; raise it.")
+        if not self._needs_radius():
+            self._measure(self.radius_)
+        return n_components, seed
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    return math.isfinite(value)
+
+
+def _check_odds(odds: Any) -> None:
+    good = isinstance(odds, (list, tuple, np.ndarray)) and len(odds) > 0
+    if not good or not all(_is_number(q) and q >= 0.0 for q in odds) or not any(odds):
+        raise InputError(
+            "degree_measure must be 'geometric', 'proportional', or finite numbers q_0, q_1, ... of at least "
+            f"0, not all 0, not {odds!r}."
+        )

@@ -1,0 +1,184 @@
+"""Products of random projections of sparse rows: what random Maclaurin features and sketches are made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, check_finite
+from daskrf.compiled.projections import (
+    TILE,
+    fill_normals,
+    fill_signs,
+    multiply_normals,
+    multiply_signs,
+)
+from daskrf.compiled.rows import scaled_rows, squared_norms
+from daskrf.compiled.tiles import batches
+from daskrf.errors import InputError
+from daskrf.features.hashing import normal_levels
+
+__all__ = ["CONSTANT_COLUMN", "Products", "ScaledRows", "refuse_overflow", "scale_rows"]
+
+CONSTANT_COLUMN = 2**64 - 1
+"""A column that no fingerprint has: that of a constant entry."""
+
+_ORDINARY = 40  # rows of larger or smaller values than 2^40, 2^-40 are scaled, for single precision
+
+Array = npt.NDArray[Any]
+
+
+class ScaledRows(NamedTuple):
+    """Sparse rows as values of single precision, times a factor of each row.
+
+    `starts` is what the features of each row are multiplied by.
+    """
+
+    pointer: npt.NDArray[np.int64]
+    columns: Array
+    values: npt.NDArray[np.float32]
+    factors: npt.NDArray[np.float32]
+    starts: npt.NDArray[np.float32]
+
+    def scaled(self) -> npt.NDArray[np.float32]:
+        """Return the values times their row's factor."""
+        return self.values * np.repeat(self.factors, np.diff(self.pointer))
+
+
+def scale_rows(X: Any, *, normalize: bool, scale: float = 1.0) -> tuple[sp.csr_matrix, ScaledRows]:
+    """Return `X` as canonical CSR, and its rows times `scale`; divided by their lengths with `normalize`.
+
+    Integer values stay as they are, so that sums of counts are exact; the factor has the rest.
+
+    Raises
+    ------
+    InputError
+        If `X` is not two-dimensional or a value is not finite.
+    """
+    csr = check_finite(as_csr(X))
+    pointer = csr.indptr.astype(np.int64, copy=False)
+    scaled, exponents = scaled_rows(pointer, csr.data, _ORDINARY)
+    data = csr.data if scaled is None else scaled
+    factors = np.full(csr.shape[0], scale)
+    if normalize:
+        lengths = np.sqrt(squared_norms(pointer, data))
+        np.divide(scale, lengths, out=factors, where=lengths > 0.0)
+    else:
+        np.ldexp(factors, exponents, out=factors)
+    with np.errstate(over="ignore"):
+        values, factors = data.astype(np.float32), factors.astype(np.float32)
+    return csr, ScaledRows(pointer, csr.indices, values, factors, np.ones(csr.shape[0], np.float32))
+
+
+class _Tile(NamedTuple):
+    """Up to 64 features: their weights, keys of the factors, and the layers of `multiply_signs`."""
+
+    first: int
+    weights: npt.NDArray[np.float32]
+    keys: npt.NDArray[np.uint64]
+    layers: tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.float32]]
+
+
+class Products:
+    """M features weight_m prod_{j < N_m} s_j w_mj . (x - origin), the w_mj independent random vectors.
+
+    The entries of the w_mj are random signs, or normal numbers, that follow from the seed, the name, the tile
+    of 64 features, j and the column's identifier: no array of M times the columns is ever held.
+
+    Parameters
+    ----------
+    degrees : int64 array, shape (M,)
+        N_m, descending.
+    weights : float array, shape (M,)
+    seed : int
+    name : str
+        Prefix of the random streams.
+    normal : bool, default False
+        Normal numbers in place of signs.
+    origin : (uint64 array, float array), optional
+        Columns and values of the origin, in the units of the scaled rows.
+    scales : float array, optional
+        s_j, at least as many as the largest degree; default 1.
+    """
+
+    def __init__(
+        self,
+        degrees: npt.NDArray[np.int64],
+        weights: Array,
+        seed: int,
+        name: str,
+        *,
+        normal: bool = False,
+        origin: tuple[Array, Array] | None = None,
+        scales: Array | None = None,
+    ) -> None:
+        self.size = int(degrees.size)
+        self._normal = normal
+        self._element_key = np.uint64(seeds.key(seed, f"{name}/columns"))
+        depths = degrees[::TILE]
+        starts = np.concatenate([[0], np.cumsum(depths)])
+        keys = seeds.words(seed, f"{name}/factors", int(starts[-1]))
+        self._tiles = []
+        for number, depth in enumerate(depths):
+            part = slice(number * TILE, (number + 1) * TILE)
+            own = keys[starts[number] : starts[number + 1]]
+            counts = (degrees[part] > np.arange(depth)[:, None]).sum(axis=1).astype(np.int64)
+            factors = np.ones(depth, np.float32) if scales is None else scales[:depth].astype(np.float32)
+            offsets = np.zeros((int(depth), TILE), np.float32)
+            if origin is not None and depth:
+                offsets = self._projections(own, *origin) * factors[:, None]
+            layers = counts, factors, offsets
+            self._tiles.append(_Tile(part.start, weights[part].astype(np.float32), own, layers))
+
+    def write(self, rows: ScaledRows, out: npt.NDArray[np.float32], first: int = 0) -> None:
+        """Write the features of `rows` to columns `first` to first + M - 1 of `out`, C-contiguous."""
+        multiply = multiply_normals if self._normal else multiply_signs
+        nothing = np.zeros(rows.columns.size, np.uint8)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part, pointer, pairs in batches(rows.pointer, rows.columns, nothing):
+                values = rows.values[rows.pointer[part.start] : rows.pointer[part.stop]]
+                batch = pointer, pairs.slot_of, values, rows.factors[part], rows.starts[part]
+                for tile in self._tiles:
+                    table = self._table(pairs.column, pairs.slot, tile.keys)
+                    multiply(batch, table, tile.layers, tile.weights, first + tile.first, out[part])
+
+    def _table(self, columns: Array, slots: Array, keys: Array) -> Array:
+        if not self._normal:
+            table = np.empty((columns.size, keys.size), np.uint64)
+            fill_signs(columns, slots, self._element_key, keys, table)
+            return table
+        table = np.empty((columns.size, keys.size, TILE), np.float32)
+        fill_normals(columns, slots, self._element_key, keys, normal_levels(), table)
+        return table
+
+    def _projections(self, keys: Array, columns: Array, values: Array) -> npt.NDArray[np.float32]:
+        """Return the projections of one row by the factors of these keys, shape (factors, 64)."""
+        slots = np.arange(columns.size, dtype=np.int32)
+        pointer = np.array([0, columns.size], np.int64)
+        ones = np.ones(TILE, np.float32)
+        row = pointer, slots, values.astype(np.float32), ones[:1], ones[:1]
+        layer = np.array([TILE]), ones[:1], np.zeros((1, TILE), np.float32)
+        multiply = multiply_normals if self._normal else multiply_signs
+        found = np.empty((keys.size, 1, TILE), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for j in range(keys.size):
+                table = self._table(columns.astype(np.uint64), slots, keys[j : j + 1])
+                multiply(row, table, layer, ones, 0, found[j])
+        return found[:, 0]
+
+
+def refuse_overflow(features: npt.NDArray[np.float32], what: str) -> None:
+    """Raise InputError if a feature is not finite, as products of long rows' projections may be.
+
+    `what` ends the sentence: what to do.
+    """
+    # One sum a row is enough to see it, and reads the features once.
+    with np.errstate(over="ignore", invalid="ignore"):
+        bad = ~np.isfinite(np.einsum("ij->i", features))
+    for row in np.flatnonzero(bad):
+        if not np.isfinite(features[row]).all():  # and not their sum alone
+            raise InputError(f"The features of row {row} are too large for single precision; {what}.")

@@ -1,0 +1,103 @@
+"""Features of f(K) over feature maps of K."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from daskrf.compiled.jit import jit_disabled
+from daskrf.errors import InputError
+from daskrf.features import (
+    CompositionalTanimotoFeatures,
+    CompositionFeatures,
+    LandmarkFeatures,
+    PolynomialSketch,
+    RandomMaclaurinFeatures,
+    TanimotoDotProductFeatures,
+    TanimotoMinMaxFeatures,
+    from_state,
+)
+from daskrf.kernels import (
+    Composition,
+    CompositionalTanimoto,
+    Exponential,
+    Polynomial,
+    TanimotoDotProduct,
+    TanimotoMinMax,
+)
+from tests.features.maps import counts, weights
+
+compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
+
+
+def test_tanimoto_bits_are_those_of_the_one_bit_map() -> None:
+    feature_map = CompositionFeatures(Polynomial(3, c=0.0), n_components=70, random_state=5)
+    kernel = CompositionalTanimoto("coefficients", coefficients=(0, 0, 0, 1))
+    bits = CompositionalTanimotoFeatures(kernel, 70, random_state=5).transform_bits(counts())
+    assert feature_map.one_bit
+    assert (feature_map.transform_bits(counts()) == bits).all()
+    cws = CompositionFeatures(Exponential(), TanimotoMinMaxFeatures(hashing="cws"), 70)
+    assert cws.transform_bits(weights()).shape == (12, 9)
+
+
+INNER = {
+    "gaussian minmax": TanimotoMinMaxFeatures(distribution="gaussian"),
+    "dot product": TanimotoDotProductFeatures(n_terms=2, norm_range=(1.0, 60.0)),
+    "maclaurin": RandomMaclaurinFeatures(Polynomial(2, c=0.2, normalize=True)),
+    "tensorsrht": PolynomialSketch(2, method="tensorsrht", normalize=True),
+    "compositional": CompositionalTanimotoFeatures(),
+}
+
+
+@compiled_only
+@pytest.mark.parametrize("name", sorted(INNER))
+def test_unbiased_over_any_map(name: str) -> None:
+    """The features of a map need not be alike, as those of random Maclaurin maps and of count sketches."""
+    X = counts()
+    found = []
+    for seed in range(200):
+        feature_map = CompositionFeatures(Polynomial(2, c=0.5), INNER[name], 130, random_state=seed)
+        Phi = feature_map.fit(X).transform(X).astype(np.float64)
+        found.append(Phi @ Phi.T)
+    assert feature_map.kernel_.inner == INNER[name].kernel_
+    error = np.mean(found, axis=0) - feature_map.kernel_(X)
+    standard_error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+    # 78 entries: 4.5 standard errors are exceeded by chance for one choice of the seeds in 2,000.
+    assert (np.abs(error) <= 4.5 * standard_error + 2e-6).all()
+
+
+def test_fitted_by_parts_like_its_inner_map() -> None:
+    X = counts()
+    inner = TanimotoDotProductFeatures(n_terms=2)
+    feature_map = CompositionFeatures(Exponential(), inner, 64)
+    assert feature_map.learns_from == "summary"
+    assert not feature_map.is_fitted()
+    parts = [feature_map.summarize(X[i : i + 4]) for i in (4, 0, 8)]
+    fitted = clone(feature_map).fit_summaries(parts)
+    assert (fitted.transform(X) == clone(feature_map).fit(X).transform(X)).all()
+    assert not inner.is_fitted()
+    restored = from_state(json.loads(json.dumps(fitted.state())))
+    assert restored.is_fitted()
+    assert restored.kernel_ == Composition(Exponential(), TanimotoDotProduct("sqrt", n_terms=2))
+    assert (restored.transform(X) == fitted.transform(X)).all()
+
+
+def test_kernels_of_one_bit_maps() -> None:
+    assert CompositionFeatures(Exponential(2.0)).kernel_ == Composition(Exponential(2.0), TanimotoMinMax())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"outer": TanimotoMinMax()}, "outer must be a Polynomial"),
+        ({"inner": "minmax"}, "inner must be a feature map"),
+        ({"inner": LandmarkFeatures(4)}, "LandmarkFeatures is fitted to a sample"),
+        ({"inner": TanimotoMinMaxFeatures(0)}, "n_components"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters, message) -> None:
+    with pytest.raises(InputError, match=message):
+        CompositionFeatures(n_components=64).set_params(**parameters).fit(counts())
