@@ -35,39 +35,54 @@ if TYPE_CHECKING:
         verify,
     )
     from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
+    from daskrf.features.composition import CompositionFeatures
     from daskrf.features.compositional import CompositionalTanimotoFeatures
     from daskrf.features.dotproduct import TanimotoDotProductFeatures
     from daskrf.features.fastfood import FastfoodFeatures
     from daskrf.features.fourier import RandomFourierFeatures
+    from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
     from daskrf.features.landmarks import LandmarkFeatures
+    from daskrf.features.maclaurin import RandomMaclaurinFeatures
     from daskrf.features.minmax import TanimotoMinMaxFeatures
+    from daskrf.features.polynomial import PolynomialSketch
     from daskrf.gp.exact import ExactGP
     from daskrf.gp.model import RandomFeatureGP
     from daskrf.gp.sparse import SparseGP
     from daskrf.gp.statistics import SufficientStatistics
+    from daskrf.kernels.composition import Composition
     from daskrf.kernels.compositional import CompositionalTanimoto
     from daskrf.kernels.dotproduct import TanimotoDotProduct
+    from daskrf.kernels.maclaurin import DotProduct, Exponential, Polynomial
     from daskrf.kernels.radial import Gaussian, Matern
     from daskrf.kernels.tanimoto import TanimotoMinMax
+    from daskrf.kernels.truncated import TruncatedGaussian
     from daskrf.molecules.fingerprints import FingerprintSpec
     from daskrf.molecules.formats import TableFormat
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Composition",
+    "CompositionFeatures",
     "CompositionalTanimoto",
     "CompositionalTanimotoFeatures",
     "DaskrfError",
+    "DotProduct",
     "ExactGP",
+    "Exponential",
     "FastfoodFeatures",
     "FingerprintSpec",
     "Gaussian",
+    "GaussianMaclaurinFeatures",
     "InputError",
     "LandmarkFeatures",
     "Matern",
     "MemoryLimitError",
+    "Polynomial",
+    "PolynomialSketch",
     "RandomFeatureGP",
     "RandomFourierFeatures",
+    "RandomMaclaurinFeatures",
     "Shard",
     "SparseGP",
     "StoreError",
@@ -77,6 +92,7 @@ __all__ = [
     "TanimotoDotProductFeatures",
     "TanimotoMinMax",
     "TanimotoMinMaxFeatures",
+    "TruncatedGaussian",
     "WorkerError",
     "connect",
     "featurize",
@@ -103,11 +119,18 @@ _HOME = {
     "LandmarkFeatures": "features.landmarks",
     "RandomFourierFeatures": "features.fourier",
     "FastfoodFeatures": "features.fastfood",
+    "RandomMaclaurinFeatures": "features.maclaurin",
+    "PolynomialSketch": "features.polynomial",
+    "GaussianMaclaurinFeatures": "features.gaussianmaclaurin",
+    "CompositionFeatures": "features.composition",
     "Gaussian": "kernels.radial",
     "Matern": "kernels.radial",
     "TanimotoMinMax": "kernels.tanimoto",
     "TanimotoDotProduct": "kernels.dotproduct",
     "CompositionalTanimoto": "kernels.compositional",
+    "Composition": "kernels.composition",
+    "TruncatedGaussian": "kernels.truncated",
+    **dict.fromkeys(["DotProduct", "Exponential", "Polynomial"], "kernels.maclaurin"),
     "RandomFeatureGP": "gp.model",
     "ExactGP": "gp.exact",
     "SparseGP": "gp.sparse",

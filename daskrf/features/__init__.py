@@ -1,20 +1,30 @@
 """Feature maps, scikit-learn style: one file a family."""
 
 from daskrf.features.base import FeatureMap, from_state
+from daskrf.features.composition import CompositionFeatures
 from daskrf.features.compositional import CompositionalTanimotoFeatures
 from daskrf.features.dotproduct import TanimotoDotProductFeatures
 from daskrf.features.fastfood import FastfoodFeatures
 from daskrf.features.fourier import RandomFourierFeatures
+from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.landmarks import LandmarkFeatures
+from daskrf.features.maclaurin import RandomMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.features.polynomial import PolynomialSketch
+from daskrf.features.variances import sketch_variance
 
 __all__ = [
+    "CompositionFeatures",
     "CompositionalTanimotoFeatures",
     "FastfoodFeatures",
     "FeatureMap",
+    "GaussianMaclaurinFeatures",
     "LandmarkFeatures",
+    "PolynomialSketch",
     "RandomFourierFeatures",
+    "RandomMaclaurinFeatures",
     "TanimotoDotProductFeatures",
     "TanimotoMinMaxFeatures",
     "from_state",
+    "sketch_variance",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv, gammaln
 
-__all__ = ["PrefactorFeatures"]
+__all__ = ["PrefactorFeatures", "exp"]
 
 Array = npt.NDArray[np.float64]
 
@@ -28,7 +28,7 @@ _TINY = 1e-300
 # another. These are made of operations that IEEE 754 prescribes to the last bit.
 
 
-def _exp(x: Array) -> Array:
+def exp(x: Array) -> Array:
     """Return e^x to about 2e-16 of it, the same bits everywhere."""
     x = np.clip(x, -1500.0, 1500.0)
     k = np.rint(x * (1.0 / math.log(2.0)))
@@ -123,7 +123,7 @@ class PrefactorFeatures:
     def _plain(self, norms: Array) -> Array:
         """Return the features of lemma 4.5 times |x|^r."""
         roots = 0.5 * self.degrees * _log(norms)[:, None]
-        return _exp(self._logarithms - norms[:, None, None] * self._nodes + roots[:, :, None])
+        return exp(self._logarithms - norms[:, None, None] * self._nodes + roots[:, :, None])
 
     def __call__(self, norms: Array) -> Array:
         """Return the features of squared norms, shape (n,), as shape (n, n_degrees, n_features).

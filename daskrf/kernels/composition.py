@@ -47,18 +47,18 @@ class Composition(Kernel):
         outer: DotProductKernel | dict[str, Any] = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
         inner: Kernel | dict[str, Any] = TanimotoMinMax(),  # noqa: B008
     ) -> None:
-        outer = from_state(outer) if isinstance(outer, dict) else outer
-        inner = from_state(inner) if isinstance(inner, dict) else inner
-        if not isinstance(outer, DotProductKernel):
-            raise InputError(f"outer must be a Polynomial, Exponential or DotProduct, not {outer!r}.")
-        if not isinstance(inner, Kernel):
-            raise InputError(f"inner must be a kernel of daskrf.kernels, not {inner!r}.")
-        self.outer = outer
-        self.inner = inner
+        series = from_state(outer) if isinstance(outer, dict) else outer
+        kernel = from_state(inner) if isinstance(inner, dict) else inner
+        if not isinstance(series, DotProductKernel):
+            raise InputError(f"outer must be a Polynomial, Exponential or DotProduct, not {series!r}.")
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"inner must be a kernel of daskrf.kernels, not {kernel!r}.")
+        self.outer = series
+        self.inner = kernel
         with np.errstate(over="ignore"):
-            self._one = outer.of_products(np.ones(1))
+            self._one = series.of_products(np.ones(1))
         if not np.isfinite(self._one).all():
-            raise InputError(f"The series of {outer!r} at 1 is too large for a floating-point number.")
+            raise InputError(f"The series of {series!r} at 1 is too large for a floating-point number.")
 
     def parameters(self) -> dict[str, Any]:
         """Return the states of the two kernels, JSON-able, which the constructor takes, too."""

@@ -14,14 +14,27 @@ import numpy as np
 
 from daskrf.features import (
     CompositionalTanimotoFeatures,
+    CompositionFeatures,
     FastfoodFeatures,
     FeatureMap,
+    GaussianMaclaurinFeatures,
     LandmarkFeatures,
+    PolynomialSketch,
     RandomFourierFeatures,
+    RandomMaclaurinFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.kernels import CompositionalTanimoto, Gaussian, Kernel, Matern, RadialSpectrum, UnitBalls
+from daskrf.kernels import (
+    CompositionalTanimoto,
+    Exponential,
+    Gaussian,
+    Kernel,
+    Matern,
+    Polynomial,
+    RadialSpectrum,
+    UnitBalls,
+)
 
 
 def counts(n: int = 12) -> np.ndarray:
@@ -46,6 +59,14 @@ def vectors(n: int = 12) -> np.ndarray:
     rng = np.random.default_rng(14)
     X = rng.normal(size=(n, 40))
     X[:, 5] = 0.25
+    X[1] = 0
+    X[2] = X[3]
+    return X
+
+
+def reals(n: int = 12) -> np.ndarray:
+    """Return real vectors of both signs, and some zeros; row 1 is zero, rows 2 and 3 are equal."""
+    X = np.random.default_rng(14).normal(size=(n, 40)) * (counts(n) != 1)
     X[1] = 0
     X[2] = X[3]
     return X
@@ -219,5 +240,67 @@ MAPS = {
         prefixes=True,
         independent=False,
         falls=False,
+    ),
+    "maclaurin": Case(
+        partial(RandomMaclaurinFeatures, Polynomial(3, c=0.5, normalize=True)),
+        "7e09633d1f472abe6c5fb1be0000008000000000000000000000000000000000",
+        independent=False,
+    ),
+    "maclaurin geometric": Case(
+        partial(RandomMaclaurinFeatures, Exponential(1.5, normalize=True), degree_measure="geometric"),
+        "7bb5713cfd7a503abcfc30bc33e2e4bb00000000000000000000000000000000",
+        reals,
+        independent=False,
+    ),
+    "maclaurin lengths": Case(
+        partial(RandomMaclaurinFeatures, Exponential(0.02), max_degree=3),
+        "d1c404bd136f8c3b2a13afbc913279bd00000000000000000000000000000000",
+        reals,
+        independent=False,
+    ),
+    "maclaurin h01": Case(
+        partial(RandomMaclaurinFeatures, Exponential(1.5, normalize=True), h01=True),
+        "0000803f236a1b3e51dd5abe000000000000803f000000000000000000000000",
+        reals,
+        independent=False,
+        falls=False,
+    ),
+    **{
+        f"polynomial {method}": Case(
+            partial(PolynomialSketch, 3, method=method, c=0.2, normalize=True), golden, reals
+        )
+        for method, golden in (
+            ("rademacher", "d20bd13c81d1ab3d1b2f8d3c6dce533dbe2d373cbe2d373cbe2d373cbe2d37bc"),
+            ("gaussian", "e0571fbdace162beef5bef3e34cad6bae4b7b93b6be71f39b338a33a85bfaf38"),
+            ("tensorsrht", "4287e83ac01384bf3423c83c11f9b73dbe2d373cbe2d37bcbe2d37bcbe2d37bc"),
+            ("tensorsketch", "ab48863d371599bcd2e791bd82d0983bbe2d37bcf63bf4bb0c7764bc2cec0f3c"),
+        )
+    },
+    "gaussian maclaurin": Case(
+        partial(GaussianMaclaurinFeatures, length_scale=6.0),
+        "2005233ff25fb83d572de0bdac56f1bbc664763f95b2c83cc95f08bc266236bc",
+        reals,
+        independent=False,
+        falls=False,
+    ),
+    "gaussian maclaurin tensorsrht": Case(
+        partial(GaussianMaclaurinFeatures, length_scale=3.0, method="tensorsrht", explicit=False),
+        "f3ffdd3e812f6c3d7a2b953da1e446bcc859043f40bde53dd7dcb13d6f266dbc",
+        independent=False,
+        falls=False,
+    ),
+    "composition": Case(
+        partial(
+            CompositionFeatures,
+            Polynomial(2, c=0.5),
+            PolynomialSketch(2, method="tensorsketch", normalize=True),
+        ),
+        "4a46d138da628f3e410ea43d1d49563d00000000000000000000000000000000",
+        independent=False,
+    ),
+    "composition bits": Case(
+        partial(CompositionFeatures, Exponential(1.5), TanimotoMinMaxFeatures()),
+        "3d6228a93853012a195bb0c8015bb152",
+        prefixes=True,
     ),
 }

@@ -1,0 +1,172 @@
+"""How many features each degree of a truncated series gets, so that the error of the kernel is least."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+from daskrf.features.variances import Moments, same_block_pairs
+
+__all__ = ["Allocation", "SeriesErrors", "incremental", "optimal_allocation"]
+
+MOST_DEGREES = 64
+"""Largest degree that is looked at."""
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Features of each degree n = 1..p: the first `n_explicit` degrees by all their monomials, then sketches.
+
+    `error` is the mean squared error of the kernel that the sample foretells, `bias` its part by truncation.
+    """
+
+    n_explicit: int
+    sizes: tuple[int, ...]
+    error: float
+    bias: float
+
+    @property
+    def degree(self) -> int:
+        """p."""
+        return len(self.sizes)
+
+
+class SeriesErrors:
+    """Mean squared errors, over pairs of rows, of the parts of the Gaussian kernel's series.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of pairs of centred rows, divided by the length scale.
+    exponent : float64 array
+        (|x|^2 + |y|^2) / 2 of each pair.
+    method : "rademacher" or "tensorsrht"
+
+    Attributes
+    ----------
+    sums : float64 array, shape (MOST_DEGREES + 1,)
+        D times the variance of D features of degree n, without what features of a block share.
+    shared : float64 array
+        What c(D, d) / D^2 times that is less.
+    bias : float64 array
+        Squared error of the series cut after degree p.
+    """
+
+    def __init__(self, moments: Moments, exponent: Array, method: str) -> None:
+        self.width = moments.width
+        self.sums, self.shared, self.bias = (np.zeros(MOST_DEGREES + 1) for _ in range(3))
+        with np.errstate(divide="ignore"):
+            logarithms = [np.log(np.abs(m)) for m in (moments.rademacher, moments.dot**2, moments.blocked)]
+        negative = moments.blocked < 0.0
+        kernel = np.exp(moments.dot - exponent)
+        series = np.exp(-exponent)
+        self.bias[0] = np.mean((kernel - series) ** 2)
+        for n in range(1, MOST_DEGREES + 1):
+            rest = 2.0 * (math.lgamma(n + 1) + exponent)
+            moment, squared, blocked = (np.exp(n * logarithm - rest) for logarithm in logarithms)
+            self.sums[n] = max(0.0, float(np.mean(moment - squared)))
+            if method == "tensorsrht":
+                signed = np.where(negative, -blocked, blocked) if n % 2 else blocked
+                self.shared[n] = float(np.mean(squared - signed))
+            term = np.sqrt(squared)
+            series += np.where(moments.dot < 0.0, -term, term) if n % 2 else term
+            self.bias[n] = np.mean((kernel - series) ** 2)
+
+    def variance(self, n: int, size: int) -> float:
+        """Return the mean variance of `size` features of degree `n`."""
+        pairs = same_block_pairs(size, self.width) if self.shared[n] else 0
+        return max(0.0, float(self.sums[n] / size - pairs / size**2 * self.shared[n]))
+
+
+def incremental(
+    variance: Callable[[int, int], float], sums: Sequence[float], first: int, budget: int
+) -> list[int]:
+    """Return how many of `budget` features each degree first, first + 1, ... gets: at least one each.
+
+    One feature after the other goes to the degree whose variance it lowers most, which is optimal for
+    variances that are convex in the number of features (the incremental algorithm). It begins near the
+    optimum of real numbers for variances sums[n] / D, in proportion to sqrt(sums[n]).
+
+    Parameters
+    ----------
+    variance : function (degree, size) -> float
+    sums : sequence of float
+        Of each degree, starting with `first`.
+    first, budget : int
+
+    Examples
+    --------
+    >>> incremental(lambda n, size: [4.0, 1.0][n - 1] / size, [4.0, 1.0], 1, 10)
+    [7, 3]
+    """
+    roots = np.sqrt(np.array(sums, dtype=np.float64))
+    shares = budget * roots / max(float(roots.sum()), 1e-300)
+    sizes = [max(1, int(share) - 2) for share in shares]
+    while sum(sizes) > budget:  # as many degrees as features, nearly
+        sizes[int(np.argmax(sizes))] -= 1
+    # Ties go to the lower degree.
+    gains = [(variance(first + k, size + 1) - variance(first + k, size), k) for k, size in enumerate(sizes)]
+    heapq.heapify(gains)
+    for _ in range(budget - sum(sizes)):
+        _, k = gains[0]
+        sizes[k] += 1
+        gain = variance(first + k, sizes[k] + 1) - variance(first + k, sizes[k])
+        heapq.heapreplace(gains, (gain, k))
+    return sizes
+
+
+def optimal_allocation(errors: SeriesErrors, budget: int, n_columns: int) -> Allocation:
+    """Return the allocation of `budget` features to degrees 1, 2, ... with the least foretold error.
+
+    Tried are all truncations p, each with the optimal sizes of sketches, and all numbers of first degrees
+    that take all monomials of the columns, which have no variance, in place of a sketch.
+
+    Parameters
+    ----------
+    errors : SeriesErrors
+    budget : int
+        Features beside the constant one, at least 0.
+    n_columns : int
+
+    Raises
+    ------
+    InputError
+        If no error is a number: rows too far from the centre.
+    """
+    best: Allocation | None = None
+    explicit: list[int] = []
+    last = _last_degree(errors.bias)
+    while sum(explicit) <= budget and len(explicit) <= last:
+        first = len(explicit) + 1
+        rest = budget - sum(explicit)
+        for p in range(len(explicit), min(last, len(explicit) + rest) + 1):
+            sizes = (
+                incremental(errors.variance, errors.sums[first : p + 1].tolist(), first, rest)
+                if p >= first
+                else []
+            )
+            variance = sum(errors.variance(first + k, size) for k, size in enumerate(sizes))
+            found = Allocation(
+                len(explicit), (*explicit, *sizes), float(variance + errors.bias[p]), float(errors.bias[p])
+            )
+            if best is None or found.error < best.error:
+                best = found
+        explicit.append(math.comb(n_columns + first - 1, first))
+    assert best is not None
+    if not math.isfinite(best.error):
+        raise InputError("The rows lie too far from their mean for the length scale; raise length_scale.")
+    return best
+
+
+def _last_degree(bias: Array) -> int:
+    """Return the degree beyond which the bias is next to nothing."""
+    small = np.flatnonzero(bias <= 1e-14)
+    return int(small[0]) if small.size else MOST_DEGREES

@@ -1,0 +1,399 @@
+"""Optimized Maclaurin features of the Gaussian kernel."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf import seeds
+from daskrf.arrays import as_csr, check_finite
+from daskrf.compiled.rows import squared_norms
+from daskrf.errors import InputError
+from daskrf.features.allocation import Allocation, SeriesErrors, optimal_allocation
+from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.prefactor import exp
+from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
+from daskrf.features.sparserows import decode_rows, encode_rows
+from daskrf.features.srht import MAX_WIDTH, SubsampledHadamard
+from daskrf.features.variances import Moments, on_own_columns, padded_width
+from daskrf.kernels.truncated import TruncatedGaussian, check_length_scale
+
+__all__ = ["GaussianMaclaurinFeatures"]
+
+SAMPLE = 2000
+"""Rows that the centre is the mean of."""
+
+PAIRED = 256
+"""Rows of them whose pairs the errors are averaged over."""
+
+MOST_CENTRE = 4096
+"""Columns of the centre that may differ from 0. Any centre is as right; the state stays small."""
+
+METHODS = ("rademacher", "tensorsrht")
+
+Array = npt.NDArray[np.float64]
+
+
+@register
+class GaussianMaclaurinFeatures(FeatureMap):
+    """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) by its power series about a mean.
+
+    With u = (x - c) / l, c the mean of a sample, phi(x) = exp(-|u|^2 / 2) (1, phi_1(u), phi_2(u) / sqrt(2!),
+    ..., phi_p(u) / sqrt(p!)), phi_n a sketch of (u.v)^n of D_n features. The degree p and the sizes D_n are
+    those with the least mean squared error over pairs of the sample. The features are unbiased for the
+    truncated series, `kernel_`.
+
+    Parameters
+    ----------
+    n_components : int, default 4096
+        Number M of features: 1 + D_1 + ... + D_p.
+    length_scale : float, default 1.0
+        l, above 0, in units of the columns.
+    method : {"rademacher", "tensorsrht"}, default "rademacher"
+        Sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
+    explicit : bool, default True
+        Let low degrees take all monomials of the columns in place of a sketch, where their number is small
+        enough for it to pay: the linear term if there are few columns, all degrees for one column.
+    random_state : int, default 0
+        Seed of every random number of the map.
+
+    Attributes
+    ----------
+    allocation_ : Allocation
+        p as `degree`, D_n as `sizes`, how many first degrees are explicit, and the error foretold.
+    centre_ : CSR matrix of float64, shape (1, d)
+        c.
+    n_features_in_ : int
+        Number of columns that `fit` saw.
+
+    Notes
+    -----
+    Source: Wacker & Filippone 2022, sections 2.2 and 2.3; the allocation is the incremental algorithm of
+    Wacker, Kanagawa & Filippone 2022, section 5.3. The sum of equation 7 starts at n = 0, as that of equation
+    6 does. Far from the centre the features vanish (theorem 3.1): rows should not be much farther than some
+    length scales from the mean. Sparse rows stay sparse: the projections of c are subtracted from theirs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(200, 5))
+    >>> Phi = GaussianMaclaurinFeatures(500, length_scale=4.0).fit_transform(X)
+    >>> exact = np.exp(-np.square(X[:, None] - X).sum(axis=2) / 32)
+    >>> np.abs(Phi @ Phi.T - exact).max() < 0.05
+    np.True_
+    """
+
+    learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
+
+    def __init__(
+        self,
+        n_components: int = 4096,
+        *,
+        length_scale: float = 1.0,
+        method: str = "rademacher",
+        explicit: bool = True,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.length_scale = length_scale
+        self.method = method
+        self.explicit = explicit
+        self.random_state = random_state
+
+    @property
+    def seconds_per_component(self) -> float:
+        """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
+        sizes = self.allocation_.sizes if self.is_fitted() else (1, 1, 1, 1)
+        factors = sum(n * size for n, size in enumerate(sizes, start=1)) / max(1, sum(sizes))
+        return 4e-9 * max(1.0, factors)
+
+    @property
+    def kernel_(self) -> TruncatedGaussian:
+        """The exact kernel that the features are unbiased for: the series cut after degree p, about c."""
+        if not self.is_fitted():
+            return TruncatedGaussian(self.length_scale)
+        centre = self.centre_.indices.tolist(), self.centre_.data.tolist()
+        return TruncatedGaussian(self.length_scale, self.allocation_.degree, centre)
+
+    def is_fitted(self) -> bool:
+        """Tell whether the centre and the sizes are known."""
+        return hasattr(self, "allocation_")
+
+    def sample_size(self, n_rows: int) -> int:
+        """Return how many random rows of `n_rows` the map wants to be fitted to: at most 2,000.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range.
+        """
+        self._check_parameters()
+        return min(n_rows, SAMPLE)
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Learn the centre and the sizes from a random sample of the rows of `X`, shape (n, d).
+
+        None keeps what is known.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, a value is not finite, `X` has no row, or too many columns for
+            "tensorsrht".
+        """
+        n_components, seed = self._check_parameters()
+        if X is None:
+            return self
+        csr = check_finite(as_csr(X)).astype(np.float64)
+        if not csr.shape[0]:
+            raise InputError("There is no row to learn a centre from; fit to at least one.")
+        self._check_columns(csr.shape[1])
+        words = seeds.words(seed, "gaussianmaclaurin/sample", csr.shape[0])
+        chosen = np.argsort(words, kind="stable")[:SAMPLE]
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = _centre(csr[np.sort(chosen)])
+            if (
+                not np.isfinite(centre.data).all()
+                or not np.isfinite(squared_norms(csr.indptr, csr.data)).all()
+            ):
+                raise InputError(
+                    "The squares of the values do not fit in a number; divide all rows by a length."
+                )
+            errors = self._errors(csr[chosen[:PAIRED]], centre)
+        allocation = optimal_allocation(
+            errors, n_components - 1, csr.shape[1] if self.explicit else n_components
+        )
+        self.allocation_, self.centre_ = allocation, centre
+        self.n_features_in_ = int(csr.shape[1])
+        self.__dict__.pop("_encoded", None)
+        return self
+
+    def _errors(self, csr: sp.csr_matrix, centre: sp.csr_matrix) -> SeriesErrors:
+        """Return the errors over all pairs of different rows; over a row with itself, if there is but one."""
+        moments, norms = _centred_moments(csr, centre, self.length_scale)
+        pairs = np.triu_indices(csr.shape[0], 1 if csr.shape[0] > 1 else 0)
+        width = padded_width(csr.shape[1])
+        dot, products, overlap = (part[pairs] for part in moments)
+        own = Moments(dot, products, overlap, width)
+        return SeriesErrors(own, (norms[pairs[0]] + norms[pairs[1]]) / 2, self.method)
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features of each row of `X`.
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
+
+        Returns
+        -------
+        float32 array, shape (n, n_components)
+            A row far from the centre has next to no length.
+
+        Raises
+        ------
+        InputError
+            If the map is not fitted, a parameter is bad, a value is not finite, or d is not that of `fit`.
+        """
+        n_components, _ = self._check_parameters()
+        if not self.is_fitted():
+            raise InputError(
+                "GaussianMaclaurinFeatures is not fitted: call fit with rows to learn the centre from first."
+            )
+        if 1 + sum(self.allocation_.sizes) > n_components:
+            raise InputError(
+                f"n_components is {n_components}, but fit has allocated {1 + sum(self.allocation_.sizes)} "
+                "features: call fit again."
+            )
+        csr, rows = scale_rows(X, normalize=False, scale=1.0 / self.length_scale)
+        self._check_width(csr.shape[1])
+        rows = rows._replace(starts=self._starts(csr))
+        out = np.zeros((csr.shape[0], n_components), np.float32)
+        out[:, 0] = rows.starts
+        first = self._write_explicit(rows, out) if self.allocation_.n_explicit else 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self._sketches():
+                if isinstance(part, Products):
+                    part.write(rows, out, first)
+                else:
+                    own = out[:, first : first + part.size]
+                    part.write(rows, self._dense_centre(part.width), own, _root_scales(part.degree))
+                first += part.size
+        out[rows.starts == 0.0] = 0.0  # too far from the centre for a number
+        refuse_overflow(out, "divide all rows by a length")
+        return out
+
+    def _starts(self, csr: sp.csr_matrix) -> npt.NDArray[np.float32]:
+        """Return exp(-|u|^2 / 2) of each row, the same bits in any batch."""
+        known = np.zeros(csr.nnz)
+        columns, values = self.centre_.indices, self.centre_.data
+        data = csr.data.astype(np.float64)
+        if columns.size:
+            place = np.minimum(np.searchsorted(columns, csr.indices), columns.size - 1)
+            known = np.where(columns[place] == csr.indices, values[place], 0.0)
+        row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Added up in the order of the entries.
+            sums = np.bincount(row_of, data * (data - 2.0 * known), minlength=csr.shape[0])
+            squared = np.maximum(sums + float(squared_norms(self.centre_.indptr, values)[0]), 0.0)
+            exponent = np.where(np.isfinite(squared), squared, 1e300) / (2.0 * self.length_scale**2)
+        return exp(-exponent).astype(np.float32)
+
+    def _write_explicit(self, rows: ScaledRows, out: npt.NDArray[np.float32]) -> int:
+        """Write all monomials of the first degrees from column 1 on; return the first column after them."""
+        n, d = out.shape[0], self.n_features_in_
+        dense = np.zeros((n, d), np.float32)
+        row_of = np.repeat(np.arange(n), np.diff(rows.pointer))
+        dense[row_of, rows.columns] = rows.scaled()
+        dense -= self._dense_centre(d)
+        first, powers = 1, rows.starts[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for parents, variables, weights in _monomials(d, self.allocation_.n_explicit):
+                powers = powers[:, parents] * dense[:, variables] * weights
+                out[:, first : first + weights.size] = powers
+                first += weights.size
+        return first
+
+    def _dense_centre(self, width: int) -> npt.NDArray[np.float32]:
+        centre = np.zeros(width, np.float32)
+        centre[self.centre_.indices] = self.centre_.data / self.length_scale
+        return centre
+
+    def _sketches(self) -> list[Products | SubsampledHadamard]:
+        """Return the sketches, made once for each object."""
+        state = self.state()
+        given = json.dumps([state["parameters"], state["fitted"]], sort_keys=True)
+        kept = getattr(self, "_kept", None)
+        if kept is None or kept[0] != given:
+            kept = (given, self._make_sketches())
+            self._kept = kept
+        return kept[1]
+
+    def _make_sketches(self) -> list[Products | SubsampledHadamard]:
+        n_explicit, sizes = self.allocation_.n_explicit, self.allocation_.sizes
+        degrees = range(n_explicit + 1, len(sizes) + 1)
+        own = sizes[n_explicit:]
+        if not own:
+            return []
+        if self.method == "tensorsrht":
+            width = padded_width(self.n_features_in_)
+            return [
+                SubsampledHadamard(size, n, width, self.random_state, f"gaussianmaclaurin/{n}")
+                for n, size in zip(degrees, own, strict=True)
+            ]
+        # Products takes the largest degrees first.
+        repeated = np.repeat(np.array(degrees)[::-1], own[::-1]).astype(np.int64)
+        weights = np.repeat(1.0 / np.sqrt(np.array(own[::-1], dtype=np.float64)), own[::-1])
+        origin = self.centre_.indices.astype(np.uint64), self.centre_.data / self.length_scale
+        return [
+            Products(
+                repeated,
+                weights,
+                self.random_state,
+                "gaussianmaclaurin",
+                origin=origin,
+                scales=_root_scales(len(sizes)),
+            )
+        ]
+
+    def _fitted_state(self) -> dict[str, Any]:
+        if not self.is_fitted():
+            return {}
+        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
+        if not hasattr(self, "_encoded"):
+            self._encoded = encode_rows(self.centre_)
+        a = self.allocation_
+        allocation = {"n_explicit": a.n_explicit, "sizes": list(a.sizes), "error": a.error, "bias": a.bias}
+        return {"n_features_in": self.n_features_in_, "centre": self._encoded, "allocation": allocation}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if not fitted:
+            return
+        self.n_features_in_ = fitted["n_features_in"]
+        self._encoded = fitted["centre"]
+        self.centre_ = decode_rows(fitted["centre"])
+        a = fitted["allocation"]
+        self.allocation_ = Allocation(a["n_explicit"], tuple(a["sizes"]), a["error"], a["bias"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
+
+    def _check_columns(self, n_columns: int) -> None:
+        if self.method == "tensorsrht" and n_columns > MAX_WIDTH:
+            raise InputError(
+                f"The fingerprints have {n_columns:,} columns, but tensorsrht makes rows of them dense and "
+                f"serves {MAX_WIDTH:,}; fold the fingerprints, or use method='rademacher'."
+            )
+
+    def _check_parameters(self) -> tuple[int, int]:
+        """Raise InputError if a parameter is out of range; return n_components and the seed."""
+        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
+        check_length_scale(self.length_scale)
+        if self.method not in METHODS:
+            raise InputError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
+        if not isinstance(self.explicit, (bool, np.bool_)):
+            raise InputError(f"explicit must be True or False, not {self.explicit!r}.")
+        return n_components, seed
+
+
+def _root_scales(degree: int) -> Array:
+    """Return 1 / sqrt(1), 1 / sqrt(2), ...: their product is 1 / sqrt(n!), and no part of it underflows."""
+    return 1.0 / np.sqrt(np.arange(1, degree + 1))
+
+
+def _centre(csr: sp.csr_matrix) -> sp.csr_matrix:
+    """Return the mean row, float64 of shape (1, d); of many columns those of the largest means."""
+    columns, places = np.unique(csr.indices, return_inverse=True)
+    means = np.bincount(places.ravel(), csr.data, minlength=columns.size) / csr.shape[0]
+    if columns.size > MOST_CENTRE:
+        kept = np.sort(np.argsort(-np.abs(means), kind="stable")[:MOST_CENTRE])
+        columns, means = columns[kept], means[kept]
+    kept = np.flatnonzero(means)
+    pointer = np.array([0, kept.size])
+    parts = means[kept], columns[kept].astype(np.int64), pointer
+    return sp.csr_matrix(parts, shape=(1, csr.shape[1]))
+
+
+def _centred_moments(
+    csr: sp.csr_matrix, centre: sp.csr_matrix, length_scale: float
+) -> tuple[tuple[Array, Array, Array], Array]:
+    """Return u.v, |u|^2 |v|^2 and sum u_k^2 v_k^2 of all pairs of u = (x - c) / l, and |u|^2.
+
+    Rows stay sparse: (x_k - c_k)^2 = a_k + c_k^2 with a_k = x_k^2 - 2 x_k c_k, 0 where x_k is.
+    """
+    csr, centre = on_own_columns(csr, centre)
+    pattern = csr.copy()
+    pattern.data[:] = 1.0
+    squared = centre.multiply(centre).tocsr()
+    total, fourth = float(squared.sum()), float(squared.multiply(squared).sum())
+    a = (csr.multiply(csr) - 2.0 * csr.multiply(pattern.multiply(centre))).tocsr()
+    with_centre = (csr @ centre.T).toarray().ravel()
+    dot = (csr @ csr.T).toarray() - with_centre[:, None] - with_centre + total
+    of_a = (a @ squared.T).toarray().ravel()
+    overlap = (a @ a.T).toarray() + of_a[:, None] + of_a + fourth
+    norms = np.maximum(np.asarray(a.sum(axis=1)).ravel() + total, 0.0)
+    s = length_scale**2
+    return (dot / s, np.multiply.outer(norms, norms) / s**2, overlap / s**2), norms / s
+
+
+def _monomials(d: int, degree: int) -> list[tuple[Any, Any, npt.NDArray[np.float32]]]:
+    """Return, degree by degree, each monomial's parent of one degree less, its last variable and its weight.
+
+    Multisets are listed in order; the weight 1 / sqrt(k), k the multiplicity of the last variable, makes the
+    product of a monomial's weights the square root of its coefficient in exp(u.v).
+    """
+    found = []
+    before: dict[tuple[int, ...], int] = {(): 0}
+    for n in range(1, degree + 1):
+        own = list(itertools.combinations_with_replacement(range(d), n))
+        parents = np.array([before[m[:-1]] for m in own])
+        variables = np.array([m[-1] for m in own])
+        weights = np.array([1.0 / math.sqrt(m.count(m[-1])) for m in own]).astype(np.float32)
+        found.append((parents, variables, weights))
+        before = {m: i for i, m in enumerate(own)}
+    return found

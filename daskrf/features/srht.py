@@ -1,0 +1,98 @@
+"""TensorSRHT: products of subsampled randomized Hadamard transforms."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.compiled.hadamard import LANES, hadamard_transform
+from daskrf.features.projections import ScaledRows
+
+__all__ = ["MAX_WIDTH", "SubsampledHadamard"]
+
+MAX_WIDTH = 1 << 20
+"""Columns of the widest dense row: 4 MiB."""
+
+_BATCH_BYTES = 1 << 18
+"""Bytes of the dense rows that are transformed together, and stay in the second-level cache."""
+
+
+class SubsampledHadamard:
+    """M features, products of n entries of H D_i x each, H the Hadamard matrix and D_i random signs.
+
+    Blocks of d features, d the width, come from d-point Walsh-Hadamard transforms, one a factor, whose
+    results are shuffled; the last block keeps the first of its features.
+
+    Parameters
+    ----------
+    n_components, degree : int
+        M and n >= 1.
+    width : int
+        d, a power of two.
+    seed : int
+    name : str
+        Prefix of the random streams.
+
+    Notes
+    -----
+    Source: Wacker & Filippone 2022, algorithm 2. Signs and places take 3 bytes a feature and factor, 5 where
+    d is above 65,536.
+    """
+
+    def __init__(self, n_components: int, degree: int, width: int, seed: int, name: str) -> None:
+        self.width = width
+        self.size = n_components
+        self.degree = degree
+        shape = -(-n_components // width), degree, width
+        words = seeds.words(seed, f"{name}/tensorsrht", shape[0] * degree * width).reshape(shape)
+        self._signs = 1 - 2 * (words & np.uint64(1)).astype(np.int8)
+        # The other bits give the order of the results.
+        order = np.argsort(words >> np.uint64(1), axis=2, kind="stable")
+        self._order = order.astype(np.uint16 if width <= 1 << 16 else np.uint32)
+
+    def write(
+        self,
+        rows: ScaledRows,
+        origin: npt.NDArray[np.float32],
+        out: npt.NDArray[np.float32],
+        scales: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        """Write the features of the rows less `origin`, of shape (d,), to `out`.
+
+        With `scales` each factor's transforms are multiplied by a number.
+        """
+        values, weight = rows.scaled(), np.float32(1.0 / np.sqrt(self.size))
+        batch = max(1, _BATCH_BYTES // (4 * self.width))
+        for start in range(0, out.shape[0], batch):
+            stop = min(start + batch, out.shape[0])
+            own = slice(rows.pointer[start], rows.pointer[stop])
+            dense = np.zeros((stop - start, self.width), np.float32)
+            row_of = np.repeat(np.arange(stop - start), np.diff(rows.pointer[start : stop + 1]))
+            dense[row_of, rows.columns[own]] = values[own]
+            dense -= origin
+            buffer = np.empty_like(dense)
+            for b in range(self._signs.shape[0]):
+                target = out[start:stop, b * self.width : min((b + 1) * self.width, self.size)]
+                target[:] = weight * rows.starts[start:stop, None]
+                for i in range(self.degree):
+                    factor = np.float32(1.0 if scales is None else scales[i])
+                    np.multiply(dense, self._signs[b, i] * factor, out=buffer)
+                    _transform(buffer)
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        target *= buffer[:, self._order[b, i, : target.shape[1]]]
+
+
+def _transform(x: npt.NDArray[np.float32]) -> None:
+    """Multiply every row by the Walsh-Hadamard matrix, in place; short rows by NumPy."""
+    n, width = x.shape
+    if width >= LANES:
+        hadamard_transform(x)
+        return
+    step = 1
+    while step < width:
+        pairs = x.reshape(n, -1, 2, step)
+        x[:] = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(
+            n, width
+        )
+        step *= 2
