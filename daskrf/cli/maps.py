@@ -10,11 +10,12 @@ from daskrf.cli.options import option, stack
 
 if TYPE_CHECKING:
     from daskrf.features.base import FeatureMap
+    from daskrf.kernels import DotProductKernel
 
 __all__ = ["FEATURES", "feature_map", "map_is_given", "map_options"]
 
 FEATURES = "Random features"
-# Options that belong to one map alone.
+# Options that belong to some maps alone.
 _OWN = {
     "minmax": ("distribution", "hashing"),
     "dot-product": ("terms", "bias_correction", "norm_range"),
@@ -22,6 +23,9 @@ _OWN = {
     "landmarks": ("kernel", "selection", "length_scale", "nu"),
     "fourier": ("kernel", "length_scale", "nu", "orthogonal"),
     "fastfood": ("kernel", "length_scale", "nu", "projection"),
+    "maclaurin": ("series", "normalize", "degree_measure", "max_degree"),
+    "polynomial": ("degree", "constant", "method", "normalize"),
+    "gaussian-maclaurin": ("length_scale", "method"),
 }
 _TANIMOTO, _RADIAL = ("minmax", "dot-product"), ("gaussian", "matern")
 _ALL = ("map", "components", "seed", *dict.fromkeys(name for names in _OWN.values() for name in names))
@@ -56,7 +60,7 @@ class _Series(click.ParamType[dict[str, Any]]):
 
 
 def _own(flag: str, of: str, text: str, **keywords: Any) -> Any:
-    """Return an option of one map or two, under a heading that names them."""
+    """Return an option of some maps, under a heading that names them."""
     return option(flag, section=f"{FEATURES}, --map {of} only", help=text, **keywords)
 
 
@@ -70,7 +74,9 @@ map_options = stack(
         "compositional: one-bit features of a power series of the first. landmarks: similarities to real "
         "molecules of the library, for the sparse Gaussian process. fourier: dense features of a Gaussian or "
         "Matern kernel of the distance. fastfood: the same by fast transforms, without a matrix of "
-        "directions.  [default: minmax]",
+        "directions. maclaurin: dense features of a power series of the cosine of counts. polynomial: dense "
+        "features of a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, for "
+        "length scales that are not small.  [default: minmax]",
     ),
     option(
         "-M",
@@ -122,9 +128,9 @@ map_options = stack(
     ),
     _own(
         "--series",
-        "compositional",
+        "compositional or maclaurin",
         "power:N for T^N, exponential:G for exp(G(T-1)), ratio for T/(2-T), or coefficients a0,a1,... of "
-        "1, T, T^2, ...  [default: power:2]",
+        "1, T, T^2, ...; with maclaurin T is the cosine, and there is no ratio.  [default: power:2]",
         metavar="SERIES",
         type=_Series(),
     ),
@@ -136,18 +142,18 @@ map_options = stack(
         type=click.Choice([*_TANIMOTO, *_RADIAL]),
     ),
     _own(
-        "--length-scale",
-        "landmarks, fourier or fastfood",
-        "Of a gaussian or matern kernel, in units of the columns (counts); it must be given: try several, "
-        "and compare the evidence that fit prints.",
-        metavar="L",
-        type=float,
-    ),
-    _own(
         "--nu",
         "landmarks, fourier or fastfood",
         "Smoothness of a matern kernel.  [default: 1.5]",
         metavar="NU",
+        type=float,
+    ),
+    _own(
+        "--length-scale",
+        "landmarks, fourier, fastfood or gaussian-maclaurin",
+        "Of a gaussian or matern kernel, in units of the columns (counts); it must be given: try several, "
+        "and compare the evidence that fit prints.",
+        metavar="L",
         type=float,
     ),
     _own(
@@ -168,6 +174,34 @@ map_options = stack(
         "landmarks",
         "How they are chosen from the library.  [default: random]",
         type=click.Choice(["random", "kmedoids", "farthest"]),
+    ),
+    _own(
+        "--degree-measure",
+        "maclaurin",
+        "How the degrees of features are drawn.  [default: proportional]",
+        type=click.Choice(["proportional", "geometric"]),
+    ),
+    _own(
+        "--max-degree",
+        "maclaurin",
+        "Cut the power series after this power.",
+        metavar="N",
+        type=click.IntRange(min=0),
+    ),
+    _own("--degree", "polynomial", "Which power.  [default: 2]", metavar="N", type=click.IntRange(min=0)),
+    _own("--constant", "polynomial", "C of (x.y + C)^N.  [default: 0]", metavar="C", type=float),
+    _own(
+        "--normalize/--no-normalize",
+        "maclaurin or polynomial",
+        "Cosines of counts, or plain products, whose powers are large.  [default: normalize]",
+        default=None,
+    ),
+    _own(
+        "--method",
+        "polynomial or gaussian-maclaurin",
+        "Sketch: rademacher, tensorsrht (folded fingerprints), or, for polynomial, gaussian or "
+        "tensorsketch.  [default: rademacher]",
+        type=click.Choice(["rademacher", "tensorsrht", "gaussian", "tensorsketch"]),
     ),
 )
 
@@ -215,6 +249,21 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
 
         kernel = CompositionalTanimoto(**parameters.pop("series", {}))
         return CompositionalTanimotoFeatures(kernel=kernel, **parameters)
+    if name == "maclaurin":
+        from daskrf.features import RandomMaclaurinFeatures
+
+        return RandomMaclaurinFeatures(_dot_product_kernel(parameters), **parameters)
+    if name == "polynomial":
+        from daskrf.features import PolynomialSketch
+
+        constant = {"c": parameters.pop("constant")} if "constant" in parameters else {}
+        return PolynomialSketch(**{"normalize": True, **constant, **parameters})
+    if name == "gaussian-maclaurin":
+        from daskrf.features import GaussianMaclaurinFeatures
+
+        if "length_scale" not in parameters:
+            raise click.UsageError("--map gaussian-maclaurin needs --length-scale.")
+        return GaussianMaclaurinFeatures(**parameters)
     from daskrf.features import FastfoodFeatures, LandmarkFeatures, RandomFourierFeatures
 
     kernel = _kernel(name, parameters)
@@ -223,6 +272,21 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
     if name == "fastfood":
         return FastfoodFeatures(kernel, **parameters)
     return LandmarkFeatures(kernel=kernel, **parameters)
+
+
+def _dot_product_kernel(parameters: dict[str, Any]) -> DotProductKernel:
+    """Take the series and `normalize` out of the parameters and return their kernel."""
+    from daskrf.kernels import DotProduct, Exponential, Polynomial
+
+    series = parameters.pop("series", {"series": "power"})
+    normalize = parameters.pop("normalize", True)
+    if series["series"] == "power":
+        return Polynomial(series.get("degree", 2), c=0.0, normalize=normalize)
+    if series["series"] == "exponential":
+        return Exponential(series.get("gamma", 1.0), normalize=normalize)
+    if series["series"] == "coefficients":
+        return DotProduct(series["coefficients"], normalize=normalize)
+    raise click.UsageError("--series ratio is for --map compositional, not for --map maclaurin.")
 
 
 def _kernel(of: str, parameters: dict[str, Any]) -> Any:

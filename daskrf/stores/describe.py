@@ -143,12 +143,29 @@ def kernel_words(state: dict[str, Any]) -> str:
         own = {"nu": "nu", "degree": "degree"}
         more = "".join(f", {word} {parameters[key]:g}" for key, word in own.items() if key in parameters)
         return f"{name} kernel (length scale {parameters['length_scale']:g}{more})"
+    if name in ("Polynomial", "Exponential", "DotProduct"):
+        of, coefficients = _product_words(parameters), _short(parameters.get("coefficients"))
+        return {
+            "Polynomial": _power_words(of, parameters.get("degree"), parameters.get("c")),
+            "Exponential": f"exp({parameters.get('gamma')} {of})",
+            "DotProduct": f"the power series of {of} with coefficients {coefficients}",
+        }[name]
     return _short(state)
 
 
+def _product_words(parameters: dict[str, Any]) -> str:
+    return "cos(x, y)" if parameters.get("normalize") else "x.y"
+
+
+def _power_words(of: str, degree: Any, c: Any) -> str:
+    return f"({of} + {c})^{degree}" if c else f"{of}^{degree}"
+
+
 def _learned(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the range of norms that a map has learned, as the parameter that would give it."""
+    """Return what of a map's learned state is said: the range of norms, or the sizes of degrees."""
     fitted = state.get("fitted", {})
+    if "allocation" in fitted:
+        return {"sizes": fitted["allocation"]["sizes"]}
     return {"norm_range": (fitted["smallest"], fitted["largest"])} if "smallest" in fitted else {}
 
 
@@ -198,6 +215,30 @@ def _fastfood_words(parameters: dict[str, Any], size: str) -> str:
     return f"Fastfood features{how} of the {kernel}, {size}: {bias}, prior variance 1"
 
 
+def _maclaurin_words(parameters: dict[str, Any], size: str) -> str:
+    kernel, cut = kernel_words(parameters.get("kernel", {})), parameters.get("max_degree")
+    rest = "" if cut is None else f", cut after power {cut}"
+    rest += ", constant and linear term exact" if parameters.get("h01") else ""
+    return f"random Maclaurin features of k = {kernel}{rest}, {size}"
+
+
+def _polynomial_words(parameters: dict[str, Any], size: str) -> str:
+    kernel = _power_words(_product_words(parameters), parameters.get("degree"), parameters.get("c"))
+    return f"polynomial sketch ({parameters.get('method')}) of k = {kernel}, {size}"
+
+
+def _gaussian_maclaurin_words(parameters: dict[str, Any], size: str) -> str:
+    sizes = parameters.get("sizes")
+    degrees = f", degrees 0 to {len(sizes)}" if sizes is not None else ""
+    kernel = f"exp(-|x-y|^2 / (2 {parameters.get('length_scale')}^2))"
+    return f"optimized Maclaurin features ({parameters.get('method')}) of k = {kernel}, {size}{degrees}"
+
+
+def _composition_words(parameters: dict[str, Any], size: str) -> str:
+    outer, inner = parameters.get("outer", {}), parameters.get("inner", {})
+    return f"features of f(K)/f(1), f = {kernel_words(outer)} of K = x.y, {size}, K by {inner.get('class')}"
+
+
 _MAP_WORDS = {
     "RandomFourierFeatures": _fourier_words,
     "FastfoodFeatures": _fastfood_words,
@@ -205,4 +246,8 @@ _MAP_WORDS = {
     "CompositionalTanimotoFeatures": _compositional_words,
     "TanimotoDotProductFeatures": _dot_product_words,
     "LandmarkFeatures": _landmark_words,
+    "RandomMaclaurinFeatures": _maclaurin_words,
+    "PolynomialSketch": _polynomial_words,
+    "GaussianMaclaurinFeatures": _gaussian_maclaurin_words,
+    "CompositionFeatures": _composition_words,
 }

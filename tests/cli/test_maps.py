@@ -16,12 +16,23 @@ from daskrf.features import (
     CompositionalTanimotoFeatures,
     FastfoodFeatures,
     FeatureMap,
+    GaussianMaclaurinFeatures,
     LandmarkFeatures,
+    PolynomialSketch,
     RandomFourierFeatures,
+    RandomMaclaurinFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.kernels import CompositionalTanimoto, Gaussian, Matern, TanimotoDotProduct
+from daskrf.kernels import (
+    CompositionalTanimoto,
+    DotProduct,
+    Exponential,
+    Gaussian,
+    Matern,
+    Polynomial,
+    TanimotoDotProduct,
+)
 from daskrf.molecules import objective
 from daskrf.molecules.enumerate import enumerate_to_file
 
@@ -35,6 +46,10 @@ RUNS = {
     "fourier": "--map fourier --kernel matern --nu 2.5 --length-scale 9 -M 41",
     "fastfood": "--map fastfood --length-scale 9 -M 40",
     "gaussian landmarks": "--map landmarks -M 40 --kernel gaussian --length-scale 9",
+    "maclaurin": "--map maclaurin --series exponential:2 -M 40",
+    "maclaurin lengths": "--map maclaurin --series exponential:0.01 --no-normalize --max-degree 3 -M 40",
+    "polynomial": "--map polynomial --degree 3 --constant 0.5 --method tensorsketch -M 40",
+    "gaussian maclaurin": "--map gaussian-maclaurin --length-scale 12 -M 40",
     "farthest": "--map landmarks -M 30 --kernel dot-product --selection farthest",
 }
 
@@ -59,7 +74,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = RUNS[name].split()
-    fps = str(made / ("folded" if "--length-scale" in options else "fps"))
+    folded = "--length-scale" in options and "gaussian-maclaurin" not in options
+    fps = str(made / ("folded" if folded else "fps"))
     criterion = ["--criterion", "bound"] if "landmarks" in options else []
     model, hits, features = (str(tmp_path / x) for x in ("model", "hits.parquet", "features"))
     assert run(["fit", fps, str(made / "labels.csv"), "-o", model, *options, *criterion, *HERE]) == 0
@@ -107,6 +123,24 @@ def _map(arguments: str) -> FeatureMap:
             CompositionalTanimotoFeatures(CompositionalTanimoto("ratio")),
         ),
         ("--map landmarks", LandmarkFeatures()),
+        ("--map maclaurin", RandomMaclaurinFeatures(Polynomial(2, c=0.0, normalize=True))),
+        (
+            "--map maclaurin --series exponential:2 --degree-measure geometric --max-degree 4 --no-normalize",
+            RandomMaclaurinFeatures(Exponential(2.0), degree_measure="geometric", max_degree=4),
+        ),
+        (
+            "--map maclaurin --series 0,1,0.5",
+            RandomMaclaurinFeatures(DotProduct((0.0, 1.0, 0.5), normalize=True)),
+        ),
+        ("--map polynomial", PolynomialSketch(normalize=True)),
+        (
+            "--map polynomial --degree 3 --constant 1 --method tensorsrht --no-normalize",
+            PolynomialSketch(3, c=1.0, method="tensorsrht"),
+        ),
+        (
+            "--map gaussian-maclaurin --length-scale 15 --method tensorsrht -M 64",
+            GaussianMaclaurinFeatures(64, length_scale=15.0, method="tensorsrht"),
+        ),
         (
             "--map landmarks --kernel dot-product --selection kmedoids",
             LandmarkFeatures(kernel=TanimotoDotProduct("sqrt"), selection="kmedoids"),
@@ -151,6 +185,9 @@ def test_no_option_is_no_map() -> None:
         ("--map fastfood --length-scale 9 --nu 1", "--nu is an option of --kernel matern, not of gaussian"),
         ("--map fastfood --orthogonal", "--orthogonal is an option of --map fourier"),
         ("--map landmarks --length-scale 9", "--length-scale is an option of --kernel gaussian or matern"),
+        ("--map maclaurin --series ratio", "--series ratio is for --map compositional"),
+        ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
+        ("--map minmax --length-scale 3", "--length-scale is an option of --map landmarks and --map fourier"),
     ],
 )
 @pytest.mark.parametrize("command", ["featurize", "fit", "plan"])

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from daskrf.compiled import bits, minhash, tiles
+from daskrf.compiled import bits, minhash, projections, tiles
 from daskrf.compiled.jit import jit_disabled
+from daskrf.features import PolynomialSketch
 from daskrf.features.hashing import TanimotoHash
 
 pytestmark = [
@@ -39,6 +40,8 @@ def compiled() -> None:
         hashes = TanimotoHash(hashing, 64, 0)
         hashes.words(hashes.check([[1, 2]]))
         hashes.normals(hashes.check([[1, 2]]), 1.0)
+    for method in ("rademacher", "gaussian"):
+        PolynomialSketch(2, 64, method=method).transform([[1.0, 2.0]])
     # A caller from the cache on disk compiles nothing of what it calls.
     low, words, numbers = np.zeros(64, np.uint32), np.zeros((5, 64), np.uint32), np.ones((4, 64))
     minhash._column_words(np.uint64(1), np.uint64(2), low, low, words)
@@ -69,6 +72,21 @@ def test_the_numbers_of_weighted_sampling_are_made_in_vectors() -> None:
     assert count("vdivpd", assembly(minhash._column_numbers)) >= 4
     assert count("vmulpd", assembly(minhash._pair_ranks)) >= 2
     assert count("vpmulld", assembly(minhash.draw_levels)) >= 4
+
+
+def test_signs_meet_floats_in_registers() -> None:
+    """Eight vectors an entry: a shift brings the sign's bit to where a float has its own."""
+    text = assembly(projections.multiply_signs)
+    assert count("vpsllvd", text) >= 8
+    assert count("v(p?xord?|xorps|pternlogd)", text) >= 8
+    assert count("vaddps", text) >= 8
+    assert not re.search(r"vfn?m(add|sub)", text)
+
+
+def test_normal_numbers_are_added_in_vectors() -> None:
+    text = assembly(projections.multiply_normals)
+    assert count("vmulps", text) >= 1
+    assert not re.search(r"vfn?m(add|sub)", text)
 
 
 @pytest.mark.parametrize("name", ["_column_numbers", "_pair_ranks", "logarithms", "fill_weighted"])

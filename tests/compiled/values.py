@@ -14,7 +14,10 @@ from daskrf.compiled.hadamard import hadamard_transform
 from daskrf.features import (
     CompositionalTanimotoFeatures,
     FastfoodFeatures,
+    GaussianMaclaurinFeatures,
+    PolynomialSketch,
     RandomFourierFeatures,
+    RandomMaclaurinFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
@@ -67,6 +70,12 @@ def values() -> dict[str, str]:
             for name, feature_map in fourier.items()
             for kind in (np.array, sp.csr_matrix)
         },
+        "maclaurin": digest(RandomMaclaurinFeatures(n_components=70).transform(X * 0.3)),
+        **{
+            f"polynomial {method}": digest(PolynomialSketch(3, 70, method=method, c=0.5).transform(X * 0.3))
+            for method in ("rademacher", "gaussian", "tensorsrht", "tensorsketch")
+        },
+        "gaussian maclaurin": digest(GaussianMaclaurinFeatures(70, length_scale=3.0).fit_transform(X)),
         "gram_bits": digest(gram),
         "phi_y": digest(engine.phi_y(bits, y, 70)),
         "column_sums": digest(engine.column_sums(bits, 70)),
