@@ -141,7 +141,8 @@ class Products:
         with np.errstate(over="ignore", invalid="ignore"):
             for part, pointer, pairs in batches(rows.pointer, rows.columns, nothing):
                 values = rows.values[rows.pointer[part.start] : rows.pointer[part.stop]]
-                batch = pointer, pairs.slot_of, values, rows.factors[part], rows.starts[part]
+                small = _small_counts(pointer, values)
+                batch = pointer, pairs.slot_of, values, rows.factors[part], rows.starts[part], *small
                 for tile in self._tiles:
                     table = self._table(pairs.column, pairs.slot, tile.keys)
                     multiply(batch, table, tile.layers, tile.weights, first + tile.first, out[part])
@@ -160,7 +161,8 @@ class Products:
         slots = np.arange(columns.size, dtype=np.int32)
         pointer = np.array([0, columns.size], np.int64)
         ones = np.ones(TILE, np.float32)
-        row = pointer, slots, values.astype(np.float32), ones[:1], ones[:1]
+        own = values.astype(np.float32)
+        row = pointer, slots, own, ones[:1], ones[:1], *_small_counts(pointer, own)
         layer = np.array([TILE]), ones[:1], np.zeros((1, TILE), np.float32)
         multiply = multiply_normals if self._normal else multiply_signs
         found = np.empty((keys.size, 1, TILE), np.float32)
@@ -169,6 +171,19 @@ class Products:
                 table = self._table(columns.astype(np.uint64), slots, keys[j : j + 1])
                 multiply(row, table, layer, ones, 0, found[j])
         return found[:, 0]
+
+
+def _small_counts(pointer: Array, values: Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
+    """Return the values as bytes, and the sums of rows that consist of counts of at most 255 in all, else -1.
+
+    Their sums are exact in bytes and in floats alike, so that a row's features do not show which way it took.
+    """
+    clipped = np.clip(values, 0.0, 255.0)
+    small = clipped.astype(np.uint8)
+    bad = np.concatenate([[0], np.cumsum(small != values)])[pointer]
+    sums = np.concatenate([[0], np.cumsum(small, dtype=np.int64)])[pointer]
+    own = np.diff(sums)
+    return small, np.where((np.diff(bad) == 0) & (own <= 255), own, -1).astype(np.float32)
 
 
 def refuse_overflow(features: npt.NDArray[np.float32], what: str) -> None:

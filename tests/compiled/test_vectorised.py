@@ -41,7 +41,7 @@ def compiled() -> None:
         hashes.words(hashes.check([[1, 2]]))
         hashes.normals(hashes.check([[1, 2]]), 1.0)
     for method in ("rademacher", "gaussian"):
-        PolynomialSketch(2, 64, method=method).transform([[1.0, 2.0]])
+        PolynomialSketch(2, 64, method=method).transform([[1.0, 2.5]])
     # A caller from the cache on disk compiles nothing of what it calls.
     low, words, numbers = np.zeros(64, np.uint32), np.zeros((5, 64), np.uint32), np.ones((4, 64))
     minhash._column_words(np.uint64(1), np.uint64(2), low, low, words)
@@ -80,6 +80,8 @@ def test_signs_meet_floats_in_registers() -> None:
     assert count("vpsllvd", text) >= 8
     assert count("v(p?xord?|xorps|pternlogd)", text) >= 8
     assert count("vaddps", text) >= 8
+    # Counts are added up as bytes, 32 to a register.
+    assert count("vpaddb", text) >= 2
     assert not re.search(r"vfn?m(add|sub)", text)
 
 

@@ -176,6 +176,22 @@ def test_lengths_are_learned_by_parts() -> None:
         maker.fit_summaries([parts[0], {**parts[1], "n_features_in": 41}])
 
 
+def test_counts_and_floats_take_two_ways_to_the_same_bytes() -> None:
+    """Counts of up to 255 in all are added up as bytes, other rows as floats; both sums are exact."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((6, 300))
+    X[0, :255] = 1
+    X[1, :256] = 1
+    X[2, 0], X[3, 0] = 255, 256
+    X[4] = rng.poisson(0.5, 300)
+    X[5] = rng.poisson(3, 300)
+    feature_map = PolynomialSketch(2, 130)
+    halves = PolynomialSketch(2, 130).transform(X * 0.5)
+    assert (feature_map.transform(X) == 4 * halves).all()
+    mixed = np.concatenate([X + 0.5, X])
+    assert (feature_map.transform(mixed)[6:] == feature_map.transform(X)).all()
+
+
 def test_integers_in_any_type_and_any_scale() -> None:
     """A row's features do not depend on the number type, and a normalized row's not on powers of two."""
     X = counts()
