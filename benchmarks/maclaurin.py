@@ -6,7 +6,10 @@ of features; beside them scikit-learn's PolynomialCountSketch and RBFSampler, in
 that of the kernel matrix, relative, in the Frobenius norm (median over seeds); rates are by CPU time on one
 thread, medians of rounds in which the programs take turns.
 
+Last, the variances of sketches over 1,000 seeds, over those of table 1 of Wacker & Filippone 2022.
+
     python benchmarks/maclaurin.py [--components 256 1024 4096] [--seeds 5] [--repeats 5]
+    python benchmarks/maclaurin.py --regression 2048     # R2 on real docking scores instead
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from common import guacamol, parser, print_header, table, write_results
+from common import Stopwatch, enamine50k, guacamol, merit, parser, print_header, table, write_results
+from figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, new_figure, save
+from matplotlib.ticker import NullFormatter
 from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
 from threadpoolctl import threadpool_limits
 
@@ -28,7 +33,9 @@ from daskrf.features import (
     GaussianMaclaurinFeatures,
     PolynomialSketch,
     RandomMaclaurinFeatures,
+    sketch_variance,
 )
+from daskrf.gp import RandomFeatureGP, SufficientStatistics
 from daskrf.kernels import Exponential, Polynomial
 
 Make = Callable[[int, int], Any]
@@ -41,6 +48,24 @@ FORMATS = {
     "largest": ".3f",
     "dense_rows_s": ",.0f",
     "sparse_rows_s": ",.0f",
+}
+TABLE_1 = {
+    "sketch": "",
+    "degree": "",
+    "ratio": ".3f",
+    "standard_error": ".3f",
+    "of_rademacher": ".3f",
+    "ratio_as_printed": ".3f",
+}
+REGRESSION = {
+    "map": "",
+    "M": ",",
+    "r2": ".4f",
+    "mean_log_probability": ".4f",
+    "coverage_95": ".3f",
+    "log_evidence": ",.0f",
+    "features_cpu_s": ".1f",
+    "fit_cpu_s": ".1f",
 }
 
 
@@ -146,33 +171,95 @@ def _degrees(feature_map: FeatureMap | Any) -> int | None:
     return None
 
 
-def draw(lines: list[dict[str, Any]], path: Path) -> None:
+def table_1(n_seeds: int = 1000, n_components: int = 24) -> list[dict[str, Any]]:
+    """Return measured variances over those of table 1 of Wacker & Filippone 2022, by sketch and degree.
+
+    Five rows of length 1 and 16 columns, of which one has most of the length in one column; 24 features: a
+    whole block of 16 and half of one. Variances are sums over the 10 pairs of different rows.
+    """
+    X = np.random.default_rng(0).normal(size=(5, 16))
+    X[1] = X[0] + 0.5 * X[1]
+    X[4, 3] = 6.0
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    pairs = np.triu_indices(5, 1)
+    dot, overlap = (X @ X.T)[pairs], (X**2 @ (X**2).T)[pairs]
+    lines = []
+    for degree in (1, 2, 3, 4):
+        plain = sketch_variance(X, degree=degree, n_components=n_components)[pairs].sum()
+        for method in ("gaussian", "rademacher", "tensorsrht"):
+            maps = (
+                PolynomialSketch(degree, n_components, method=method, random_state=s) for s in range(n_seeds)
+            )
+            features = (feature_map.transform(X).astype(float) for feature_map in maps)
+            errors = np.array([(Phi @ Phi.T)[pairs] - dot**degree for Phi in features])
+            squares = np.square(errors).sum(axis=1)
+            formula = sketch_variance(X, degree=degree, n_components=n_components, method=method)[pairs].sum()
+            line = {
+                "sketch": method,
+                "degree": degree,
+                "ratio": squares.mean() / formula,
+                "standard_error": squares.std(ddof=1) / np.sqrt(n_seeds) / formula,
+                "of_rademacher": formula / plain,
+            }
+            if method == "rademacher":
+                printed = ((1 + 2 * dot**2 - overlap) ** degree - dot ** (2 * degree)) / n_components
+                line["ratio_as_printed"] = squares.mean() / printed.sum()
+            lines.append(line)
+    return lines
+
+
+def regression(M: int) -> list[dict[str, Any]]:
+    """Return R2 and log probability on real docking scores, mean, amplitude and noise by the evidence."""
+    data = enamine50k()
+    print(data.describe())
+    maps: dict[str, FeatureMap] = {
+        f"Gaussian, l = {length:g}": GaussianMaclaurinFeatures(M, length_scale=length)
+        for length in (8.0, 12.0, 16.0, 24.0)
+    }
+    maps["exp(4 cos)"] = RandomMaclaurinFeatures(Exponential(4.0, normalize=True), M)
+    maps["(cos + 1)^2, tensorsketch"] = PolynomialSketch(2, M, method="tensorsketch", c=1.0, normalize=True)
+    maps["(x.y)^2, tensorsketch"] = PolynomialSketch(2, M, method="tensorsketch")
+    lines = []
+    for name, feature_map in maps.items():
+        watch = Stopwatch()
+        Phi = feature_map.fit(data.X[data.train]).transform(data.X)
+        features = watch.lap()["cpu_s"]
+        gp = RandomFeatureGP().fit_statistics(
+            SufficientStatistics.from_chunk(Phi[data.train], data.y[data.train])
+        )
+        mean, std = gp.predict(Phi[data.test], return_std=True)
+        line = {"map": name, "M": M, **merit(data.y[data.test], mean, std)}
+        lines.append(
+            {
+                **line,
+                "log_evidence": float(gp.log_marginal_likelihood_value_),
+                "features_cpu_s": features,
+                "fit_cpu_s": watch.lap()["cpu_s"],
+            }
+        )
+        print(f"  {name:28s} R2 {line['r2']:.4f}  {line['mean_log_probability']:.4f}", flush=True)
+    return lines
+
+
+def draw(lines: list[dict[str, Any]], folder: Path) -> None:
     """Draw the error of each map against the CPU time of a million rows."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     kernels = list(dict.fromkeys(line["kernel"] for line in lines))
-    figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), squeeze=False)
-    for axis, kernel in zip(axes.flat, kernels, strict=False):
-        for name in dict.fromkeys(line["map"] for line in lines if line["kernel"] == kernel):
+    figure, axes = new_figure(2, 3, width=13, height=7.5)
+    for ax, kernel in zip(axes.flat, kernels, strict=True):
+        names = dict.fromkeys(line["map"] for line in lines if line["kernel"] == kernel)
+        for name, color in zip(names, (BLUE, GREEN, PURPLE, RED, ORANGE), strict=False):
             own = [line for line in lines if line["kernel"] == kernel and line["map"] == name]
-            style = "--" if "scikit" in name else "-"
+            color, style = (GREY, "--") if "scikit" in name else (color, "-")
             seconds = [1e6 / max(line["dense_rows_s"], line["sparse_rows_s"]) for line in own]
-            axis.plot(seconds, [line["error"] for line in own], style, marker="o", ms=4, label=name)
-        axis.set(xscale="log", yscale="log", title=kernel)
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=7)
-    for axis in axes[-1]:
-        axis.set_xlabel("CPU seconds for 10^6 rows")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("relative error of the kernel matrix")
-    for axis in list(axes.flat)[len(kernels) :]:
-        axis.remove()
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    print(f"written: {path}", flush=True)
+            errors = [line["error"] for line in own]
+            ax.plot(seconds, errors, style, color=color, marker="o", markersize=4, label=name)
+        ax.set(xscale="log", yscale="log", title=kernel, xlabel="CPU seconds for a million molecules")
+        ax.legend(fontsize=7, loc="lower left")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_minor_formatter(NullFormatter())
+    for ax in axes[:, 0]:
+        ax.set_ylabel("relative error of the kernel matrix")
+    save(figure, folder, "maclaurin")
 
 
 def main() -> None:
@@ -181,8 +268,18 @@ def main() -> None:
     options.add_argument("--components", type=int, nargs="+", default=[256, 1024, 4096])
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--repeats", type=int, default=5)
+    options.add_argument(
+        "--regression", type=int, metavar="M", help="docking scores by M features, and no more"
+    )
     settings = options.parse_args()
     print_header(settings.seed)
+    if settings.regression:
+        with threadpool_limits(1):
+            found = regression(settings.regression)
+        print("\n" + table(found, REGRESSION))
+        given = {"components": settings.regression}
+        write_results(settings.output, "maclaurin_regression", seed=0, settings=given, results=found)
+        return
     X = guacamol(1000)["count"]
     unit = X / np.linalg.norm(X, axis=1)[:, None]
     lines = []
@@ -195,10 +292,19 @@ def main() -> None:
         for length_scale in (5.0, 10.0, 20.0):
             exact = np.exp(-np.maximum(distances, 0.0) / (2 * length_scale**2))
             lines += measure(f"Gaussian, l = {length_scale:g}", gaussians(length_scale), X, exact, settings)
+        variances = table_1()
     print("\n" + table(lines, FORMATS))
+    print("\nVariances over seeds, measured over the formula of table 1:\n")
+    print(table(variances, TABLE_1))
     given = {"components": settings.components, "seeds": settings.seeds, "repeats": settings.repeats}
-    write_results(settings.output, "maclaurin", seed=settings.seed, settings=given, results=lines)
-    draw(lines, settings.output / "maclaurin.png")
+    write_results(
+        settings.output,
+        "maclaurin",
+        seed=settings.seed,
+        settings=given,
+        results={"maps": lines, "table_1": variances},
+    )
+    draw(lines, settings.output)
 
 
 if __name__ == "__main__":
