@@ -58,7 +58,7 @@ def test_unbiased_over_any_map(name: str) -> None:
     """The features of a map need not be alike, as those of random Maclaurin maps and of count sketches."""
     X = counts()
     found = []
-    for seed in range(200):
+    for seed in range(100):
         feature_map = CompositionFeatures(Polynomial(2, c=0.5), INNER[name], 130, random_state=seed)
         Phi = feature_map.fit(X).transform(X).astype(np.float64)
         found.append(Phi @ Phi.T)

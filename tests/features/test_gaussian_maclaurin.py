@@ -108,12 +108,12 @@ def test_centred_moments_of_sparse_rows() -> None:
 @pytest.mark.parametrize("method", ["rademacher", "tensorsrht"])
 @pytest.mark.parametrize("explicit", [False, True])
 def test_the_error_is_the_one_foretold(method: str, explicit: bool) -> None:
-    """Mean over 100 seeds of the squared error over the pairs that the allocation was made for."""
+    """Mean over 64 seeds of the squared error over the pairs that the allocation was made for."""
     X = np.random.default_rng(2).normal(size=(40, 6))
     exact = gaussian(X, 2.5)
     pairs = np.triu_indices(40, 1)
     found, foretold = [], []
-    for seed in range(100):
+    for seed in range(64):
         feature_map = GaussianMaclaurinFeatures(
             150, length_scale=2.5, method=method, explicit=explicit, random_state=seed
         )
@@ -121,10 +121,10 @@ def test_the_error_is_the_one_foretold(method: str, explicit: bool) -> None:
         found.append(np.square(Phi @ Phi.T - exact)[pairs].mean())
         foretold.append(feature_map.allocation_.error)
     assert np.ptp(foretold) < 1e-9 * foretold[0]
-    standard_error = np.std(found, ddof=1) / 10
+    standard_error = np.std(found, ddof=1) / 8
     # The features are of single precision, and explicit ones have no variance at all.
     assert abs(np.mean(found) - foretold[0]) < 4.5 * standard_error + 1e-4 * foretold[0]
-    assert standard_error < 0.15 * foretold[0]
+    assert standard_error < 0.2 * foretold[0]
     assert feature_map.allocation_.n_explicit >= explicit
 
 
