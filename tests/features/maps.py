@@ -277,8 +277,8 @@ MAPS = {
         )
     },
     "gaussian maclaurin": Case(
-        partial(GaussianMaclaurinFeatures, length_scale=6.0),
-        "2005233ff25fb83d572de0bdac56f1bbc664763f95b2c83cc95f08bc266236bc",
+        partial(GaussianMaclaurinFeatures, length_scale=6.0, explicit=False),
+        "2005233f41a10a3e812c04bcf040093ec664763f061933bcd393443a854afd3c",
         reals,
         independent=False,
         falls=False,

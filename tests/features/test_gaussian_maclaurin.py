@@ -156,6 +156,15 @@ def test_monomials_give_powers_of_the_dot_product(d: int, degree: int) -> None:
         assert abs(powers[0] @ powers[1] - (u @ v) ** n / math.factorial(n)) <= 1e-6 * size
 
 
+def test_explicit_features_do_not_see_their_chunk() -> None:
+    X = reals(12)
+    feature_map = GaussianMaclaurinFeatures(80, length_scale=8.0).fit(X)
+    assert feature_map.allocation_.n_explicit == 1
+    Phi = feature_map.transform(X)
+    assert np.concatenate([feature_map.transform(X[i : i + 1]) for i in range(12)]).tobytes() == Phi.tobytes()
+    assert feature_map.transform(sp.csr_matrix(X)).tobytes() == Phi.tobytes()
+
+
 def test_one_column_has_no_variance() -> None:
     """All degrees are explicit: the features are those of equation 4."""
     X = np.random.default_rng(5).uniform(-1.5, 1.5, size=(30, 1))
