@@ -255,6 +255,8 @@ def draw(lines: list[dict[str, Any]], folder: Path) -> None:
             ax.plot(seconds, errors, style, color=color, marker="o", markersize=4, label=name)
         ax.set(xscale="log", yscale="log", title=kernel, xlabel="CPU seconds for a million molecules")
         ax.legend(fontsize=7, loc="lower left")
+        low, high = ax.get_ylim()
+        ax.set_ylim(low / (high / low) ** 0.45, high)  # room for the legend
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_minor_formatter(NullFormatter())
     for ax in axes[:, 0]:
