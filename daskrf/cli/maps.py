@@ -166,8 +166,8 @@ map_options = stack(
     _own(
         "--projection",
         "fastfood",
-        "By which fast transform.  [default: hadamard]",
-        type=click.Choice(["hadamard", "fft"]),
+        "Which directions: orthogonal ones, the paper's by hadamard or fft.  [default: orthogonal]",
+        type=click.Choice(["orthogonal", "hadamard", "fft"]),
     ),
     _own(
         "--selection",

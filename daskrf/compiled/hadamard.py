@@ -35,14 +35,16 @@ _INT64 = ir.IntType(64)
 
 
 class Blocks(NamedTuple):
-    """The diagonals and permutations of n blocks of Fastfood, each of shape (n, length).
+    """The diagonals and permutations of n blocks S H G Pi H B, or S H G H C H B, each of shape (n, length).
 
-    `signs` (B) and `normals` (G) and `scales` (S and all constants) are float32, `places` (Pi: number i comes
-    from place places[i]) int32. `length` is a power of two, at least 8.
+    `signs` (B), `normals` (G), `scales` (S and all constants) and `turns` (C) are float32, `places` (Pi:
+    number i comes from place places[i]) int32. Either `places` or `turns` has shape (n, 0). `length` is a
+    power of two, at least 8.
     """
 
     signs: Array
     places: Array
+    turns: Array
     normals: Array
     scales: Array
 
@@ -185,12 +187,20 @@ def hadamard_transform(x: npt.NDArray[np.float32]) -> None:
 
 @jit
 def _project_block(blocks: Blocks, block: int, first: Array, second: Array, out: Array) -> None:
-    """Write S H G Pi H x to `out`, as many numbers as it has, for the signed row x in `first`."""
-    places, normals, scales = blocks.places[block], blocks.normals[block], blocks.scales[block]
-    length = places.size
+    """Write S H G Pi H x or S H G H C H x to `out`, as many numbers as it has, for the row x in `first`."""
+    places, turns, normals = blocks.places[block], blocks.turns[block], blocks.normals[block]
+    scales = blocks.scales[block]
+    length = normals.size
     _transform(first, length)
-    for i in range(length):
-        second[i] = normals[i] * first[places[i]]
+    if turns.size:
+        for i in range(length):
+            first[i] *= turns[i]
+        _transform(first, length)
+        for i in range(length):
+            second[i] = normals[i] * first[i]
+    else:
+        for i in range(length):
+            second[i] = normals[i] * first[places[i]]
     _transform(second, length)
     for i in range(out.size):
         out[i] = scales[i] * second[i]

@@ -10,7 +10,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,10 @@ class RadialKernel(Kernel):
     InputError
         If it is not a finite number above 0; when called, if a value is not finite, or squares overflow.
     """
+
+    any_columns: ClassVar[bool] = False
+    """True where f is the same function for any number of columns, so that rows may be padded with zeros and
+    `radii` be drawn for the padded number."""
 
     def __init__(self, length_scale: float = 1.0) -> None:
         self.length_scale = _positive(length_scale, "length_scale")
@@ -137,6 +141,8 @@ class Gaussian(RadialKernel):
     [[1.0, 0.6065]]
     """
 
+    any_columns = True
+
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return exp(-r^2 / 2), over `r`."""
         np.square(r, out=r)
@@ -167,6 +173,8 @@ class Matern(RadialKernel):
     >>> Matern(2.0, nu=0.5)([[2, 0, 1]], [[2, 0, 1], [0, 0, 1]]).round(4).tolist()
     [[1.0, 0.3679]]
     """
+
+    any_columns = True
 
     def __init__(self, length_scale: float = 1.0, *, nu: float = 1.5) -> None:
         super().__init__(length_scale)

@@ -209,10 +209,10 @@ def _fourier_words(parameters: dict[str, Any], size: str) -> str:
 
 
 def _fastfood_words(parameters: dict[str, Any], size: str) -> str:
-    by_fft = parameters.get("projection") == "fft"
-    how, bias = (" by FFT", "biased") if by_fft else ("", "unbiased")
+    ways = {"fft": " by FFT", "hadamard": " by the paper's directions"}
+    how = ways.get(parameters.get("projection", ""), "")
     kernel = kernel_words(parameters.get("kernel", {}))
-    return f"Fastfood features{how} of the {kernel}, {size}: {bias}, prior variance 1"
+    return f"Fastfood features{how} of the {kernel}, {size}: prior variance 1"
 
 
 def _maclaurin_words(parameters: dict[str, Any], size: str) -> str:

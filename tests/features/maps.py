@@ -202,6 +202,13 @@ MAPS = {
     ),
     "fastfood": Case(
         partial(FastfoodFeatures, Gaussian(4.0)),
+        "c307f53d5f42053eb778f53d5d0e053ef304353e00000000f304353e00000000",
+        least=2,
+        prefixes=True,
+        independent=False,
+    ),
+    "fastfood hadamard": Case(
+        partial(FastfoodFeatures, Gaussian(4.0), projection="hadamard"),
         "9c6124be7e9d973d9002193ec173c13df304353e00000000f304353e00000000",
         least=2,
         prefixes=True,
@@ -209,7 +216,7 @@ MAPS = {
     ),
     "fastfood matern": Case(
         partial(FastfoodFeatures, Matern(6.0, nu=0.5)),
-        "3900353e487725bbb78f833df1a428bef304353e00000000f304353e00000000",
+        "45e1283ebb5882bda2fecfbdf829143ef304353e00000000f304353e00000000",
         vectors,
         least=2,
         prefixes=True,

@@ -49,23 +49,30 @@ def orthogonal_directions(seed: int, n_pairs: int, d: int) -> np.ndarray:
 
 def fastfood_directions(seed: int, n_pairs: int, d: int, projection: str) -> np.ndarray:
     """Return the frequencies of a Gaussian kernel of length scale 1 by whole matrices, one a row."""
-    size = max(8, 2 ** math.ceil(math.log2(d)))
+    size = max(64 if projection == "orthogonal" else 8, 2 ** math.ceil(math.log2(d)))
     n_blocks = -(-n_pairs // size)
-    signs = [1 - 2 * (int(word) % 2) for word in seeds.words(seed, "fastfood/signs", n_blocks * size)]
+    signs, signs_2, signs_3 = (
+        [1 - 2 * (int(word) % 2) for word in seeds.words(seed, f"fastfood/{name}", n_blocks * size)]
+        for name in ("signs", "signs 2", "signs 3")
+    )
     order = seeds.words(seed, "fastfood/places", n_blocks * size).tolist()
     normals = ndtri(stream(seed, "fastfood/normals", n_blocks * size))
-    lengths = np.sqrt(2 * gammaincinv(d / 2, stream(seed, "fastfood/length", n_blocks * size)))
+    dimension = size if projection == "orthogonal" else d
+    lengths = np.sqrt(2 * gammaincinv(dimension / 2, stream(seed, "fastfood/length", n_blocks * size)))
     found = []
     for block in range(n_blocks):
         own = slice(block * size, (block + 1) * size)
         places = sorted(range(size), key=order[own].__getitem__)
-        permutation, B = np.eye(size)[places], np.diag(signs[own])
+        permutation, B, H = np.eye(size)[places], np.diag(signs[own]), hadamard(size)
         if projection == "hadamard":
-            V = hadamard(size) @ np.diag(normals[own]) @ permutation @ hadamard(size) @ B
+            V = H @ np.diag(normals[own]) @ permutation @ H @ B
+        elif projection == "orthogonal":
+            V = H @ np.diag(signs_3[own]) @ H @ np.diag(signs_2[own]) @ H @ B
         else:
             V = permutation @ hartley(size) @ B
-        V = V[:, :d]
-        found.append(V / np.linalg.norm(V, axis=1, keepdims=True) * lengths[own, None])
+        rows = V if projection == "orthogonal" else V[:, :d]
+        V = V / np.linalg.norm(rows, axis=1, keepdims=True) * lengths[own, None]
+        found.append(V[:, :d])
     return np.concatenate(found)[:n_pairs]
 
 
