@@ -29,6 +29,7 @@ from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
 from threadpoolctl import threadpool_limits
 
 from daskrf.features import (
+    FastfoodDotProductFeatures,
     FeatureMap,
     GaussianMaclaurinFeatures,
     PolynomialSketch,
@@ -77,6 +78,12 @@ def sketches(degree: int) -> dict[str, Make]:
         )
         for method in ("rademacher", "gaussian", "tensorsrht", "tensorsketch")
     }
+    for projection in ("orthogonal", "hadamard"):
+        found[f"daskrf Fastfood {projection}"] = lambda M, seed, projection=projection: (
+            FastfoodDotProductFeatures(
+                Polynomial(degree, c=0.0, normalize=True), M, projection=projection, random_state=seed
+            )
+        )
     found["scikit-learn tensorsketch"] = lambda M, seed: PolynomialCountSketch(
         degree=degree, n_components=M, coef0=0, random_state=seed
     )
@@ -92,12 +99,14 @@ def series() -> dict[str, Make]:
         "geometric, H0/1": {"degree_measure": "geometric", "h01": True},
         "proportional, H0/1": {"h01": True},
     }
-    return {
+    found: dict[str, Make] = {
         f"daskrf {name}": lambda M, seed, own=own: RandomMaclaurinFeatures(
             kernel, M, random_state=seed, **own
         )
         for name, own in variants.items()
     }
+    found["daskrf Fastfood"] = lambda M, seed: FastfoodDotProductFeatures(kernel, M, random_state=seed)
+    return found
 
 
 def gaussians(length_scale: float) -> dict[str, Make]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from daskrf.features.fastfood import FastfoodFeatures
     from daskrf.features.fourier import RandomFourierFeatures
     from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
+    from daskrf.features.harmonics import FastfoodDotProductFeatures
     from daskrf.features.landmarks import LandmarkFeatures
     from daskrf.features.maclaurin import RandomMaclaurinFeatures
     from daskrf.features.minmax import TanimotoMinMaxFeatures
@@ -70,6 +71,7 @@ __all__ = [
     "DotProduct",
     "ExactGP",
     "Exponential",
+    "FastfoodDotProductFeatures",
     "FastfoodFeatures",
     "FingerprintSpec",
     "Gaussian",
@@ -118,6 +120,7 @@ _HOME = {
     "TanimotoDotProductFeatures": "features.dotproduct",
     "LandmarkFeatures": "features.landmarks",
     "RandomFourierFeatures": "features.fourier",
+    "FastfoodDotProductFeatures": "features.harmonics",
     "FastfoodFeatures": "features.fastfood",
     "RandomMaclaurinFeatures": "features.maclaurin",
     "PolynomialSketch": "features.polynomial",

@@ -23,6 +23,7 @@ _OWN = {
     "landmarks": ("kernel", "selection", "length_scale", "nu"),
     "fourier": ("kernel", "length_scale", "nu", "orthogonal"),
     "fastfood": ("kernel", "length_scale", "nu", "projection"),
+    "fastfood-dot-product": ("series", "normalize", "projection", "expansion"),
     "maclaurin": ("series", "normalize", "degree_measure", "max_degree"),
     "polynomial": ("degree", "constant", "method", "normalize"),
     "gaussian-maclaurin": ("length_scale", "method"),
@@ -74,7 +75,8 @@ map_options = stack(
         "compositional: one-bit features of a power series of the first. landmarks: similarities to real "
         "molecules of the library, for the sparse Gaussian process. fourier: dense features of a Gaussian or "
         "Matern kernel of the distance. fastfood: the same by fast transforms, without a matrix of "
-        "directions. maclaurin: dense features of a power series of the cosine of counts. polynomial: dense "
+        "directions. fastfood-dot-product: dense features of a power series of the cosine of counts by the "
+        "same transforms. maclaurin: the same by products of projections. polynomial: dense "
         "features of a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, for "
         "length scales that are not small.  [default: minmax]",
     ),
@@ -128,9 +130,9 @@ map_options = stack(
     ),
     _own(
         "--series",
-        "compositional or maclaurin",
+        "compositional, fastfood-dot-product or maclaurin",
         "power:N for T^N, exponential:G for exp(G(T-1)), ratio for T/(2-T), or coefficients a0,a1,... of "
-        "1, T, T^2, ...; with maclaurin T is the cosine, and there is no ratio.  [default: power:2]",
+        "1, T, T^2, ...; with the last two maps T is the cosine, and there is no ratio.  [default: power:2]",
         metavar="SERIES",
         type=_Series(),
     ),
@@ -165,9 +167,16 @@ map_options = stack(
     ),
     _own(
         "--projection",
-        "fastfood",
-        "Which directions: orthogonal ones, the paper's by hadamard or fft.  [default: orthogonal]",
+        "fastfood or fastfood-dot-product",
+        "Which directions: orthogonal ones, the paper's by hadamard, or (fastfood) fft.  [default: "
+        "orthogonal]",
         type=click.Choice(["orthogonal", "hadamard", "fft"]),
+    ),
+    _own(
+        "--expansion",
+        "fastfood-dot-product",
+        "Of the series, in polynomials of projections.  [default: legendre]",
+        type=click.Choice(["legendre", "monomials"]),
     ),
     _own(
         "--selection",
@@ -192,7 +201,7 @@ map_options = stack(
     _own("--constant", "polynomial", "C of (x.y + C)^N.  [default: 0]", metavar="C", type=float),
     _own(
         "--normalize/--no-normalize",
-        "maclaurin or polynomial",
+        "fastfood-dot-product, maclaurin or polynomial",
         "Cosines of counts, or plain products, whose powers are large.  [default: normalize]",
         default=None,
     ),
@@ -249,6 +258,10 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
 
         kernel = CompositionalTanimoto(**parameters.pop("series", {}))
         return CompositionalTanimotoFeatures(kernel=kernel, **parameters)
+    if name == "fastfood-dot-product":
+        from daskrf.features import FastfoodDotProductFeatures
+
+        return FastfoodDotProductFeatures(_dot_product_kernel(parameters), **parameters)
     if name == "maclaurin":
         from daskrf.features import RandomMaclaurinFeatures
 
@@ -286,7 +299,7 @@ def _dot_product_kernel(parameters: dict[str, Any]) -> DotProductKernel:
         return Exponential(series.get("gamma", 1.0), normalize=normalize)
     if series["series"] == "coefficients":
         return DotProduct(series["coefficients"], normalize=normalize)
-    raise click.UsageError("--series ratio is for --map compositional, not for --map maclaurin.")
+    raise click.UsageError("--series ratio is for --map compositional alone.")
 
 
 def _kernel(of: str, parameters: dict[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from daskrf.features.dotproduct import TanimotoDotProductFeatures
 from daskrf.features.fastfood import FastfoodFeatures
 from daskrf.features.fourier import RandomFourierFeatures
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
+from daskrf.features.harmonics import FastfoodDotProductFeatures
 from daskrf.features.landmarks import LandmarkFeatures
 from daskrf.features.maclaurin import RandomMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
@@ -16,6 +17,7 @@ from daskrf.features.variances import sketch_variance
 __all__ = [
     "CompositionFeatures",
     "CompositionalTanimotoFeatures",
+    "FastfoodDotProductFeatures",
     "FastfoodFeatures",
     "FeatureMap",
     "GaussianMaclaurinFeatures",

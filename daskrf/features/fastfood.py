@@ -17,11 +17,18 @@ from daskrf.features.base import register
 from daskrf.features.fourier import FourierFeatures, Projection, Sparse, scale_of, uniform
 from daskrf.kernels import Gaussian, RadialKernel
 
-__all__ = ["FastfoodFeatures"]
+__all__ = [
+    "LEAST",
+    "BlockProjection",
+    "FastfoodFeatures",
+    "check_width",
+    "gaussian_blocks",
+    "orthogonal_blocks",
+]
 
 PROJECTIONS = ("auto", "orthogonal", "hadamard", "fft")
 
-_LEAST = 64
+LEAST = 64
 """Length of blocks of orthogonal directions, at least: shorter ones are further from uniform."""
 
 LARGEST_WIDTH = 2**20
@@ -112,11 +119,7 @@ class FastfoodFeatures(FourierFeatures):
 
     def _check_columns(self, n_columns: int) -> None:
         super()._check_columns(n_columns)
-        if n_columns > LARGEST_WIDTH:
-            raise InputError(
-                f"The rows have {n_columns:,} columns, but transforms serve {LARGEST_WIDTH:,} at most; "
-                "fold the fingerprints (--size 1024, say)."
-            )
+        check_width(n_columns)
 
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
@@ -127,7 +130,7 @@ class FastfoodFeatures(FourierFeatures):
         return make[projection](self.kernel, n_columns, n_pairs, int(self.random_state))
 
 
-class _Projection:
+class BlockProjection:
     """Projection by one kind of transform; `numbers` are the arguments of its compiled functions."""
 
     def __init__(self, engine: Any, n_pairs: int, *numbers: Any) -> None:
@@ -140,6 +143,15 @@ class _Projection:
             self._engine.project_sparse(*rows[:4], *self.numbers, out)
         else:
             self._engine.project_dense(rows, *self.numbers, out)
+
+
+def check_width(n_columns: int) -> None:
+    """Raise InputError if rows have more columns than transforms serve."""
+    if n_columns > LARGEST_WIDTH:
+        raise InputError(
+            f"The rows have {n_columns:,} columns, but transforms serve {LARGEST_WIDTH:,} at most; "
+            "fold the fingerprints (--size 1024, say)."
+        )
 
 
 def _shape(d: int, n_pairs: int, least: int = hadamard.LANES) -> tuple[int, int]:
@@ -168,7 +180,7 @@ def _scales(kernel: RadialKernel, d: int, seed: int, lengths: Array) -> Array:
     return (turns.reshape(lengths.shape) / lengths).astype(np.float32)
 
 
-def _lengths(projection: _Projection, d: int, n_blocks: int, length: int) -> Array:
+def _lengths(projection: BlockProjection, d: int, n_blocks: int, length: int) -> Array:
     """Return the lengths of the rows of all blocks, of the part that meets the first d columns."""
     squares = np.zeros(n_blocks * length)
     step = max(1, 2**20 // squares.size)
@@ -184,41 +196,53 @@ def _lengths(projection: _Projection, d: int, n_blocks: int, length: int) -> Arr
     return np.sqrt(squares).reshape(n_blocks, length)
 
 
-@lru_cache(maxsize=4)
-def _orthogonal_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> _Projection:
-    """Return the projection S H C H B H A, whose rows have equal lengths before S."""
-    shape = _shape(d, n_pairs, _LEAST)
+def orthogonal_blocks(seed: int, n_blocks: int, length: int) -> tuple[hadamard.Blocks, Array]:
+    """Return blocks H C H B H A, and the lengths of their rows, which are all equal: shape (n, length)."""
+    shape = n_blocks, length
     first, second, third = (_signs(seed, name, shape) for name in ("signs", "signs 2", "signs 3"))
-    scales = _scales(kernel, shape[1], seed, np.full(shape, shape[1] ** 1.5))
-    nowhere = np.empty((shape[0], 0), np.int32)
-    return _Projection(hadamard, n_pairs, hadamard.Blocks(first, nowhere, second, third, scales))
+    places = np.empty((n_blocks, 0), np.int32)
+    blocks = hadamard.Blocks(first, places, second, third, np.ones_like(first))
+    return blocks, np.full(shape, length**1.5)
 
 
-@lru_cache(maxsize=4)
-def _hadamard_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> _Projection:
-    """Return the projection S H G Pi H B."""
-    n_blocks, length = _shape(d, n_pairs)
+def gaussian_blocks(seed: int, n_blocks: int, length: int) -> tuple[hadamard.Blocks, Array]:
+    """Return blocks H G Pi H B, and the lengths of their rows: those of a block are equal."""
     signs, places = _diagonals(seed, n_blocks, length)
     normals = ndtri(uniform(seed, "fastfood/normals", n_blocks * length)).reshape(n_blocks, length)
     normals = normals.astype(np.float32)
-    if d == length:
-        squares = np.zeros(n_blocks)
-        for column in normals.T:  # one by one, in an order that no machine changes
-            squares += np.square(column, dtype=np.float64)
-        lengths = np.repeat(np.sqrt(length * squares)[:, None], length, axis=1)
-    else:
-        plain = hadamard.Blocks(signs, places, signs[:, :0], normals, np.ones_like(signs))
-        lengths = _lengths(_Projection(hadamard, signs.size, plain), d, n_blocks, length)
-    blocks = hadamard.Blocks(signs, places, signs[:, :0], normals, _scales(kernel, d, seed, lengths))
-    return _Projection(hadamard, n_pairs, blocks)
+    squares = np.zeros(n_blocks)
+    for column in normals.T:  # one by one, in an order that no machine changes
+        squares += np.square(column, dtype=np.float64)
+    blocks = hadamard.Blocks(signs, places, signs[:, :0], normals, np.ones_like(signs))
+    return blocks, np.repeat(np.sqrt(length * squares)[:, None], length, axis=1)
 
 
 @lru_cache(maxsize=4)
-def _fourier_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> _Projection:
+def _orthogonal_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> BlockProjection:
+    """Return the projection S H C H B H A, of d padded."""
+    n_blocks, length = _shape(d, n_pairs, LEAST)
+    blocks, lengths = orthogonal_blocks(seed, n_blocks, length)
+    scales = _scales(kernel, length, seed, lengths)
+    return BlockProjection(hadamard, n_pairs, blocks._replace(scales=scales))
+
+
+@lru_cache(maxsize=4)
+def _hadamard_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> BlockProjection:
+    """Return the projection S H G Pi H B."""
+    n_blocks, length = _shape(d, n_pairs)
+    blocks, lengths = gaussian_blocks(seed, n_blocks, length)
+    if d < length:
+        lengths = _lengths(BlockProjection(hadamard, lengths.size, blocks), d, n_blocks, length)
+    scales = _scales(kernel, d, seed, lengths)
+    return BlockProjection(hadamard, n_pairs, blocks._replace(scales=scales))
+
+
+@lru_cache(maxsize=4)
+def _fourier_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> BlockProjection:
     """Return the projection S Pi F B."""
     n_blocks, length = _shape(d, n_pairs)
     signs, places = _diagonals(seed, n_blocks, length)
     factors = hartley.twiddles(length)
     plain = signs, places, np.ones_like(signs)
-    lengths = _lengths(_Projection(hartley, signs.size, plain, factors), d, n_blocks, length)
-    return _Projection(hartley, n_pairs, (signs, places, _scales(kernel, d, seed, lengths)), factors)
+    lengths = _lengths(BlockProjection(hartley, signs.size, plain, factors), d, n_blocks, length)
+    return BlockProjection(hartley, n_pairs, (signs, places, _scales(kernel, d, seed, lengths)), factors)

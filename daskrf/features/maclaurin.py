@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
-from daskrf.compiled.rows import squared_norms
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.base import check_n_components, register
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
+from daskrf.features.radius import DotProductMap
 from daskrf.kernels.maclaurin import DotProduct, DotProductKernel, Polynomial, check_degree
 
 __all__ = ["RandomMaclaurinFeatures", "degree_measure", "draw_degrees"]
@@ -113,7 +112,7 @@ def draw_degrees(odds: Array, size: int, word: int) -> npt.NDArray[np.int64]:
 
 
 @register
-class RandomMaclaurinFeatures(FeatureMap):
+class RandomMaclaurinFeatures(DotProductMap):
     """Features whose inner product is an unbiased estimate of f(x.y), f a power series.
 
     f(t) = sum_n a_n t^n with all a_n >= 0. A feature has a random degree N with the odds q_N, and is
@@ -191,11 +190,6 @@ class RandomMaclaurinFeatures(FeatureMap):
         self.random_state = random_state
 
     @property
-    def learns_from(self) -> Literal["nothing", "summary", "sample"]:  # type: ignore[override]
-        """Summaries, where the length of the longest row is needed; else nothing."""
-        return "summary" if self.radius is None and self._uses_radius() else "nothing"
-
-    @property
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
         _, odds = self._measure(1.0 if self._needs_radius() else self.radius_)
@@ -209,81 +203,6 @@ class RandomMaclaurinFeatures(FeatureMap):
             return self.kernel
         coefficients = self.kernel.maclaurin(self.max_degree + 1).tolist()
         return DotProduct(coefficients, normalize=self.kernel.normalize)
-
-    @property
-    def radius_(self) -> float:
-        """Length of a row that the proportional measure is made for: given, 1, or learned by `fit`."""
-        if self.radius is not None:
-            return float(self.radius)
-        if not self._uses_radius():
-            return 1.0
-        if not hasattr(self, "_learned"):
-            raise AttributeError("radius_")
-        return self._learned
-
-    def is_fitted(self) -> bool:
-        """Tell whether the length of the rows is known, or not needed."""
-        return not self._needs_radius()
-
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Note the number of columns, and learn the length of the longest row where it is needed.
-
-        Parameters
-        ----------
-        X : array of shape (n, d), optional
-            None keeps what is known.
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, a value is not finite, or all rows are zero where a length is
-            needed.
-        """
-        self._check_parameters()
-        return self if X is None else self.fit_summaries([self.summarize(X)])
-
-    def summarize(self, X: Any) -> dict[str, Any]:
-        """Return the number of columns and the largest squared length of a row of `X`.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, or a value is not finite.
-        """
-        self._check_parameters()
-        csr = check_finite(as_csr(X))
-        norms = squared_norms(csr.indptr, csr.data)
-        return {"n_features_in": csr.shape[1], "largest": float(norms.max(initial=0.0))}
-
-    def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
-        """Fit to the summaries of all parts of a library, in any order.
-
-        Raises
-        ------
-        InputError
-            As `fit`, and if the parts have different numbers of columns.
-        """
-        self._check_parameters()
-        parts = list(summaries)
-        widths = sorted({part["n_features_in"] for part in parts})
-        if len(widths) > 1:
-            raise InputError(
-                f"The parts of the library have {' and '.join(f'{w:,}' for w in widths)} columns; "
-                "fingerprint all of them in the same way."
-            )
-        if self.radius is None and self._uses_radius():
-            largest = max((part["largest"] for part in parts), default=0.0)
-            if not 0.0 < largest < math.inf:
-                raise InputError(
-                    "The proportional measure needs rows that are not zero, and whose squared lengths fit in "
-                    "a number; fit to other rows, give radius, or use a kernel with normalize=True."
-                )
-            self._measure(math.sqrt(largest))
-            self._learned = math.sqrt(largest)
-        if widths:
-            self.n_features_in_ = int(widths[0])
-        return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`.
@@ -303,11 +222,7 @@ class RandomMaclaurinFeatures(FeatureMap):
             are too few features for `h01`, or a feature is too large for single precision.
         """
         n_components, _ = self._check_parameters()
-        if not self.is_fitted():
-            raise InputError(
-                "RandomMaclaurinFeatures is not fitted: the proportional measure has to know the length of "
-                "the rows; call fit or fit_summaries, or give radius."
-            )
+        self._check_fitted()
         csr, rows = scale_rows(X, normalize=self.kernel.normalize)
         self._check_width(csr.shape[1])
         out = np.zeros((csr.shape[0], n_components), np.float32)
@@ -364,26 +279,6 @@ class RandomMaclaurinFeatures(FeatureMap):
         # Before the parameters are checked the measure may be an array, and the kernel anything.
         proportional = isinstance(self.degree_measure, str) and self.degree_measure == "proportional"
         return proportional and not getattr(self.kernel, "normalize", True)
-
-    def _needs_radius(self) -> bool:
-        return self._uses_radius() and self.radius is None and not hasattr(self, "_learned")
-
-    def _fitted_state(self) -> dict[str, Any]:
-        fitted: dict[str, Any] = {}
-        if hasattr(self, "n_features_in_"):
-            fitted["n_features_in"] = self.n_features_in_
-        if hasattr(self, "_learned"):
-            fitted["radius"] = self._learned
-        return fitted
-
-    def _restore(self, fitted: dict[str, Any]) -> None:
-        if "n_features_in" in fitted:
-            self.n_features_in_ = fitted["n_features_in"]
-        if "radius" in fitted:
-            self._learned = fitted["radius"]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
 
     def _check_parameters(self) -> tuple[int, int]:
         """Raise InputError if a parameter is out of range; return n_components and the seed."""

@@ -215,6 +215,11 @@ def _fastfood_words(parameters: dict[str, Any], size: str) -> str:
     return f"Fastfood features{how} of the {kernel}, {size}: prior variance 1"
 
 
+def _fastfood_dot_product_words(parameters: dict[str, Any], size: str) -> str:
+    how = "by monomials" if parameters.get("expansion") == "monomials" else "by Legendre polynomials"
+    return f"Fastfood features of k = {kernel_words(parameters.get('kernel', {}))} {how}, {size}"
+
+
 def _maclaurin_words(parameters: dict[str, Any], size: str) -> str:
     kernel, cut = kernel_words(parameters.get("kernel", {})), parameters.get("max_degree")
     rest = "" if cut is None else f", cut after power {cut}"
@@ -242,6 +247,7 @@ def _composition_words(parameters: dict[str, Any], size: str) -> str:
 _MAP_WORDS = {
     "RandomFourierFeatures": _fourier_words,
     "FastfoodFeatures": _fastfood_words,
+    "FastfoodDotProductFeatures": _fastfood_dot_product_words,
     "TanimotoMinMaxFeatures": _minmax_words,
     "CompositionalTanimotoFeatures": _compositional_words,
     "TanimotoDotProductFeatures": _dot_product_words,

@@ -14,6 +14,7 @@ from daskrf.cli.commands import COMMANDS
 from daskrf.cli.maps import feature_map, map_is_given
 from daskrf.features import (
     CompositionalTanimotoFeatures,
+    FastfoodDotProductFeatures,
     FastfoodFeatures,
     FeatureMap,
     GaussianMaclaurinFeatures,
@@ -132,6 +133,14 @@ def _map(arguments: str) -> FeatureMap:
             "--map maclaurin --series 0,1,0.5",
             RandomMaclaurinFeatures(DotProduct((0.0, 1.0, 0.5), normalize=True)),
         ),
+        (
+            "--map fastfood-dot-product --series power:3 --no-normalize --projection hadamard -M 64",
+            FastfoodDotProductFeatures(Polynomial(3, c=0.0), 64, projection="hadamard"),
+        ),
+        (
+            "--map fastfood-dot-product --series 1,2,1 --expansion monomials",
+            FastfoodDotProductFeatures(DotProduct((1, 2, 1), normalize=True), expansion="monomials"),
+        ),
         ("--map polynomial", PolynomialSketch(normalize=True)),
         (
             "--map polynomial --degree 3 --constant 1 --method tensorsrht --no-normalize",
@@ -185,7 +194,7 @@ def test_no_option_is_no_map() -> None:
         ("--map fastfood --length-scale 9 --nu 1", "--nu is an option of --kernel matern, not of gaussian"),
         ("--map fastfood --orthogonal", "--orthogonal is an option of --map fourier"),
         ("--map landmarks --length-scale 9", "--length-scale is an option of --kernel gaussian or matern"),
-        ("--map maclaurin --series ratio", "--series ratio is for --map compositional"),
+        ("--map maclaurin --series ratio", "--series ratio is for --map compositional alone"),
         ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
         ("--map minmax --length-scale 3", "--length-scale is an option of --map landmarks and --map fourier"),
     ],

@@ -13,6 +13,7 @@ from daskrf.compiled import bits as engine
 from daskrf.compiled.hadamard import hadamard_transform
 from daskrf.features import (
     CompositionalTanimotoFeatures,
+    FastfoodDotProductFeatures,
     FastfoodFeatures,
     GaussianMaclaurinFeatures,
     PolynomialSketch,
@@ -46,6 +47,8 @@ def values() -> dict[str, str]:
         "fourier": RandomFourierFeatures(Gaussian(3.0), 70),
         "orthogonal": RandomFourierFeatures(Gaussian(3.0), 70, orthogonal=True),
         "fastfood": FastfoodFeatures(Gaussian(3.0), 70),
+        "fastfood of products": FastfoodDotProductFeatures(n_components=70),
+        "fastfood by hadamard": FastfoodFeatures(Gaussian(3.0), 70, projection="hadamard"),
         "fastfood by fft": FastfoodFeatures(Gaussian(3.0), 70, projection="fft"),
     }
     return {

@@ -1,0 +1,349 @@
+"""Fastfood for dot-product kernels: polynomials of the products with directions of fast transforms."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from daskrf import seeds
+from daskrf.compiled.hadamard import Blocks, project_sparse
+from daskrf.compiled.harmonics import TILE, add_polynomials
+from daskrf.compiled.rows import squared_norms
+from daskrf.errors import InputError
+from daskrf.features.base import check_n_components, register
+from daskrf.features.fastfood import LEAST, check_width, gaussian_blocks, orthogonal_blocks
+from daskrf.features.maclaurin import degree_measure, draw_degrees
+from daskrf.features.projections import refuse_overflow, scale_rows
+from daskrf.features.radius import DotProductMap
+from daskrf.kernels.maclaurin import DotProductKernel, Polynomial
+
+__all__ = ["FastfoodDotProductFeatures", "legendre_coefficients", "monomial_shares"]
+
+EXPANSIONS = ("legendre", "monomials")
+PROJECTIONS = ("orthogonal", "hadamard")
+
+_PHASES = 2**20
+_NOTHING = 2.0**-60  # share of a kernel's value that no feature is drawn for
+
+Array = npt.NDArray[np.float64]
+
+
+def legendre_coefficients(degree: int, d: int) -> Array:
+    """Return c_nk of t^n = sum_k c_nk L_k(t), L_k the Legendre polynomials in d dimensions, L_k(1) = 1.
+
+    All are at least 0 and those of each n sum to 1: t^n is positive definite on the sphere.
+
+    Parameters
+    ----------
+    degree : int
+        Largest n.
+    d : int
+        At least 3.
+
+    Returns
+    -------
+    float64 array, shape (degree + 1, degree + 1)
+
+    Examples
+    --------
+    >>> legendre_coefficients(2, 3).round(3).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.333, 0.0, 0.667]]
+    """
+    found = np.zeros((degree + 1, degree + 1))
+    found[0, 0] = 1.0
+    k = np.arange(degree + 1)
+    up, down = (k + d - 2) / (2 * k + d - 2), k / (2 * k + d - 2)
+    for n in range(degree):
+        # t L_k = up_k L_{k+1} + down_k L_{k-1}
+        found[n + 1, 1:] = (up * found[n])[:-1]
+        found[n + 1, :-1] += (down * found[n])[1:]
+    return found
+
+
+def monomial_shares(weights: Array, d: int) -> Array:
+    """Return b_p of sum_k weights_k L_k(t) = sum_p b_p m_p(t) / m_p(1), m_p the mean of <x, v>^p <y, v>^p.
+
+    Unit vectors x and y, t = x.y, and v uniform on the sphere of d dimensions. Every m_p is a positive sum of
+    L_p, L_{p-2}, ... (u^p = sum_k c_pk L_k and the reproducing property give c_pk^2 / N_k), so that the b_p
+    follow from the largest degree down; they may be negative.
+
+    Examples
+    --------
+    >>> monomial_shares(legendre_coefficients(2, 8)[2], 8).round(3).tolist()
+    [-0.5, 0.0, 1.5]
+    """
+    degree = weights.size - 1
+    with np.errstate(divide="ignore"):
+        logarithms = 2.0 * np.log(legendre_coefficients(degree, d)) - np.log(_multiplicities(degree, d))
+    shares = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    left, found = weights.copy(), np.zeros_like(weights)
+    for p in range(degree, -1, -1):
+        if left[p] != 0.0:
+            found[p] = left[p] / shares[p, p]
+            left -= found[p] * shares[p]
+    return found
+
+
+def _multiplicities(degree: int, d: int) -> Array:
+    """Return N_k, how many independent spherical harmonics there are of each degree k in d dimensions."""
+    k = np.arange(degree + 1)
+    first = np.log(2 * k + d - 2) - math.log(d - 2)
+    with np.errstate(over="ignore"):
+        return np.exp(first + gammaln(k + d - 2) - gammaln(d - 2) - gammaln(k + 1))
+
+
+def _recurrence(expansion: str, degree: int, d: int) -> npt.NDArray[np.float32]:
+    """Return a_k and b_k of the polynomials P_{k+1} = a_k x P_k - b_k P_{k-1} with E P_k(x)^2 = 1."""
+    k = np.arange(degree, dtype=np.float64)
+    if expansion == "monomials":
+        return np.stack([np.sqrt((d + 2 * k) / (2 * k + 1)), np.zeros_like(k)]).astype(np.float32)
+    growth = np.sqrt((2 * k + d) / (2 * k + d - 2) * (k + d - 2) / (k + 1))  # sqrt(N_{k+1} / N_k)
+    before = np.concatenate([[1.0], growth[:-1]])[: k.size]
+    a = (2 * k + d - 2) / (k + d - 2) * growth
+    b = k / (k + d - 2) * growth * before
+    return np.stack([a, b]).astype(np.float32)
+
+
+class _Cells(NamedTuple):
+    """Parts of a kernel's value, ordered by their polynomial: degree k, power n of the length, and share."""
+
+    degree: npt.NDArray[np.int64]
+    power: npt.NDArray[np.int64]
+    share: Array
+
+
+class _Plan(NamedTuple):
+    """What `transform` needs of a map for rows of some number of columns."""
+
+    blocks: Blocks
+    tiles: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+    recurrence: npt.NDArray[np.float32]
+    most: int
+    """Largest power of a row's length."""
+
+
+@register
+class FastfoodDotProductFeatures(DotProductMap):
+    """Features of a dot-product kernel f(x.y): Legendre polynomials of products with random directions.
+
+    On the sphere of d dimensions f(t) = sum_k lambda_k L_k(t), and the mean of L_k(x.v) L_k(y.v) over
+    directions v is L_k(x.y) / N_k, N_k the number of spherical harmonics of degree k. With t^n = sum_k c_nk
+    L_k(t), c_nk >= 0, every f with coefficients a_n >= 0 is served, for rows of any lengths: a feature has a
+    random power n and degree k and is in proportion to |x|^n L_k(x.v / |x|). Inner products are unbiased
+    where directions are uniform. Directions come from fast transforms, as those of `FastfoodFeatures`: a row
+    takes O(M log d) time, and the map O(M) memory, 16 bytes a feature. The constant a_0 is one feature,
+    exactly.
+
+    Parameters
+    ----------
+    kernel : DotProductKernel, default Polynomial(2, c=1, normalize=True)
+        `Polynomial`, `Exponential` or `DotProduct`. The variance grows with the rows' lengths: with
+        ``normalize=True`` every row has the length 1.
+    n_components : int, default 4096
+        Number M of features.
+    expansion : {"legendre", "monomials"}, default "legendre"
+        "monomials": f as a sum of the means of <x, v>^p <y, v>^p, without Legendre polynomials. It needs a
+        kernel with `normalize`, and few have the coefficients of at least 0 that it asks for (Polynomial(2,
+        c=1) has, the powers of t and exp(t) have not); its variance is larger. A row of zeros gets the
+        constant of that sum alone, which is not a_0.
+    projection : {"orthogonal", "hadamard"}, default "orthogonal"
+        As for `FastfoodFeatures`: orthogonal directions, whose variance is smaller and whose bias is of the
+        order 1 / d^2 (d at least 64), or the paper's H G Pi H B, each of which is exactly uniform.
+    radius : float, optional
+        R, the length of a row that powers are drawn for; default: 1 for a kernel with `normalize`, else the
+        length of the longest row, which `fit` or `fit_summaries` learn.
+    random_state : int, default 0
+        Seed of every random number of the map.
+
+    Attributes
+    ----------
+    radius_ : float
+        R.
+    n_features_in_ : int
+        Number of columns that `fit` saw; absent if it saw none.
+
+    Notes
+    -----
+    Source: Le, Sarlos & Smola 2013, theorem 3, corollary 4 and section 4.5 (Legendre), equations 28 to 32
+    (monomials). Corrections: N(d, n) must be the number of harmonics, not of homogeneous polynomials;
+    equation 18 lacks the factor sum_n lambda_n N(d, n); |x|^n |y|^n L_n (equation 16) is f(x.y) for unit
+    vectors only, which is why power and degree are two numbers here; the last factor of equation 30 is
+    (1 - x_1^2)^((d-3)/2). Degrees are drawn in proportion to what they give to f(R^2), not to lambda_n
+    N(d, n): as N(d, n) is about d^n / n!, the paper's odds draw the largest degrees nearly always. Rows are
+    padded with zeros to d, a power of two of at least 64.
+
+    Examples
+    --------
+    >>> X = np.array([[2, 0, 1], [0, 5, 0]])
+    >>> Phi = FastfoodDotProductFeatures(Polynomial(2, normalize=True), 4000).fit_transform(X)
+    >>> np.abs(Phi @ Phi.T - [[4, 1], [1, 4]]).max() < 0.25
+    np.True_
+    """
+
+    def __init__(
+        self,
+        kernel: DotProductKernel = Polynomial(2, normalize=True),  # noqa: B008, kernels are immutable
+        n_components: int = 4096,
+        *,
+        expansion: Literal["legendre", "monomials"] = "legendre",
+        projection: Literal["orthogonal", "hadamard"] = "orthogonal",
+        radius: float | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.expansion = expansion
+        self.projection = projection
+        self.radius = radius
+        self.random_state = random_state
+
+    @property
+    def kernel_(self) -> DotProductKernel:
+        """The exact kernel that the features approximate."""
+        return self.kernel
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features of each row of `X`.
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
+
+        Returns
+        -------
+        float32 array, shape (n, n_components)
+
+        Raises
+        ------
+        InputError
+            If the map is not fitted, a parameter is bad, a value is not finite, d is not that of `fit` or too
+            large, or a feature is too large for single precision.
+        """
+        self._check_parameters()
+        self._check_fitted()
+        csr, rows = scale_rows(X, normalize=True)
+        self._check_width(csr.shape[1])
+        plan = self._plan(csr.shape[1])
+        columns = rows.columns.astype(np.int32, copy=False)
+        out = np.zeros((csr.shape[0], self.n_components), np.float32)
+        size = max(1, _PHASES // self.n_components)
+        products = np.empty((min(size, len(out)), self.n_components), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            powers = self._powers(csr, plan.most)
+            for start in range(0, len(out), size):
+                part = slice(start, min(start + size, len(out)))
+                own = products[: part.stop - start]
+                project_sparse(rows.pointer, columns, rows.values, start, plan.blocks, own)
+                add_polynomials(own, rows.factors[part], powers[part], *plan[1:4], out[part])
+        refuse_overflow(out, "divide all rows by a length, or use a kernel with normalize=True")
+        return out
+
+    def _powers(self, csr: Any, most: int) -> npt.NDArray[np.float32]:
+        """Return (|x| / R)^n of each row, n = 0 .. most; lengths are 1 or 0 for a kernel with normalize."""
+        if self.kernel.normalize:
+            ratios = (np.diff(csr.indptr) > 0).astype(np.float64)
+        else:
+            ratios = np.sqrt(squared_norms(csr.indptr, csr.data)) / self.radius_
+        powers = np.ones((csr.shape[0], most + 1))
+        for n in range(most):
+            powers[:, n + 1] = powers[:, n] * ratios
+        return powers.astype(np.float32)
+
+    def _plan(self, n_columns: int) -> _Plan:
+        """Return what rows of so many columns need, made once for each object."""
+        check_width(n_columns)
+        length = max(LEAST, 1 << (n_columns - 1).bit_length())
+        given = (json.dumps(self.state()["parameters"], sort_keys=True), length, self.radius_)
+        kept = getattr(self, "_kept", None)
+        if kept is not None and kept[0] == given:
+            return kept[1]
+        value, _, odds = self._measure(self.radius_)
+        cells = self._cells(odds, length)
+        seed, size = int(self.random_state), self.n_components
+        tiles, weights = _draw(cells, value, size, int(seeds.words(seed, "harmonics/degrees", 1)[0]))
+        make = orthogonal_blocks if self.projection == "orthogonal" else gaussian_blocks
+        blocks, lengths = make(seed, -(-size // length), length)
+        blocks = blocks._replace(scales=(1.0 / lengths).astype(np.float32))
+        recurrence = _recurrence(self.expansion, int(cells.degree.max()), length)
+        plan = _Plan(blocks, tiles, weights, recurrence, int(cells.power.max()))
+        self._kept = (given, plan)
+        return plan
+
+    def _cells(self, odds: Array, length: int) -> _Cells:
+        """Return the parts of the kernel's value for rows of length R, those of the constant first."""
+        shares = odds[:, None] * legendre_coefficients(odds.size - 1, length)
+        if self.expansion == "monomials":
+            found = monomial_shares(shares.sum(axis=0), length)
+            if found.min() < -1e-12:
+                raise InputError(
+                    f"{self.kernel!r} is no sum of powers <x, v>^p with coefficients of at least 0 (that of "
+                    f'degree {int(found.argmin())} is below); use expansion="legendre".'
+                )
+            shares = np.diag(np.maximum(found, 0.0))
+        degree, power = np.nonzero(shares.T > _NOTHING)
+        share = shares[power, degree]
+        return _Cells(degree, power, share / math.fsum(share))
+
+    def _measure(self, radius: float) -> tuple[float, Array, Array]:
+        """Return f(R^2), the coefficients of the series, and the odds of its powers for rows of length R."""
+        coefficients, odds = degree_measure(self.kernel, "proportional", radius=radius)
+        with np.errstate(over="ignore"):
+            value = float(self.kernel.of_products(np.array([radius * radius]))[0])
+        if not math.isfinite(value):
+            raise InputError(
+                f"The value of {self.kernel!r} is too large for rows of length {radius:g}; divide all rows "
+                "by a length, or use a kernel with normalize=True."
+            )
+        return value, coefficients, odds
+
+    def _uses_radius(self) -> bool:
+        return not getattr(self.kernel, "normalize", True)
+
+    def _check_parameters(self) -> None:
+        """Raise InputError if a parameter is out of range."""
+        check_n_components(self.n_components)
+        seeds.check_seed(self.random_state)
+        if not isinstance(self.kernel, DotProductKernel):
+            raise InputError(f"kernel must be a Polynomial, Exponential or DotProduct, not {self.kernel!r}.")
+        for name, values in (("expansion", EXPANSIONS), ("projection", PROJECTIONS)):
+            if getattr(self, name) not in values:
+                raise InputError(f"{name} must be one of {', '.join(values)}, not {getattr(self, name)!r}.")
+        if self.expansion == "monomials" and not self.kernel.normalize:
+            raise InputError('expansion="monomials" needs a kernel with normalize=True; use "legendre".')
+        number = self.radius
+        if number is not None:
+            good = isinstance(number, (int, float, np.number)) and not isinstance(number, bool)
+            if not (good and 0.0 < number < math.inf):
+                raise InputError(f"radius must be None or a finite number above 0, not {number!r}.")
+        if not self._needs_radius():
+            self._measure(self.radius_)
+
+
+def _draw(
+    cells: _Cells, value: float, size: int, word: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Return the tiles of `add_polynomials` and their weights: the constant once, the rest at random."""
+    exact = int(size > 1 and cells.degree[0] == 0 and cells.power[0] == 0)
+    tiles, weights = [], []
+    if exact:
+        tiles.append((0, 1, 0, 0))
+        weights.append(math.sqrt(value * cells.share[0]))
+    odds = cells.share.copy()
+    odds[:exact] = 0.0
+    rest = math.fsum(odds)
+    if rest > 0.0:
+        drawn = draw_degrees(odds / rest, size - exact, word)
+        edges = np.flatnonzero(np.diff(drawn, prepend=-1, append=-1))
+        for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            degree, power = int(cells.degree[drawn[first]]), int(cells.power[drawn[first]])
+            for start in range(first, last, TILE):
+                tiles.append((start + exact, min(start + TILE, last) + exact, degree, power))
+                weights.append(math.sqrt(value * rest / (size - exact)))
+    return np.array(tiles, np.int64), np.array(weights, np.float32)
