@@ -134,8 +134,10 @@ def featurize(source: str, output: str, **options: Any) -> None:
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import featurize
+    from daskrf.drivers.preparing import check_map
 
     chosen = feature_map(options)
+    check_map(chosen, source)
     with at_work(options) as work:
         report = featurize(source, chosen, output, **_set_only(options), **work)
     click.echo(report)
@@ -193,6 +195,7 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import fit
+    from daskrf.drivers.preparing import check_map
     from daskrf.stores.inspect import kind_of
 
     # A feature store has its map; naming another one is refused by `fit`.
@@ -204,6 +207,8 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
         raise click.UsageError(f"--criterion is an option of --map landmarks, not of --map {given}.")
     options["targets"] = [column(name) for name in targets] or None
     options["key_column"] = column(options["key_column"])
+    if wanted:
+        check_map(chosen, source)
     with at_work(options) as work:
         report = fit(source, labels, output, **_set_only(options), **work)
     click.echo(report)

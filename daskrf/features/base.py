@@ -75,6 +75,9 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             `X` of `fit`.
         """
 
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if rows of so many columns cannot be served, whatever is in them."""
+
     def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
         """Return packed sign bits, uint8 of shape (n, ceil(n_components / 8)), of a one-bit map.
 

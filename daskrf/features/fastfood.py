@@ -117,8 +117,9 @@ class FastfoodFeatures(FourierFeatures):
                 'projection="hadamard".'
             )
 
-    def _check_columns(self, n_columns: int) -> None:
-        super()._check_columns(n_columns)
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if rows of so many columns are more than the transforms serve."""
+        super().check_columns(n_columns)
         check_width(n_columns)
 
     def _projection(self, n_columns: int) -> Projection:

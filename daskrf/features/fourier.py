@@ -119,7 +119,7 @@ class FourierFeatures(FeatureMap):
                 raise InputError(
                     f"Vectors must have 2 dimensions, not {len(shape)}; pass one row a molecule."
                 )
-            self._check_columns(int(shape[1]))
+            self.check_columns(int(shape[1]))
             self.n_features_in_ = int(shape[1])
         return self
 
@@ -144,7 +144,7 @@ class FourierFeatures(FeatureMap):
         rows = _checked(X)
         n, n_columns = rows.shape
         self._check_width(n_columns)
-        self._check_columns(n_columns)
+        self.check_columns(n_columns)
         self._check_lengths(rows)
         projection = self._projection(n_columns)
         out = np.empty((n, self.n_components), np.float32)
@@ -161,7 +161,7 @@ class FourierFeatures(FeatureMap):
         """Return how many rows of `X` have no feature at all."""
         return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
-    def _check_columns(self, n_columns: int) -> None:
+    def check_columns(self, n_columns: int) -> None:
         """Raise InputError if rows of so many columns cannot be served."""
         if n_columns < 1:
             raise InputError("The rows have no columns; a map of distances needs at least one.")
@@ -255,8 +255,8 @@ class RandomFourierFeatures(FourierFeatures):
         if not isinstance(self.orthogonal, (bool, np.bool_)):
             raise InputError(f"orthogonal must be True or False, not {self.orthogonal!r}.")
 
-    def _check_columns(self, n_columns: int) -> None:
-        super()._check_columns(n_columns)
+    def check_columns(self, n_columns: int) -> None:
+        super().check_columns(n_columns)
         size = 4 * n_columns * (self.n_components // 2)
         if size > LARGEST_TABLE:
             raise InputError(

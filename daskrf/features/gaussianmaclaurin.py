@@ -153,7 +153,7 @@ class GaussianMaclaurinFeatures(FeatureMap):
         csr = check_finite(as_csr(X)).astype(np.float64)
         if not csr.shape[0]:
             raise InputError("There is no row to learn a centre from; fit to at least one.")
-        self._check_columns(csr.shape[1])
+        self.check_columns(csr.shape[1])
         words = seeds.words(seed, "gaussianmaclaurin/sample", csr.shape[0])
         chosen = np.argsort(words, kind="stable")[:SAMPLE]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -323,7 +323,8 @@ class GaussianMaclaurinFeatures(FeatureMap):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
 
-    def _check_columns(self, n_columns: int) -> None:
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if rows of so many columns are more than the transforms serve."""
         if self.method == "tensorsrht" and n_columns > MAX_WIDTH:
             raise InputError(
                 f"The fingerprints have {n_columns:,} columns, but tensorsrht makes rows of them dense and "

@@ -245,6 +245,10 @@ class FastfoodDotProductFeatures(DotProductMap):
         refuse_overflow(out, "divide all rows by a length, or use a kernel with normalize=True")
         return out
 
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if rows of so many columns are more than the transforms serve."""
+        check_width(n_columns)
+
     def _powers(self, csr: Any, most: int) -> npt.NDArray[np.float32]:
         """Return (|x| / R)^n of each row, n = 0 .. most; lengths are 1 or 0 for a kernel with normalize."""
         if self.kernel.normalize:
@@ -258,7 +262,7 @@ class FastfoodDotProductFeatures(DotProductMap):
 
     def _plan(self, n_columns: int) -> _Plan:
         """Return what rows of so many columns need, made once for each object."""
-        check_width(n_columns)
+        self.check_columns(n_columns)
         length = max(LEAST, 1 << (n_columns - 1).bit_length())
         given = (json.dumps(self.state()["parameters"], sort_keys=True), length, self.radius_)
         kept = getattr(self, "_kept", None)

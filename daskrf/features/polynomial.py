@@ -118,7 +118,7 @@ class PolynomialSketch(FeatureMap):
             shape = np.shape(X)  # which computes nothing of a lazy array
             if len(shape) != 2:
                 raise InputError(f"Fingerprints must have 2 dimensions, not {len(shape)}.")
-            self._check_columns(int(shape[1]))
+            self.check_columns(int(shape[1]))
             self.n_features_in_ = int(shape[1])
         return self
 
@@ -142,7 +142,7 @@ class PolynomialSketch(FeatureMap):
         n_components, _ = self._check_parameters()
         csr, rows = scale_rows(X, normalize=self.normalize)
         self._check_width(csr.shape[1])
-        self._check_columns(csr.shape[1])
+        self.check_columns(csr.shape[1])
         out = np.zeros((csr.shape[0], n_components), np.float32)
         if self.degree == 0:
             out[:] = np.float32(1.0 / math.sqrt(n_components))
@@ -226,7 +226,8 @@ class PolynomialSketch(FeatureMap):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
 
-    def _check_columns(self, n_columns: int) -> None:
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if rows of so many columns are more than the transforms serve."""
         if self.method == "tensorsrht" and n_columns + (self.c > 0.0) > MAX_WIDTH:
             raise InputError(
                 f"The fingerprints have {n_columns:,} columns, but tensorsrht makes rows of them dense and "

@@ -9,9 +9,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from daskrf.cli import session
 from daskrf.cli.app import run
 from daskrf.cli.commands import COMMANDS
 from daskrf.cli.maps import feature_map, map_is_given
+from daskrf.drivers import fit
+from daskrf.errors import InputError
 from daskrf.features import (
     CompositionalTanimotoFeatures,
     FastfoodDotProductFeatures,
@@ -46,6 +49,7 @@ RUNS = {
     "landmarks": "--map landmarks -M 40",
     "fourier": "--map fourier --kernel matern --nu 2.5 --length-scale 9 -M 41",
     "fastfood": "--map fastfood --length-scale 9 -M 40",
+    "fastfood products": "--map fastfood-dot-product --series exponential:2 -M 40",
     "gaussian landmarks": "--map landmarks -M 40 --kernel gaussian --length-scale 9",
     "maclaurin": "--map maclaurin --series exponential:2 -M 40",
     "maclaurin lengths": "--map maclaurin --series exponential:0.01 --no-normalize --max-degree 3 -M 40",
@@ -75,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = RUNS[name].split()
-    folded = "--length-scale" in options and "gaussian-maclaurin" not in options
+    folded = "fastfood" in name or ("--length-scale" in options and "gaussian-maclaurin" not in options)
     fps = str(made / ("folded" if folded else "fps"))
     criterion = ["--criterion", "bound"] if "landmarks" in options else []
     model, hits, features = (str(tmp_path / x) for x in ("model", "hits.parquet", "features"))
@@ -216,6 +220,33 @@ def test_a_criterion_needs_landmarks(made: Path, tmp_path: Path, capsys: pytest.
     assert run([*fit, "--criterion", "bound", "--map", "minmax"]) == 2
     assert run([*fit, "--criterion", "bound"]) == 2
     assert "--criterion is an option of --map landmarks" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--map fastfood --length-scale 9",
+        "--map fourier --length-scale 9 -M 64",
+        "--map fastfood-dot-product",
+        "--map polynomial --method tensorsrht",
+        "--map gaussian-maclaurin --length-scale 9 --method tensorsrht",
+    ],
+)
+def test_fingerprints_that_are_not_folded_are_refused_before_workers_start(
+    arguments: str,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "_cluster", lambda *_: pytest.fail("workers were started"))
+    for command in (["fit", str(made / "fps"), str(made / "labels.csv")], ["featurize", str(made / "fps")]):
+        assert run([*command, "-o", str(tmp_path / "out"), *arguments.split()]) == 1
+        assert "fold the fingerprints" in capsys.readouterr().err.splitlines()[-1]
+        assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="fold the fingerprints"):
+        fit(made / "fps", made / "labels.csv", tmp_path / "out", feature_map=_map(arguments))
+    assert not list(tmp_path.iterdir())
 
 
 def test_bad_parameters_are_one_sentence(
