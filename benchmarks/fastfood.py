@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.fft
 from common import parser, print_header, table, write_results
-from figures import BLUE, GREEN, ORANGE, PURPLE, curve, error_axes, new_figure, save, slope
+from figures import BLUE, GREEN, ORANGE, PURPLE, RED, curve, error_axes, new_figure, save, slope
 from scipy.linalg import hadamard
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2
 
@@ -37,10 +37,11 @@ PUBLISHED = {1024: (16_384, 24, 256), 4096: (32_768, 89, 1024), 8192: (65_536, 1
 KINDS: dict[str, tuple[Callable[..., FeatureMap], dict[str, Any]]] = {
     "random kitchen sinks": (RandomFourierFeatures, {}),
     "orthogonal": (RandomFourierFeatures, {"orthogonal": True}),
-    "Fastfood": (FastfoodFeatures, {}),
+    "Fastfood": (FastfoodFeatures, {"projection": "hadamard"}),
+    "Fastfood, orthogonal": (FastfoodFeatures, {}),
     "Fastfood by FFT": (FastfoodFeatures, {"projection": "fft"}),
 }
-COLORS = dict(zip(KINDS, (BLUE, PURPLE, ORANGE, GREEN), strict=True))
+COLORS = dict(zip(KINDS, (BLUE, PURPLE, ORANGE, RED, GREEN), strict=True))
 
 
 def seconds(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
@@ -137,7 +138,8 @@ def table2(options: Any) -> list[dict[str, Any]]:
     rows = []
     for d, (n, speed, memory) in PUBLISHED.items():
         rng = np.random.default_rng(options.seed)
-        feature_map = FastfoodFeatures(Gaussian(math.sqrt(d)), 2 * n)
+        feature_map = FastfoodFeatures(Gaussian(math.sqrt(d)), 2 * n, projection="hadamard")
+        orthogonal = FastfoodFeatures(Gaussian(math.sqrt(d)), 2 * n)
         directions = np.empty((n, d), np.float32)
         for start in range(0, n, 4096):
             directions[start : start + 4096] = rng.standard_normal((4096, d), dtype=np.float32)
@@ -145,7 +147,7 @@ def table2(options: Any) -> list[dict[str, Any]]:
         own = sum(array.nbytes for array in projection.numbers[0])
         for batch, repeats in ((1, 15), (1000, 1 if d > 4096 else 3)):
             x = rng.random((batch, d), dtype=np.float32)
-            found = _predictions(feature_map, directions, x, repeats)
+            found = _predictions(feature_map, orthogonal, directions, x, repeats)
             rows.append(
                 {
                     "d": d,
@@ -154,6 +156,9 @@ def table2(options: Any) -> list[dict[str, Any]]:
                     **{name: 1e3 * value / batch for name, value in found.items()},
                     "product, times": found["dense product"] / found["Fastfood product"],
                     "prediction, times": found["dense prediction"] / found["Fastfood prediction"],
+                    "orthogonal product, times": found["dense product"] / found["orthogonal product"],
+                    "orthogonal prediction, times": found["dense prediction"]
+                    / found["orthogonal prediction"],
                     "published": speed if batch == 1 else None,
                     "memory, times": directions.nbytes / own,
                     "published memory": memory,
@@ -172,6 +177,8 @@ def table2(options: Any) -> list[dict[str, Any]]:
                 **dict.fromkeys(names, ".4f"),
                 "product, times": ".1f",
                 "prediction, times": ".1f",
+                "orthogonal product, times": ".1f",
+                "orthogonal prediction, times": ".1f",
                 "published": "",
                 "memory, times": ",.0f",
                 "published memory": ",",
@@ -182,12 +189,15 @@ def table2(options: Any) -> list[dict[str, Any]]:
 
 
 def _predictions(
-    feature_map: FastfoodFeatures, directions: np.ndarray, x: np.ndarray, repeats: int
+    feature_map: FastfoodFeatures,
+    orthogonal: FastfoodFeatures,
+    directions: np.ndarray,
+    x: np.ndarray,
+    repeats: int,
 ) -> dict[str, float]:
     """Return seconds of V x alone, and of w . phi(x) from x on; both make cosines by the same code."""
     n, d = directions.shape
     weights = np.random.default_rng(1).normal(size=2 * n).astype(np.float32)
-    projection = feature_map._projection(d)
     phases = np.empty((len(x), n), np.float32)
     parts = [slice(start, start + 32) for start in range(0, len(x), 32)]
     phi = np.empty((min(32, len(x)), 2 * n), np.float32)
@@ -205,16 +215,21 @@ def _predictions(
             add_cosines(phases[part], 1.0, rows)
             rows @ weights
 
-    def fast_prediction() -> None:
-        for part in parts:
-            feature_map.transform(x[part]) @ weights
+    def prediction(chosen: FastfoodFeatures) -> Callable[[], None]:
+        def call() -> None:
+            for part in parts:
+                chosen.transform(x[part]) @ weights
+
+        return call
 
     return seconds(
         {
             "dense product": dense,
-            "Fastfood product": lambda: projection(x, phases),
+            "Fastfood product": lambda: feature_map._projection(d)(x, phases),
+            "orthogonal product": lambda: orthogonal._projection(d)(x, phases),
             "dense prediction": dense_prediction,
-            "Fastfood prediction": fast_prediction,
+            "Fastfood prediction": prediction(feature_map),
+            "orthogonal prediction": prediction(orthogonal),
         },
         repeats,
     )
@@ -234,21 +249,22 @@ def table3(options: Any) -> list[dict[str, Any]]:
     """Return the test RMSE of every method; hyperparameters by the evidence, a fifth of the rows held out."""
     rows = []
     n = 2048 if options.full else 512
-    methods = _methods(n)
+    labels = list(_methods(n, n))
     for name, (X, y) in _data_sets(options.full).items():
         order = np.random.default_rng(options.seed).permutation(len(y))
         train, test = order[: len(y) * 4 // 5], order[len(y) * 4 // 5 :]
         X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
         y = (y - y[train].mean()) / y[train].std()
         row: dict[str, Any] = {"data": name, "m": len(train), "d": X.shape[1]}
-        for label, make in methods.items():
+        for label, make in _methods(n, len(train)).items():
             found = [_fit(make, length, X[train], y[train]) for length in _lengths(X.shape[1])]
             gp = max(filter(None, found), key=lambda gp: float(gp.log_marginal_likelihood_value_))
             mean = np.asarray(gp.predict(X[test])).reshape(-1)
             row[label] = float(np.sqrt(np.mean((mean - y[test]) ** 2)))
+            print(f"  {name}, {label}: {row[label]:.4f}", flush=True)
         rows.append(row)
     print(f"\nTable 3: test RMSE in standard deviations of y, {n:,} basis functions:\n")
-    print(table(rows, {"data": "", "m": ",", "d": "", **dict.fromkeys(methods, ".4f")}))
+    print(table(rows, {"data": "", "m": ",", "d": "", **dict.fromkeys(labels, ".4f")}))
     return rows
 
 
@@ -256,18 +272,20 @@ def _lengths(d: int) -> list[float]:
     return [math.sqrt(d) * factor for factor in (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)]
 
 
-def _methods(n: int) -> dict[str, Callable[[float], Any]]:
+def _methods(n: int, n_rows: int) -> dict[str, Callable[[float], Any]]:
     def random(make: Any, kernel: type[RadialKernel], **rest: Any) -> Callable[[float], Any]:
         return lambda length: RandomFeatureGP(make(kernel(length), 2 * n, **rest))
 
     return {
         "exact RBF": lambda length: ExactGP(Gaussian(length)),
-        "Nystroem RBF": lambda length: SparseGP(LandmarkFeatures(min(n, 256), kernel=Gaussian(length))),
+        "Nystroem RBF": lambda length: SparseGP(LandmarkFeatures(min(n, n_rows), kernel=Gaussian(length))),
         "RKS RBF": random(RandomFourierFeatures, Gaussian),
-        "Fastfood RBF": random(FastfoodFeatures, Gaussian),
+        "Fastfood RBF": random(FastfoodFeatures, Gaussian, projection="hadamard"),
+        "orthogonal RBF": random(FastfoodFeatures, Gaussian),
         "Fastfood FFT": random(FastfoodFeatures, Gaussian, projection="fft"),
         "exact Matern": lambda length: ExactGP(Matern(length)),
-        "Fastfood Matern": random(FastfoodFeatures, Matern),
+        "Fastfood Matern": random(FastfoodFeatures, Matern, projection="hadamard"),
+        "orthogonal Matern": random(FastfoodFeatures, Matern),
     }
 
 

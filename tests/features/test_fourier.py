@@ -19,6 +19,7 @@ from daskrf.gp import ExactGP, RandomFeatureGP, SufficientStatistics
 from daskrf.kernels import Gaussian, Matern, TanimotoMinMax, UnitBalls
 from tests.features.maps import vectors
 from tests.naive import fourier as naive
+from tests.naive.gp import conjugate_gradients
 
 FAMILIES = [
     lambda kernel, size, **rest: RandomFourierFeatures(kernel, size, **rest),
@@ -200,7 +201,10 @@ def test_a_constant_column_changes_no_inner_product() -> None:
 def test_routes_of_the_gaussian_process_agree_with_the_closed_form(
     size: int, precision: str, tolerance: float
 ) -> None:
-    """Posterior of weights N(0, a I) with noise s: by the inverse of the whole matrix, in float64."""
+    """Posterior of weights N(0, a I) with noise s: by the inverse of the whole matrix, in float64.
+
+    Conjugate gradients on Phi^T Phi + s / a I are no route of the package: they reach it too, more slowly.
+    """
     rng = np.random.default_rng(5)
     X = rng.normal(size=(150, 6))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=150)
@@ -217,6 +221,14 @@ def test_routes_of_the_gaussian_process_agree_with_the_closed_form(
         np.testing.assert_allclose(mean, expected, atol=tolerance)
         np.testing.assert_allclose(std**2, variance, atol=tolerance)
         assert std.max() > 1.2 * std.min()
+    moments = statistics.moments()
+    gram = np.triu(moments.gram) + np.triu(moments.gram, 1).T
+    new = phi[100:].astype(float)
+    right = np.column_stack([moments.phi_y[:, 0] + moments.shift[0] * moments.phi_sum, new.T])
+    weights = conjugate_gradients(gram, right, s / a)
+    np.testing.assert_allclose(new @ weights[:, 0], expected, atol=tolerance)
+    by_weights = s * np.einsum("ij,ji->i", new, weights[:, 1:]) + s
+    np.testing.assert_allclose(by_weights, variance, atol=tolerance)
 
 
 @compiled_only

@@ -26,6 +26,25 @@ def posterior(phi, y, phi_new, mean, amplitude, noise):
     return mean + gain @ (y - mean), amplitude * phi_new @ phi_new.T - gain @ cross.T
 
 
+def conjugate_gradients(gram, right, ratio):
+    """(gram + ratio I)^-1 right by conjugate gradients, preconditioned by the diagonal, column by column."""
+    solutions = np.zeros_like(right)
+    diagonal = gram.diagonal() + ratio
+    for column, b in enumerate(right.T):
+        x, residual = solutions[:, column], b.copy()
+        scaled = residual / diagonal
+        direction, size = scaled.copy(), residual @ scaled
+        while np.linalg.norm(residual) > 1e-12 * np.linalg.norm(b):
+            image = gram @ direction + ratio * direction
+            step = size / (direction @ image)
+            x += step * direction
+            residual -= step * image
+            scaled = residual / diagonal
+            before, size = size, residual @ scaled
+            direction = scaled + size / before * direction
+    return solutions
+
+
 def conditional_log_density(phi, y, held, rest, mean, amplitude, noise):
     """log p(y[held] | y[rest]) of observations, from the posterior at the held rows."""
     expected, covariance = posterior(phi[rest], y[rest], phi[held], mean, amplitude, noise)
