@@ -134,7 +134,7 @@ def featurize(source: str, output: str, **options: Any) -> None:
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import featurize
-    from daskrf.drivers.preparing import check_map
+    from daskrf.drivers.sources import check_map
 
     chosen = feature_map(options)
     check_map(chosen, source)
@@ -195,7 +195,7 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import fit
-    from daskrf.drivers.preparing import check_map
+    from daskrf.drivers.sources import check_map
     from daskrf.stores.inspect import kind_of
 
     # A feature store has its map; naming another one is refused by `fit`.

@@ -19,10 +19,10 @@ from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
 from daskrf.drivers.opening import opened
 from daskrf.drivers.partitions import complete, complete_share
-from daskrf.drivers.preparing import Planned, check_map, fit_map_once
+from daskrf.drivers.preparing import Planned, fit_map_once
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.shards import Shard, ShardReport, Share
-from daskrf.drivers.sources import FingerprintSource, most_nonzeros, planned_rows
+from daskrf.drivers.sources import FingerprintSource, check_map, most_nonzeros, planned_rows
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures

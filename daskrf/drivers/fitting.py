@@ -21,7 +21,7 @@ from daskrf.drivers.folding import fold, fold_share, remove_checkpoints
 from daskrf.drivers.labelling import LabelFiles, labels_of
 from daskrf.drivers.models import Model, read_model
 from daskrf.drivers.partitions import group_by_rows
-from daskrf.drivers.preparing import Planned, check_map, prepared
+from daskrf.drivers.preparing import Planned, prepared
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.shards import PLAN, Pieces, Shard, ShardReport, Share, agree
 from daskrf.drivers.sources import (
@@ -178,8 +178,6 @@ def fit(
     partials = output / "partials"
     options = _checked(fixed) if criterion is None else {**_checked(fixed), "criterion": criterion}
     features = open_source(source, feature_map)
-    if isinstance(features, FingerprintSource):
-        check_map(features.feature_map, features.store)
     gp = gp_for(features.feature_map, **options)
     with share.lock(output, "fit", progress):
         columns = (key, key_column, targets, drop_non_finite)

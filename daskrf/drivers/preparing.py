@@ -33,11 +33,10 @@ from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.inspect import kind_of
 from daskrf.stores.model import read_checkpoint, write_checkpoint
 from daskrf.stores.plans import differences, hash_of
 
-__all__ = ["Planned", "check_map", "fit_map", "fit_map_once", "prepared", "sampled_rows"]
+__all__ = ["Planned", "fit_map", "fit_map_once", "prepared", "sampled_rows"]
 
 _READ_SECONDS = 3e-6  # a molecule's fingerprint, read and looked at
 
@@ -106,31 +105,6 @@ def fit_map(
             fitted = clone(feature_map).fit(rows)
     progress.finish()
     return fitted
-
-
-def check_map(feature_map: FeatureMap, store: str | os.PathLike[str] | FingerprintStore) -> None:
-    """Refuse a map that cannot serve a fingerprint store, before workers start or an output is begun.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-    store : path or FingerprintStore
-        A path where no fingerprint store is, is passed over.
-
-    Raises
-    ------
-    InputError
-        If a parameter of the map is bad, or the fingerprints have columns that it does not serve.
-    """
-    if not isinstance(store, FingerprintStore):
-        if kind_of(store, missing_ok=True) != "fingerprints":
-            return
-        store = FingerprintStore.open(store)
-    if feature_map.learns_from == "nothing":
-        clone(feature_map).fit(None)
-    feature_map.check_columns(store.n_columns)
-    if feature_map.learns_from != "nothing" and feature_map.is_fitted():
-        feature_map.transform(sparse.csr_matrix((0, store.n_columns), dtype=np.uint16))
 
 
 def fit_map_once(

@@ -17,6 +17,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from scipy import sparse
+from sklearn.base import clone
 
 from daskrf.arrays import row_slice
 from daskrf.drivers.maps import MapReference, agrees, rebuild
@@ -37,6 +39,7 @@ __all__ = [
     "FeatureSource",
     "FingerprintSource",
     "Source",
+    "check_map",
     "feature_blocks",
     "gathered",
     "largest_partition",
@@ -354,6 +357,31 @@ def rows_store(source: FeatureSource | FingerprintSource) -> FingerprintStore:
     return source.rows_store if isinstance(source, FeatureSource) else source.store
 
 
+def check_map(feature_map: FeatureMap, store: str | os.PathLike[str] | FingerprintStore) -> None:
+    """Refuse a map that cannot serve a fingerprint store, before workers start or an output is begun.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    store : path or FingerprintStore
+        A path where no fingerprint store is, is passed over.
+
+    Raises
+    ------
+    InputError
+        If a parameter of the map is bad, or the fingerprints have columns that it does not serve.
+    """
+    if not isinstance(store, FingerprintStore):
+        if kind_of(store, missing_ok=True) != "fingerprints":
+            return
+        store = FingerprintStore.open(store)
+    if feature_map.learns_from == "nothing":
+        clone(feature_map).fit(None)
+    feature_map.check_columns(store.n_columns)
+    if feature_map.learns_from != "nothing" and feature_map.is_fitted():
+        feature_map.transform(sparse.csr_matrix((0, store.n_columns), dtype=np.uint16))
+
+
 def open_source(
     path: str | os.PathLike[str], feature_map: FeatureMap | None = None, bits: bool | None = None
 ) -> FeatureSource | FingerprintSource:
@@ -365,7 +393,7 @@ def open_source(
     Raises
     ------
     InputError
-        If a feature store was made with another map.
+        If a feature store was made with another map, or the map does not serve the fingerprints.
     StoreError
         If there is no such store, or it is not complete.
     """
@@ -382,4 +410,6 @@ def open_source(
         return FeatureSource.of(store, bits)
     fingerprints = FingerprintStore.open(path)
     fingerprints.require_complete()
-    return FingerprintSource.of(fingerprints, feature_map or TanimotoMinMaxFeatures(), bits)
+    feature_map = feature_map or TanimotoMinMaxFeatures()
+    check_map(feature_map, fingerprints)
+    return FingerprintSource.of(fingerprints, feature_map, bits)
