@@ -246,7 +246,10 @@ def _data_sets(full: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def table3(options: Any) -> list[dict[str, Any]]:
-    """Return the test RMSE of every method; hyperparameters by the evidence, a fifth of the rows held out."""
+    """Return the test RMSE of every method; hyperparameters by the evidence, a fifth of the rows held out.
+
+    The length scale by that of a quarter of the basis functions; without these, of 1,000 rows.
+    """
     rows = []
     n = 2048 if options.full else 512
     labels = list(_methods(n, n))
@@ -256,9 +259,17 @@ def table3(options: Any) -> list[dict[str, Any]]:
         X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
         y = (y - y[train].mean()) / y[train].std()
         row: dict[str, Any] = {"data": name, "m": len(train), "d": X.shape[1]}
+        smaller = _methods(n // 4, min(len(train), 1000))
         for label, make in _methods(n, len(train)).items():
-            found = [_fit(make, length, X[train], y[train]) for length in _lengths(X.shape[1])]
-            gp = max(filter(None, found), key=lambda gp: float(gp.log_marginal_likelihood_value_))
+            part = train[:1000] if label.startswith("exact") else train
+            found = {
+                length: _fit(smaller[label], length, X[part], y[part]) for length in _lengths(X.shape[1])
+            }
+            values = {
+                x: float(gp.log_marginal_likelihood_value_) for x, gp in found.items() if gp is not None
+            }
+            best = sorted(values, key=values.__getitem__, reverse=True)
+            gp = next(filter(None, (_fit(make, length, X[train], y[train]) for length in best)))
             mean = np.asarray(gp.predict(X[test])).reshape(-1)
             row[label] = float(np.sqrt(np.mean((mean - y[test]) ** 2)))
             print(f"  {name}, {label}: {row[label]:.4f}", flush=True)
