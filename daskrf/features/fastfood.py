@@ -61,10 +61,10 @@ class FastfoodFeatures(FourierFeatures):
           closer than two length scales the variance is up to 2.3 times that of independent ones.
         - "orthogonal": S H C H B H A with random signs A, B and C: orthogonal directions in d dimensions, d
           at least 64. For rows closer than a length scale the variance is a tenth to a fiftieth of that of
-          "hadamard", and never above that of independent directions. A direction is nearly uniform: its
-          second moments are exactly, its fourth within 8 / d^2 those of a uniform one, which a kernel value
-          shows in the fourth digit at most. For kernels that are positive definite for any number of
-          columns: Gaussian and Matern.
+          "hadamard"; for far ones it is that of independent directions. A direction is nearly uniform: its
+          second moments are exactly, its fourth within 8 / d^2 those of a uniform one, which a value of a
+          Gaussian kernel shows in the fourth digit at most. For kernels that are positive definite for any
+          number of columns: Gaussian and Matern.
         - "auto": "orthogonal" where the kernel allows it, else "hadamard".
         - "fft": S Pi F B, F the real Fourier transform cos(2 pi j k / d) + sin(2 pi j k / d): one transform,
           without G. A direction then has entries of a fixed size, and the features are biased: a heuristic of
