@@ -376,10 +376,11 @@ def _parts(rows: Any, size: int, shift: int) -> Iterator[tuple[int, Any]]:
             part = rows[start : start + size]
             yield start, np.ascontiguousarray(_shifted(part, shift), dtype=np.float32)
         return
+    # Compiled code reads by address: entries must lie side by side, as SciPy does not promise.
     parts = (
-        rows.indptr.astype(np.int64, copy=False),
-        rows.indices.astype(np.int32, copy=False),
-        _shifted(rows.data, shift).astype(np.float32, copy=False),
+        np.ascontiguousarray(rows.indptr, np.int64),
+        np.ascontiguousarray(rows.indices, np.int32),
+        np.ascontiguousarray(_shifted(rows.data, shift), np.float32),
     )
     n = rows.shape[0]
     for start in range(0, n, size):

@@ -59,6 +59,13 @@ def test_sparse_equals_dense(case: Case, feature_map: FeatureMap) -> None:
         assert feature_map.transform(other).tobytes() == Phi.tobytes()
 
 
+def test_entries_of_sparse_rows_may_lie_apart(case: Case, feature_map: FeatureMap) -> None:
+    X = sp.csr_matrix(case.rows()).astype(np.float32)
+    apart = X.copy()
+    apart.data, apart.indices = (np.repeat(a, 2)[::2] for a in (X.data, X.indices))
+    assert feature_map.transform(apart).tobytes() == feature_map.transform(X).tobytes()
+
+
 def test_rows_do_not_see_their_chunk(case: Case, feature_map: FeatureMap) -> None:
     X = case.rows()
     Phi = feature_map.transform(X)
