@@ -229,7 +229,7 @@ def _plain(value: Any) -> Any:
     """Return a parameter as JSON holds it; `_rebuilt` undoes it."""
     if isinstance(value, (kernels.Kernel, FeatureMap)):
         return value.state()
-    if isinstance(value, (tuple, np.ndarray)):
+    if isinstance(value, (list, tuple, np.ndarray)):
         return [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
 
