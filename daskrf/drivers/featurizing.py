@@ -14,6 +14,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client
 
+from daskrf.arrays import narrowed
 from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
@@ -241,5 +242,5 @@ class FeaturizeStage:
 
     def _blocks(self, partition: int) -> Iterator[np.ndarray]:
         for block in self.source.blocks(partition):
-            yield block.phi if self.dtype == "bits" else block.phi.astype(self.dtype, copy=False)
+            yield block.phi if self.dtype == "bits" else narrowed(block.phi, self.dtype, block.rows)
             del block  # before the next one is made

@@ -5,9 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import dask.array as da
 import pytest
 
-from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, plan, predict, screen, status, verify
+from daskrf import (
+    PolynomialSketch,
+    TanimotoMinMaxFeatures,
+    featurize,
+    fingerprint,
+    fit,
+    plan,
+    predict,
+    screen,
+    status,
+    verify,
+)
 from daskrf.drivers import disk, memory
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
 from daskrf.molecules import FingerprintSpec, TableFormat
@@ -97,6 +109,16 @@ def test_another_dtype_is_refused_before_work(store: Path, tmp_path: Path) -> No
             featurize(store, FEATURES, tmp_path / "phi", dtype=dtype)
         _one_sentence(error)
     assert data_digests(tmp_path / "phi") == before
+
+
+def test_features_that_half_precision_cannot_hold_are_refused(store: Path, tmp_path: Path) -> None:
+    large = PolynomialSketch(6, 64)
+    with pytest.raises(InputError, match=r"features of row [\d,]+ do not fit in float16.*float32") as error:
+        featurize(store, large, tmp_path / "phi", dtype="float16")
+    _one_sentence(error)
+    lazy = featurize(da.full((3, 8), 9, chunks=2), large, dtype="float16")
+    with pytest.raises(InputError, match="row 0 do not fit"):
+        lazy.compute(scheduler="synchronous")
 
 
 def test_changed_input_is_refused(inputs: tuple[Path, Path], tmp_path: Path) -> None:
