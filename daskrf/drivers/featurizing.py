@@ -201,10 +201,12 @@ def _check_memory(
     rows, nonzeros = max(planned_rows(fingerprints)), most_nonzeros(fingerprints)
     libraries = memory.libraries_of(client)
     double = feature_map.gram_precision == "double"
+    tables = feature_map.table_bytes(fingerprints.n_columns) / feature_map.n_components
 
     def need_of(M: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
         options: dict[str, Any] = {"one_bit": dtype == "bits", "double": double, "nonzeros": nonzeros}
-        return memory.need_of_features(M, rows, libraries=libraries, **options)
+        need = memory.need_of_features(M, rows, libraries=libraries, **options)
+        return need.plus("tables of the map", int(tables * M))
 
     M, where = feature_map.n_components, "a worker" if client else "this machine"
     fewer = memory.fewer_rows(rows, nonzeros, lambda r, n: need_of(M, r, n))

@@ -90,6 +90,10 @@ class Source(Protocol):
         """Return the rows rejected on the way; only after all blocks of the partition were taken."""
 
     @property
+    def table_bytes(self) -> int:
+        """What the map's tables take in each process, at most."""
+
+    @property
     def seconds_per_row(self) -> float:
         """Rough cost of the features of a row on one core, from which tasks are sized."""
 
@@ -223,6 +227,11 @@ class FingerprintSource:
         )
 
     @property
+    def table_bytes(self) -> int:
+        """See `Source`."""
+        return self.feature_map.table_bytes(self.store.n_columns)
+
+    @property
     def seconds_per_row(self) -> float:
         """See `Source`: as the map says."""
         return self.feature_map.seconds_per_component * self.feature_map.n_components
@@ -294,6 +303,11 @@ class FeatureSource:
                 yield Block(
                     numbers, phi if self.bits else as_features(phi, self.store.n_components, np.float32)
                 )
+
+    @property
+    def table_bytes(self) -> int:
+        """See `Source`: nothing is made."""
+        return 0
 
     @property
     def seconds_per_row(self) -> float:

@@ -265,6 +265,14 @@ class RandomFourierFeatures(FourierFeatures):
                 "(--size 1024, say), or use FastfoodFeatures."
             )
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the directions, and of those that are made at a time; see `FeatureMap`."""
+        n_pairs = self.n_components // 2
+        step = _step(n_columns, orthogonal=bool(self.orthogonal))
+        # Three arrays of doubles as numbers become normal ones, and two of those that were made before.
+        making = (5 if n_pairs > step else 3) * 8 * n_columns * min(n_pairs, step)
+        return 4 * n_columns * compiled.TILE * -(-n_pairs // compiled.TILE) + making
+
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
         return _directions(self.kernel, n_columns, n_pairs, bool(self.orthogonal), int(self.random_state))
@@ -293,6 +301,11 @@ def _with_columns(x: npt.NDArray[np.float32]) -> Sparse:
     return Sparse(np.arange(0, n * d + 1, d, dtype=np.int64), columns, x.reshape(-1), 0, n)
 
 
+def _step(d: int, *, orthogonal: bool) -> int:
+    """Return how many directions are made at a time: as are orthogonal, or as fit in a block of memory."""
+    return d if orthogonal else max(1, _BLOCK // (8 * d))
+
+
 @lru_cache(maxsize=2)
 def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
     """Return the random frequencies, in turns."""
@@ -300,8 +313,7 @@ def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, se
     radii = kernel.radii(lambda name: uniform(seed, f"fourier/{name}", n_pairs), d)
     radii /= 2.0 * math.pi * scale_of(kernel)[1]
     tables = np.zeros((n_tiles, d, compiled.TILE), np.float32)
-    # As many directions at a time as are orthogonal, or as fit in a block of memory.
-    step = d if orthogonal else max(1, min(n_pairs, _BLOCK // (8 * d)))
+    step = _step(d, orthogonal=orthogonal)
     for first in range(0, n_pairs, step):
         last = min(first + step, n_pairs)
         normals = ndtri(uniform(seed, "fourier/directions", (last - first) * d, first * d))

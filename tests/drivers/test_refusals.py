@@ -9,7 +9,9 @@ import dask.array as da
 import pytest
 
 from daskrf import (
+    Gaussian,
     PolynomialSketch,
+    RandomFourierFeatures,
     TanimotoMinMaxFeatures,
     featurize,
     fingerprint,
@@ -313,6 +315,30 @@ def test_plan_prints_what_the_job_needs(inputs: tuple[Path, Path]) -> None:
         assert word in text
     bytes_each = report.stages[1].bytes
     assert bytes_each == -(-FEATURES.n_components // 8)
+
+
+def test_tables_of_a_map_are_counted(
+    inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every stage that makes features, and in none that reads them."""
+    needs: list[memory.MemoryNeed] = []
+    monkeypatch.setattr(memory, "check", lambda need, *_: needs.append(need))
+    library, labels = inputs
+    store, phi, model, tables = tmp_path / "fp", tmp_path / "phi", tmp_path / "model", "tables of the map"
+    fingerprint(library, store, spec=FingerprintSpec(size=64))
+    large = RandomFourierFeatures(Gaussian(5.0), 256)
+    featurize(store, large, phi)
+    fit(store, labels, model, feature_map=large)
+    for source in (store, library):
+        predict(model, source, tmp_path / f"p-{source.name}")
+        screen(model, source, tmp_path / f"{source.name}.parquet")
+    foretold = plan(library, feature_map=large, spec=FingerprintSpec(size=64), n_sample=100).memory
+    for stages in (needs, foretold):
+        counted = {need.stage for need in stages if dict(need.parts).get(tables) == large.table_bytes(64)}
+        assert {"featurize", "fit", "screen", "standard deviations"} <= counted
+    needs.clear()
+    screen(model, phi, tmp_path / "read.parquet")
+    assert not any(dict(need.parts).get(tables) for need in needs)
 
 
 def test_memory_prediction_grows_as_it_should() -> None:

@@ -178,6 +178,23 @@ def _bytes(item: object) -> int:
     return sum(map(_bytes, item)) if isinstance(item, tuple) else item.nbytes
 
 
+@compiled_only
+@pytest.mark.parametrize("orthogonal", [False, True])
+@pytest.mark.parametrize("block", [2**20, 2**26])
+def test_directions_take_what_is_foretold(
+    orthogonal: bool, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fourier, "_BLOCK", block)
+    d, feature_map = 320, RandomFourierFeatures(n_components=2050, orthogonal=orthogonal)
+    feature_map.transform(np.ones((1, 8)))
+    fourier._directions.cache_clear()
+    tracemalloc.start()
+    feature_map.transform(np.ones((1, d)))
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < peak < feature_map.table_bytes(d) + 2**16 < 1.4 * peak
+
+
 def test_a_constant_column_changes_no_inner_product() -> None:
     X = vectors()
     moved = X.copy()
