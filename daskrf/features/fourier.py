@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
+from threading import Lock
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -33,6 +34,9 @@ DENSE = 0.8
 
 _BLOCK = 64 * 2**20
 _PHASES = 2**20
+
+# Threads that begin together would each make the tables that one of them keeps.
+_MAKING = Lock()
 
 Array = npt.NDArray[Any]
 
@@ -146,7 +150,8 @@ class FourierFeatures(FeatureMap):
         self._check_width(n_columns)
         self._check_columns(n_columns)
         self._check_lengths(rows)
-        projection = self._projection(n_columns)
+        with _MAKING:
+            projection = self._projection(n_columns)
         out = np.empty((n, self.n_components), np.float32)
         scale = 1.0 / math.sqrt(self.n_components // 2)
         size = max(1, _PHASES // projection.n_phases)

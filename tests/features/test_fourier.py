@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.special import ndtri
 
 from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
@@ -176,6 +179,21 @@ def test_fastfood_holds_no_matrix_of_directions() -> None:
 
 def _bytes(item: object) -> int:
     return sum(map(_bytes, item)) if isinstance(item, tuple) else item.nbytes
+
+
+def test_threads_make_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def slow_ndtri(u: np.ndarray) -> np.ndarray:
+        made.append(len(u))
+        time.sleep(0.05)  # the other threads come here, too, if they may
+        return ndtri(u)
+
+    monkeypatch.setattr(fourier, "ndtri", slow_ndtri)
+    feature_map = RandomFourierFeatures(n_components=64, random_state=314)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(feature_map.transform, [np.ones((1, 5))] * 4))
+    assert len(made) == 1
 
 
 @compiled_only
