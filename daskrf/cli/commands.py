@@ -130,7 +130,7 @@ def featurize(source: str, output: str, **options: Any) -> None:
 
     Optional: fit, predict and screen also work straight from fingerprints. It pays when the
     same library is screened many times; bits take components/8 bytes a molecule. A map that learns
-    from the library (dot-product, landmarks) looks at it first.
+    from the library (dot-product, landmarks, gaussian-maclaurin, maclaurin --no-normalize) looks at it first.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import featurize

@@ -20,7 +20,7 @@ from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
 from daskrf.drivers.opening import opened
 from daskrf.drivers.partitions import complete, complete_share
-from daskrf.drivers.preparing import Planned, fit_map_once
+from daskrf.drivers.preparing import Planned, check_map, fit_map_once
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.shards import Shard, ShardReport, Share
 from daskrf.drivers.sources import FingerprintSource, most_nonzeros, planned_rows
@@ -164,6 +164,8 @@ def _(
     output, progress = as_path(output), progress or Progress()
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
+    if feature_map.is_fitted():
+        check_map(feature_map, fingerprints.n_columns)
     _check_memory(fingerprints, feature_map, dtype, client)
     size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
     n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)

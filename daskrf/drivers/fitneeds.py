@@ -11,6 +11,7 @@ from distributed import Client
 
 from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
+from daskrf.drivers.preparing import check_map
 from daskrf.drivers.shards import Share
 from daskrf.drivers.sources import FingerprintSource, Source, largest_partition
 from daskrf.features import FeatureMap
@@ -50,7 +51,9 @@ def check_labels(here: int) -> Callable[[int, float], None]:
 
 
 def check_fit(features: Source, cut: Groups, client: Client | None, here: int, *, solves: bool) -> None:
-    """Refuse sums that a worker cannot make, and a solve that does not fit this process."""
+    """Refuse a map, sums that a worker cannot make, and a solve that does not fit this process."""
+    if isinstance(features, FingerprintSource) and features.feature_map.is_fitted():
+        check_map(features.feature_map, features.store.n_columns)
     M, n_labels = features.feature_map.n_components, sum(cut.rows)
     rows, nonzeros = largest_partition(features)
     double = features.feature_map.gram_precision == "double"

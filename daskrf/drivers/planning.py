@@ -19,6 +19,7 @@ from daskrf import seeds
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.fingerprinting import rejects_table, rows_table
+from daskrf.drivers.preparing import check_map
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scanning import scan_inputs
 from daskrf.errors import InputError
@@ -138,6 +139,8 @@ def plan(
     spec = spec or FingerprintSpec()
     feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
     M, one_bit = feature_map.n_components, feature_map.one_bit
+    if feature_map.is_fitted():
+        check_map(feature_map, spec.n_columns)
     unfitted = feature_map
     if feature_map.learns_from == "sample" and not feature_map.is_fitted():
         n_sample = max(n_sample, 2 * M)

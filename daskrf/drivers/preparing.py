@@ -36,7 +36,7 @@ from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.model import read_checkpoint, write_checkpoint
 from daskrf.stores.plans import differences, hash_of
 
-__all__ = ["Planned", "fit_map", "fit_map_once", "prepared", "sampled_rows"]
+__all__ = ["Planned", "check_map", "fit_map", "fit_map_once", "prepared", "sampled_rows"]
 
 _READ_SECONDS = 3e-6  # a molecule's fingerprint, read and looked at
 
@@ -133,7 +133,7 @@ def fit_map_once(
         If the output is made from another store or by another map: before anything is read.
     """
     if feature_map.is_fitted():
-        _check_parameters(feature_map, store.n_columns)
+        check_map(feature_map, store.n_columns)
         return feature_map
     if planned is not None:
         if planned.source == store.spec_hash and agrees(feature_map, planned.state):
@@ -175,12 +175,19 @@ def prepared(
     return replace(source, map=MapReference.of(fitted.state()))
 
 
-def _check_parameters(feature_map: FeatureMap, n_columns: int) -> None:
-    """Refuse bad parameters of a map that is taken as it is, before an output is begun with them."""
+def check_map(feature_map: FeatureMap, n_columns: int) -> None:
+    """Refuse a map that is taken as it is, and cannot serve so many columns, before an output is begun.
+
+    Raises
+    ------
+    InputError
+        If a parameter is bad, or the columns are too many.
+    """
+    nothing = sparse.csr_matrix((0, n_columns), dtype=np.uint16)
     if feature_map.learns_from == "nothing":
-        clone(feature_map).fit(None)
+        clone(feature_map).fit(nothing)
     else:
-        feature_map.transform(sparse.csr_matrix((0, n_columns), dtype=np.uint16))
+        feature_map.transform(nothing)
 
 
 def _check_memory(feature_map: FeatureMap, store: FingerprintStore, client: Client | None) -> None:

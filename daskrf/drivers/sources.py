@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-_ROW = re.compile(r"\b[Rr]ow (\d+)\b")  # as messages of maps name it: its position in the block
+_ROW = re.compile(r"\b([Rr]ow) (\d+)\b")  # as messages of maps name it: its position in the block
 _SHOWN = 80  # characters of a SMILES in a message
 _WAY_OUT = (
     "; leave that molecule out, or make the features and the model again with a range that reaches it: "
@@ -137,17 +137,17 @@ def _refusal(
     """Return the error of a map about one row of a block, with the molecule in place of the row's number."""
     text = str(error)
     found = _ROW.search(text)
-    if found is None or int(found[1]) >= len(numbers):
+    if found is None or int(found[2]) >= len(numbers):
         return error
-    number = numbers[int(found[1])]
+    number = numbers[int(found[2])]
     molecule = describe(np.array([number])).to_pylist()[0]
     smiles, what = molecule["smiles"], text[found.end() :]
     shown = smiles if len(smiles) <= _SHOWN else f"{smiles[:_SHOWN]}..."
     if "norm_range" in what:  # the map's advice is for a map that is not part of a model yet
         what = what.partition(";")[0] + _WAY_OUT
     return InputError(
-        f"{text[: found.start()]}Row {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, line "
-        f"{molecule['line']:,} of {molecule['source']}){what}"
+        f"{text[: found.start()]}{found[1]} {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, "
+        f"line {molecule['line']:,} of {molecule['source']}){what}"
     )
 
 

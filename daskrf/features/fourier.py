@@ -267,7 +267,7 @@ class RandomFourierFeatures(FourierFeatures):
             raise InputError(
                 f"The directions of {self.n_components:,} features of {n_columns:,} columns take "
                 f"{size / 2**30:,.1f} GiB, more than {LARGEST_TABLE / 2**30:g}; fold the fingerprints "
-                "(--size 1024, say), or use FastfoodFeatures."
+                "(--size 1024, say), or, of up to a million columns, use FastfoodFeatures (--map fastfood)."
             )
 
     def table_bytes(self, n_columns: int) -> int:

@@ -9,6 +9,7 @@ import dask.array as da
 import pytest
 
 from daskrf import (
+    FastfoodFeatures,
     Gaussian,
     PolynomialSketch,
     RandomFourierFeatures,
@@ -111,6 +112,26 @@ def test_another_dtype_is_refused_before_work(store: Path, tmp_path: Path) -> No
             featurize(store, FEATURES, tmp_path / "phi", dtype=dtype)
         _one_sentence(error)
     assert data_digests(tmp_path / "phi") == before
+
+
+def test_too_many_columns_are_refused_before_an_output_is_begun(
+    inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    for feature_map in (RandomFourierFeatures(), FastfoodFeatures(), PolynomialSketch(method="tensorsrht")):
+        for begin in (
+            lambda: featurize(store, feature_map, tmp_path / "out"),  # noqa: B023, called at once
+            lambda: fit(store, inputs[1], tmp_path / "out", feature_map=feature_map),  # noqa: B023
+            lambda: plan(inputs[0], feature_map=feature_map),  # noqa: B023
+        ):
+            with pytest.raises(InputError, match=r"4,294,967,296 columns.*fold the fingerprints") as error:
+                begin()
+            _one_sentence(error)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_within_a_sentence_is_named(store: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^The features of row [\d,]+ of the library, from 0 \("):
+        featurize(store, PolynomialSketch(40, 64), tmp_path / "phi")
 
 
 def test_features_that_half_precision_cannot_hold_are_refused(store: Path, tmp_path: Path) -> None:
