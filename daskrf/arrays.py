@@ -18,6 +18,7 @@ __all__ = [
     "check_finite",
     "check_weights",
     "n_bytes",
+    "narrowed",
     "pack_signs",
     "row_slice",
     "unpack_bits",
@@ -171,6 +172,34 @@ def check_finite(csr: sp.csr_matrix) -> sp.csr_matrix:
     if csr.dtype.kind == "f" and csr.data.size:
         _refuse(csr, ~np.isfinite(csr.data), "is not a finite number; remove or repair that row")
     return csr
+
+
+def narrowed(
+    features: npt.NDArray[np.float32], dtype: str, rows: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[Any]:
+    """Return finite features of shape (n, M) as `dtype`, "float32" or "float16".
+
+    Raises
+    ------
+    InputError
+        If a feature does not fit; the message names the row: by its number in `rows`, shape (n,), or else by
+        its position.
+
+    Examples
+    --------
+    >>> narrowed(np.ones((1, 2), np.float32), "float16").dtype
+    dtype('float16')
+    """
+    with np.errstate(over="ignore"):
+        found = features.astype(dtype, copy=False)
+    if found is not features and not np.isfinite(found).all():
+        place = int(np.argmin(np.isfinite(found).all(axis=1)))
+        row = place if rows is None else rows[place]
+        raise InputError(
+            f"The features of row {row:,} do not fit in {dtype}, which ends "
+            f"at {np.finfo(dtype).max:,.0f}; store them as float32, or use a map with smaller features."
+        )
+    return found
 
 
 def check_weights(csr: sp.csr_matrix) -> sp.csr_matrix:

@@ -130,14 +130,14 @@ def featurize(source: str, output: str, **options: Any) -> None:
 
     Optional: fit, predict and screen also work straight from fingerprints. It pays when the
     same library is screened many times; bits take components/8 bytes a molecule. A map that learns
-    from the library (dot-product, landmarks) looks at it first.
+    from the library (dot-product, landmarks, gaussian-maclaurin, maclaurin --no-normalize) looks at it first.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import featurize
-    from daskrf.drivers.sources import check_map
+    from daskrf.drivers.sources import check_map_for
 
     chosen = feature_map(options)
-    check_map(chosen, source)
+    check_map_for(chosen, source)
     with at_work(options) as work:
         report = featurize(source, chosen, output, **_set_only(options), **work)
     click.echo(report)
@@ -195,7 +195,7 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import fit
-    from daskrf.drivers.sources import check_map
+    from daskrf.drivers.sources import check_map_for
     from daskrf.stores.inspect import kind_of
 
     # A feature store has its map; naming another one is refused by `fit`.
@@ -208,7 +208,7 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
     options["targets"] = [column(name) for name in targets] or None
     options["key_column"] = column(options["key_column"])
     if wanted:
-        check_map(chosen, source)
+        check_map_for(chosen, source)
     with at_work(options) as work:
         report = fit(source, labels, output, **_set_only(options), **work)
     click.echo(report)

@@ -14,6 +14,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client
 
+from daskrf.arrays import narrowed
 from daskrf.drivers import disk, memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.lazy import featurize_array
@@ -163,7 +164,7 @@ def _(
     output, progress = as_path(output), progress or Progress()
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
-    check_map(feature_map, fingerprints)
+    check_map(feature_map, fingerprints.n_columns)
     _check_memory(fingerprints, feature_map, dtype, client)
     size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
     n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)
@@ -201,10 +202,12 @@ def _check_memory(
     rows, nonzeros = max(planned_rows(fingerprints)), most_nonzeros(fingerprints)
     libraries = memory.libraries_of(client)
     double = feature_map.gram_precision == "double"
+    tables = feature_map.table_bytes(fingerprints.n_columns) / feature_map.n_components
 
     def need_of(M: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
         options: dict[str, Any] = {"one_bit": dtype == "bits", "double": double, "nonzeros": nonzeros}
-        return memory.need_of_features(M, rows, libraries=libraries, **options)
+        need = memory.need_of_features(M, rows, libraries=libraries, **options)
+        return need.plus("tables of the map", int(tables * M))
 
     M, where = feature_map.n_components, "a worker" if client else "this machine"
     fewer = memory.fewer_rows(rows, nonzeros, lambda r, n: need_of(M, r, n))
@@ -242,5 +245,5 @@ class FeaturizeStage:
 
     def _blocks(self, partition: int) -> Iterator[np.ndarray]:
         for block in self.source.blocks(partition):
-            yield block.phi if self.dtype == "bits" else block.phi.astype(self.dtype, copy=False)
+            yield block.phi if self.dtype == "bits" else narrowed(block.phi, self.dtype, block.rows)
             del block  # before the next one is made

@@ -62,8 +62,11 @@ def check_fit(features: Source, cut: Groups, client: Client | None, here: int, *
         "libraries": memory.libraries_of(client, here),
     }
 
+    tables = features.table_bytes / M
+
     def sums(M: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
-        return memory.need_of_fit(M, rows, n_labels, nonzeros=nonzeros, **options)
+        need = memory.need_of_fit(M, rows, n_labels, nonzeros=nonzeros, **options)
+        return need.plus("tables of the map", int(tables * M))
 
     def solve(M: int) -> memory.MemoryNeed:
         return memory.need_of_solve(M, n_labels, double=double, libraries=here)

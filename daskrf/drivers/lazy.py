@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
 
+from daskrf.arrays import narrowed
 from daskrf.drivers.maps import MapReference
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
@@ -54,7 +55,7 @@ def _block_features(block: Any, reference: MapReference, dtype: str) -> np.ndarr
     feature_map = reference.feature_map
     if dtype == "bits":
         return feature_map.transform_bits(block)
-    return feature_map.transform(block).astype(dtype, copy=False)
+    return narrowed(feature_map.transform(block), dtype)
 
 
 def gram(

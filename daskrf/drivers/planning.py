@@ -21,6 +21,7 @@ from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.fingerprinting import rejects_table, rows_table
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scanning import scan_inputs
+from daskrf.drivers.sources import check_map
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp import SufficientStatistics, choose_exponent, gp_for
@@ -138,14 +139,16 @@ def plan(
     spec = spec or FingerprintSpec()
     feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
     M, one_bit = feature_map.n_components, feature_map.one_bit
+    check_map(feature_map, spec.n_columns)
     unfitted = feature_map
     if feature_map.learns_from == "sample" and not feature_map.is_fitted():
         n_sample = max(n_sample, 2 * M)
     # The sample's own standard deviations need as much as anything that the job does in one process.
     double = feature_map.gram_precision == "double"
+    tables = "tables of the map", feature_map.table_bytes(spec.n_columns)
     for need in (
         memory.need_of_solve(M, double=double),
-        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, double=double),
+        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, double=double).plus(*tables),
     ):
         memory.check(need, worker_memory(None), "this machine")
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
@@ -182,14 +185,15 @@ def _needs(
         chosen = feature_map.sample_size(library.n_rows)
     nonzeros = -(-int(fingerprints.nnz) * largest // fingerprints.shape[0])
     kind: dict[str, Any] = {"one_bit": feature_map.one_bit, "double": double, "nonzeros": nonzeros}
+    tables = "tables of the map", feature_map.table_bytes(fingerprints.shape[1])
     return (
         memory.need_of_rows(largest, nonzeros=nonzeros),
         *([memory.need_of_map(largest, chosen, nonzeros=nonzeros)] if chosen else []),
-        memory.need_of_features(M, largest, **kind),
-        memory.need_of_fit(M, largest, n_labels, **kind),
+        memory.need_of_features(M, largest, **kind).plus(*tables),
+        memory.need_of_fit(M, largest, n_labels, **kind).plus(*tables),
         memory.need_of_solve(M, n_labels, double=double),
-        memory.need_of_screen(M, largest, 1000, std=False, **kind),
-        memory.need_of_screen(M, largest, 0, std=True, **kind),
+        memory.need_of_screen(M, largest, 1000, std=False, **kind).plus(*tables),
+        memory.need_of_screen(M, largest, 0, std=True, **kind).plus(*tables),
     )
 
 

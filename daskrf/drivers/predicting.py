@@ -163,7 +163,8 @@ def _check_memory(model: Model, features: Source, std: bool, client: Client | No
     }
 
     def need_of(rows: int, nonzeros: int | None) -> memory.MemoryNeed:
-        return memory.need_of_screen(len(model.gp.weights_), rows, 0, nonzeros=nonzeros, **options)
+        need = memory.need_of_screen(len(model.gp.weights_), rows, 0, nonzeros=nonzeros, **options)
+        return need.plus("tables of the map", features.table_bytes)
 
     where = "a worker" if client else "this machine"
     fewer = memory.fewer_rows(rows, nonzeros, need_of)

@@ -308,6 +308,7 @@ def _check_memory(
     def need_of(k: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
         options: dict[str, Any] = {"one_bit": one_bit, "double": double, "nonzeros": nonzeros}
         need = memory.need_of_screen(n_components, rows, k, std=std == "all", libraries=libraries, **options)
+        need = need.plus("tables of the map", features.table_bytes)
         return need.plus("the model for hits and draws", held)
 
     fewer = {"hits": (k, 100, need_of), **memory.fewer_rows(rows, nonzeros, lambda r, n: need_of(k, r, n))}

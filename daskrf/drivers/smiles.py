@@ -104,6 +104,12 @@ class SmilesSource:
         return replace(self, map=self.map.carried(directory))
 
     @property
+    def table_bytes(self) -> int:
+        """See `Source`."""
+        _, fingerprinter = _opened(self.directory, self.spec_hash)
+        return self.feature_map.table_bytes(fingerprinter.spec.n_columns)
+
+    @property
     def partition_rows(self) -> list[int]:
         """See `Source`."""
         return [p.stop - p.start for p in self.library.partitions]

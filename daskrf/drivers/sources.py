@@ -40,6 +40,7 @@ __all__ = [
     "FingerprintSource",
     "Source",
     "check_map",
+    "check_map_for",
     "feature_blocks",
     "gathered",
     "largest_partition",
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 
-_ROW = re.compile(r"\b[Rr]ow (\d+)\b")  # as messages of maps name it: its position in the block
+_ROW = re.compile(r"\b([Rr]ow) (\d+)\b")  # as messages of maps name it: its position in the block
 _SHOWN = 80  # characters of a SMILES in a message
 _WAY_OUT = (
     "; leave that molecule out, or make the features and the model again with a range that reaches it: "
@@ -91,6 +92,10 @@ class Source(Protocol):
 
     def rejects(self, partition: int) -> pa.Table:
         """Return the rows rejected on the way; only after all blocks of the partition were taken."""
+
+    @property
+    def table_bytes(self) -> int:
+        """What the map's tables take in each process, at most."""
 
     @property
     def seconds_per_row(self) -> float:
@@ -136,17 +141,17 @@ def _refusal(
     """Return the error of a map about one row of a block, with the molecule in place of the row's number."""
     text = str(error)
     found = _ROW.search(text)
-    if found is None or int(found[1]) >= len(numbers):
+    if found is None or int(found[2]) >= len(numbers):
         return error
-    number = numbers[int(found[1])]
+    number = numbers[int(found[2])]
     molecule = describe(np.array([number])).to_pylist()[0]
     smiles, what = molecule["smiles"], text[found.end() :]
     shown = smiles if len(smiles) <= _SHOWN else f"{smiles[:_SHOWN]}..."
     if "norm_range" in what:  # the map's advice is for a map that is not part of a model yet
         what = what.partition(";")[0] + _WAY_OUT
     return InputError(
-        f"{text[: found.start()]}Row {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, line "
-        f"{molecule['line']:,} of {molecule['source']}){what}"
+        f"{text[: found.start()]}{found[1]} {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, "
+        f"line {molecule['line']:,} of {molecule['source']}){what}"
     )
 
 
@@ -226,6 +231,11 @@ class FingerprintSource:
         )
 
     @property
+    def table_bytes(self) -> int:
+        """See `Source`."""
+        return self.feature_map.table_bytes(self.store.n_columns)
+
+    @property
     def seconds_per_row(self) -> float:
         """See `Source`: as the map says."""
         return self.feature_map.seconds_per_component * self.feature_map.n_components
@@ -299,6 +309,11 @@ class FeatureSource:
                 )
 
     @property
+    def table_bytes(self) -> int:
+        """See `Source`: nothing is made."""
+        return 0
+
+    @property
     def seconds_per_row(self) -> float:
         """See `Source`: reading from a disk."""
         return 3e-6
@@ -357,29 +372,31 @@ def rows_store(source: FeatureSource | FingerprintSource) -> FingerprintStore:
     return source.rows_store if isinstance(source, FeatureSource) else source.store
 
 
-def check_map(feature_map: FeatureMap, store: str | os.PathLike[str] | FingerprintStore) -> None:
-    """Refuse a map that cannot serve a fingerprint store, before workers start or an output is begun.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-    store : path or FingerprintStore
-        A path where no fingerprint store is, is passed over.
+def check_map(feature_map: FeatureMap, n_columns: int) -> None:
+    """Refuse a map that cannot serve fingerprints of so many columns, before an output is begun.
 
     Raises
     ------
     InputError
-        If a parameter of the map is bad, or the fingerprints have columns that it does not serve.
+        If a parameter of the map is bad, or the columns are too many.
     """
-    if not isinstance(store, FingerprintStore):
-        if kind_of(store, missing_ok=True) != "fingerprints":
-            return
-        store = FingerprintStore.open(store)
     if feature_map.learns_from == "nothing":
         clone(feature_map).fit(None)
-    feature_map.check_columns(store.n_columns)
+    feature_map.check_columns(n_columns)
     if feature_map.learns_from != "nothing" and feature_map.is_fitted():
-        feature_map.transform(sparse.csr_matrix((0, store.n_columns), dtype=np.uint16))
+        feature_map.transform(sparse.csr_matrix((0, n_columns), dtype=np.uint16))
+
+
+def check_map_for(feature_map: FeatureMap, path: str | os.PathLike[str]) -> None:
+    """Refuse a map that cannot serve the fingerprint store at `path`, if there is one; before workers start.
+
+    Raises
+    ------
+    InputError
+        As :func:`check_map`.
+    """
+    if kind_of(path, missing_ok=True) == "fingerprints":
+        check_map(feature_map, FingerprintStore.open(path).n_columns)
 
 
 def open_source(
@@ -411,5 +428,5 @@ def open_source(
     fingerprints = FingerprintStore.open(path)
     fingerprints.require_complete()
     feature_map = feature_map or TanimotoMinMaxFeatures()
-    check_map(feature_map, fingerprints)
+    check_map(feature_map, fingerprints.n_columns)
     return FingerprintSource.of(fingerprints, feature_map, bits)

@@ -47,6 +47,13 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """Rough cost of one feature of one molecule on one core, from which tasks are sized."""
         return 6e-9
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of tables for rows of so many columns that a process makes and keeps, at most.
+
+        None that count, for most maps: memory is predicted from it.
+        """
+        return 0
+
     @property
     def one_bit(self) -> bool:
         """True where every feature is +1 or -1 (over sqrt(M)) and `transform_bits` exists."""
@@ -232,7 +239,7 @@ def _plain(value: Any) -> Any:
     """Return a parameter as JSON holds it; `_rebuilt` undoes it."""
     if isinstance(value, (kernels.Kernel, FeatureMap)):
         return value.state()
-    if isinstance(value, (tuple, np.ndarray)):
+    if isinstance(value, (list, tuple, np.ndarray)):
         return [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
 

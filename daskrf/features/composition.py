@@ -39,9 +39,9 @@ class CompositionFeatures(FeatureMap):
     ----------
     outer : DotProductKernel, default Polynomial(2, c=0)
         Gives f: `Polynomial`, `Exponential` or `DotProduct`.
-    inner : FeatureMap, default TanimotoMinMaxFeatures()
+    inner : FeatureMap, optional
         Any map of random features that is fitted to nothing or to a summary; its number of components and
-        its seed do not matter.
+        its seed do not matter. Default: TanimotoMinMaxFeatures().
     n_components : int, default 4096
         Number M of features.
     random_state : int, default 0
@@ -50,7 +50,7 @@ class CompositionFeatures(FeatureMap):
     Attributes
     ----------
     inner_ : FeatureMap
-        The inner map, fitted.
+        The inner map, fitted; absent where it learns from nothing.
     n_features_in_ : int
         Number of columns that `fit` saw; absent if it saw none.
 
@@ -75,7 +75,7 @@ class CompositionFeatures(FeatureMap):
     def __init__(
         self,
         outer: DotProductKernel = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
-        inner: FeatureMap = TanimotoMinMaxFeatures(),  # noqa: B008, it is never fitted itself
+        inner: FeatureMap | None = None,
         n_components: int = 4096,
         *,
         random_state: int = 0,
@@ -88,13 +88,13 @@ class CompositionFeatures(FeatureMap):
     @property
     def learns_from(self) -> Literal["nothing", "summary", "sample"]:  # type: ignore[override]
         """What the inner map learns from."""
-        return self.inner.learns_from
+        return self._inner.learns_from
 
     @property
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
         odds = self.outer.probabilities()
-        return self.inner.seconds_per_component * max(1.0, float(odds @ np.arange(odds.size)))
+        return self._inner.seconds_per_component * max(1.0, float(odds @ np.arange(odds.size)))
 
     @property
     def one_bit(self) -> bool:
@@ -120,18 +120,18 @@ class CompositionFeatures(FeatureMap):
         """
         self._check_parameters()
         if X is not None:
-            self._learn(clone(self.inner).fit(X))
+            self._learn(clone(self._inner).fit(X))
         return self
 
     def summarize(self, X: Any) -> dict[str, Any]:
         """Return what the inner map has to know of the rows of `X`."""
         self._check_parameters()
-        return self.inner.summarize(X)
+        return self._inner.summarize(X)
 
     def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
         """Fit a copy of the inner map to the summaries of all parts of a library, in any order."""
         self._check_parameters()
-        self._learn(clone(self.inner).fit_summaries(summaries))
+        self._learn(clone(self._inner).fit_summaries(summaries))
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
@@ -152,8 +152,7 @@ class CompositionFeatures(FeatureMap):
             If a parameter is bad, or the inner map is not fitted or refuses `X`.
         """
         n_components, _ = self._check_parameters()
-        if hasattr(self, "n_features_in_"):
-            self._check_width(int(np.shape(X)[1]))
+        self._check_shape(X)
         bits = self._bits()
         if bits is not None:
             return bits.transform(X)
@@ -187,13 +186,21 @@ class CompositionFeatures(FeatureMap):
         bits = self._bits()
         if bits is None:
             return super().transform_bits(X)
-        if hasattr(self, "n_features_in_"):
-            self._check_width(int(np.shape(X)[1]))
+        self._check_shape(X)
         return bits.transform_bits(X)
+
+    def _check_shape(self, X: Any) -> None:
+        """Refuse another number of columns than `fit` saw, before any inner map is made."""
+        shape = np.shape(X)  # which computes nothing of a lazy array
+        if len(shape) != 2:
+            raise InputError(
+                f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row a molecule."
+            )
+        self._check_width(int(shape[1]))
 
     def _bits(self) -> CompositionalTanimotoFeatures | None:
         """Return the one-bit map of the same kernel, where the inner map's features are bits of T."""
-        inner = self.inner
+        inner = self._inner
         if not isinstance(inner, TanimotoMinMaxFeatures) or not inner.one_bit:
             return None
         if not isinstance(self.outer, DotProductKernel):
@@ -229,17 +236,29 @@ class CompositionFeatures(FeatureMap):
         return made
 
     def _current(self) -> FeatureMap:
-        return cast(FeatureMap, getattr(self, "inner_", self.inner))
+        return cast(FeatureMap, getattr(self, "inner_", self._inner))
+
+    @property
+    def _inner(self) -> FeatureMap:
+        # Made anew, for `set_params` reaches into it: a default that all objects share would change for all.
+        return TanimotoMinMaxFeatures() if self.inner is None else self.inner
 
     def _learn(self, fitted: FeatureMap) -> None:
-        self.inner_ = fitted
+        # What has learned nothing is the parameter itself: with it, the same map would have two states.
+        if fitted.learns_from != "nothing":
+            self.inner_ = fitted
         if hasattr(fitted, "n_features_in_"):
             self.n_features_in_ = fitted.n_features_in_
 
     def _fitted_state(self) -> dict[str, Any]:
-        return {"inner": self.inner_.state()} if hasattr(self, "inner_") else {}
+        known: dict[str, Any] = {}
+        if hasattr(self, "n_features_in_"):
+            known["n_features_in"] = self.n_features_in_
+        return {**known, "inner": self.inner_.state()} if hasattr(self, "inner_") else known
 
     def _restore(self, fitted: dict[str, Any]) -> None:
+        if "n_features_in" in fitted:
+            self.n_features_in_ = fitted["n_features_in"]
         if "inner" in fitted:
             self._learn(from_state(fitted["inner"]))
 
@@ -251,13 +270,13 @@ class CompositionFeatures(FeatureMap):
         n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
         if not isinstance(self.outer, DotProductKernel):
             raise InputError(f"outer must be a Polynomial, Exponential or DotProduct, not {self.outer!r}.")
-        if not isinstance(self.inner, FeatureMap):
+        if not isinstance(self._inner, FeatureMap):
             raise InputError(f"inner must be a feature map of daskrf.features, not {self.inner!r}.")
-        if self.inner.learns_from == "sample":
+        if self._inner.learns_from == "sample":
             raise InputError(
                 "inner must be a map of random features, which a seed makes anew; "
                 f"{type(self.inner).__name__} is fitted to a sample."
             )
-        if self.inner.learns_from == "nothing":
-            clone(self.inner).fit(None)
+        if self._inner.learns_from == "nothing":
+            clone(self._inner).fit(None)
         return n_components, seed

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
+from threading import Lock
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -33,6 +34,9 @@ DENSE = 0.8
 
 _BLOCK = 64 * 2**20
 _PHASES = 2**20
+
+# Threads that begin together would each make the tables that one of them keeps.
+_MAKING = Lock()
 
 Array = npt.NDArray[Any]
 
@@ -146,7 +150,8 @@ class FourierFeatures(FeatureMap):
         self._check_width(n_columns)
         self.check_columns(n_columns)
         self._check_lengths(rows)
-        projection = self._projection(n_columns)
+        with _MAKING:
+            projection = self._projection(n_columns)
         out = np.empty((n, self.n_components), np.float32)
         scale = 1.0 / math.sqrt(self.n_components // 2)
         size = max(1, _PHASES // projection.n_phases)
@@ -262,8 +267,16 @@ class RandomFourierFeatures(FourierFeatures):
             raise InputError(
                 f"The directions of {self.n_components:,} features of {n_columns:,} columns take "
                 f"{size / 2**30:,.1f} GiB, more than {LARGEST_TABLE / 2**30:g}; fold the fingerprints "
-                "(--size 1024, say), or use FastfoodFeatures."
+                "(--size 1024, say), or, of up to a million columns, use FastfoodFeatures (--map fastfood)."
             )
+
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the directions, and of those that are made at a time; see `FeatureMap`."""
+        n_pairs = self.n_components // 2
+        step = _step(n_columns, orthogonal=bool(self.orthogonal))
+        # Three arrays of doubles as numbers become normal ones, and two of those that were made before.
+        making = (5 if n_pairs > step else 3) * 8 * n_columns * min(n_pairs, step)
+        return 4 * n_columns * compiled.TILE * -(-n_pairs // compiled.TILE) + making
 
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
@@ -293,6 +306,11 @@ def _with_columns(x: npt.NDArray[np.float32]) -> Sparse:
     return Sparse(np.arange(0, n * d + 1, d, dtype=np.int64), columns, x.reshape(-1), 0, n)
 
 
+def _step(d: int, *, orthogonal: bool) -> int:
+    """Return how many directions are made at a time: as are orthogonal, or as fit in a block of memory."""
+    return d if orthogonal else max(1, _BLOCK // (8 * d))
+
+
 @lru_cache(maxsize=2)
 def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
     """Return the random frequencies, in turns."""
@@ -300,8 +318,7 @@ def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, se
     radii = kernel.radii(lambda name: uniform(seed, f"fourier/{name}", n_pairs), d)
     radii /= 2.0 * math.pi * scale_of(kernel)[1]
     tables = np.zeros((n_tiles, d, compiled.TILE), np.float32)
-    # As many directions at a time as are orthogonal, or as fit in a block of memory.
-    step = d if orthogonal else max(1, min(n_pairs, _BLOCK // (8 * d)))
+    step = _step(d, orthogonal=orthogonal)
     for first in range(0, n_pairs, step):
         last = min(first + step, n_pairs)
         normals = ndtri(uniform(seed, "fourier/directions", (last - first) * d, first * d))
@@ -376,10 +393,11 @@ def _parts(rows: Any, size: int, shift: int) -> Iterator[tuple[int, Any]]:
             part = rows[start : start + size]
             yield start, np.ascontiguousarray(_shifted(part, shift), dtype=np.float32)
         return
+    # Compiled code reads by address: entries must lie side by side, as SciPy does not promise.
     parts = (
-        rows.indptr.astype(np.int64, copy=False),
-        rows.indices.astype(np.int32, copy=False),
-        _shifted(rows.data, shift).astype(np.float32, copy=False),
+        np.ascontiguousarray(rows.indptr, np.int64),
+        np.ascontiguousarray(rows.indices, np.int32),
+        np.ascontiguousarray(_shifted(rows.data, shift), np.float32),
     )
     n = rows.shape[0]
     for start in range(0, n, size):

@@ -35,6 +35,9 @@ PAIRED = 256
 MOST_CENTRE = 4096
 """Columns of the centre that may differ from 0. Any centre is as right; the state stays small."""
 
+FARTHEST = 1e4
+"""Length scales that the centre may be away from 0: differences from it keep three digits."""
+
 METHODS = ("rademacher", "tensorsrht")
 
 Array = npt.NDArray[np.float64]
@@ -144,8 +147,8 @@ class GaussianMaclaurinFeatures(FeatureMap):
         Raises
         ------
         InputError
-            If a parameter is out of range, a value is not finite, `X` has no row, or too many columns for
-            "tensorsrht".
+            If a parameter is out of range, a value is not finite, `X` has no row or too many columns for
+            "tensorsrht", or the mean is more than 10,000 length scales away from 0.
         """
         n_components, seed = self._check_parameters()
         if X is None:
@@ -165,6 +168,7 @@ class GaussianMaclaurinFeatures(FeatureMap):
                 raise InputError(
                     "The squares of the values do not fit in a number; divide all rows by a length."
                 )
+            self._check_centre(centre)
             errors = self._errors(csr[chosen[:PAIRED]], centre)
         allocation = optimal_allocation(
             errors, n_components - 1, csr.shape[1] if self.explicit else n_components
@@ -322,6 +326,14 @@ class GaussianMaclaurinFeatures(FeatureMap):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
+
+    def _check_centre(self, centre: sp.csr_matrix) -> None:
+        distance = math.hypot(*centre.data) / self.length_scale
+        if distance > FARTHEST:
+            raise InputError(
+                f"The mean of the rows is {distance:.3g} length scales away from 0, but differences from it "
+                f"keep their digits up to {FARTHEST:,.0f}; subtract it from all rows, or raise length_scale."
+            )
 
     def check_columns(self, n_columns: int) -> None:
         """Raise InputError if rows of so many columns are more than the transforms serve."""

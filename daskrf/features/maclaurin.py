@@ -70,13 +70,19 @@ def degree_measure(
             size = size if most is None or kernel.degree_ is None else max(size, most + 1)
             logarithms = -np.arange(size) * math.log(p)
             odds = np.exp(np.maximum(logarithms, -700.0))
+    elif most is None:
+        raise InputError(
+            f"degree_measure has {len(measure)} numbers, but {kernel!r} has powers without end: say with "
+            "max_degree where to cut the series, or use 'proportional' or 'geometric'."
+        )
     else:
         odds = np.array(measure, dtype=np.float64)
     size = odds.size if most is None else most + 1
     coefficients = kernel.maclaurin(size)
     odds = np.concatenate([odds[:size], np.zeros(max(0, size - odds.size))])
     odds[:first] = 0.0
-    lost = float(odds[coefficients == 0.0].sum()) if measure == "proportional" else 0.0
+    given = not isinstance(measure, str)
+    lost = 0.0 if given or measure == "geometric" else float(odds[coefficients == 0.0].sum())
     odds[coefficients == 0.0] = 0.0
     if not odds.any() or lost > _LOST * odds.sum() or not np.isfinite(coefficients).all():
         if not (coefficients[first:] > 0.0).any():
@@ -86,7 +92,7 @@ def degree_measure(
             "length, or use a kernel with normalize=True."
         )
     missing = np.flatnonzero((coefficients > 0.0) & (odds == 0.0) & (np.arange(size) >= first))
-    if missing.size and not isinstance(measure, str):
+    if missing.size and given:
         raise InputError(
             f"degree_measure gives degree {missing[0]} no chance, which the kernel has: give every degree of "
             "the kernel a number above 0."
@@ -130,7 +136,8 @@ class RandomMaclaurinFeatures(DotProductMap):
     degree_measure : {"proportional", "geometric"} or sequence of float, default "proportional"
         The odds q_n. "geometric": in proportion to p^-(n+1), the paper's. "proportional": to a_n R^(2n), what
         each power weighs for rows of length R, so that all features are of one size. Or the numbers q_0, q_1,
-        ... themselves, scaled to the sum 1. Degrees that the kernel lacks are never drawn.
+        ... themselves, scaled to the sum 1; for an infinite series with `max_degree`. Degrees that the kernel
+        lacks are never drawn.
     p : float, default 2.0
         Of the geometric measure; above 1.
     radius : float, optional
@@ -235,7 +242,7 @@ class RandomMaclaurinFeatures(DotProductMap):
 
     def _write_exact(self, rows: ScaledRows, width: int, out: npt.NDArray[np.float32]) -> int:
         """Write sqrt(a_0) and sqrt(a_1) x to the first columns; return how many they are."""
-        constant, slope = np.sqrt(self.kernel.maclaurin(2)).astype(np.float32)
+        constant, slope = np.sqrt(self.kernel_.maclaurin(2)).astype(np.float32)
         if out.shape[1] < width + 2:
             raise InputError(
                 f"h01=True takes 1 + {width:,} features for the constant and the linear term and at least "

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, from_state, hilbert_distance, register
-from daskrf.kernels.maclaurin import DotProductKernel, Polynomial
+from daskrf.kernels.maclaurin import DotProductKernel, Polynomial, finite_values
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
 __all__ = ["Composition"]
@@ -34,7 +34,8 @@ class Composition(Kernel):
     Raises
     ------
     InputError
-        If `outer` is no dot-product kernel, `inner` no kernel, or f(1) too large for float64.
+        If `outer` is no dot-product kernel, `inner` no kernel, or f(1) too large for float64; when called, if
+        k is.
 
     Examples
     --------
@@ -85,6 +86,7 @@ class Composition(Kernel):
         return hilbert_distance(self, X, Y)
 
     def _of(self, values: Array) -> Array:
-        values = self.outer.of_products(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self.outer.of_products(values)
         values /= self._one
-        return values
+        return finite_values(values, self)

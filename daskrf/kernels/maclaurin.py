@@ -25,6 +25,7 @@ __all__ = [
     "DotProductKernel",
     "Exponential",
     "Polynomial",
+    "finite_values",
     "residual_bound",
     "truncation_degree",
 ]
@@ -100,7 +101,7 @@ class DotProductKernel(Kernel):
                     # Equal rows have the sum, and both norms, of the same terms: exactly 1.
                     lengths = np.sqrt(norms[:, None] * right_norms)
                     np.divide(out, lengths, out=out, where=lengths > 0.0)
-                return _finite(self.of_products(out), self).astype(dtype, copy=False)
+                return finite_values(self.of_products(out), self).astype(dtype, copy=False)
 
         return products
 
@@ -111,7 +112,7 @@ class DotProductKernel(Kernel):
         if self.normalize:
             norms = (norms > 0.0).astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            return _finite(self.of_products(norms), self)
+            return finite_values(self.of_products(norms), self)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m)."""
@@ -376,7 +377,8 @@ def _rows(X: Any, normalize: bool) -> sp.csr_matrix:
     return csr if data is None else sp.csr_matrix((data, csr.indices, csr.indptr), shape=csr.shape)
 
 
-def _finite(values: Array, kernel: Kernel) -> Array:
+def finite_values(values: Array, kernel: Kernel) -> Array:
+    """Return values of a kernel, or raise InputError if one is too large for float64."""
     if not np.isfinite(values).all():
         place = np.argwhere(~np.isfinite(values))[0]
         at = f"row {place[0]}" + (f" of X and row {place[1]} of Y" if place.size > 1 else "")

@@ -30,6 +30,8 @@ _LARGEST = 1e300  # squared norms whose sums and products are finite
 _LARGEST_NU = 50.0
 _LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers serve
 _NODES = 128
+_SHORTEST = 2.0**-12  # length scales below which the spectrum of a Matern kernel tells no rows apart
+_LARGEST_RADIUS = 1e6
 _DRAWS = 1024  # radii that a sampler is asked for
 
 Array = npt.NDArray[np.float64]
@@ -204,8 +206,13 @@ class Matern(RadialKernel):
         return np.where(np.isfinite(values), np.minimum(values, 1.0), np.where(r < 1.0, near, 0.0))
 
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
-        """Return lengths of multivariate t vectors; see `RadialKernel`."""
-        return _chi(uniform("length"), n_columns) * np.sqrt(self.nu / gammaincinv(self.nu, uniform("tail")))
+        """Return lengths of multivariate t vectors; see `RadialKernel`.
+
+        Their heavy tail ends at normal vectors of a standard deviation of 2^12, which phases in single
+        precision can still tell apart: below nu = 1/4 many frequencies are larger than any such number.
+        """
+        tail = np.maximum(gammaincinv(self.nu, uniform("tail")), self.nu * _SHORTEST**2)
+        return _chi(uniform("length"), n_columns) * np.sqrt(self.nu / tail)
 
 
 @register
@@ -274,7 +281,7 @@ class RadialSpectrum(RadialKernel):
     Parameters
     ----------
     radii : sequence of float, or callable
-        Lengths, finite and at least 0, of equal probability; or a sampler, ``sampler(generator, size)``, that
+        Lengths from 0 to 1e6, of equal probability; or a sampler, ``sampler(generator, size)``, that
         is called once, with a `numpy.random.Generator` of seed 0, for 1,024 of them. The kernel keeps the
         lengths, so that it can be stored and rebuilt without the sampler. A text is what `parameters` gives.
     length_scale : float, default 1.0
@@ -298,6 +305,11 @@ class RadialSpectrum(RadialKernel):
         if found.ndim != 1 or not found.size or not np.isfinite(found).all() or found.min() < 0.0:
             raise InputError(
                 "radii must be a sequence of finite numbers of at least 0, or a sampler of them."
+            )
+        if found.max() > _LARGEST_RADIUS:
+            raise InputError(
+                f"radii must be at most {_LARGEST_RADIUS:,.0f}, not {found.max():g}, whose phases have no "
+                "digits left; divide radii and length_scale by one number, which gives the same kernel."
             )
         found.setflags(write=False)
         self.lengths = found

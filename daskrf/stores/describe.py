@@ -240,7 +240,7 @@ def _gaussian_maclaurin_words(parameters: dict[str, Any], size: str) -> str:
 
 
 def _composition_words(parameters: dict[str, Any], size: str) -> str:
-    outer, inner = parameters.get("outer", {}), parameters.get("inner", {})
+    outer, inner = parameters.get("outer", {}), parameters.get("inner") or {"class": "TanimotoMinMaxFeatures"}
     return f"features of f(K)/f(1), f = {kernel_words(outer)} of K = x.y, {size}, K by {inner.get('class')}"
 
 

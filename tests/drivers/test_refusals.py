@@ -5,9 +5,24 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import dask.array as da
 import pytest
 
-from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, plan, predict, screen, status, verify
+from daskrf import (
+    FastfoodFeatures,
+    Gaussian,
+    PolynomialSketch,
+    RandomFourierFeatures,
+    TanimotoMinMaxFeatures,
+    featurize,
+    fingerprint,
+    fit,
+    plan,
+    predict,
+    screen,
+    status,
+    verify,
+)
 from daskrf.drivers import disk, memory
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
 from daskrf.molecules import FingerprintSpec, TableFormat
@@ -97,6 +112,36 @@ def test_another_dtype_is_refused_before_work(store: Path, tmp_path: Path) -> No
             featurize(store, FEATURES, tmp_path / "phi", dtype=dtype)
         _one_sentence(error)
     assert data_digests(tmp_path / "phi") == before
+
+
+def test_too_many_columns_are_refused_before_an_output_is_begun(
+    inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    for feature_map in (RandomFourierFeatures(), FastfoodFeatures(), PolynomialSketch(method="tensorsrht")):
+        for begin in (
+            lambda: featurize(store, feature_map, tmp_path / "out"),  # noqa: B023, called at once
+            lambda: fit(store, inputs[1], tmp_path / "out", feature_map=feature_map),  # noqa: B023
+            lambda: plan(inputs[0], feature_map=feature_map),  # noqa: B023
+        ):
+            with pytest.raises(InputError, match=r"4,294,967,296 columns.*fold the fingerprints") as error:
+                begin()
+            _one_sentence(error)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_within_a_sentence_is_named(store: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^The features of row [\d,]+ of the library, from 0 \("):
+        featurize(store, PolynomialSketch(40, 64), tmp_path / "phi")
+
+
+def test_features_that_half_precision_cannot_hold_are_refused(store: Path, tmp_path: Path) -> None:
+    large = PolynomialSketch(6, 64)
+    with pytest.raises(InputError, match=r"features of row [\d,]+ do not fit in float16.*float32") as error:
+        featurize(store, large, tmp_path / "phi", dtype="float16")
+    _one_sentence(error)
+    lazy = featurize(da.full((3, 8), 9, chunks=2), large, dtype="float16")
+    with pytest.raises(InputError, match="row 0 do not fit"):
+        lazy.compute(scheduler="synchronous")
 
 
 def test_changed_input_is_refused(inputs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -291,6 +336,30 @@ def test_plan_prints_what_the_job_needs(inputs: tuple[Path, Path]) -> None:
         assert word in text
     bytes_each = report.stages[1].bytes
     assert bytes_each == -(-FEATURES.n_components // 8)
+
+
+def test_tables_of_a_map_are_counted(
+    inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every stage that makes features, and in none that reads them."""
+    needs: list[memory.MemoryNeed] = []
+    monkeypatch.setattr(memory, "check", lambda need, *_: needs.append(need))
+    library, labels = inputs
+    store, phi, model, tables = tmp_path / "fp", tmp_path / "phi", tmp_path / "model", "tables of the map"
+    fingerprint(library, store, spec=FingerprintSpec(size=64))
+    large = RandomFourierFeatures(Gaussian(5.0), 256)
+    featurize(store, large, phi)
+    fit(store, labels, model, feature_map=large)
+    for source in (store, library):
+        predict(model, source, tmp_path / f"p-{source.name}")
+        screen(model, source, tmp_path / f"{source.name}.parquet")
+    foretold = plan(library, feature_map=large, spec=FingerprintSpec(size=64), n_sample=100).memory
+    for stages in (needs, foretold):
+        counted = {need.stage for need in stages if dict(need.parts).get(tables) == large.table_bytes(64)}
+        assert {"featurize", "fit", "screen", "standard deviations"} <= counted
+    needs.clear()
+    screen(model, phi, tmp_path / "read.parquet")
+    assert not any(dict(need.parts).get(tables) for need in needs)
 
 
 def test_memory_prediction_grows_as_it_should() -> None:

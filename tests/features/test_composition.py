@@ -20,6 +20,7 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
     from_state,
 )
+from daskrf.features.base import map_key
 from daskrf.kernels import (
     Composition,
     CompositionalTanimoto,
@@ -28,6 +29,7 @@ from daskrf.kernels import (
     TanimotoDotProduct,
     TanimotoMinMax,
 )
+from daskrf.stores.describe import map_words
 from tests.features.maps import counts, weights
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
@@ -83,6 +85,36 @@ def test_fitted_by_parts_like_its_inner_map() -> None:
     assert restored.is_fitted()
     assert restored.kernel_ == Composition(Exponential(), TanimotoDotProduct("sqrt", n_terms=2))
     assert (restored.transform(X) == fitted.transform(X)).all()
+
+
+def test_the_default_inner_map_is_not_shared() -> None:
+    inner = TanimotoMinMaxFeatures()
+    CompositionFeatures(inner=inner).set_params(inner__hashing="cws")
+    assert inner.hashing == "cws"
+    assert CompositionFeatures(n_components=64).state() == clone(CompositionFeatures(n_components=64)).state()
+    assert CompositionFeatures().inner is None  # and so no object that set_params could reach
+    assert (CompositionFeatures().fit(counts()).transform(counts()) != 0.0).all()
+    assert "TanimotoMinMaxFeatures" in map_words(CompositionFeatures().state())
+
+
+def test_one_map_has_one_name_however_it_was_fitted() -> None:
+    """Statistics of rows that were seen by `fit` and of others add up."""
+    X = counts()
+    for inner in (None, PolynomialSketch(2, normalize=True)):
+        feature_map = CompositionFeatures(Exponential(), inner, 64)
+        name = map_key(clone(feature_map).fit(None).state())
+        fitted = feature_map.fit(X)
+        assert map_key(fitted.state()) == name
+        assert from_state(fitted.state()).n_features_in_ == 40
+    fitted.set_params(inner__degree=3)
+    assert (fitted.transform(X) == from_state(fitted.state()).transform(X)).all()
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 2, 3), ()])
+def test_rows_of_other_dimensions_are_refused(shape: tuple[int, ...]) -> None:
+    for inner in (None, PolynomialSketch(2)):
+        with pytest.raises(InputError, match="2 dimensions"):
+            CompositionFeatures(inner=inner).fit(counts()).transform(np.ones(shape))
 
 
 def test_kernels_of_one_bit_maps() -> None:

@@ -248,3 +248,14 @@ def test_what_cannot_be_served_is_refused() -> None:
         feature_map.fit(reals()).set_params(n_components=4).transform(reals())
     with pytest.raises(InputError, match="fold the fingerprints"):
         GaussianMaclaurinFeatures(16, method="tensorsrht").fit(sp.csr_matrix((2, 2**32)))
+
+
+def test_a_mean_far_from_zero_is_refused_before_digits_are_lost() -> None:
+    X = np.random.default_rng(0).normal(size=(50, 5))
+    exact = np.exp(-np.square(X[:, None] - X).sum(axis=2) / 32)
+    for explicit, most in ((True, 2e-3), (False, 0.25)):
+        feature_map = GaussianMaclaurinFeatures(500, length_scale=4.0, explicit=explicit)
+        Phi = feature_map.fit_transform(X + 1e4)
+        assert np.abs(Phi @ Phi.T - exact).max() < most
+        with pytest.raises(InputError, match=r"away from 0.*subtract it from all rows"):
+            feature_map.fit(X + 1e5)

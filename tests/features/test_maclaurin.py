@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from daskrf import seeds
 from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
-from daskrf.features import PolynomialSketch, RandomMaclaurinFeatures
+from daskrf.features import PolynomialSketch, RandomMaclaurinFeatures, from_state
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.projections import Products, scale_rows
 from daskrf.kernels import DotProduct, Exponential, Polynomial, residual_bound
@@ -129,6 +130,30 @@ def test_the_truncated_series_is_within_its_bound() -> None:
     assert feature_map.kernel_ == DotProduct((1, 1, 1 / 2, 1 / 6), normalize=True)
     assert np.abs(feature_map.kernel_(X) - whole(X)).max() <= residual_bound(whole, 3, 1.0) * (1 + 1e-12)
     assert RandomMaclaurinFeatures(Polynomial(2), 64, max_degree=3).kernel_ == Polynomial(2)
+
+
+@pytest.mark.parametrize("max_degree", [0, 1])
+def test_exact_terms_end_where_the_series_is_cut(max_degree: int) -> None:
+    X, kernel = reals(), Exponential(1.5, normalize=True)
+    feature_map = RandomMaclaurinFeatures(kernel, 64, h01=True, max_degree=max_degree)
+    Phi = feature_map.fit_transform(X)
+    assert np.abs(Phi @ Phi.T - feature_map.kernel_(X)).max() < 1e-6
+
+
+def test_odds_may_be_any_numbers() -> None:
+    X, kernel = counts(), Polynomial(2, normalize=True)
+    for odds in ([1, 2, 1], [np.int64(1), np.int64(2), np.int64(1)], np.array([1, 2, 1]), (0.25, 0.5, 0.25)):
+        feature_map = RandomMaclaurinFeatures(kernel, 70, degree_measure=odds).fit(X)
+        restored = from_state(json.loads(json.dumps(feature_map.state())))
+        assert (restored.transform(X) == feature_map.transform(X)).all()
+
+
+def test_odds_of_an_infinite_series_need_its_end() -> None:
+    feature_map = RandomMaclaurinFeatures(Exponential(2.0, normalize=True), 70, degree_measure=(1, 1, 1))
+    with pytest.raises(InputError, match="say with max_degree where to cut"):
+        feature_map.fit(counts())
+    cut = feature_map.set_params(max_degree=2).fit(counts())
+    assert cut.kernel_ == DotProduct((1.0, 2.0, 2.0), normalize=True)
 
 
 @compiled_only

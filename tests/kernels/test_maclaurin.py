@@ -89,6 +89,15 @@ def test_values_that_do_not_fit_are_refused() -> None:
         Polynomial(1)([[1e200]])
 
 
+def test_compositions_too_large_are_refused() -> None:
+    kernel = Composition(Exponential(), Polynomial(3))
+    X = [[0.1], [1e3]]
+    with pytest.raises(InputError, match="of row 0 of X and row 1 of Y is too large"):
+        kernel(X)
+    with pytest.raises(InputError, match="of row 1 is too large"):
+        kernel.diag(X)
+
+
 @by_kernel
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
 def test_the_residual_bounds_what_is_left_out(kernel: DotProductKernel, radius: float) -> None:
