@@ -10,6 +10,7 @@ from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.landmarks import LandmarkFeatures
 from daskrf.features.maclaurin import RandomMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.features.nystrom import NystromFeatures
 from daskrf.features.polynomial import PolynomialSketch
 from daskrf.features.variances import sketch_variance
 
@@ -20,6 +21,7 @@ __all__ = [
     "FeatureMap",
     "GaussianMaclaurinFeatures",
     "LandmarkFeatures",
+    "NystromFeatures",
     "PolynomialSketch",
     "RandomFourierFeatures",
     "RandomMaclaurinFeatures",

@@ -18,11 +18,13 @@ import scipy.sparse as sp
 from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_gegenbauer
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
+from daskrf.arrays import as_csr, as_dense, check_finite
+from daskrf.compiled.panels import make_panels, multiply, squared_lengths
+from daskrf.compiled.rows import squared_distances
 from daskrf.compiled.tanimoto import RAW
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
-from daskrf.kernels.index import Index
+from daskrf.kernels.index import Index, check_columns
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
 
@@ -30,9 +32,12 @@ _LARGEST = 1e300  # squared norms whose sums and products are finite
 _LARGEST_NU = 50.0
 _LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers serve
 _NODES = 128
+_FULL = 0.5  # share of numbers that are not 0 from which rows are taken for dense ones: no more memory then
 _DRAWS = 1024  # radii that a sampler is asked for
 
 Array = npt.NDArray[np.float64]
+Products = Callable[[Any], tuple[Array, Array, Array]]
+"""Gives the inner products of rows with fixed ones, their squared lengths, and those of the fixed ones."""
 Uniform = Callable[[str], Array]
 """Gives numbers between 0 and 1, others for each name; as many as radii are wanted."""
 
@@ -90,22 +95,23 @@ class RadialKernel(Kernel):
     def against(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right = _rows(Y)
-        index = Index(right, multiply=True)
+        full = right.nnz >= _FULL * right.shape[0] * right.shape[1] > 0
+        products = _dense_products(right) if full else _sparse_products(right)
 
         def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-            left = _rows(X)
-            out = np.empty((left.shape[0], right.shape[0]))
-            own, others = index.coefficients(left, left.data, None, RAW, out)
+            out, own, others = products(X)
             _check_norms(own)
             _check_norms(others)
-            out *= -2.0
-            out += own[:, None] + others
-            np.maximum(out, 0.0, out=out)
-            np.sqrt(out, out=out)
-            out /= self.length_scale
-            return self.of_distances(out, right.shape[1]).astype(dtype, copy=False)
+            squared_distances(own, others, out)
+            return self.of_squares(out, right.shape[1]).astype(dtype, copy=False)
 
         return values
+
+    def of_squares(self, squares: Array, n_columns: int) -> Array:
+        """Return the kernel of squared distances of rows, over `squares`."""
+        np.sqrt(squares, out=squares)
+        squares /= self.length_scale
+        return self.of_distances(squares, n_columns)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return sqrt(1 - k), the distance of x and y in the kernel's Hilbert space divided by sqrt(2).
@@ -136,6 +142,12 @@ class Gaussian(RadialKernel):
     >>> Gaussian(length_scale=2.0)([[2, 0, 1]], [[2, 0, 1], [0, 0, 1]]).round(4).tolist()
     [[1.0, 0.6065]]
     """
+
+    def of_squares(self, squares: Array, n_columns: int) -> Array:
+        """Return exp(-squares / (2 l^2)), over `squares`."""
+        squares /= self.length_scale  # twice: the square of a length scale may overflow
+        squares /= -2.0 * self.length_scale
+        return np.exp(squares, out=squares)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return exp(-r^2 / 2), over `r`."""
@@ -340,6 +352,36 @@ def _decoded(text: str) -> Array:
 def _rows(X: Any) -> sp.csr_matrix:
     csr = check_finite(as_csr(X))
     return sp.csr_matrix((csr.data.astype(np.float64, copy=False), csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _sparse_products(right: sp.csr_matrix) -> Products:
+    """Return the inner products with the rows of `right`, by the columns that they share."""
+    index = Index(right, multiply=True)
+
+    def products(X: Any) -> tuple[Array, Array, Array]:
+        left = _rows(X)
+        out = np.empty((left.shape[0], right.shape[0]))
+        return out, *index.coefficients(left, left.data, None, RAW, out)
+
+    return products
+
+
+def _dense_products(right: sp.csr_matrix) -> Products:
+    """Return the same of rows that are mostly full, as dense ones.
+
+    It is for the rows on the right to choose, so that a row's kernel does not depend on its container.
+    """
+    rows = right.toarray()
+    panels, others = make_panels(np.ascontiguousarray(rows.T)), squared_lengths(rows)
+
+    def products(X: Any) -> tuple[Array, Array, Array]:
+        left = as_dense(X)
+        check_columns(left, right)
+        out = np.empty((left.shape[0], right.shape[0]))
+        multiply(left, panels, out)
+        return out, squared_lengths(left), others
+
+    return products
 
 
 def _check_norms(squared: Array) -> None:

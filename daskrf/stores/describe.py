@@ -13,6 +13,7 @@ _FINGERPRINTS = {
     "atompair": "atom-pair",
     "torsion": "topological-torsion",
     "rdkit": "RDKit path",
+    "lingo": "LINGO (windows of four characters of SMILES)",
 }
 
 

@@ -254,7 +254,7 @@ def test_candidates_and_sample_sizes():
     [
         ({"n_components": 0}, "n_components"),
         ({"random_state": -1}, "random_state"),
-        ({"selection": "best"}, "selection must be one of random, kmedoids, farthest"),
+        ({"selection": "best"}, "selection must be one of random, kmedoids, kmeans, farthest"),
         ({"n_candidates": 4}, "n_candidates must be .* at least n_components = 5"),
         ({"kernel": "minmax"}, "kernel must be a kernel"),
     ],
