@@ -1,7 +1,7 @@
 """Products of dense rows with a fixed matrix, whose bytes do not depend on what else is in the batch.
 
 The matrix is kept as panels of a few columns, whose rows stand next to each other. Six rows at a time meet a
-panel; their sums stay in registers. A sum is a chain of fused multiply-adds over 256 numbers, in order, and
+panel; their sums stay in registers. A sum is a chain of fused multiply-adds over 512 numbers, in order, and
 the chains are added up in order, wherever a row stands: BLAS, which is as fast, promises no such thing.
 """
 
@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 _ROWS = 6  # with two registers of columns each, and what they are made of, all sixteen registers of AVX2
 _VECTORS = 2
 _BYTES = 32  # of a register
-_CHAIN = 256  # a chain of a panel stays in the first-level cache
+_CHAIN = 512  # a chain of a panel takes 32 KiB, of six rows 12 KiB
 _BLOCK = 16 * _ROWS  # rows whose chains stay in the second-level cache
 
 _INT64 = ir.IntType(64)

@@ -129,9 +129,12 @@ class LandmarkMap(FeatureMap):
             )
         kernel, prepared = self.__dict__.get("_prepared", (None, None))
         if prepared is None or kernel != self.kernel:
-            prepared = self.kernel.against(self.landmarks_)
+            prepared = self._prepare()
             self._prepared = (self.kernel, prepared)
         return prepared
+
+    def _prepare(self) -> Prepared:
+        return self.kernel.against(self.landmarks_)
 
     def _most_candidates(self) -> int:
         if self.n_candidates is None:
@@ -141,7 +144,8 @@ class LandmarkMap(FeatureMap):
     def _check_parameters(self) -> tuple[int, int]:
         """Return the number of landmarks and the seed."""
         check_n_components(self.n_components)
-        n_landmarks, seed = self._n_landmarks(), seeds.check_seed(self.random_state)
+        seed = seeds.check_seed(self.random_state)
+        n_landmarks = self._n_landmarks()
         if not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel of daskrf.kernels, not {self.kernel!r}.")
         if self.selection not in SELECTIONS:

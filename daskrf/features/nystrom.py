@@ -18,7 +18,7 @@ from daskrf.features.projections import refuse_overflow
 from daskrf.features.sparserows import compact, pack, unpack
 from daskrf.features.spectrum import decompose
 from daskrf.kernels import Kernel, TanimotoMinMax
-from daskrf.kernels.base import prepared_blocks
+from daskrf.kernels.base import Prepared, prepared_blocks
 
 __all__ = ["NystromFeatures"]
 
@@ -78,7 +78,7 @@ class NystromFeatures(LandmarkMap):
     -----
     Source: Haque & Pande 2011, lemma 1 and the section on the Nystroem approximation (equation 3 prints
     D^(+1/2) where D^(-1/2) must stand); Williams & Seeger 2001. Error bounds: `daskrf.features.bounds`.
-    Sums run over the landmarks in chains of 256 in a fixed order, in single precision.
+    Sums run over the landmarks in chains of 512 in a fixed order, in single precision.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class NystromFeatures(LandmarkMap):
             return self
         self._set_landmarks(compact(self._choose(X)))
         # Rounding may differ between a pair and its mirror image where sums take another order.
-        W = self._against_landmarks()(self.landmarks_)
+        W = self.kernel(self.landmarks_)
         found = decompose((W + W.T) / 2.0, self.n_components)
         R: npt.NDArray[np.float64] = np.linalg.qr(found.projection.T, mode="r")  # type: ignore[assignment]
         R *= np.where(np.diag(R) < 0.0, -1.0, 1.0)[:, None]
@@ -220,6 +220,9 @@ class NystromFeatures(LandmarkMap):
         self._fitted_to = (self.kernel, self.n_components)
         for name in ("_made", "_packed"):
             self.__dict__.pop(name, None)
+
+    def _prepare(self) -> Prepared:
+        return self.kernel.against_single(self.landmarks_)
 
     def _panels(self) -> Panels:
         """Return the projection as the compiled code reads it, made once for each object."""

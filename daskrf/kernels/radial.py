@@ -20,6 +20,7 @@ from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_g
 from daskrf import seeds
 from daskrf.arrays import as_csr, as_dense, check_finite
 from daskrf.compiled.panels import make_panels, multiply, squared_lengths
+from daskrf.compiled.radial import centred, radial_values
 from daskrf.compiled.rows import squared_distances
 from daskrf.compiled.tanimoto import RAW
 from daskrf.errors import InputError
@@ -32,6 +33,9 @@ _LARGEST = 1e300  # squared norms whose sums and products are finite
 _LARGEST_NU = 50.0
 _LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers serve
 _NODES = 128
+_REACH = 8.0  # length scales from the mean within which single precision serves squared distances
+_FAR = 1000.0
+_SMALLEST = 1e-12  # length scale whose squares, and those of its inverse, are ordinary float32
 _FULL = 0.5  # share of numbers that are not 0 from which rows are taken for dense ones: no more memory then
 _DRAWS = 1024  # radii that a sampler is asked for
 
@@ -95,8 +99,7 @@ class RadialKernel(Kernel):
     def against(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right = _rows(Y)
-        full = right.nnz >= _FULL * right.shape[0] * right.shape[1] > 0
-        products = _dense_products(right) if full else _sparse_products(right)
+        products = _dense_products(right) if _is_full(right) else _sparse_products(right)
 
         def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
             out, own, others = products(X)
@@ -106,6 +109,46 @@ class RadialKernel(Kernel):
             return self.of_squares(out, right.shape[1]).astype(dtype, copy=False)
 
         return values
+
+    def against_single(self, Y: Any) -> Prepared:
+        """Return the function X -> k(X, Y) in float32; see `Kernel`.
+
+        Where the rows of `Y` are mostly full, and lie within some length scales of their mean, the squared
+        distances keep enough digits in single precision for a kernel that is smooth at 0.
+        """
+        right, form = _rows(Y), self._single_form()
+        if form is None or not _is_full(right):
+            return self.against(Y)
+        rows = right.toarray()
+        with np.errstate(over="ignore"):
+            centre = rows.mean(axis=0)
+            reach = math.sqrt(float(np.square(rows - centre).sum(axis=1).max()))
+        usual = _SMALLEST <= self.length_scale <= 1.0 / _SMALLEST
+        if not (usual and reach <= _REACH * self.length_scale):
+            return self.against(Y)
+        # Beyond this the kernel is below the smallest float32.
+        limit = (reach + _FAR * self.length_scale) ** 2
+        landmarks, others = centred(rows, centre, limit)
+        panels = make_panels(np.ascontiguousarray(landmarks.T))
+        factor, shape = form[0] / self.length_scale**2, form[1:]
+
+        def values(X: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+            left = as_dense(X)
+            check_columns(left, right)
+            moved, own = centred(left, centre, limit)
+            out = np.empty((left.shape[0], others.size), np.float32)
+            multiply(moved, panels, out)
+            radial_values(own, others, factor, shape, out)
+            return out
+
+        return values
+
+    def _single_form(self) -> tuple[float, bool, float, float] | None:
+        """Return f(r) as q(z) exp(-z), z = factor r^2 or its root: (factor, root, a, b), see `radial_values`.
+
+        None where there is no such form, or where f is not smooth at 0.
+        """
+        return None
 
     def of_squares(self, squares: Array, n_columns: int) -> Array:
         """Return the kernel of squared distances of rows, over `squares`."""
@@ -142,6 +185,9 @@ class Gaussian(RadialKernel):
     >>> Gaussian(length_scale=2.0)([[2, 0, 1]], [[2, 0, 1], [0, 0, 1]]).round(4).tolist()
     [[1.0, 0.6065]]
     """
+
+    def _single_form(self) -> tuple[float, bool, float, float]:
+        return 0.5, False, 0.0, 0.0
 
     def of_squares(self, squares: Array, n_columns: int) -> Array:
         """Return exp(-squares / (2 l^2)), over `squares`."""
@@ -189,6 +235,10 @@ class Matern(RadialKernel):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able."""
         return {"length_scale": self.length_scale, "nu": self.nu}
+
+    def _single_form(self) -> tuple[float, bool, float, float] | None:
+        linear_and_square = {1.5: (1.0, 0.0), 2.5: (1.0, 1.0 / 3.0)}.get(self.nu)
+        return None if linear_and_square is None else (2.0 * self.nu, True, *linear_and_square)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return the kernel of distances over the length scale."""
@@ -354,6 +404,11 @@ def _rows(X: Any) -> sp.csr_matrix:
     return sp.csr_matrix((csr.data.astype(np.float64, copy=False), csr.indices, csr.indptr), shape=csr.shape)
 
 
+def _is_full(rows: sp.csr_matrix) -> bool:
+    """Tell whether rows are mostly full: it is for those on the right alone to choose how to multiply."""
+    return bool(rows.nnz >= _FULL * rows.shape[0] * rows.shape[1] > 0)
+
+
 def _sparse_products(right: sp.csr_matrix) -> Products:
     """Return the inner products with the rows of `right`, by the columns that they share."""
     index = Index(right, multiply=True)
@@ -367,10 +422,7 @@ def _sparse_products(right: sp.csr_matrix) -> Products:
 
 
 def _dense_products(right: sp.csr_matrix) -> Products:
-    """Return the same of rows that are mostly full, as dense ones.
-
-    It is for the rows on the right to choose, so that a row's kernel does not depend on its container.
-    """
+    """Return the same of rows that are mostly full, as dense ones."""
     rows = right.toarray()
     panels, others = make_panels(np.ascontiguousarray(rows.T)), squared_lengths(rows)
 

@@ -1,0 +1,117 @@
+"""Kernels of the distance in single precision: from inner products to values in one pass over them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.compiled.jit import jit
+
+__all__ = ["centred", "radial_values"]
+
+Array = npt.NDArray[Any]
+
+_LANES = 8
+_LOG2_E = np.float32(1.0 / math.log(2.0))
+_LOWEST = np.float32(-126.0)  # the smallest normal power of two
+# 2^f for |f| <= 1/2: the Taylor series, whose error is below that of single precision, and 1 exactly at 0.
+_POWERS = tuple(np.float32(math.log(2.0) ** k / math.factorial(k)) for k in range(8))
+
+
+@jit
+def _exp2(t: Any) -> Any:
+    """Return 2^t of a float32 t <= 0, 0 below the smallest normal number."""
+    t = max(t, _LOWEST)
+    whole = np.floor(t + np.float32(0.5))
+    f = t - whole
+    power = _POWERS[7]
+    power = power * f + _POWERS[6]
+    power = power * f + _POWERS[5]
+    power = power * f + _POWERS[4]
+    power = power * f + _POWERS[3]
+    power = power * f + _POWERS[2]
+    power = power * f + _POWERS[1]
+    power = power * f + _POWERS[0]
+    scale = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return power * scale
+
+
+@jit
+def _values(own: Array, others: Array, factor: Any, root: bool, a: Any, b: Any, out: Array) -> None:
+    zero, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+    for i in range(own.size):
+        row, length = out[i], own[i]
+        if root:
+            for j in range(others.size):
+                z = np.sqrt(max(length + others[j] - two * row[j], zero) * factor)
+                row[j] = (one + (a + b * z) * z) * _exp2(-z * _LOG2_E)
+        else:
+            for j in range(others.size):
+                z = max(length + others[j] - two * row[j], zero) * factor
+                row[j] = _exp2(-z * _LOG2_E)
+
+
+def radial_values(
+    own: Array, others: Array, factor: float, form: tuple[bool, float, float], out: Array
+) -> None:
+    """Make kernel values of inner products x.y, in place: q(z) exp(-z), z = factor |x - y|^2 or its root.
+
+    Parameters
+    ----------
+    own, others : float32 arrays, shapes (n,) and (m,)
+        Squared lengths. A row of infinite length gets zeros.
+    factor : float
+    form : (bool, float, float)
+        Whether z is the root, and then a and b of q(z) = 1 + a z + b z^2; else q is 1.
+    out : C-contiguous float32 array, shape (n, m)
+    """
+    root, a, b = form
+    with np.errstate(all="ignore"):
+        _values(own, others, np.float32(factor), root, np.float32(a), np.float32(b), out)
+
+
+@jit
+def _centred(rows: Array, centre: Array, limit: float, lengths: Array, out: Array) -> None:
+    sums = np.empty(_LANES, np.float64)
+    n, d = rows.shape
+    whole = d // _LANES * _LANES
+    for i in range(n):
+        sums[:] = 0.0
+        for start in range(0, whole, _LANES):
+            for lane in range(_LANES):
+                value = rows[i, start + lane] - centre[start + lane]
+                out[i, start + lane] = np.float32(value)
+                sums[lane] += value * value
+        for lane in range(d - whole):
+            value = rows[i, whole + lane] - centre[whole + lane]
+            out[i, whole + lane] = np.float32(value)
+            sums[lane] += value * value
+        total = 0.0
+        for lane in range(_LANES):
+            total += sums[lane]
+        if total <= limit:
+            lengths[i] = np.float32(total)
+        else:
+            lengths[i] = np.float32(np.inf)
+            out[i] = np.float32(0.0)
+
+
+def centred(
+    rows: npt.NDArray[np.float64], centre: npt.NDArray[np.float64], limit: float
+) -> tuple[Array, Array]:
+    """Return rows less the centre, and their squared lengths, float32; beyond `limit`, zeros and infinity.
+
+    Parameters
+    ----------
+    rows : C-contiguous float64 array, shape (n, d)
+    centre : float64 array, shape (d,)
+    limit : float
+        Below the largest float32.
+    """
+    out, lengths = np.empty(rows.shape, np.float32), np.empty(rows.shape[0], np.float32)
+    with np.errstate(all="ignore"):
+        _centred(rows, centre, limit, lengths, out)
+    return out, lengths
