@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from daskrf.features.minmax import TanimotoMinMaxFeatures
     from daskrf.features.nystrom import NystromFeatures
     from daskrf.features.polynomial import PolynomialSketch
+    from daskrf.features.scissors import SCISSORS
     from daskrf.gp.exact import ExactGP
     from daskrf.gp.model import RandomFeatureGP
     from daskrf.gp.sparse import SparseGP
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "SCISSORS",
     "Composition",
     "CompositionFeatures",
     "CompositionalTanimoto",
@@ -127,6 +129,7 @@ _HOME = {
     "PolynomialSketch": "features.polynomial",
     "GaussianMaclaurinFeatures": "features.gaussianmaclaurin",
     "CompositionFeatures": "features.composition",
+    "SCISSORS": "features.scissors",
     "Gaussian": "kernels.radial",
     "Matern": "kernels.radial",
     "Intersection": "kernels.tanimoto",

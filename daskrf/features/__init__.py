@@ -12,9 +12,11 @@ from daskrf.features.maclaurin import RandomMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures
 from daskrf.features.polynomial import PolynomialSketch
+from daskrf.features.scissors import SCISSORS
 from daskrf.features.variances import sketch_variance
 
 __all__ = [
+    "SCISSORS",
     "CompositionFeatures",
     "CompositionalTanimotoFeatures",
     "FastfoodFeatures",

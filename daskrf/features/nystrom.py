@@ -202,7 +202,8 @@ class NystromFeatures(LandmarkMap):
         if not fitted:
             return
         try:
-            shape = tuple(int(size) for size in fitted["shape"])
+            rank, n_landmarks = fitted["shape"]
+            shape = int(rank), int(n_landmarks)
             projection = np.zeros(shape, np.float32)
             projection[_kept(shape)] = unpack(fitted["projection"], "<f4")
             low, high = fitted["negative"]
@@ -231,6 +232,6 @@ class NystromFeatures(LandmarkMap):
         return self._made
 
 
-def _kept(shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+def _kept(shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """Return where an upper trapezoidal matrix is not zero."""
-    return ~np.tri(shape[0], shape[1], k=-1, dtype=bool)
+    return ~np.tri(*shape, k=-1, dtype=bool)

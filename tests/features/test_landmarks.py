@@ -22,7 +22,7 @@ from daskrf.kernels import CompositionalTanimoto, Kernel, TanimotoDotProduct, Ta
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=50)
 KERNEL = TanimotoMinMax()
-SELECTIONS = ("random", "kmedoids", "farthest")
+SELECTIONS = ("random", "kmedoids", "farthest")  # of real rows; test_nystrom.py has the means
 
 
 def counts(n=40, d=30, seed=0):
