@@ -270,7 +270,7 @@ def speed(sizes: list[int], repeats: int) -> list[dict[str, Any]]:
 
 
 def _formula(kernel: Any, ours: NystromFeatures) -> Callable[[Any], Any]:
-    """Return what scikit-learn's Nystroem makes of a kernel matrix, which daskrf makes, on the same landmarks.
+    """Return what scikit-learn's Nystroem makes of a kernel matrix, which is ours, on the same landmarks.
 
     scikit-learn 1.9 takes no finished matrix ("precomputed") of fewer landmarks than rows.
     """

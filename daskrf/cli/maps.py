@@ -78,8 +78,8 @@ map_options = stack(
         "its values with such molecules (SCISSORS), for the ordinary one. fourier: dense features of a "
         "Gaussian or Matern kernel of the distance. fastfood: the same by fast transforms, without a matrix "
         "of directions. maclaurin: dense features of a power series of the cosine of counts. polynomial: "
-        "dense features of a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, "
-        "for length scales that are not small.  [default: minmax]",
+        "dense features of a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of "
+        "counts, for length scales that are not small.  [default: minmax]",
     ),
     option(
         "-M",

@@ -189,8 +189,9 @@ def _multiply(
                     _chains(packed, at, numbers, offset, high - start, sums)
                     row = first + group * _ROWS
                     for r in range(min(_ROWS, last - row)):
+                        own, found = out[row + r, column : column + n_columns], sums[r * width :]
                         for j in range(n_columns):
-                            out[row + r, column + j] += sums[r * width + j]
+                            own[j] += found[j]
 
 
 def multiply(rows: Array, panels: Panels, out: Array) -> None:
