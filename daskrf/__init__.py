@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from daskrf.features.minmax import TanimotoMinMaxFeatures
     from daskrf.features.nystrom import NystromFeatures
     from daskrf.features.polynomial import PolynomialSketch
-    from daskrf.features.scissors import SCISSORS
     from daskrf.gp.exact import ExactGP
     from daskrf.gp.model import RandomFeatureGP
     from daskrf.gp.sparse import SparseGP
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "SCISSORS",
     "Composition",
     "CompositionFeatures",
     "CompositionalTanimoto",
@@ -129,7 +127,6 @@ _HOME = {
     "PolynomialSketch": "features.polynomial",
     "GaussianMaclaurinFeatures": "features.gaussianmaclaurin",
     "CompositionFeatures": "features.composition",
-    "SCISSORS": "features.scissors",
     "Gaussian": "kernels.radial",
     "Matern": "kernels.radial",
     "Intersection": "kernels.tanimoto",

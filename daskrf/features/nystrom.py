@@ -39,8 +39,8 @@ class NystromFeatures(LandmarkMap):
     not.
 
     The prior of weights is the identity, so that every model for random features serves them:
-    `daskrf.gp.RandomFeatureGP` is then the sparse Gaussian process of `LandmarkFeatures` (projected process),
-    for any kernel.
+    `daskrf.gp.RandomFeatureGP` then predicts the means of the sparse Gaussian process of `LandmarkFeatures`
+    (projected process), for any kernel; its variances lack what the landmarks leave out of k(x, x).
 
     Parameters
     ----------
