@@ -35,17 +35,18 @@ def _exp2(t: Any) -> Any:
     power = power * f + _POWERS[1]
     power = power * f + _POWERS[0]
     scale = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)).view(np.float32)
-    return power * scale
+    return power * scale if t > _LOWEST else np.float32(0.0)
 
 
 @jit
 def _values(own: Array, others: Array, factor: Any, root: bool, a: Any, b: Any, out: Array) -> None:
-    zero, one, two = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+    zero, one, two, most = np.float32(0.0), np.float32(1.0), np.float32(2.0), np.float32(1e6)
     for i in range(own.size):
         row, length = out[i], own[i]
         if root:
             for j in range(others.size):
-                z = np.sqrt(max(length + others[j] - two * row[j], zero) * factor)
+                # Beyond the largest z the exponential is 0, and the polynomial must stay finite.
+                z = np.sqrt(min(max(length + others[j] - two * row[j], zero) * factor, most))
                 row[j] = (one + (a + b * z) * z) * _exp2(-z * _LOG2_E)
         else:
             for j in range(others.size):

@@ -56,7 +56,7 @@ class Kernel(ABC):
     def against_single(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y) for results in float32 alone, which it may compute in it.
 
-        Its errors are below 1e-5 of the largest k(x, x), and mostly a hundredth of that; it is for features,
+        Its errors are below 2e-5 of the largest k(x, x), and mostly a hundredth of that; it is for features,
         which are kept in single precision. Else as `against`, which it is unless a kernel can do better.
         """
         return self.against(Y)
