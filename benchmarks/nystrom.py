@@ -159,7 +159,7 @@ def draw_bounds(lines: list[dict[str, Any]], n: int, folder: Path) -> None:
         )
         ax.set_ylim(2e-5, 40.0)
         ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(0.0, 0.6))
-    figure.suptitle(f"T_minmax of {n:,} molecules of GuacaMol: the bounds hold, and say next to nothing here")
+    figure.suptitle(f"T_minmax of {n:,} molecules of GuacaMol: the bounds hold, and are vacuous")
     save(figure, folder, "nystrom_bounds")
 
 
