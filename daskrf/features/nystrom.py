@@ -175,7 +175,7 @@ class NystromFeatures(LandmarkMap):
         features = np.zeros((rows.shape[0], self.n_components), np.float32)
         size = max(_FEWEST, _BLOCK // n_landmarks)
         with np.errstate(over="ignore", invalid="ignore"):
-            for part, values in prepared_blocks(prepared, rows, n_landmarks, rows=size, dtype=np.float32):
+            for part, values in prepared_blocks(prepared, rows, n_landmarks, rows=size, single=True):
                 if self.rank_ == self.n_components:
                     multiply(values, panels, features[part])
                 else:

@@ -129,11 +129,12 @@ def prepared_blocks(
     m: int,
     *,
     rows: int | None = None,
-    dtype: npt.DTypeLike = np.float64,
+    single: bool = False,
 ) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
     """Yield slices of the rows of `X` and what `prepared` makes of them; see `Kernel.blocks`.
 
-    `X` is dense or canonical CSR; `m` is the number of columns of the result.
+    `X` is dense or canonical CSR; `m` is the number of columns of the result, which is float32 with
+    `single`.
 
     Raises
     ------
@@ -148,7 +149,7 @@ def prepared_blocks(
         part = slice(start, min(start + rows, n))
         try:
             own = X[part] if isinstance(X, np.ndarray) else row_slice(X, part.start, part.stop)
-            block = prepared(own, dtype=dtype)
+            block = prepared(own, dtype=np.float32) if single else prepared(own)
         except InputError as error:
             if start == 0:
                 raise

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_gegenbauer
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, as_dense, check_finite
+from daskrf.arrays import as_csr, as_dense, as_rows, check_finite
 from daskrf.compiled.panels import make_panels, multiply, squared_lengths
 from daskrf.compiled.radial import centred, radial_values
 from daskrf.compiled.rows import squared_distances
@@ -133,8 +133,7 @@ class RadialKernel(Kernel):
         factor, shape = form[0] / self.length_scale**2, form[1:]
 
         def values(X: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
-            left = as_dense(X)
-            check_columns(left, right)
+            left = _dense_rows(X, right)
             moved, own = centred(left, centre, limit)
             out = np.empty((left.shape[0], others.size), np.float32)
             multiply(moved, panels, out)
@@ -427,13 +426,19 @@ def _dense_products(right: sp.csr_matrix) -> Products:
     panels, others = make_panels(np.ascontiguousarray(rows.T)), squared_lengths(rows)
 
     def products(X: Any) -> tuple[Array, Array, Array]:
-        left = as_dense(X)
-        check_columns(left, right)
+        left = _dense_rows(X, right)
         out = np.empty((left.shape[0], right.shape[0]))
         multiply(left, panels, out)
         return out, squared_lengths(left), others
 
     return products
+
+
+def _dense_rows(X: Any, right: sp.csr_matrix) -> Array:
+    """Return dense rows, of as many columns as those on the right: fewer than would fill the memory."""
+    rows = as_rows(X)
+    check_columns(rows, right)
+    return as_dense(rows)
 
 
 def _check_norms(squared: Array) -> None:
