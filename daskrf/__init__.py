@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from daskrf.features.landmarks import LandmarkFeatures
     from daskrf.features.maclaurin import RandomMaclaurinFeatures
     from daskrf.features.minmax import TanimotoMinMaxFeatures
+    from daskrf.features.nystrom import NystromFeatures
     from daskrf.features.polynomial import PolynomialSketch
     from daskrf.gp.exact import ExactGP
     from daskrf.gp.model import RandomFeatureGP
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from daskrf.kernels.dotproduct import TanimotoDotProduct
     from daskrf.kernels.maclaurin import DotProduct, Exponential, Polynomial
     from daskrf.kernels.radial import Gaussian, Matern
-    from daskrf.kernels.tanimoto import TanimotoMinMax
+    from daskrf.kernels.tanimoto import Intersection, TanimotoMinMax
     from daskrf.kernels.truncated import TruncatedGaussian
     from daskrf.molecules.fingerprints import FingerprintSpec
     from daskrf.molecules.formats import TableFormat
@@ -77,9 +78,11 @@ __all__ = [
     "Gaussian",
     "GaussianMaclaurinFeatures",
     "InputError",
+    "Intersection",
     "LandmarkFeatures",
     "Matern",
     "MemoryLimitError",
+    "NystromFeatures",
     "Polynomial",
     "PolynomialSketch",
     "RandomFeatureGP",
@@ -123,11 +126,13 @@ _HOME = {
     "FastfoodDotProductFeatures": "features.harmonics",
     "FastfoodFeatures": "features.fastfood",
     "RandomMaclaurinFeatures": "features.maclaurin",
+    "NystromFeatures": "features.nystrom",
     "PolynomialSketch": "features.polynomial",
     "GaussianMaclaurinFeatures": "features.gaussianmaclaurin",
     "CompositionFeatures": "features.composition",
     "Gaussian": "kernels.radial",
     "Matern": "kernels.radial",
+    "Intersection": "kernels.tanimoto",
     "TanimotoMinMax": "kernels.tanimoto",
     "TanimotoDotProduct": "kernels.dotproduct",
     "CompositionalTanimoto": "kernels.compositional",

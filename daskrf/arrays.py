@@ -13,6 +13,8 @@ from daskrf.errors import InputError
 __all__ = [
     "MAX_COUNT",
     "as_csr",
+    "as_dense",
+    "as_rows",
     "check_bits",
     "check_counts",
     "check_finite",
@@ -63,6 +65,42 @@ def as_csr(X: Any) -> sp.csr_matrix:
     if not _is_canonical(csr):
         csr = _canonical(csr)
     return csr
+
+
+def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
+    """Return a dense array as it is, anything else as :func:`as_csr` does: for what may be either.
+
+    Raises
+    ------
+    InputError
+        As :func:`as_csr`.
+    """
+    if not isinstance(X, np.ndarray) or X.ndim != 2:
+        return as_csr(X)
+    _check_dtype(X.dtype)
+    return X
+
+
+def as_dense(X: Any) -> npt.NDArray[np.float64]:
+    """Return `X` as a C-contiguous float64 array of finite numbers, shape (n, d).
+
+    Raises
+    ------
+    InputError
+        As :func:`as_csr` and :func:`check_finite`.
+
+    Examples
+    --------
+    >>> as_dense(as_csr([[0, 2]])).tolist()
+    [[0.0, 2.0]]
+    """
+    rows = as_rows(X)
+    if not isinstance(rows, np.ndarray):
+        return np.ascontiguousarray(check_finite(rows).toarray(), dtype=np.float64)
+    dense = np.ascontiguousarray(rows, dtype=np.float64)
+    if not np.isfinite(dense).all():
+        check_finite(as_csr(dense))
+    return dense
 
 
 def _to_csr(X: Any) -> sp.csr_matrix:

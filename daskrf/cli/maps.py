@@ -21,6 +21,7 @@ _OWN = {
     "dot-product": ("terms", "bias_correction", "norm_range"),
     "compositional": ("series", "hashing"),
     "landmarks": ("kernel", "selection", "length_scale", "nu"),
+    "nystrom": ("kernel", "selection", "landmarks", "length_scale", "nu"),
     "fourier": ("kernel", "length_scale", "nu", "orthogonal"),
     "fastfood": ("kernel", "length_scale", "nu", "projection"),
     "fastfood-dot-product": ("series", "normalize", "projection", "expansion"),
@@ -29,6 +30,7 @@ _OWN = {
     "gaussian-maclaurin": ("length_scale", "method"),
 }
 _TANIMOTO, _RADIAL = ("minmax", "dot-product"), ("gaussian", "matern")
+_EXACT = ("landmarks", "nystrom")  # maps that take any exact kernel
 _ALL = ("map", "components", "seed", *dict.fromkeys(name for names in _OWN.values() for name in names))
 
 
@@ -73,12 +75,13 @@ map_options = stack(
         help="The kernel, and how it is approximated. minmax: one-bit features of the Tanimoto similarity of "
         "counts. dot-product: dense features of the other Tanimoto similarity, x.y/(|x|^2+|y|^2-x.y). "
         "compositional: one-bit features of a power series of the first. landmarks: similarities to real "
-        "molecules of the library, for the sparse Gaussian process. fourier: dense features of a Gaussian or "
-        "Matern kernel of the distance. fastfood: the same by fast transforms, without a matrix of "
-        "directions. fastfood-dot-product: dense features of a power series of the cosine of counts by the "
-        "same transforms. maclaurin: the same by products of projections. polynomial: dense "
-        "features of a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, for "
-        "length scales that are not small.  [default: minmax]",
+        "molecules of the library, for the sparse Gaussian process. nystrom: dense features of any kernel by "
+        "its values with such molecules (SCISSORS), for the ordinary one. fourier: dense features of a "
+        "Gaussian or Matern kernel of the distance. fastfood: the same by fast transforms, without a matrix "
+        "of directions. fastfood-dot-product: dense features of a power series of the cosine of counts by "
+        "the same transforms. maclaurin: the same by products of projections. polynomial: dense features of "
+        "a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, for length "
+        "scales that are not small.  [default: minmax]",
     ),
     option(
         "-M",
@@ -86,7 +89,8 @@ map_options = stack(
         metavar="N",
         type=click.IntRange(min=1),
         section=FEATURES,
-        help="Number of features: more is more accurate and costs more.  [default: 4096, landmarks 1024]",
+        help="Number of features: more is more accurate and costs more.  [default: 4096, landmarks and "
+        "nystrom 1024]",
     ),
     option(
         "--seed",
@@ -138,21 +142,22 @@ map_options = stack(
     ),
     _own(
         "--kernel",
-        "landmarks, fourier or fastfood",
-        "Which similarity; landmarks take any, the others gaussian or matern.  [default: landmarks minmax, "
-        "others gaussian]",
-        type=click.Choice([*_TANIMOTO, *_RADIAL]),
+        "landmarks, nystrom, fourier or fastfood",
+        "Which similarity; landmarks and nystrom take any, the others gaussian or matern. intersection is "
+        "the sum of minima, of LINGOs say, for nystrom.  [default: landmarks and nystrom minmax, others "
+        "gaussian]",
+        type=click.Choice([*_TANIMOTO, *_RADIAL, "intersection"]),
     ),
     _own(
         "--nu",
-        "landmarks, fourier or fastfood",
+        "landmarks, nystrom, fourier or fastfood",
         "Smoothness of a matern kernel.  [default: 1.5]",
         metavar="NU",
         type=float,
     ),
     _own(
         "--length-scale",
-        "landmarks, fourier, fastfood or gaussian-maclaurin",
+        "landmarks, nystrom, fourier, fastfood or gaussian-maclaurin",
         "Of a gaussian or matern kernel, in units of the columns (counts); it must be given: try several, "
         "and compare the evidence that fit prints.",
         metavar="L",
@@ -180,9 +185,17 @@ map_options = stack(
     ),
     _own(
         "--selection",
-        "landmarks",
-        "How they are chosen from the library.  [default: random]",
-        type=click.Choice(["random", "kmedoids", "farthest"]),
+        "landmarks or nystrom",
+        "How landmarks are chosen from the library; kmeans takes means of clusters by Euclidean distance, "
+        "for gaussian and matern kernels.  [default: random]",
+        type=click.Choice(["random", "kmedoids", "kmeans", "farthest"]),
+    ),
+    _own(
+        "--landmarks",
+        "nystrom",
+        "How many landmarks, at least as many as features: more are more accurate.  [default: the features]",
+        metavar="N",
+        type=click.IntRange(min=1),
     ),
     _own(
         "--degree-measure",
@@ -236,7 +249,12 @@ def feature_map(options: dict[str, Any]) -> FeatureMap:
         if owners and chosen not in owners:
             flag, of = f"--{name.replace('_', '-')}", " and --map ".join(owners)
             raise click.UsageError(f"{flag} is an option of --map {of}, not of --map {chosen}.")
-    renamed = {"components": "n_components", "seed": "random_state", "terms": "n_terms"}
+    renamed = {
+        "components": "n_components",
+        "seed": "random_state",
+        "terms": "n_terms",
+        "landmarks": "n_landmarks",
+    }
     return _make(chosen, {renamed.get(name, name): value for name, value in given.items()})
 
 
@@ -277,14 +295,15 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
         if "length_scale" not in parameters:
             raise click.UsageError("--map gaussian-maclaurin needs --length-scale.")
         return GaussianMaclaurinFeatures(**parameters)
-    from daskrf.features import FastfoodFeatures, LandmarkFeatures, RandomFourierFeatures
+    from daskrf.features import FastfoodFeatures, LandmarkFeatures, NystromFeatures, RandomFourierFeatures
 
     kernel = _kernel(name, parameters)
     if name == "fourier":
         return RandomFourierFeatures(kernel, **parameters)
     if name == "fastfood":
         return FastfoodFeatures(kernel, **parameters)
-    return LandmarkFeatures(kernel=kernel, **parameters)
+    kind = NystromFeatures if name == "nystrom" else LandmarkFeatures
+    return kind(kernel=kernel, **parameters)
 
 
 def _dot_product_kernel(parameters: dict[str, Any]) -> DotProductKernel:
@@ -307,17 +326,21 @@ def _kernel(of: str, parameters: dict[str, Any]) -> Any:
 
     Counts enter the dot product as square roots, as in its features.
     """
-    from daskrf.kernels import Gaussian, Matern, TanimotoDotProduct, TanimotoMinMax
+    from daskrf.kernels import Gaussian, Intersection, Matern, TanimotoDotProduct, TanimotoMinMax
 
-    name = parameters.pop("kernel", "minmax" if of == "landmarks" else "gaussian")
+    name = parameters.pop("kernel", "minmax" if of in _EXACT else "gaussian")
     own = {key: parameters.pop(key) for key in ("length_scale", "nu") if key in parameters}
-    if of != "landmarks" and name not in _RADIAL:
+    if of not in _EXACT and name not in _RADIAL:
         raise click.UsageError(f"--map {of} takes --kernel gaussian or matern, not {name}.")
-    if name in _TANIMOTO:
+    if name not in _RADIAL:
         for key in own:
             flag = f"--{key.replace('_', '-')}"
             raise click.UsageError(f"{flag} is an option of --kernel gaussian or matern, not of {name}.")
-        return TanimotoMinMax() if name == "minmax" else TanimotoDotProduct(transform="sqrt")
+        return {
+            "minmax": TanimotoMinMax(),
+            "dot-product": TanimotoDotProduct(transform="sqrt"),
+            "intersection": Intersection(),
+        }[name]
     if "length_scale" not in own:
         raise click.UsageError(f"--kernel {name} needs --length-scale.")
     if name == "matern":

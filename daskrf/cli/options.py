@@ -195,7 +195,7 @@ fingerprint_options = stack(
     ),
     option(
         "--kind",
-        type=click.Choice(["morgan", "atompair", "torsion", "rdkit"]),
+        type=click.Choice(["morgan", "atompair", "torsion", "rdkit", "lingo"]),
         default="morgan",
         section=FINGERPRINT,
         help="Family of the fingerprint.",

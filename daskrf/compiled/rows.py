@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from daskrf.compiled.jit import jit
 
-__all__ = ["normalise", "scaled_rows", "squared_norms", "unit_rows"]
+__all__ = ["normalise", "scaled_rows", "squared_distances", "squared_norms", "unit_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -90,6 +90,27 @@ def squared_norms(pointer: Array, data: Array) -> npt.NDArray[np.float64]:
     with np.errstate(all="ignore"):
         _squared_norms(pointer.astype(np.int64, copy=False), data.astype(np.float64, copy=False), norms)
     return norms
+
+
+@jit
+def _squared_distances(own: Array, others: Array, products: Array) -> None:
+    for i in range(own.size):
+        row = products[i]
+        for j in range(others.size):
+            row[j] = max(own[i] + others[j] - 2.0 * row[j], 0.0)
+
+
+def squared_distances(own: Array, others: Array, products: Array) -> None:
+    """Make squared distances of inner products x.y, in place: |x|^2 + |y|^2 - 2 x.y, at least 0.
+
+    Parameters
+    ----------
+    own, others : float64 arrays, shapes (n,) and (m,)
+        Squared lengths.
+    products : C-contiguous float64 array, shape (n, m)
+    """
+    with np.errstate(all="ignore"):
+        _squared_distances(own, others, products)
 
 
 def scaled_rows(

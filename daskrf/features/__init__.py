@@ -11,10 +11,13 @@ from daskrf.features.harmonics import FastfoodDotProductFeatures
 from daskrf.features.landmarks import LandmarkFeatures
 from daskrf.features.maclaurin import RandomMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.features.nystrom import NystromFeatures
 from daskrf.features.polynomial import PolynomialSketch
+from daskrf.features.scissors import SCISSORS
 from daskrf.features.variances import sketch_variance
 
 __all__ = [
+    "SCISSORS",
     "CompositionFeatures",
     "CompositionalTanimotoFeatures",
     "FastfoodDotProductFeatures",
@@ -22,6 +25,7 @@ __all__ = [
     "FeatureMap",
     "GaussianMaclaurinFeatures",
     "LandmarkFeatures",
+    "NystromFeatures",
     "PolynomialSketch",
     "RandomFourierFeatures",
     "RandomMaclaurinFeatures",

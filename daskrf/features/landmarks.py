@@ -1,8 +1,9 @@
-"""Kernel values against landmarks: the features of sparse Gaussian processes."""
+"""Landmarks of feature maps, and kernel values against them: the features of sparse Gaussian processes."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +18,154 @@ from daskrf.features.sparserows import compact, decode_rows, encode_rows
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.base import Prepared
 
-__all__ = ["LandmarkFeatures"]
+__all__ = ["LandmarkFeatures", "LandmarkMap"]
 
 _MANY_CANDIDATES = 20_000
 
 
+class LandmarkMap(FeatureMap):
+    """A map by kernel values against landmarks: how those are chosen, kept and stored.
+
+    A subclass has the parameters `kernel`, `selection`, `n_candidates` and `random_state`, says how many
+    landmarks it wants, and makes features of kernel values.
+    """
+
+    learns_from = "sample"
+
+    _number: ClassVar[str]
+    """The parameter that says how many landmarks there are, in error messages."""
+
+    n_components: int
+    kernel: Kernel
+    selection: str
+    n_candidates: int | None
+    random_state: int
+
+    @abstractmethod
+    def _n_landmarks(self) -> int:
+        """Return how many landmarks are wanted, of parameters that may be bad."""
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel between rows and landmarks."""
+        return self.kernel
+
+    def is_fitted(self) -> bool:
+        """Tell whether there are landmarks."""
+        return hasattr(self, "landmarks_")
+
+    def sample_size(self, n_rows: int) -> int:
+        """Return how many random rows of `n_rows` to choose the landmarks from: with spare for duplicates.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range.
+        """
+        n_landmarks, _ = self._check_parameters()
+        wanted = 2 * n_landmarks if self.selection == "random" else self._most_candidates()
+        return min(n_rows, wanted)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
+
+    def _choose(self, X: Any) -> sp.csr_matrix:
+        """Return landmarks of the rows of `X`.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, a value is not what the kernel serves, or there are fewer distinct
+            rows than landmarks.
+        """
+        n_landmarks, seed = self._check_parameters()
+        csr = check_finite(as_csr(X))
+        if csr.shape[0]:
+            self.kernel.against(csr[:1])(csr)  # refuses what it does not serve, with the row in X
+        order = np.argsort(seeds.words(seed, "landmarks/order", csr.shape[0]), kind="stable")
+        if self.selection == "random":
+            limit = n_landmarks
+        else:
+            order, limit = order[: self._most_candidates()], None
+        candidates = distinct_rows(csr, order, limit)
+        if len(candidates) < n_landmarks:
+            raise InputError(
+                f"{n_landmarks:,} landmarks cannot be chosen from {csr.shape[0]:,} rows: of {len(order):,} "
+                f"candidates, {len(candidates):,} are distinct. Give more rows, or a smaller {self._number}."
+            )
+        return SELECTIONS[self.selection](csr[candidates], n_landmarks, self.kernel)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        if not self.is_fitted():
+            return {}
+        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
+        if not hasattr(self, "_encoded"):
+            self._encoded = encode_rows(self.landmarks_)
+        return {"n_features_in": self.n_features_in_, "landmarks": self._encoded}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if not fitted:
+            return
+        self._set_landmarks(decode_rows(fitted["landmarks"]))
+        self._encoded = fitted["landmarks"]
+
+    def _set_landmarks(self, landmarks: sp.csr_matrix) -> None:
+        self.landmarks_ = landmarks
+        self.n_features_in_ = int(landmarks.shape[1])
+        for name in ("_prepared", "_encoded"):
+            self.__dict__.pop(name, None)
+
+    def _against_landmarks(self) -> Prepared:
+        """Return the function X -> k(X, Z), prepared once for each object and kernel."""
+        if not self.is_fitted():
+            raise InputError(
+                f"{type(self).__name__} is not fitted: call fit with the rows to choose from first."
+            )
+        wanted = self._n_landmarks()
+        if self.landmarks_.shape[0] != wanted:
+            raise InputError(
+                f"{self._number} is {wanted}, but fit has chosen {self.landmarks_.shape[0]} "
+                "landmarks: call fit again."
+            )
+        kernel, prepared = self.__dict__.get("_prepared", (None, None))
+        if prepared is None or kernel != self.kernel:
+            prepared = self._prepare()
+            self._prepared = (self.kernel, prepared)
+        return prepared
+
+    def _prepare(self) -> Prepared:
+        return self.kernel.against(self.landmarks_)
+
+    def _most_candidates(self) -> int:
+        if self.n_candidates is None:
+            return max(_MANY_CANDIDATES, 4 * self._n_landmarks())
+        return self.n_candidates
+
+    def _check_parameters(self) -> tuple[int, int]:
+        """Return the number of landmarks and the seed."""
+        check_n_components(self.n_components)
+        seed = seeds.check_seed(self.random_state)
+        n_landmarks = self._n_landmarks()
+        if not isinstance(self.kernel, Kernel):
+            raise InputError(f"kernel must be a kernel of daskrf.kernels, not {self.kernel!r}.")
+        if self.selection not in SELECTIONS:
+            raise InputError(f"selection must be one of {', '.join(SELECTIONS)}, not {self.selection!r}.")
+        n = self.n_candidates
+        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < n_landmarks):
+            raise InputError(
+                f"n_candidates must be an integer of at least {self._number} = {n_landmarks}, not {n!r}."
+            )
+        return n_landmarks, seed
+
+
 @register
-class LandmarkFeatures(FeatureMap):
-    """Features phi(x) = k(Z, x) against landmarks Z: M real rows, chosen from the rows that `fit` sees.
+class LandmarkFeatures(LandmarkMap):
+    """Features phi(x) = k(Z, x) against landmarks Z: M rows, chosen from the rows that `fit` sees.
 
     Their Gaussian weights have the prior precision K_ZZ = k(Z, Z) instead of the identity, so that
     phi(x)^T K_ZZ^-1 phi(x') is the kernel that they stand for: the Nystroem approximation of k, exact at the
-    landmarks. `daskrf.gp.SparseGP` is the model for them. Landmarks are distinct rows.
+    landmarks. `daskrf.gp.SparseGP` is the model for them; `NystromFeatures` have the whitening built in, and
+    serve every model.
 
     Parameters
     ----------
@@ -36,12 +173,14 @@ class LandmarkFeatures(FeatureMap):
         Number M of landmarks.
     kernel : Kernel, default TanimotoMinMax()
         Any kernel with k(x, x) = 1.
-    selection : {"random", "kmedoids", "farthest"}
+    selection : {"random", "kmedoids", "kmeans", "farthest"}
         random: distinct rows at random. kmedoids: the candidates are put into M clusters by their kernel with
-        real rows as centres (Park & Jun 2009, with the kernel as similarity). farthest: each landmark is the
-        candidate that is farthest, in the metric of the kernel, from those before it (Gonzalez 1985).
+        real rows as centres (Park & Jun 2009, with the kernel as similarity). kmeans: the means of M clusters
+        by Euclidean distance, which are no real rows, hold what any of their members holds, and suit kernels
+        of the distance (Zhang, Tsang & Kwok 2008). farthest: each landmark is the candidate that is farthest,
+        in the metric of the kernel, from those before it (Gonzalez 1985).
     n_candidates : int, optional
-        Rows that "kmedoids" and "farthest" choose from, at most; default the larger of 20,000 and 4 M. More
+        Rows that all but "random" choose from, at most; default the larger of 20,000 and 4 M. More
         rows given to `fit` are sampled at random.
     random_state : int, default 0
         Seed of every random number of the map.
@@ -65,15 +204,15 @@ class LandmarkFeatures(FeatureMap):
     [0.0, 0.5, 1.0]
     """
 
-    learns_from = "sample"
     gram_precision = "double"
+    _number = "n_components"
 
     def __init__(
         self,
         n_components: int = 1024,
         *,
         kernel: Kernel = TanimotoMinMax(),  # noqa: B008, kernels are immutable
-        selection: Literal["random", "kmedoids", "farthest"] = "random",
+        selection: Literal["random", "kmedoids", "kmeans", "farthest"] = "random",
         n_candidates: int | None = None,
         random_state: int = 0,
     ) -> None:
@@ -83,26 +222,8 @@ class LandmarkFeatures(FeatureMap):
         self.n_candidates = n_candidates
         self.random_state = random_state
 
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel between rows and landmarks."""
-        return self.kernel
-
-    def is_fitted(self) -> bool:
-        """Tell whether there are landmarks."""
-        return hasattr(self, "landmarks_")
-
-    def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows of `n_rows` to choose the landmarks from: with spare for duplicates.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range.
-        """
-        n_components, _ = self._check_parameters()
-        wanted = 2 * n_components if self.selection == "random" else self._most_candidates()
-        return min(n_rows, wanted)
+    def _n_landmarks(self) -> int:
+        return self.n_components
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Choose the landmarks among the rows of `X`, shape (n, d); None keeps those that there are.
@@ -113,29 +234,14 @@ class LandmarkFeatures(FeatureMap):
             If a parameter is out of range, a value is not what the kernel serves, the kernel is not 1 where
             both of its arguments are one row, or there are fewer distinct rows than landmarks.
         """
-        n_components, seed = self._check_parameters()
+        self._check_parameters()
         if X is None:
             return self
-        csr = check_finite(as_csr(X))
-        if csr.shape[0]:
-            self.kernel.against(csr[:1])(csr)  # refuses what it does not serve, with the row in X
-        order = np.argsort(seeds.words(seed, "landmarks/order", csr.shape[0]), kind="stable")
-        if self.selection == "random":
-            limit = n_components
-        else:
-            order, limit = order[: self._most_candidates()], None
-        candidates = distinct_rows(csr, order, limit)
-        if len(candidates) < n_components:
-            raise InputError(
-                f"{n_components:,} landmarks cannot be chosen from {csr.shape[0]:,} rows: of {len(order):,} "
-                f"candidates, {len(candidates):,} are distinct. Give more rows, or a smaller n_components."
-            )
-        chosen = csr[candidates]
-        chosen = chosen[SELECTIONS[self.selection](chosen, n_components, self.kernel)]
+        chosen = self._choose(X)
         if not np.allclose(self.kernel.diag(chosen), 1.0, rtol=0.0, atol=1e-9):
             raise InputError(
                 f"the kernel {self.kernel!r} is not 1 between a row and itself, as landmarks need it: take "
-                "another one."
+                "another one, or NystromFeatures."
             )
         self._set_landmarks(compact(chosen))
         return self
@@ -172,61 +278,3 @@ class LandmarkFeatures(FeatureMap):
             If the map is not fitted.
         """
         return self._against_landmarks()(self.landmarks_)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
-
-    def _fitted_state(self) -> dict[str, Any]:
-        if not self.is_fitted():
-            return {}
-        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
-        if not hasattr(self, "_encoded"):
-            self._encoded = encode_rows(self.landmarks_)
-        return {"n_features_in": self.n_features_in_, "landmarks": self._encoded}
-
-    def _restore(self, fitted: dict[str, Any]) -> None:
-        if not fitted:
-            return
-        self._set_landmarks(decode_rows(fitted["landmarks"]))
-        self._encoded = fitted["landmarks"]
-
-    def _set_landmarks(self, landmarks: sp.csr_matrix) -> None:
-        self.landmarks_ = landmarks
-        self.n_features_in_ = int(landmarks.shape[1])
-        for name in ("_prepared", "_encoded"):
-            self.__dict__.pop(name, None)
-
-    def _against_landmarks(self) -> Prepared:
-        """Return the function X -> k(X, Z), prepared once for each object and kernel."""
-        if not self.is_fitted():
-            raise InputError("LandmarkFeatures is not fitted: call fit with the rows to choose from first.")
-        if self.landmarks_.shape[0] != self.n_components:
-            raise InputError(
-                f"n_components is {self.n_components}, but fit has chosen {self.landmarks_.shape[0]} "
-                "landmarks: call fit again."
-            )
-        kernel, prepared = self.__dict__.get("_prepared", (None, None))
-        if prepared is None or kernel != self.kernel:
-            prepared = self.kernel.against(self.landmarks_)
-            self._prepared = (self.kernel, prepared)
-        return prepared
-
-    def _most_candidates(self) -> int:
-        if self.n_candidates is None:
-            return max(_MANY_CANDIDATES, 4 * self.n_components)
-        return self.n_candidates
-
-    def _check_parameters(self) -> tuple[int, int]:
-        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
-        if not isinstance(self.kernel, Kernel):
-            raise InputError(f"kernel must be a kernel of daskrf.kernels, not {self.kernel!r}.")
-        if self.selection not in SELECTIONS:
-            raise InputError(f"selection must be one of {', '.join(SELECTIONS)}, not {self.selection!r}.")
-        n = self.n_candidates
-        if n is not None and (
-            isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < n_components
-        ):
-            raise InputError(
-                f"n_candidates must be an integer of at least n_components = {n_components}, not {n!r}."
-            )
-        return n_components, seed

@@ -1,4 +1,4 @@
-"""How landmarks are chosen among distinct rows, by the kernel alone."""
+"""How landmarks are chosen among distinct rows: by the kernel alone, or as means of clusters."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.kernels import Kernel
+from daskrf.arrays import as_csr
+from daskrf.kernels import DotProduct, Kernel
 
-__all__ = ["SELECTIONS", "distinct_rows", "farthest", "kmedoids"]
+__all__ = ["SELECTIONS", "distinct_rows", "farthest", "kmeans", "kmedoids"]
 
 Rows = npt.NDArray[np.intp]
 
-_ROUNDS = 10  # of k-medoids; on molecules nothing moves after about five
+_ROUNDS = 10  # of clustering; on molecules no medoid moves after about five
 _LARGEST_CLUSTER = 512  # members that a medoid is chosen among
 
 
@@ -34,65 +35,116 @@ def distinct_rows(csr: sp.csr_matrix, order: Rows, limit: int | None = None) -> 
     return np.array(kept, dtype=np.intp)
 
 
-def first(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> Rows:
+def first(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
     """Return the first `n` rows; the candidates are in random order already."""
-    return np.arange(n)
+    return candidates[:n]
 
 
-def farthest(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> Rows:
-    """Return `n` rows, each the farthest from those before it: the one least similar to its nearest.
+def farthest(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
+    """Return `n` rows, each the farthest from those before it, in the metric of the kernel.
 
     The first row is the first candidate. Costs n rows of the kernel matrix (Gonzalez 1985).
     """
     against = kernel.against(candidates)
+    excess = _excess(kernel, candidates)
     chosen = np.zeros(n, dtype=np.intp)
     nearest = np.full(candidates.shape[0], -np.inf)
     for i in range(1, n):
-        np.maximum(nearest, against(candidates[chosen[i - 1]])[0], out=nearest)
-        nearest[chosen[i - 1]] = np.inf
+        last = chosen[i - 1]
+        similarities = against(candidates[last])[0] - excess - excess[last]
+        np.maximum(nearest, similarities, out=nearest)
+        nearest[last] = np.inf
         chosen[i] = int(np.argmin(nearest))
-    return chosen
+    return candidates[chosen]
 
 
-def kmedoids(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> Rows:
-    """Return the medoids of `n` clusters of the candidates, in ascending order.
+def kmedoids(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
+    """Return the medoids of `n` clusters of the candidates, in their order.
 
-    From the first `n` candidates on, every candidate goes to its most similar medoid, and every cluster
-    takes the member as its medoid that is most similar to all members (Park & Jun 2009).
+    From the first `n` candidates on, every candidate goes to its nearest medoid, in the metric of the kernel,
+    and every cluster takes the member as its medoid that is nearest to all members (Park & Jun 2009).
     """
     medoids = np.arange(n)
+    excess = _excess(kernel, candidates)
     for _ in range(_ROUNDS):
-        labels = _nearest(candidates, medoids, kernel)
+        labels = _nearest(candidates, candidates[medoids], kernel, excess[medoids])
         labels[medoids] = np.arange(n)  # whatever else is as near
-        moved = _medoids(candidates, medoids, labels, kernel)
+        moved = _medoids(candidates, medoids, labels, kernel, excess)
         if np.array_equal(moved, medoids):
             break
         medoids = moved
-    return np.sort(medoids)
+    return candidates[np.sort(medoids)]
 
 
-SELECTIONS: dict[str, Callable[[sp.csr_matrix, int, Kernel], Rows]] = {
+def kmeans(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
+    """Return the means of `n` clusters of the candidates by Euclidean distance, whatever the kernel.
+
+    From the first `n` candidates on, every candidate goes to its nearest mean, and every cluster takes the
+    mean of its members (Lloyd 1982); a cluster without members keeps its own. Means as landmarks:
+    Zhang, Tsang & Kwok 2008.
+    """
+    columns, places = np.unique(candidates.indices, return_inverse=True)
+    parts = candidates.data.astype(np.float64), places.ravel(), candidates.indptr
+    narrow = sp.csr_matrix(parts, shape=(candidates.shape[0], max(1, columns.size)))
+    means = narrow[:n]
+    product = DotProduct()
+    labels = np.full(candidates.shape[0], -1, dtype=np.intp)
+    for _ in range(_ROUNDS):
+        before = labels
+        labels = _nearest(narrow, means, product, _excess(product, means))
+        if np.array_equal(before, labels):
+            break
+        counts = np.bincount(labels, minlength=n)
+        # An empty cluster's row is its mean, as a member with weight 1.
+        weights = np.concatenate([1.0 / counts[labels], np.ones(np.count_nonzero(counts == 0))])
+        members = np.concatenate([labels, np.flatnonzero(counts == 0)])
+        shares = sp.csr_matrix((weights, (members, np.arange(members.size))), shape=(n, members.size))
+        means = as_csr(shares @ sp.vstack([narrow, means[counts == 0]], format="csr"))
+    return as_csr(
+        sp.csr_matrix((means.data, columns[means.indices], means.indptr), shape=(n, candidates.shape[1]))
+    )
+
+
+SELECTIONS: dict[str, Callable[[sp.csr_matrix, int, Kernel], sp.csr_matrix]] = {
     "random": first,
     "kmedoids": kmedoids,
+    "kmeans": kmeans,
     "farthest": farthest,
 }
 
 
-def _nearest(candidates: sp.csr_matrix, medoids: Rows, kernel: Kernel) -> Rows:
+def _excess(kernel: Kernel, rows: sp.csr_matrix) -> npt.NDArray[np.float64]:
+    """Return (k(x, x) - 1) / 2 of each row: less this, of both rows, k is 1 less half a squared distance.
+
+    It is 0 exactly where k(x, x) = 1.
+    """
+    return (kernel.diag(rows) - 1.0) / 2.0
+
+
+def _nearest(
+    candidates: sp.csr_matrix, centres: sp.csr_matrix, kernel: Kernel, excess: npt.NDArray[np.float64]
+) -> Rows:
+    """Return the number of the nearest centre of each row, the first of those as near."""
     labels = np.empty(candidates.shape[0], dtype=np.intp)
-    for rows, similarities in kernel.blocks(candidates, candidates[medoids]):
+    for rows, similarities in kernel.blocks(candidates, centres):
+        similarities -= excess
         labels[rows] = np.argmax(similarities, axis=1)
     return labels
 
 
-def _medoids(candidates: sp.csr_matrix, medoids: Rows, labels: Rows, kernel: Kernel) -> Rows:
+def _medoids(
+    candidates: sp.csr_matrix,
+    medoids: Rows,
+    labels: Rows,
+    kernel: Kernel,
+    excess: npt.NDArray[np.float64],
+) -> Rows:
     moved = medoids.copy()
     order = np.argsort(labels, kind="stable")
     ends = np.searchsorted(labels[order], np.arange(len(medoids) + 1))
     for cluster in range(len(medoids)):
         members = order[ends[cluster] : ends[cluster + 1]][:_LARGEST_CLUSTER]
         if len(members) > 2:
-            sums = kernel(candidates[members]).sum(axis=1)
-            best = members[int(np.argmax(sums))]
-            moved[cluster] = best
+            sums = kernel(candidates[members]).sum(axis=1) - len(members) * excess[members]
+            moved[cluster] = members[int(np.argmax(sums))]
     return moved

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
 
-__all__ = ["compact", "decode_rows", "encode_rows"]
+__all__ = ["compact", "decode_rows", "encode_rows", "pack", "unpack"]
 
 
 def compact(csr: sp.csr_matrix) -> sp.csr_matrix:
@@ -37,9 +37,9 @@ def encode_rows(csr: sp.csr_matrix) -> dict[str, Any]:
     return {
         "shape": [int(size) for size in csr.shape],
         "dtype": csr.dtype.name,
-        "counts": _pack(np.diff(csr.indptr).astype("<i8")),
-        "steps": _pack(steps.astype("<i8")),
-        "data": _pack(csr.data.astype(csr.dtype.newbyteorder("<"))),
+        "counts": pack(np.diff(csr.indptr).astype("<i8")),
+        "steps": pack(steps.astype("<i8")),
+        "data": pack(csr.data.astype(csr.dtype.newbyteorder("<"))),
     }
 
 
@@ -53,10 +53,10 @@ def decode_rows(encoded: dict[str, Any]) -> sp.csr_matrix:
     """
     try:
         n, width = (int(size) for size in encoded["shape"])
-        indptr = np.concatenate([[0], np.cumsum(_unpack(encoded["counts"], "<i8"))]).astype(np.int64)
-        indices = np.cumsum(_unpack(encoded["steps"], "<i8")).astype(np.int64)
+        indptr = np.concatenate([[0], np.cumsum(unpack(encoded["counts"], "<i8"))]).astype(np.int64)
+        indices = np.cumsum(unpack(encoded["steps"], "<i8")).astype(np.int64)
         kind = {"uint16": "<u2", "float64": "<f8"}[encoded["dtype"]]
-        data = _unpack(encoded["data"], kind).astype(np.dtype(kind).newbyteorder("="))
+        data = unpack(encoded["data"], kind).astype(np.dtype(kind).newbyteorder("="))
         return _matrix((data, indices, indptr), (n, width))
     except (KeyError, TypeError, ValueError, zlib.error) as error:
         raise InputError(
@@ -70,13 +70,15 @@ def _matrix(parts: tuple[npt.NDArray[Any], ...], shape: tuple[int, int]) -> sp.c
     return matrix
 
 
-def _pack(values: npt.NDArray[Any]) -> str:
+def pack(values: npt.NDArray[Any]) -> str:
+    """Return numbers as text: zlib, base64."""
     # All first bytes, then all second bytes: most high bytes are zero.
     planes = np.ascontiguousarray(values).view(np.uint8).reshape(-1, values.itemsize).T
     return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 
 
-def _unpack(text: str, kind: str) -> npt.NDArray[Any]:
+def unpack(text: str, kind: str) -> npt.NDArray[Any]:
+    """Undo :func:`pack` exactly, for numbers of the dtype `kind`."""
     raw = zlib.decompress(base64.b64decode(text))
     planes = np.frombuffer(raw, np.uint8).reshape(np.dtype(kind).itemsize, -1)
     return np.ascontiguousarray(planes.T).view(kind).reshape(-1)

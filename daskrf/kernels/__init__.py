@@ -13,7 +13,7 @@ from daskrf.kernels.maclaurin import (
     truncation_degree,
 )
 from daskrf.kernels.radial import Gaussian, Matern, RadialKernel, RadialSpectrum, UnitBalls
-from daskrf.kernels.tanimoto import TanimotoMinMax
+from daskrf.kernels.tanimoto import Intersection, TanimotoMinMax
 from daskrf.kernels.truncated import TruncatedGaussian
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "DotProductKernel",
     "Exponential",
     "Gaussian",
+    "Intersection",
     "Kernel",
     "Matern",
     "Polynomial",

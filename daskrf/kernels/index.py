@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from daskrf.compiled import tanimoto as compiled
 from daskrf.errors import InputError
 
-__all__ = ["Index", "clipped"]
+__all__ = ["Index", "check_columns", "clipped"]
 
 # Rows of a block, by bytes of a number: its sums stay in the first-level cache, dense columns in the second.
 _WIDTH = {1: 2048, 2: 2048, 8: 1024}
@@ -81,11 +81,7 @@ class Index:
         InputError
             If the numbers of columns differ.
         """
-        if left.shape[1] != self.csr.shape[1]:
-            raise InputError(
-                f"Kernel arguments must have the same columns, not {left.shape[1]} and {self.csr.shape[1]}; "
-                "fingerprint both in the same way."
-            )
+        check_columns(left, self.csr)
         if data.dtype not in self._typed:
             self._typed[data.dtype] = self._in_type(data.dtype)
         typed = self._typed[data.dtype]
@@ -128,6 +124,15 @@ class Index:
         at = np.arange(n_blocks)[:, None] * n_listed + np.arange(n_listed + 1)
         arrays = dense, ends[at], row[~kept][order].astype(np.int32), data[~kept][order]
         return _Columns(numbers, n_dense, arrays, self._totals(self.csr, own, n_dense))
+
+
+def check_columns(left: sp.csr_matrix | Array, right: sp.csr_matrix) -> None:
+    """Raise InputError if the numbers of columns differ."""
+    if left.shape[1] != right.shape[1]:
+        raise InputError(
+            f"Kernel arguments must have the same columns, not {left.shape[1]} and {right.shape[1]}; "
+            "fingerprint both in the same way."
+        )
 
 
 def clipped(data: Array, dtype: npt.DTypeLike) -> Array:

@@ -18,11 +18,14 @@ import scipy.sparse as sp
 from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_gegenbauer
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
+from daskrf.arrays import as_csr, as_dense, as_rows, check_finite
+from daskrf.compiled.panels import make_panels, multiply, squared_lengths
+from daskrf.compiled.radial import centred, radial_values
+from daskrf.compiled.rows import squared_distances
 from daskrf.compiled.tanimoto import RAW
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
-from daskrf.kernels.index import Index
+from daskrf.kernels.index import Index, check_columns
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
 
@@ -32,9 +35,15 @@ _LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and pow
 _NODES = 128
 _SHORTEST = 2.0**-12  # length scales below which the spectrum of a Matern kernel tells no rows apart
 _LARGEST_RADIUS = 1e6
+_REACH = 4.0  # length scales from the mean within which single precision serves squared distances
+_FAR = 1000.0
+_SMALLEST = 1e-12  # length scale whose squares, and those of its inverse, are ordinary float32
+_FULL = 0.5  # share of numbers that are not 0 from which rows are taken for dense ones: no more memory then
 _DRAWS = 1024  # radii that a sampler is asked for
 
 Array = npt.NDArray[np.float64]
+Products = Callable[[Any], tuple[Array, Array, Array]]
+"""Gives the inner products of rows with fixed ones, their squared lengths, and those of the fixed ones."""
 Uniform = Callable[[str], Array]
 """Gives numbers between 0 and 1, others for each name; as many as radii are wanted."""
 
@@ -96,22 +105,61 @@ class RadialKernel(Kernel):
     def against(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right = _rows(Y)
-        index = Index(right, multiply=True)
+        products = _dense_products(right) if _is_full(right) else _sparse_products(right)
 
         def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-            left = _rows(X)
-            out = np.empty((left.shape[0], right.shape[0]))
-            own, others = index.coefficients(left, left.data, None, RAW, out)
+            out, own, others = products(X)
             _check_norms(own)
             _check_norms(others)
-            out *= -2.0
-            out += own[:, None] + others
-            np.maximum(out, 0.0, out=out)
-            np.sqrt(out, out=out)
-            out /= self.length_scale
-            return self.of_distances(out, right.shape[1]).astype(dtype, copy=False)
+            squared_distances(own, others, out)
+            return self.of_squares(out, right.shape[1]).astype(dtype, copy=False)
 
         return values
+
+    def against_single(self, Y: Any) -> Prepared:
+        """Return the function X -> k(X, Y) in float32; see `Kernel`.
+
+        Where the rows of `Y` are mostly full, and lie within some length scales of their mean, the squared
+        distances keep enough digits in single precision for a kernel that is smooth at 0.
+        """
+        right, form = _rows(Y), self._single_form()
+        if form is None or not _is_full(right):
+            return self.against(Y)
+        rows = right.toarray()
+        with np.errstate(over="ignore"):
+            centre = rows.mean(axis=0)
+            reach = math.sqrt(float(np.square(rows - centre).sum(axis=1).max()))
+        usual = _SMALLEST <= self.length_scale <= 1.0 / _SMALLEST
+        if not (usual and reach <= _REACH * self.length_scale):
+            return self.against(Y)
+        # Beyond this the kernel is below the smallest float32.
+        limit = (reach + _FAR * self.length_scale) ** 2
+        landmarks, others = centred(rows, centre, limit)
+        panels = make_panels(np.ascontiguousarray(landmarks.T))
+        factor, shape = form[0] / self.length_scale**2, form[1:]
+
+        def values(X: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+            left = _dense_rows(X, right)
+            moved, own = centred(left, centre, limit)
+            out = np.empty((left.shape[0], others.size), np.float32)
+            multiply(moved, panels, out)
+            radial_values(own, others, factor, shape, out)
+            return out
+
+        return values
+
+    def _single_form(self) -> tuple[float, bool, float, float] | None:
+        """Return f(r) as q(z) exp(-z), z = factor r^2 or its root: (factor, root, a, b), see `radial_values`.
+
+        None where there is no such form, or where f is not smooth at 0.
+        """
+        return None
+
+    def of_squares(self, squares: Array, n_columns: int) -> Array:
+        """Return the kernel of squared distances of rows, over `squares`."""
+        np.sqrt(squares, out=squares)
+        squares /= self.length_scale
+        return self.of_distances(squares, n_columns)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return sqrt(1 - k), the distance of x and y in the kernel's Hilbert space divided by sqrt(2).
@@ -144,6 +192,15 @@ class Gaussian(RadialKernel):
     """
 
     any_columns = True
+
+    def _single_form(self) -> tuple[float, bool, float, float]:
+        return 0.5, False, 0.0, 0.0
+
+    def of_squares(self, squares: Array, n_columns: int) -> Array:
+        """Return exp(-squares / (2 l^2)), over `squares`."""
+        squares /= self.length_scale  # twice: the square of a length scale may overflow
+        squares /= -2.0 * self.length_scale
+        return np.exp(squares, out=squares)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return exp(-r^2 / 2), over `r`."""
@@ -187,6 +244,10 @@ class Matern(RadialKernel):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able."""
         return {"length_scale": self.length_scale, "nu": self.nu}
+
+    def _single_form(self) -> tuple[float, bool, float, float] | None:
+        linear_and_square = {1.5: (1.0, 0.0), 2.5: (1.0, 1.0 / 3.0)}.get(self.nu)
+        return None if linear_and_square is None else (2.0 * self.nu, True, *linear_and_square)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return the kernel of distances over the length scale."""
@@ -360,6 +421,44 @@ def _decoded(text: str) -> Array:
 def _rows(X: Any) -> sp.csr_matrix:
     csr = check_finite(as_csr(X))
     return sp.csr_matrix((csr.data.astype(np.float64, copy=False), csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _is_full(rows: sp.csr_matrix) -> bool:
+    """Tell whether rows are mostly full: it is for those on the right alone to choose how to multiply."""
+    return bool(rows.nnz >= _FULL * rows.shape[0] * rows.shape[1] > 0)
+
+
+def _sparse_products(right: sp.csr_matrix) -> Products:
+    """Return the inner products with the rows of `right`, by the columns that they share."""
+    index = Index(right, multiply=True)
+
+    def products(X: Any) -> tuple[Array, Array, Array]:
+        left = _rows(X)
+        out = np.empty((left.shape[0], right.shape[0]))
+        return out, *index.coefficients(left, left.data, None, RAW, out)
+
+    return products
+
+
+def _dense_products(right: sp.csr_matrix) -> Products:
+    """Return the same of rows that are mostly full, as dense ones."""
+    rows = right.toarray()
+    panels, others = make_panels(np.ascontiguousarray(rows.T)), squared_lengths(rows)
+
+    def products(X: Any) -> tuple[Array, Array, Array]:
+        left = _dense_rows(X, right)
+        out = np.empty((left.shape[0], right.shape[0]))
+        multiply(left, panels, out)
+        return out, squared_lengths(left), others
+
+    return products
+
+
+def _dense_rows(X: Any, right: sp.csr_matrix) -> Array:
+    """Return dense rows, of as many columns as those on the right: fewer than would fill the memory."""
+    rows = as_rows(X)
+    check_columns(rows, right)
+    return as_dense(rows)
 
 
 def _check_norms(squared: Array) -> None:

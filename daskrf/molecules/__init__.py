@@ -2,6 +2,7 @@
 
 from daskrf.molecules.fingerprints import FingerprintBlock, Fingerprinter, FingerprintSpec, rdkit_version
 from daskrf.molecules.lines import clean_smiles
+from daskrf.molecules.lingo import lingo_counts
 from daskrf.molecules.spool import is_spooled
 from daskrf.molecules.tables import (
     Library,
@@ -34,6 +35,7 @@ __all__ = [
     "expand",
     "is_spooled",
     "lay_out",
+    "lingo_counts",
     "rdkit_version",
     "read_partition",
     "sample_rows",

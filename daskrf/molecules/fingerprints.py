@@ -7,6 +7,7 @@ of one process do not make more fingerprints; more processes do.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from scipy import sparse
 
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
+from daskrf.molecules.lingo import LingoReader, sum_equal
 from daskrf.molecules.quiet import Quiet, explain
 from daskrf.molecules.unpack import CountReader
 from daskrf.seeds import splitmix64
@@ -33,7 +35,7 @@ __all__ = [
     "rdkit_version",
 ]
 
-KINDS = ("morgan", "atompair", "torsion", "rdkit")
+KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo")
 FRAGMENTS = ("keep", "largest", "reject")
 
 MAX_HEAVY_ATOMS = 1000
@@ -46,9 +48,10 @@ class FingerprintSpec:
 
     Parameters
     ----------
-    kind : {"morgan", "atompair", "torsion", "rdkit"}
-        Morgan (circular) environments, atom pairs, topological torsions, or RDKit's paths of 1 to 7 bonds
-        (branched ones too, one identifier a path).
+    kind : {"morgan", "atompair", "torsion", "rdkit", "lingo"}
+        Morgan (circular) environments, atom pairs, topological torsions, RDKit's paths of 1 to 7 bonds
+        (branched ones too, one identifier a path), or LINGOs: windows of four characters of RDKit's canonical
+        SMILES (see `daskrf.molecules.lingo`).
     radius : int, default 1
         Of the Morgan environments; the other kinds have none and take the default only.
     counts : bool, default True
@@ -58,7 +61,7 @@ class FingerprintSpec:
         the identifiers to `size` columns, the same as ``GetCountFingerprint`` with ``fpSize=size`` and count
         simulation off, and the counts of features that meet in a column add up.
     chirality : bool, default False
-        Tell stereoisomers apart (not for "rdkit").
+        Tell stereoisomers apart (not for "rdkit"); for "lingo" isotopes, too.
     features : bool, default False
         Pharmacophoric atom classes in place of atom types (FCFP; "morgan" only).
 
@@ -71,7 +74,8 @@ class FingerprintSpec:
     -----
     Unfolded Morgan, atom-pair and path identifiers are RDKit's own. Those of torsions have up to 45 bits and
     are hashed to 32 by the finalizer of SplitMix64; two of n features of a molecule meet with a probability
-    of about n**2 / 2**33, and then their counts add up.
+    of about n**2 / 2**33, and then their counts add up. Those of LINGOs are their four bytes;
+    folded, the same hash modulo `size`, since the last letters alone would tell little.
 
     Examples
     --------
@@ -192,10 +196,8 @@ class Fingerprinter:
     def __call__(self, smiles: Sequence[str]) -> FingerprintBlock:
         """Return the fingerprints of `smiles`; nothing that RDKit says reaches the terminal."""
         if self._count is None:
-            generator = _generator(self.spec)
-            folded = self.spec.size > 0
-            self._count = generator.GetCountFingerprint if folded else generator.GetSparseCountFingerprint
-        counter = CountReader()
+            self._count = _counter(self.spec)
+        counter = LingoReader() if self.spec.kind == "lingo" else CountReader()
         kept: list[int] = []
         rejects: list[tuple[int, str]] = []
         parse, count, keep = Chem.MolFromSmiles, self._count, self.fragments == "keep"
@@ -228,9 +230,10 @@ class Fingerprinter:
         self, indptr: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]
     ) -> tuple[sparse.csr_matrix, int]:
         """Return the CSR matrix of the features, and how many counts did not fit."""
-        if not self.spec.size and self.spec.kind == "torsion":
-            ids = splitmix64(ids) >> np.uint64(32)
-            indptr, ids, counts = _sum_equal(indptr, ids, counts)
+        kind, size = self.spec.kind, self.spec.size
+        if (kind, bool(size)) in (("torsion", False), ("lingo", True)):
+            hashed = splitmix64(ids) >> np.uint64(32)
+            indptr, ids, counts = sum_equal(indptr, hashed % np.uint64(size) if size else hashed, counts)
         if not self.spec.counts:
             counts = np.minimum(counts, 1)
         saturated = int(np.count_nonzero(counts > MAX_COUNT))
@@ -254,6 +257,14 @@ def _unfit(molecule: Chem.Mol) -> str:
     return ""
 
 
+def _counter(spec: FingerprintSpec) -> Callable[[Chem.Mol], Any]:
+    """Return what makes of a molecule that which is counted: RDKit's count vector, or a SMILES."""
+    if spec.kind == "lingo":
+        return functools.partial(Chem.MolToSmiles, isomericSmiles=spec.chirality)
+    generator = _generator(spec)
+    return generator.GetCountFingerprint if spec.size else generator.GetSparseCountFingerprint
+
+
 def _generator(spec: FingerprintSpec) -> Any:
     """Return RDKit's generator for `spec`, with count simulation off."""
     options: dict[str, Any] = {"countSimulation": False}
@@ -269,20 +280,6 @@ def _generator(spec: FingerprintSpec) -> Any:
     if spec.features:
         options["atomInvariantsGenerator"] = rdFingerprintGenerator.GetMorganFeatureAtomInvGen()
     return rdFingerprintGenerator.GetMorganGenerator(radius=spec.radius, **options)
-
-
-def _sum_equal(
-    indptr: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Sort the 32-bit identifiers of each row and add up the counts of equal ones."""
-    row = np.repeat(np.arange(len(indptr) - 1, dtype=np.uint64), np.diff(indptr))
-    keys = row << np.uint64(32) | ids
-    order = np.argsort(keys)
-    keys, first = np.unique(keys[order], return_index=True)
-    if len(keys):
-        counts = np.add.reduceat(counts[order], first)
-    edges = np.arange(len(indptr), dtype=np.uint64) << np.uint64(32)
-    return np.searchsorted(keys, edges).astype(np.int64), keys & np.uint64(0xFFFFFFFF), counts
 
 
 def rdkit_version() -> str:

@@ -13,6 +13,7 @@ _FINGERPRINTS = {
     "atompair": "atom-pair",
     "torsion": "topological-torsion",
     "rdkit": "RDKit path",
+    "lingo": "LINGO (windows of four characters of SMILES)",
 }
 
 
@@ -93,12 +94,12 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
     """
     parameters = dict(state.get("parameters", {}))
     name = str(state.get("class", "unknown"))
-    n_components = parameters.pop("n_components", None)
-    seed = parameters.pop("random_state", None)
+    n_components, seed = parameters.get("n_components"), parameters.pop("random_state", None)
     size = f"M = {n_components}, seed {seed}"
     if name in _MAP_WORDS:
         words = _MAP_WORDS[name](parameters | _learned(state), size)
     else:
+        parameters.pop("n_components", None)
         others = "".join(f", {key} = {_short(value)}" for key, value in sorted(parameters.items()))
         words = f"{name}, {size}{others}"
     if dtype is None or not isinstance(n_components, int):
@@ -127,6 +128,8 @@ def kernel_words(state: dict[str, Any]) -> str:
     name, parameters = str(state.get("kernel", "unknown")), state.get("parameters", {})
     if name == "TanimotoMinMax":
         return "Tanimoto (min-max)"
+    if name == "Intersection":
+        return "intersection (sum of min)"
     if name == "TanimotoDotProduct":
         of = ", of square roots of counts" if parameters.get("transform") == "sqrt" else ""
         return f"Tanimoto (dot product{of})"
@@ -162,8 +165,10 @@ def _power_words(of: str, degree: Any, c: Any) -> str:
 
 
 def _learned(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what of a map's learned state is said: the range of norms, or the sizes of degrees."""
+    """Return what of a map's learned state is said: a range of norms, sizes of degrees, or a rank."""
     fitted = state.get("fitted", {})
+    if "negative" in fitted:
+        return {"rank": fitted["shape"][0], "negative": fitted["negative"]}
     if "allocation" in fitted:
         return {"sizes": fitted["allocation"]["sizes"]}
     return {"norm_range": (fitted["smallest"], fitted["largest"])} if "smallest" in fitted else {}
@@ -196,10 +201,32 @@ def _dot_product_words(parameters: dict[str, Any], size: str) -> str:
 
 
 def _landmark_words(parameters: dict[str, Any], size: str) -> str:
-    how = {"random": "at random", "kmedoids": "as k-medoids", "farthest": "far from each other"}
-    chosen = how.get(parameters.get("selection", ""), "")
     kernel = kernel_words(parameters.get("kernel", {}))
-    return f"{kernel} similarities to molecules of the library chosen {chosen} (landmarks), {size}"
+    return (
+        f"{kernel} similarities to molecules of the library chosen {_chosen(parameters)} (landmarks), {size}"
+    )
+
+
+def _nystrom_words(parameters: dict[str, Any], size: str) -> str:
+    kernel = kernel_words(parameters.get("kernel", {}))
+    landmarks = parameters.get("n_landmarks") or parameters.get("n_components")
+    words = f"Nystroem features of {kernel}, {landmarks} landmarks chosen {_chosen(parameters)}, {size}"
+    rank, (two_norm, frobenius) = parameters.get("rank"), parameters.get("negative", (0.0, 0.0))
+    if rank is not None and rank < parameters.get("n_components", rank):
+        words += f", of rank {rank}"
+    if two_norm > 0.0:
+        words += f", negative eigenvalues down to -{two_norm:.3g} left out (Frobenius norm {frobenius:.3g})"
+    return words
+
+
+def _chosen(parameters: dict[str, Any]) -> str:
+    how = {
+        "random": "at random",
+        "kmedoids": "as k-medoids",
+        "kmeans": "as means of clusters",
+        "farthest": "far from each other",
+    }
+    return how.get(parameters.get("selection", ""), "")
 
 
 def _fourier_words(parameters: dict[str, Any], size: str) -> str:
@@ -252,6 +279,7 @@ _MAP_WORDS = {
     "CompositionalTanimotoFeatures": _compositional_words,
     "TanimotoDotProductFeatures": _dot_product_words,
     "LandmarkFeatures": _landmark_words,
+    "NystromFeatures": _nystrom_words,
     "RandomMaclaurinFeatures": _maclaurin_words,
     "PolynomialSketch": _polynomial_words,
     "GaussianMaclaurinFeatures": _gaussian_maclaurin_words,

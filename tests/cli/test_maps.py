@@ -22,6 +22,7 @@ from daskrf.features import (
     FeatureMap,
     GaussianMaclaurinFeatures,
     LandmarkFeatures,
+    NystromFeatures,
     PolynomialSketch,
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
@@ -33,6 +34,7 @@ from daskrf.kernels import (
     DotProduct,
     Exponential,
     Gaussian,
+    Intersection,
     Matern,
     Polynomial,
     TanimotoDotProduct,
@@ -55,6 +57,8 @@ RUNS = {
     "maclaurin lengths": "--map maclaurin --series exponential:0.01 --no-normalize --max-degree 3 -M 40",
     "polynomial": "--map polynomial --degree 3 --constant 0.5 --method tensorsketch -M 40",
     "gaussian maclaurin": "--map gaussian-maclaurin --length-scale 12 -M 40",
+    "nystrom": "--map nystrom --kernel intersection -M 20 --landmarks 40 --selection kmedoids",
+    "nystrom means": "--map nystrom -M 40 --kernel gaussian --length-scale 9 --selection kmeans",
     "farthest": "--map landmarks -M 30 --kernel dot-product --selection farthest",
 }
 
@@ -81,7 +85,7 @@ def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.Ca
     options = RUNS[name].split()
     folded = "fastfood" in name or ("--length-scale" in options and "gaussian-maclaurin" not in options)
     fps = str(made / ("folded" if folded else "fps"))
-    criterion = ["--criterion", "bound"] if "landmarks" in options else []
+    criterion = ["--criterion", "bound"] if options[1] == "landmarks" else []
     model, hits, features = (str(tmp_path / x) for x in ("model", "hits.parquet", "features"))
     assert run(["fit", fps, str(made / "labels.csv"), "-o", model, *options, *criterion, *HERE]) == 0
     assert ("bound" in capsys.readouterr().out) == bool(criterion)
@@ -158,6 +162,15 @@ def _map(arguments: str) -> FeatureMap:
             "--map landmarks --kernel dot-product --selection kmedoids",
             LandmarkFeatures(kernel=TanimotoDotProduct("sqrt"), selection="kmedoids"),
         ),
+        ("--map nystrom", NystromFeatures()),
+        (
+            "--map nystrom --kernel intersection -M 64 --landmarks 99 --selection farthest",
+            NystromFeatures(64, kernel=Intersection(), n_landmarks=99, selection="farthest"),
+        ),
+        (
+            "--map nystrom --kernel matern --nu 2.5 --length-scale 7 --selection kmeans",
+            NystromFeatures(kernel=Matern(7.0, nu=2.5), selection="kmeans"),
+        ),
         ("--map fourier --length-scale 9", RandomFourierFeatures(Gaussian(9.0))),
         (
             "--map fourier --kernel matern --length-scale 9 --orthogonal",
@@ -186,7 +199,15 @@ def test_no_option_is_no_map() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--selection random", "--selection is an option of --map landmarks, not of --map minmax"),
+        (
+            "--selection random",
+            "--selection is an option of --map landmarks and --map nystrom, not of --map minmax",
+        ),
+        (
+            "--map landmarks --landmarks 9",
+            "--landmarks is an option of --map nystrom, not of --map landmarks",
+        ),
+        ("--map nystrom --length-scale 9", "--length-scale is an option of --kernel gaussian or matern"),
         ("--map landmarks --terms 3", "--terms is an option of --map dot-product, not of --map landmarks"),
         ("--map dot-product --hashing cws", "--map minmax and --map compositional"),
         ("--map compositional --distribution gaussian", "--distribution"),
@@ -200,7 +221,10 @@ def test_no_option_is_no_map() -> None:
         ("--map landmarks --length-scale 9", "--length-scale is an option of --kernel gaussian or matern"),
         ("--map maclaurin --series ratio", "--series ratio is for --map compositional alone"),
         ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
-        ("--map minmax --length-scale 3", "--length-scale is an option of --map landmarks and --map fourier"),
+        (
+            "--map minmax --length-scale 3",
+            "--length-scale is an option of --map landmarks and --map nystrom and --map fourier",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["featurize", "fit", "plan"])

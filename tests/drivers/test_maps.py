@@ -44,11 +44,12 @@ from daskrf.features import (
     CompositionalTanimotoFeatures,
     FeatureMap,
     LandmarkFeatures,
+    NystromFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
 from daskrf.gp import SparseGP, SufficientStatistics, gp_for
-from daskrf.kernels import CompositionalTanimoto, TanimotoDotProduct
+from daskrf.kernels import CompositionalTanimoto, Intersection, TanimotoDotProduct
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.predictions import PredictionStore
@@ -62,11 +63,12 @@ MAPS: dict[str, FeatureMap] = {
     ),
     "dot-product": TanimotoDotProductFeatures(72, bias_correction="residual", random_state=3),
     "landmarks": LandmarkFeatures(80, random_state=3),
+    "nystrom": NystromFeatures(40, n_landmarks=60, kernel=Intersection(), random_state=3),
     "medoids": LandmarkFeatures(
         40, kernel=TanimotoDotProduct("sqrt"), selection="kmedoids", n_candidates=200, random_state=3
     ),
 }
-LEARNING = ["dot-product", "landmarks", "medoids"]
+LEARNING = ["dot-product", "landmarks", "medoids", "nystrom"]
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from daskrf.features import (
     FeatureMap,
     GaussianMaclaurinFeatures,
     LandmarkFeatures,
+    NystromFeatures,
     PolynomialSketch,
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
@@ -177,6 +178,47 @@ MAPS = {
         independent=False,
         falls=False,
     ),
+    **{
+        name: Case(
+            partial(NystromFeatures, n_landmarks=7, kernel=kernel, selection=selection),
+            golden,
+            rows,
+            components=5,
+            kernel=None,
+            independent=False,
+            falls=False,
+        )
+        for name, kernel, selection, golden, rows in (
+            (
+                "nystrom",
+                Gaussian(4.0),
+                "random",
+                "1558a13edccc363fa886343ef70c513ef04f313fa328aa3d8dbc493ebb2d373e",
+                counts,
+            ),
+            (
+                "nystrom dense",
+                Gaussian(8.0),
+                "kmedoids",
+                "b23be83eaefb383fafa420be40e02dbeba4d263fa502493db0ff33be247515be",
+                vectors,
+            ),
+            (
+                "nystrom means",
+                Matern(6.0, nu=1.5),
+                "kmeans",
+                "88ef6f3ef866703f53f6b1bcf602b03d94932f3f7c2d3a3eebb6603de71f7b3e",
+                vectors,
+            ),
+            (
+                "nystrom products",
+                Polynomial(1, c=1.0),
+                "farthest",
+                "61d02740cece70bfe460b4bfd0f7e8be6cb9d13ed7ba6e3dce24c93d2c6325bc",
+                reals,
+            ),
+        )
+    },
     "fourier": Case(
         partial(RandomFourierFeatures, Gaussian(4.0)),
         "b1c71d3e0777b1bdee3d213d5779303ef304353e00000000f304353e00000000",

@@ -22,7 +22,7 @@ from daskrf.kernels import CompositionalTanimoto, Kernel, TanimotoDotProduct, Ta
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=50)
 KERNEL = TanimotoMinMax()
-SELECTIONS = ("random", "kmedoids", "farthest")
+SELECTIONS = ("random", "kmedoids", "farthest")  # of real rows; test_nystrom.py has the means
 
 
 def counts(n=40, d=30, seed=0):
@@ -254,7 +254,7 @@ def test_candidates_and_sample_sizes():
     [
         ({"n_components": 0}, "n_components"),
         ({"random_state": -1}, "random_state"),
-        ({"selection": "best"}, "selection must be one of random, kmedoids, farthest"),
+        ({"selection": "best"}, "selection must be one of random, kmedoids, kmeans, farthest"),
         ({"n_candidates": 4}, "n_candidates must be .* at least n_components = 5"),
         ({"kernel": "minmax"}, "kernel must be a kernel"),
     ],

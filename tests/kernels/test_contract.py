@@ -18,6 +18,7 @@ from daskrf.kernels import (
     DotProductKernel,
     Exponential,
     Gaussian,
+    Intersection,
     Kernel,
     Matern,
     Polynomial,
@@ -32,6 +33,7 @@ from tests.kernels.values import ugly_rows
 
 KERNELS = [
     TanimotoMinMax(),
+    Intersection(),
     TanimotoDotProduct(),
     TanimotoDotProduct(transform="sqrt"),
     TanimotoDotProduct(transform="sqrt", n_terms=4),
@@ -135,7 +137,7 @@ def test_threads_may_share_what_is_prepared(kernel: Kernel) -> None:
 
 def test_rows_of_zeros_and_single_and_no_rows(kernel: Kernel) -> None:
     assert kernel([[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [0, 3, 0]]).flat[0] == kernel.diag([[0, 0, 0]])[0]
-    if not isinstance(kernel, (DotProductKernel, TruncatedGaussian)):
+    if not isinstance(kernel, (DotProductKernel, Intersection, TruncatedGaussian)):
         assert kernel.diag([[0, 0]])[0] == 1.0
     assert kernel([[2, 1, 0]]).shape == (1, 1)
     assert kernel([[2, 1, 0]])[0, 0] == kernel.diag([[2, 1, 0]])[0]
@@ -162,7 +164,9 @@ def test_bad_input_is_refused(kernel: Kernel) -> None:
         kernel([[1, 2, 0, 0]], [[1, 2, 0]])
     with pytest.raises(InputError, match="row 1, column 0 is not a finite"):
         kernel([[1, 2, 0]], [[1, 0, 0], [np.inf, 0, 0]])
-    if "Tanimoto" in repr(kernel) and "TanimotoDotProduct(transform=None" not in repr(kernel):
+    if (
+        "Tanimoto" in repr(kernel) or isinstance(kernel, Intersection)
+    ) and "TanimotoDotProduct(transform=None" not in repr(kernel):
         with pytest.raises(InputError, match="row 1, column 1 is negative"):
             kernel([[1, 2], [0, -1]], [[1, 0]])
 

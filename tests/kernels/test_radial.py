@@ -166,3 +166,45 @@ def test_bad_length_scales(make, bad: object) -> None:
 def test_bad_parameters(make, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), Matern(2.0, nu=1.5), Matern(2.0, nu=2.5)], ids=repr)
+@pytest.mark.parametrize("d", [1, 5, 200])
+def test_single_precision_is_close(kernel: RadialKernel, d: int) -> None:
+    """Up to four length scales from the mean of the rows on the right, wherever that lies."""
+    rng = np.random.default_rng(d)
+    right = rng.normal(size=(50, d))
+    right *= 7.5 / np.linalg.norm(right, axis=1).max()
+    right += 300.0 * rng.normal(size=d)
+    far = right.mean(axis=0) + np.array([[1e5], [1e200]])
+    left = np.concatenate([right + 0.1 * rng.normal(size=right.shape), right, far])
+    found = kernel.against_single(right)(left, dtype=np.float32)
+    assert found.dtype == np.float32
+    assert np.abs(found[:100] - kernel(left[:100], right)).max() < 2e-5
+    assert (found[100:] == 0).all()
+    assert kernel.against_single(right)(left[7:9]).tobytes() == found[7:9].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "Y"),
+    [
+        (Gaussian(0.5), X),  # rows far from their mean
+        (Matern(5.0, nu=0.5), X),  # not smooth at 0
+        (Gaussian(5.0), np.eye(9)),  # sparse
+        (Gaussian(1e-20), 1e-20 * X),
+        (UnitBalls(5.0), X),
+    ],
+)
+def test_single_precision_is_rounded_double_where_it_would_not_do(
+    kernel: RadialKernel, Y: np.ndarray
+) -> None:
+    found = kernel.against_single(Y * 4.0)(Y, dtype=np.float32)
+    assert (found == kernel(Y, Y * 4.0).astype(np.float32)).all()
+
+
+def test_dense_rows_have_the_kernel_of_sparse_ones() -> None:
+    dense = np.random.default_rng(2).normal(size=(30, 11))
+    wide = np.concatenate([dense, np.zeros((30, 40))], axis=1)  # mostly empty
+    for kernel in (Gaussian(3.0), Matern(3.0, nu=0.5)):
+        np.testing.assert_allclose(kernel(dense), kernel(wide), rtol=1e-12)
+        assert (np.diag(kernel(dense)) == 1.0).all()

@@ -28,6 +28,8 @@ SPECS = [
     FingerprintSpec("torsion", chirality=True, size=37),
     FingerprintSpec("rdkit"),
     FingerprintSpec("rdkit", size=2048, counts=False),
+    FingerprintSpec("lingo"),
+    FingerprintSpec("lingo", chirality=True, size=50),
 ]
 MOLECULES = [
     "CCO",

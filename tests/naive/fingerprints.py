@@ -6,6 +6,7 @@ from rdkit import Chem, RDLogger
 from rdkit.Chem import rdFingerprintGenerator
 
 from daskrf.molecules import FingerprintSpec
+from tests.naive.nystrom import lingos
 
 MASK = 2**64 - 1
 
@@ -55,6 +56,16 @@ def largest_fragment(smiles: str) -> str:
     return best
 
 
+def lingo_columns(molecule: Chem.Mol, spec: FingerprintSpec) -> dict[int, int]:
+    """Return the LINGO counts by column."""
+    columns: dict[int, int] = {}
+    for text, count in lingos(Chem.MolToSmiles(molecule, isomericSmiles=spec.chirality)).items():
+        word = int.from_bytes(text.encode(), "big")
+        column = (mixed(word) >> 32) % spec.size if spec.size else word
+        columns[column] = columns.get(column, 0) + count
+    return dict(sorted(columns.items())) if spec.counts else dict.fromkeys(sorted(columns), 1)
+
+
 def fingerprint(smiles: str, spec: FingerprintSpec) -> dict[int, int] | None:
     """Return the counts by column, or None if RDKit cannot parse `smiles`."""
     RDLogger.DisableLog("rdApp.error")
@@ -64,6 +75,8 @@ def fingerprint(smiles: str, spec: FingerprintSpec) -> dict[int, int] | None:
         RDLogger.EnableLog("rdApp.error")
     if molecule is None or not molecule.GetNumAtoms():
         return None
+    if spec.kind == "lingo":
+        return lingo_columns(molecule, spec)
     rdkit = generator(spec)
     vector = rdkit.GetCountFingerprint(molecule) if spec.size else rdkit.GetSparseCountFingerprint(molecule)
     columns: dict[int, int] = {}

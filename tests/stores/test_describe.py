@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from daskrf.features import (
     CompositionalTanimotoFeatures,
     FeatureMap,
     LandmarkFeatures,
+    NystromFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.kernels import CompositionalTanimoto, TanimotoDotProduct
+from daskrf.kernels import CompositionalTanimoto, Gaussian, Intersection, TanimotoDotProduct
 from daskrf.stores.describe import map_words
 from daskrf.stores.plans import differences
 
@@ -31,6 +33,19 @@ WORDS = [
     (TanimotoDotProductFeatures(bias_correction="normalize", input_transform=None), ["scaled to length 1"]),
     (LandmarkFeatures(), ["Tanimoto (min-max) similarities to molecules", "at random", "M = 1024"]),
     (LandmarkFeatures(kernel=TanimotoDotProduct("sqrt"), selection="kmedoids"), ["dot product", "k-medoids"]),
+    (
+        NystromFeatures(),
+        ["Nystroem features of Tanimoto (min-max), 1024 landmarks chosen at random", "M = 1024"],
+    ),
+    (NystromFeatures(9, n_landmarks=20, selection="kmeans"), ["20 landmarks chosen as means", "M = 9"]),
+    (
+        NystromFeatures(3, kernel=Intersection()).fit(np.eye(3)),
+        ["Nystroem features of intersection (sum of min)"],
+    ),
+    (
+        NystromFeatures(3, kernel=Gaussian(1e9)).fit(np.eye(3)),
+        ["length scale 1e+09), 3 landmarks", "of rank 1"],
+    ),
 ]
 
 

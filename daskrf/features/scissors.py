@@ -1,0 +1,258 @@
+"""SCISSORS: vectors of molecules from any similarity, and similarities from vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from daskrf.compiled.panels import make_panels, multiply
+from daskrf.errors import InputError
+from daskrf.features.base import check_n_components
+from daskrf.features.spectrum import decompose
+
+__all__ = ["SCISSORS", "product_to_tanimoto", "tanimoto_to_product"]
+
+_ASYMMETRY = 1e-6  # of the largest number: programs of shape similarity search for the best overlay twice
+_FLOOR = 2.0**-40  # eigenvalues below this part of the largest one are rounding errors of the decomposition
+_EXCESS = 1e-6  # by which rounded Tanimotos may exceed 1
+
+Array = npt.NDArray[np.float64]
+
+
+def tanimoto_to_product(T: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayLike) -> Array:
+    """Return the inner products of Tanimoto coefficients: T / (1 + T) (|x|^2 + |y|^2), step 1 of SCISSORS.
+
+    Parameters
+    ----------
+    T : array_like, shape (n, m)
+        Above -1.
+    own, others : array_like, shapes (n,) and (m,), or numbers
+        The inner product of each molecule with itself.
+
+    Examples
+    --------
+    >>> tanimoto_to_product([[0.5]], [3.0], [6.0]).tolist()
+    [[3.0]]
+    """
+    T = np.asarray(T, dtype=np.float64)
+    return T / (1.0 + T) * _both(own, others)
+
+
+def product_to_tanimoto(G: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayLike) -> Array:
+    """Return the Tanimoto coefficients x.y / (|x|^2 + |y|^2 - x.y) of inner products, step 4 of SCISSORS.
+
+    Two vectors of zeros have the coefficient 1. Parameters as for :func:`tanimoto_to_product`.
+
+    Examples
+    --------
+    >>> product_to_tanimoto([[3.0]], [3.0], [6.0]).tolist()
+    [[0.5]]
+    """
+    G = np.asarray(G, dtype=np.float64)
+    union = _both(own, others) - G
+    return np.divide(G, union, out=np.ones_like(union + G), where=union > 0.0)
+
+
+class SCISSORS(TransformerMixin, BaseEstimator):
+    """Vectors whose Tanimoto coefficients approximate a similarity of molecules, by k dimensions.
+
+    The similarities of l basis molecules with each other become inner products (step 1); their eigenvectors
+    give the projection D_k^(-1/2) V_k^T of any molecule's inner products with the basis to its vector, which
+    is the least-squares solution (step 2, lemma 1); Tanimoto coefficients of vectors (steps 3 and 4) are then
+    the similarities of pairs that were never compared. A molecule costs l similarities once, a pair k
+    multiplications.
+
+    For a kernel of daskrf as the similarity, `NystromFeatures` are the same vectors as a feature map, for
+    Gaussian processes and stores.
+
+    Parameters
+    ----------
+    n_components : int, default 100
+        Number k of dimensions, at most the number of basis molecules.
+    similarity : callable, optional
+        ``similarity(A, B)`` returns the similarities of two sequences of molecules, of whatever kind, as a
+        matrix of shape (len(A), len(B)); a kernel of daskrf is one. Of a function f of two molecules take
+        ``lambda A, B: [[f(a, b) for b in B] for a in A]``. Default: `fit` and `transform` take the matrices.
+    measure : {"tanimoto", "product"}
+        What the similarities are: Tanimoto coefficients, or inner products already (a volume of overlap, the
+        size of an intersection), for which steps 1 and 4 are left out, but by `similarities`.
+
+    Attributes
+    ----------
+    projection_ : float64 array, shape (l, k)
+        V_k D_k^(-1/2); columns from `rank_` on are 0.
+    eigenvalues_ : float64 array, shape (l,)
+        Of the inner products of the basis, in descending order.
+    rank_ : int
+        Number of dimensions that are not 0: fewer than k where fewer eigenvalues are positive.
+    negative_ : tuple of float
+        |G - G'|_2 and |G - G'|_F of the inner products G and the positive semidefinite matrix G' nearest to
+        them, whose vectors these are: how far the similarity is from being a kernel (assumption 2).
+    n_features_in_ : int
+        Number l of basis molecules.
+
+    Notes
+    -----
+    Source: Haque & Pande, J. Chem. Inf. Model. 50, 1075 (2010); Haque & Pande 2011, whose equation 3 prints
+    D^(+1/2) where D^(-1/2) must stand. Without self products every molecule has the inner product 1 with
+    itself, as there; that distorts pairs of molecules of very different size, for which they are worth
+    giving. The vectors of molecules outside the span of the basis are shorter than that.
+
+    Examples
+    --------
+    >>> words = ["aspirin", "aspirins", "ibuprofen", "profen"]
+    >>> def alike(A, B):
+    ...     return [[len(set(a) & set(b)) / len(set(a) | set(b)) for b in B] for a in A]
+    >>> scissors = SCISSORS(4, similarity=alike).fit(words)
+    >>> vectors = scissors.transform(words)
+    >>> bool(np.allclose(scissors.similarities(vectors), alike(words, words)))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        similarity: Callable[[Any, Any], Any] | None = None,
+        measure: Literal["tanimoto", "product"] = "tanimoto",
+    ) -> None:
+        self.n_components = n_components
+        self.similarity = similarity
+        self.measure = measure
+
+    def fit(self, X: Any, y: Any = None, *, self_products: npt.ArrayLike | None = None) -> Self:
+        """Compute the projection.
+
+        Parameters
+        ----------
+        X : sequence of l molecules, or array_like of shape (l, l)
+            The basis, or, without a function, its similarities.
+        y : None
+            Not used.
+        self_products : array_like, shape (l,), optional
+            Inner product of each molecule with itself, above 0; default 1. Not for measure="product", whose
+            diagonal has them.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range; if the similarities are not square, symmetric or finite, or no
+            Tanimoto coefficients; or if there are fewer basis molecules than dimensions.
+        """
+        n_components = check_n_components(self.n_components)
+        if self.measure not in ("tanimoto", "product"):
+            raise InputError(f"measure must be tanimoto or product, not {self.measure!r}.")
+        S = self._matrix(X if self.similarity is None else self.similarity(X, X))
+        _check_symmetric(S)
+        if S.shape[0] < n_components:
+            raise InputError(
+                f"{n_components} dimensions need as many basis molecules, but there are {S.shape[0]}: give "
+                "more, or a smaller n_components."
+            )
+        own = self._own(self_products, S.shape[0])
+        G = (S + S.T) / 2.0
+        if self.measure == "tanimoto":
+            G = tanimoto_to_product(G, own, own)
+            np.fill_diagonal(G, own)
+        found = decompose(G, n_components, _FLOOR)
+        self.eigenvalues_, self.rank_, self.negative_ = found.eigenvalues, found.rank, found.negative()
+        self.projection_ = np.zeros((S.shape[0], n_components))
+        self.projection_[:, : found.rank] = found.projection
+        self.n_features_in_ = S.shape[0]
+        self._basis = X if self.similarity is not None else None
+        self._basis_products = own
+        return self
+
+    def transform(self, X: Any, *, self_products: npt.ArrayLike | None = None) -> Array:
+        """Return the vectors of molecules, float64 of shape (n, n_components).
+
+        Parameters
+        ----------
+        X : sequence of n molecules, or array_like of shape (n, l)
+            Or, without a function, their similarities with the basis.
+        self_products : array_like, shape (n,), optional
+            As for `fit`.
+
+        Raises
+        ------
+        InputError
+            If there is no projection yet, or the similarities are not finite, not of l columns, or no
+            Tanimoto coefficients.
+        """
+        if not hasattr(self, "projection_"):
+            raise InputError("SCISSORS is not fitted: call fit with the basis molecules first.")
+        S = self._matrix(X if self.similarity is None else self.similarity(X, self._basis))
+        if S.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"Similarities with {S.shape[1]:,} molecules were given, but the basis has "
+                f"{self.n_features_in_:,}: give one column for each of them."
+            )
+        own = self._own(self_products, S.shape[0])
+        G = S if self.measure == "product" else tanimoto_to_product(S, own, self._basis_products)
+        vectors = np.empty((S.shape[0], self.projection_.shape[1]))
+        multiply(np.ascontiguousarray(G), make_panels(self.projection_), vectors)
+        return vectors
+
+    def similarities(self, A: npt.ArrayLike, B: npt.ArrayLike | None = None) -> Array:
+        """Return the Tanimoto coefficients of vectors (steps 3 and 4), float64 of shape (n, m).
+
+        Parameters
+        ----------
+        A, B : array_like, shapes (n, k) and (m, k)
+            Of `transform`; `B` defaults to `A`.
+        """
+        a = np.asarray(A, dtype=np.float64)
+        b = a if B is None else np.asarray(B, dtype=np.float64)
+        return product_to_tanimoto(a @ b.T, np.square(a).sum(axis=1), np.square(b).sum(axis=1))
+
+    def _matrix(self, S: Any) -> Array:
+        """Return similarities as a float64 matrix of finite numbers that the measure allows."""
+        try:
+            found = np.asarray(S, dtype=np.float64)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        if found.ndim != 2:
+            raise InputError("Similarities must be a matrix of numbers, one row a molecule.")
+        bad = ~np.isfinite(found)
+        reason = "is not a finite number"
+        if self.measure == "tanimoto" and not bad.any():
+            bad = (found <= -1.0) | (found > 1.0 + _EXCESS)
+            reason = 'is no Tanimoto coefficient; take measure="product" for inner products'
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            raise InputError(f"The similarity {found[i, j]:g} in row {i}, column {j} {reason}.")
+        return found
+
+    def _own(self, self_products: npt.ArrayLike | None, n: int) -> Array:
+        if self_products is None:
+            return np.ones(n)
+        if self.measure == "product":
+            raise InputError('self_products are for measure="tanimoto": inner products hold them already.')
+        own = np.asarray(self_products, dtype=np.float64)
+        if own.shape != (n,) or not (np.isfinite(own).all() and (own > 0.0).all()):
+            raise InputError(f"self_products must be {n} finite numbers above 0, one a molecule.")
+        return own
+
+
+def _both(own: npt.ArrayLike, others: npt.ArrayLike) -> Array:
+    return np.asarray(own, dtype=np.float64)[..., None] + np.asarray(others, dtype=np.float64)
+
+
+def _check_symmetric(S: Array) -> None:
+    n, m = S.shape
+    if n != m or n == 0:
+        raise InputError(
+            f"The similarities of the basis must be a square matrix, one row and one column a molecule, not "
+            f"{n} x {m}."
+        )
+    difference = np.abs(S - S.T)
+    i, j = np.unravel_index(int(np.argmax(difference)), S.shape)
+    if difference[i, j] > _ASYMMETRY * np.abs(S).max():
+        raise InputError(
+            f"The similarities of the basis are not symmetric: {S[i, j]:g} in row {i}, column {j}, but "
+            f"{S[j, i]:g} the other way round; take their mean, if that is what they should be."
+        )
