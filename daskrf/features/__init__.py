@@ -8,6 +8,7 @@ from daskrf.features.fastfood import FastfoodFeatures
 from daskrf.features.fourier import RandomFourierFeatures
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.landmarks import LandmarkFeatures
+from daskrf.features.localgaussian import LocalGaussianFeatures
 from daskrf.features.maclaurin import RandomMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.polynomial import PolynomialSketch
@@ -20,6 +21,7 @@ __all__ = [
     "FeatureMap",
     "GaussianMaclaurinFeatures",
     "LandmarkFeatures",
+    "LocalGaussianFeatures",
     "PolynomialSketch",
     "RandomFourierFeatures",
     "RandomMaclaurinFeatures",

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from daskrf.kernels import Kernel
 
-__all__ = ["SELECTIONS", "distinct_rows", "farthest", "kmedoids"]
+__all__ = ["SELECTIONS", "distinct_rows", "farthest", "farthest_points", "kmedoids"]
 
 Rows = npt.NDArray[np.intp]
 
@@ -45,13 +45,37 @@ def farthest(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> Rows:
     The first row is the first candidate. Costs n rows of the kernel matrix (Gonzalez 1985).
     """
     against = kernel.against(candidates)
-    chosen = np.zeros(n, dtype=np.intp)
-    nearest = np.full(candidates.shape[0], -np.inf)
-    for i in range(1, n):
-        np.maximum(nearest, against(candidates[chosen[i - 1]])[0], out=nearest)
-        nearest[chosen[i - 1]] = np.inf
-        chosen[i] = int(np.argmin(nearest))
-    return chosen
+    return farthest_points(lambda i: against(candidates[i])[0], np.full(candidates.shape[0], -np.inf), n)
+
+
+def farthest_points(
+    similarities: Callable[[int], npt.NDArray[np.float64]],
+    nearest: npt.NDArray[np.float64],
+    n: int,
+    enough: float = np.inf,
+) -> Rows:
+    """Return up to `n` points, each the least similar to its nearest among those before it (Gonzalez 1985).
+
+    Parameters
+    ----------
+    similarities : function of a point's number
+        Its similarities to all points.
+    nearest : float64 array
+        Similarity of each point to the nearest of what there is already, -inf where there is nothing; it is
+        overwritten.
+    n : int
+    enough : float
+        End where every point is more similar than this to one that there is.
+    """
+    chosen: list[int] = []
+    while len(chosen) < n:
+        point = int(np.argmin(nearest))
+        if nearest[point] > enough:
+            break
+        chosen.append(point)
+        np.maximum(nearest, similarities(point), out=nearest)
+        nearest[point] = np.inf
+    return np.array(chosen, dtype=np.intp)
 
 
 def kmedoids(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> Rows:
