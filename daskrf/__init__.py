@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from daskrf.features.fourier import RandomFourierFeatures
     from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
     from daskrf.features.landmarks import LandmarkFeatures
+    from daskrf.features.localgaussian import LocalGaussianFeatures
     from daskrf.features.maclaurin import RandomMaclaurinFeatures
     from daskrf.features.minmax import TanimotoMinMaxFeatures
     from daskrf.features.polynomial import PolynomialSketch
     from daskrf.gp.exact import ExactGP
+    from daskrf.gp.local import LocalGaussianGP
     from daskrf.gp.model import RandomFeatureGP
     from daskrf.gp.sparse import SparseGP
     from daskrf.gp.statistics import SufficientStatistics
@@ -76,6 +78,8 @@ __all__ = [
     "GaussianMaclaurinFeatures",
     "InputError",
     "LandmarkFeatures",
+    "LocalGaussianFeatures",
+    "LocalGaussianGP",
     "Matern",
     "MemoryLimitError",
     "Polynomial",
@@ -122,6 +126,7 @@ _HOME = {
     "RandomMaclaurinFeatures": "features.maclaurin",
     "PolynomialSketch": "features.polynomial",
     "GaussianMaclaurinFeatures": "features.gaussianmaclaurin",
+    "LocalGaussianFeatures": "features.localgaussian",
     "CompositionFeatures": "features.composition",
     "Gaussian": "kernels.radial",
     "Matern": "kernels.radial",
@@ -132,6 +137,7 @@ _HOME = {
     "TruncatedGaussian": "kernels.truncated",
     **dict.fromkeys(["DotProduct", "Exponential", "Polynomial"], "kernels.maclaurin"),
     "RandomFeatureGP": "gp.model",
+    "LocalGaussianGP": "gp.local",
     "ExactGP": "gp.exact",
     "SparseGP": "gp.sparse",
     "SufficientStatistics": "gp.statistics",

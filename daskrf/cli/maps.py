@@ -26,6 +26,7 @@ _OWN = {
     "maclaurin": ("series", "normalize", "degree_measure", "max_degree"),
     "polynomial": ("degree", "constant", "method", "normalize"),
     "gaussian-maclaurin": ("length_scale", "method"),
+    "local-gaussian": ("length_scale", "method", "selection", "centroids", "threshold"),
 }
 _TANIMOTO, _RADIAL = ("minmax", "dot-product"), ("gaussian", "matern")
 _ALL = ("map", "components", "seed", *dict.fromkeys(name for names in _OWN.values() for name in names))
@@ -76,7 +77,8 @@ map_options = stack(
         "Matern kernel of the distance. fastfood: the same by fast transforms, without a matrix of "
         "directions. maclaurin: dense features of a power series of the cosine of counts. polynomial: dense "
         "features of a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, for "
-        "length scales that are not small.  [default: minmax]",
+        "length scales that are not small. local-gaussian: the same about several centroids, for those that "
+        "are.  [default: minmax]",
     ),
     option(
         "-M",
@@ -150,7 +152,7 @@ map_options = stack(
     ),
     _own(
         "--length-scale",
-        "landmarks, fourier, fastfood or gaussian-maclaurin",
+        "landmarks, fourier, fastfood, gaussian-maclaurin or local-gaussian",
         "Of a gaussian or matern kernel, in units of the columns (counts); it must be given: try several, "
         "and compare the evidence that fit prints.",
         metavar="L",
@@ -171,9 +173,24 @@ map_options = stack(
     ),
     _own(
         "--selection",
-        "landmarks",
-        "How they are chosen from the library.  [default: random]",
-        type=click.Choice(["random", "kmedoids", "farthest"]),
+        "landmarks or local-gaussian",
+        "How they are chosen from the library: kmedoids for landmarks, kmeans for centroids.  [default: "
+        "landmarks random, centroids farthest]",
+        type=click.Choice(["random", "kmedoids", "kmeans", "farthest"]),
+    ),
+    _own(
+        "--centroids",
+        "local-gaussian",
+        "How many, at most; they share the features.  [default: 16]",
+        metavar="N",
+        type=click.IntRange(min=1),
+    ),
+    _own(
+        "--threshold",
+        "local-gaussian",
+        "Add no centroid nearer than so many length scales to another one.",
+        metavar="T",
+        type=float,
     ),
     _own(
         "--degree-measure",
@@ -198,7 +215,7 @@ map_options = stack(
     ),
     _own(
         "--method",
-        "polynomial or gaussian-maclaurin",
+        "polynomial, gaussian-maclaurin or local-gaussian",
         "Sketch: rademacher, tensorsrht (folded fingerprints), or, for polynomial, gaussian or "
         "tensorsketch.  [default: rademacher]",
         type=click.Choice(["rademacher", "tensorsrht", "gaussian", "tensorsketch"]),
@@ -228,6 +245,7 @@ def feature_map(options: dict[str, Any]) -> FeatureMap:
             flag, of = f"--{name.replace('_', '-')}", " and --map ".join(owners)
             raise click.UsageError(f"{flag} is an option of --map {of}, not of --map {chosen}.")
     renamed = {"components": "n_components", "seed": "random_state", "terms": "n_terms"}
+    renamed["centroids"] = "n_centroids"
     return _make(chosen, {renamed.get(name, name): value for name, value in given.items()})
 
 
@@ -258,12 +276,13 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
 
         constant = {"c": parameters.pop("constant")} if "constant" in parameters else {}
         return PolynomialSketch(**{"normalize": True, **constant, **parameters})
-    if name == "gaussian-maclaurin":
-        from daskrf.features import GaussianMaclaurinFeatures
+    if name in ("gaussian-maclaurin", "local-gaussian"):
+        from daskrf.features import GaussianMaclaurinFeatures, LocalGaussianFeatures
 
         if "length_scale" not in parameters:
-            raise click.UsageError("--map gaussian-maclaurin needs --length-scale.")
-        return GaussianMaclaurinFeatures(**parameters)
+            raise click.UsageError(f"--map {name} needs --length-scale.")
+        kind = GaussianMaclaurinFeatures if name == "gaussian-maclaurin" else LocalGaussianFeatures
+        return kind(**parameters)
     from daskrf.features import FastfoodFeatures, LandmarkFeatures, RandomFourierFeatures
 
     kernel = _kernel(name, parameters)

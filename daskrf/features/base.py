@@ -51,6 +51,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return self.n_components
 
     @property
+    def gram_columns(self) -> int | None:
+        """Of a map of blocks: columns of the matrices of sums that a feature is in, at most; else None."""
+        return None
+
+    @property
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core, from which tasks are sized."""
         return 6e-9

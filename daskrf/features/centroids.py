@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from daskrf import seeds
 from daskrf.features.selection import distinct_rows, farthest_points
+from daskrf.features.variances import on_own_columns
 
 __all__ = ["CENTROIDS", "choose_centroids", "nearest_centroids"]
 
@@ -57,8 +58,8 @@ def choose_centroids(
     order = np.argsort(seeds.words(seed, "local/candidates", csr.shape[0]), kind="stable")
     columns = _columns(csr, mean)
     most = min(CANDIDATES, max(n, _ENTRIES // max(1, columns.size)))
-    rows = csr[order[:most]][:, columns].toarray()
-    found = CENTROIDS[selection](rows, mean[:, columns].toarray()[0], n, threshold)
+    rows = _dense(csr[order[:most]], columns)
+    found = CENTROIDS[selection](rows, _dense(mean, columns)[0], n, threshold)
     places = np.flatnonzero(found)
     pointer = np.concatenate([[0], np.cumsum((found != 0.0).sum(axis=1))])
     parts = found.ravel()[places], columns[places % max(1, columns.size)], pointer
@@ -68,6 +69,7 @@ def choose_centroids(
 
 def nearest_centroids(csr: sp.csr_matrix, centroids: sp.csr_matrix) -> npt.NDArray[np.intp]:
     """Return the number of the centroid that is nearest to each row; ties go to the first."""
+    csr, centroids = on_own_columns(csr, centroids)
     squares = np.asarray(centroids.multiply(centroids).sum(axis=1)).ravel()
     return np.argmin(squares - 2.0 * (csr @ centroids.T).toarray(), axis=1)
 
@@ -80,6 +82,17 @@ def _columns(csr: sp.csr_matrix, mean: sp.csr_matrix) -> npt.NDArray[np.int64]:
         sums = np.bincount(places.ravel(), np.abs(np.concatenate([csr.data, mean.data])))
         columns = columns[np.sort(np.argsort(-sums, kind="stable")[:MOST_COLUMNS])]
     return columns.astype(np.int64)
+
+
+def _dense(csr: sp.csr_matrix, columns: npt.NDArray[np.int64]) -> Array:
+    """Return some columns of all rows; SciPy's selection would count up to the last of 2^32 columns."""
+    dense = np.zeros((csr.shape[0], columns.size))
+    if columns.size:
+        places = np.minimum(np.searchsorted(columns, csr.indices), columns.size - 1)
+        kept = columns[places] == csr.indices
+        row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        dense[row_of[kept], places[kept]] = csr.data[kept]
+    return dense
 
 
 def _squared_distances(rows: Array, centroid: Array) -> Array:

@@ -354,9 +354,10 @@ def pair_errors(
     method: str,
     labels: npt.NDArray[np.intp] | None = None,
 ) -> SeriesErrors:
-    """Return the errors over all pairs of different rows, of which the first one's centre is that of both.
+    """Return the errors over all pairs of different rows; of one row the pair is with itself.
 
-    `labels` are the rows' centres, by default the first one; of one row the pair is with itself.
+    `labels` say about which of the centres the pairs of each row, as the first of both, are; default: the
+    first centre.
     """
     first, second = np.triu_indices(csr.shape[0], 1 if csr.shape[0] > 1 else 0)
     centre_of = np.zeros(first.size, np.intp) if labels is None else labels[first]

@@ -58,9 +58,9 @@ class LocalGaussianFeatures(FeatureMap):
 
     Notes
     -----
-    Source: Wacker & Filippone 2022, section 3.3 and algorithm 1. There sizes of degrees are optimal for pairs
-    of rows about the mean, where the features of high-frequency data vanish; here for pairs about the nearest
-    centroid of one of the two, which is the same for one centroid. Centroids are chosen among 10,000 random
+    Source: Wacker & Filippone 2022, section 3.3 and algorithm 1. There the sizes of degrees are the best for
+    pairs of rows about the mean, which need not be near any row; here for pairs about the centroid of a third
+    row, which is the same for one centroid. Centroids are chosen among 10,000 random
     rows; the distance of a row to a centroid that is compared is that of its features, in single precision,
     and a row too far from all belongs to the first.
 
@@ -114,6 +114,11 @@ class LocalGaussianFeatures(FeatureMap):
         """Features of a centroid; before `fit`, the fewest that there may be."""
         n = self.centroids_.shape[0] if self.is_fitted() else self.n_centroids
         return self.n_components // n
+
+    @property
+    def gram_columns(self) -> int:
+        """Columns of the matrices of sums that a feature is in: of all rows, and of those nearest."""
+        return 2 * (self.block_size if self.is_fitted() or self.threshold is None else self.n_components)
 
     def is_fitted(self) -> bool:
         """Tell whether there are centroids."""
@@ -172,7 +177,8 @@ class LocalGaussianFeatures(FeatureMap):
     def _learn(self, centroids: sp.csr_matrix, some: sp.csr_matrix) -> Self:
         """Take the centroids, and the sizes that are best for pairs of `some` rows."""
         size = self.n_components // centroids.shape[0]
-        labels = nearest_centroids(some, centroids)
+        # About the centroid of another row, and rows are in random order.
+        labels = np.roll(nearest_centroids(some, centroids), 1)
         errors = pair_errors(some, centroids, self.length_scale, self.method, labels)
         allocation = optimal_allocation(errors, size - 1, some.shape[1] if self.explicit else size)
         self.__dict__.pop("_encoded", None)
