@@ -18,6 +18,8 @@ from daskrf.gp.stack import StackedStatistics
 
 __all__ = ["LocalGaussianGP"]
 
+_COPIED_ENTRIES = 1 << 22  # features copied at a time
+
 Array = npt.NDArray[np.float64]
 
 
@@ -120,9 +122,11 @@ class LocalGaussianGP(FeatureSpaceGP):
         size = self.local_map_.block_size
         for phi in feature_blocks(X, None):
             self._check_width(phi)
-            own = phi.copy()
-            keep_nearest(own, phi.shape[1] // size, size)
-            yield own
+            step = max(1, _COPIED_ENTRIES // phi.shape[1])
+            for start in range(0, len(phi), step):
+                own = phi[start : start + step].copy()
+                keep_nearest(own, phi.shape[1] // size, size)
+                yield own
 
     def _fit(self, statistics: Any) -> Self:
         if not isinstance(statistics, StackedStatistics):

@@ -116,8 +116,7 @@ class StackedStatistics:
         """
         targets = None if y is None else check_targets(y)
         self.rows.update(phi, targets)
-        if not (self.grams.flags.writeable and self.own_grams.flags.writeable):
-            self.grams, self.own_grams = self.grams.copy(), self.own_grams.copy()
+        self._own_sums()
         n_blocks, size = self.grams.shape[:2]
         for start in range(0, len(phi), _ROWS):
             part = slice(start, start + _ROWS)
@@ -149,8 +148,9 @@ class StackedStatistics:
             )
         self.rows += other.rows
         self.own += other.own
-        self.grams = self.grams + other.grams
-        self.own_grams = self.own_grams + other.own_grams
+        self._own_sums()
+        self.grams += other.grams
+        self.own_grams += other.own_grams
         return self
 
     def moments(self) -> Moments:
@@ -194,6 +194,11 @@ class StackedStatistics:
             return cls(rows, own, arrays["grams"], arrays["own_grams"])
         except KeyError as error:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None
+
+    def _own_sums(self) -> None:
+        """Copy sums that were stored read-only, which cannot be added to in place."""
+        if not (self.grams.flags.writeable and self.own_grams.flags.writeable):
+            self.grams, self.own_grams = self.grams.copy(), self.own_grams.copy()
 
     def _stacked(self, moments: Moments, grams: Array) -> Moments:
         """Return moments of the features of all blocks, without what is left over of M."""
