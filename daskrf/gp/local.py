@@ -38,6 +38,11 @@ class LocalGaussianGP(FeatureSpaceGP):
         Hyperparameters to keep fixed, the same for all centroids; the others maximize the evidence of the
         rows where each is described by its nearest centroid alone, and rows of different centroids are
         independent. `daskrf.gp.choose_length_scale` finds the length scale by the same evidence.
+    rows : {"all", "nearest"}, default "all"
+        Which rows the posterior of a centroid is of. "nearest" is better where every centroid has many rows:
+        far ones, whose features have vanished, are to the others as noise that the process does not know of,
+        the more so the smaller noise / amplitude is. Both are in the statistics: ``gp.set_params(rows=...)``
+        and ``gp.fit_statistics(gp.statistics_)`` need no further pass.
     residual : bool, default True
         Count the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
         all centroids the deviation is then that of the prior, instead of 0.
@@ -54,7 +59,7 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     Notes
     -----
-    Source: Wacker & Filippone 2022, algorithm 1. All training rows contribute to the posterior of every
+    Source: Wacker & Filippone 2022, algorithm 1, where all training rows contribute to the posterior of every
     centroid. The published loop makes no posterior of the first centroid, the mean; here it has one. The
     paper takes hyperparameters from an exact Gaussian process, which `ExactGP` gives here, too. The residual
     is not in the paper. Predictions jump where the nearest centroid changes; values of f at rows of different
@@ -80,12 +85,14 @@ class LocalGaussianGP(FeatureSpaceGP):
         mean: npt.ArrayLike | None = None,
         amplitude: npt.ArrayLike | None = None,
         noise: npt.ArrayLike | None = None,
+        rows: Literal["all", "nearest"] = "all",
         residual: bool = True,
     ) -> None:
         self.feature_map = feature_map
         self.mean = mean
         self.amplitude = amplitude
         self.noise = noise
+        self.rows = rows
         self.residual = residual
 
     def draw(self, seed: int, target: int = 0) -> Self:
@@ -100,11 +107,13 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     def state(self) -> dict[str, Any]:
         """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
-        return {**super().state(), "residual": self.residual, "feature_map": self.local_map_.state()}
+        own = {"rows": self.rows, "residual": self.residual}
+        return {**super().state(), **own, "feature_map": self.local_map_.state()}
 
     @classmethod
     def _blank(cls, parameters: dict[str, Any], **given: Any) -> Self:
-        return cls(residual=parameters.get("residual", True), **given)
+        own = {name: parameters[name] for name in ("rows", "residual") if name in parameters}
+        return cls(**own, **given)
 
     def _set_map(self, feature_map: Any) -> None:
         if not getattr(feature_map, "in_blocks", False):
@@ -129,6 +138,8 @@ class LocalGaussianGP(FeatureSpaceGP):
                 yield own
 
     def _fit(self, statistics: Any) -> Self:
+        if self.rows not in ("all", "nearest"):
+            raise InputError(f"rows must be 'all' or 'nearest', not {self.rows!r}.")
         if not isinstance(statistics, StackedStatistics):
             raise InputError(
                 "LocalGaussianGP is fitted to StackedStatistics, a Gram matrix for each centroid: make the "
@@ -145,16 +156,15 @@ class LocalGaussianGP(FeatureSpaceGP):
     def _weights(
         self, statistics: Any, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
     ) -> tuple[Array, float]:
-        parts = [
-            solved_weights(statistics.block_moments(block), fitted) for block in range(len(statistics.grams))
-        ]
+        blocks, nearest = range(len(statistics.grams)), self.rows == "nearest"
+        parts = [solved_weights(statistics.block_moments(block, nearest=nearest), fitted) for block in blocks]
         weights = np.zeros((statistics.n_components, len(fitted)))
         stacked = np.concatenate([part for part, _ in parts])
         weights[: len(stacked)] = stacked
         return weights, max(jitter for _, jitter in parts)
 
     def _new_factor(self, statistics: Any, ratio: float) -> Any:
-        return StackedFactor(statistics, ratio)
+        return StackedFactor(statistics, ratio, nearest=self.rows == "nearest")
 
     def _variances(self, phi: npt.NDArray[Any], of: str, targets: list[int]) -> Array:
         return super()._variances(phi, of, targets) + np.outer(self._residuals(phi), self.amplitude_[targets])
@@ -180,11 +190,13 @@ class StackedFactor:
     statistics : StackedStatistics
     ratio : float
         noise / amplitude.
+    nearest : bool
+        Of the rows nearest to each centroid alone.
     """
 
-    def __init__(self, statistics: StackedStatistics, ratio: float) -> None:
-        blocks = range(len(statistics.grams))
-        self._parts = [PosteriorFactor(statistics.block_moments(block), ratio) for block in blocks]
+    def __init__(self, statistics: StackedStatistics, ratio: float, *, nearest: bool) -> None:
+        moments = (statistics.block_moments(b, nearest=nearest) for b in range(len(statistics.grams)))
+        self._parts = [PosteriorFactor(each, ratio) for each in moments]
         self._size, self._n_components = statistics.block_size, statistics.n_components
         self.jitter = max(part.jitter for part in self._parts)
 

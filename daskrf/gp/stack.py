@@ -157,10 +157,14 @@ class StackedStatistics:
         """Return the moments of rows by their nearest centroid alone, Gram matrices of shape (C, D, D)."""
         return self._stacked(self.own.moments(gram=False), self.own_grams)
 
-    def block_moments(self, block: int) -> Moments:
-        """Return the moments of all rows about one centroid: the Gram matrix is a copy of shape (D, D)."""
-        whole = self._stacked(self.rows.moments(gram=False), self.grams)
-        own, gram = slice(block * self.block_size, (block + 1) * self.block_size), self.grams[block].copy()
+    def block_moments(self, block: int, *, nearest: bool = False) -> Moments:
+        """Return the moments of all rows about one centroid, or of those nearest to it.
+
+        Shapes are those of D features; the Gram matrix is a copy.
+        """
+        sums, grams = (self.own, self.own_grams) if nearest else (self.rows, self.grams)
+        whole = self._stacked(sums.moments(gram=False), grams)
+        own, gram = slice(block * self.block_size, (block + 1) * self.block_size), grams[block].copy()
         return replace(
             whole,
             gram=gram,

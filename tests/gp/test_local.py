@@ -75,6 +75,29 @@ def test_it_is_algorithm_1(data, n_centroids, size, selection) -> None:
     np.testing.assert_allclose(gp.log_marginal_likelihood_value_, evidence, rtol=1e-4, atol=1e-3)
 
 
+def test_posteriors_of_the_nearest_rows_alone() -> None:
+    """Each centroid's rows have a process of their own, whose evidence is the one that is reported."""
+    X, y = problem(60, 2)
+    local = LocalGaussianFeatures(60, n_centroids=4)
+    gp = LocalGaussianGP(local, residual=False, **GIVEN).fit(X, y)
+    gp.set_params(rows="nearest").fit_statistics(gp.statistics_, gp.feature_map_)
+    centroids = gp.feature_map_.centroids_.toarray()
+    labels = np.argmin(np.linalg.norm(X[:, None] - centroids, axis=2), axis=1)
+    for label in range(4):
+        own, features = X[labels == label], gp.feature_map_.maps_[label].transform(X[labels == label])
+        alone = RandomFeatureGP(**GIVEN).fit(features.astype(float), y[labels == label])
+        for found, expected in zip(
+            gp.predict(own, return_std=True),
+            alone.predict(features.astype(float), return_std=True),
+            strict=True,
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+    restored = model_from_state(json.loads(json.dumps(gp.state())), gp.arrays())
+    np.testing.assert_allclose(restored.predict(X, return_std=True), gp.predict(X, return_std=True))
+    with pytest.raises(InputError, match="rows must be"):
+        LocalGaussianGP(local, rows="some", **GIVEN).fit(X, y)
+
+
 @pytest.mark.parametrize(("d", "size", "degree"), [(1, 9, 8), (2, 10, 3)])
 def test_few_columns_have_explicit_features(d: int, size: int, degree: int) -> None:
     X, y = problem(60, d)
