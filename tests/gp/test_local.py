@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaincc
 
+from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import GaussianMaclaurinFeatures, LocalGaussianFeatures
 from daskrf.gp import (
@@ -26,7 +27,8 @@ from daskrf.gp import (
 from daskrf.kernels import Gaussian, TruncatedGaussian
 from tests.naive import local as naive
 
-PROPERTY = settings(derandomize=True, deadline=None, max_examples=25)
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=3 if jit_disabled() else 25)
+compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
 GIVEN: dict[str, Any] = {"mean": 0.3, "amplitude": 1.5, "noise": 0.05}
 
 
@@ -137,6 +139,7 @@ def test_kmeans_and_random_centroids() -> None:
     assert sorted(rows.toarray().tolist()) == sorted(X[:2].tolist())  # distinct ones
 
 
+@compiled_only
 def test_one_centroid_is_the_plain_map() -> None:
     X, y = problem(70, 4)
     local = LocalGaussianFeatures(50, length_scale=2.0, n_centroids=1).fit(X)
@@ -158,6 +161,7 @@ def test_one_centroid_is_the_plain_map() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@compiled_only
 def test_many_features_approach_the_exact_process() -> None:
     X, y = problem(80, 1)
     exact = ExactGP(Gaussian(0.5), **GIVEN).fit(X, y)
@@ -172,6 +176,7 @@ def test_many_features_approach_the_exact_process() -> None:
     assert errors[3] < 1e-3
 
 
+@compiled_only
 def test_far_from_all_centroids_there_is_the_prior() -> None:
     X, y = problem(80, 2)
     far = np.array([[400.0, 0.0], [0.0, -60.0], [1e6, 1e6]])
@@ -183,6 +188,7 @@ def test_far_from_all_centroids_there_is_the_prior() -> None:
     assert (gp.predict(far, return_std=True, of="f")[1] == 0.0).all()  # as algorithm 1 has it
 
 
+@compiled_only
 def test_hyperparameters_and_the_length_scale_by_the_evidence() -> None:
     X, y = problem(300, 1, seed=1)
     found = choose_length_scale(LocalGaussianFeatures(80, n_centroids=8), X, y, n_trials=8)
@@ -198,6 +204,7 @@ def test_hyperparameters_and_the_length_scale_by_the_evidence() -> None:
     assert np.abs(gp.predict(new[:, None]) - np.sin(3 * new) - 1.0).max() < 0.25
 
 
+@compiled_only
 def test_several_targets_states_draws_and_further_rows() -> None:
     X, y = problem(60, 2)
     Y = np.column_stack([y, -2 * y + X[:, 0]])
