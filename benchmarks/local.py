@@ -240,12 +240,13 @@ def finish(ax: Any, ticks: tuple[int, ...]) -> None:
     """Make both axes logarithmic, with plain numbers, and add the legend."""
     ax.set(xscale="log", yscale="log")
     low, high = ax.get_ylim()
+    ax.set_ylim(low, high := high * (high / low) ** 0.25)  # room for the legend
     round_numbers = [m * 10.0**k for k in range(-3, 3) for m in (1, 2, 5)]
     ax.set_xticks(ticks, [str(tick) for tick in ticks])
     ax.set_yticks(shown := [v for v in round_numbers if low <= v <= high], [f"{v:g}" for v in shown])
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_formatter(NullFormatter())
-    ax.legend(fontsize=7)
+    ax.legend(fontsize=7, loc="upper center", ncols=2)
 
 
 def figure4(seed: int, n_seeds: int, folder: Path) -> None:

@@ -237,7 +237,7 @@ def _gaussian_maclaurin_words(parameters: dict[str, Any], size: str) -> str:
 def _local_gaussian_words(parameters: dict[str, Any], size: str) -> str:
     n, how = parameters.get("n_centroids"), parameters.get("selection")
     kernel = f"exp(-|x-y|^2 / (2 {parameters.get('length_scale')}^2))"
-    return f"Maclaurin features of k = {kernel} about up to {n} centroids ({how}), {size} in all"
+    return f"Maclaurin features of k = {kernel} about up to {n} centroids ({how}), {size}"
 
 
 def _composition_words(parameters: dict[str, Any], size: str) -> str:
