@@ -60,9 +60,9 @@ class LocalGaussianFeatures(FeatureMap):
     -----
     Source: Wacker & Filippone 2022, section 3.3 and algorithm 1. There the sizes of degrees are the best for
     pairs of rows about the mean, which need not be near any row; here for pairs about the centroid of a third
-    row, which is the same for one centroid. Centroids are chosen among 10,000 random
-    rows; the distance of a row to a centroid that is compared is that of its features, in single precision,
-    and a row too far from all belongs to the first.
+    row, which is the same for one centroid. Centroids are chosen among 10,000 random rows. Which centroid is
+    nearest is told by exp(-|x - c|^2 / (2 l^2)) in single precision: ties, and rows too far from all, go to
+    the first.
 
     Examples
     --------

@@ -69,11 +69,11 @@ class LocalGaussianGP(FeatureSpaceGP):
     --------
     >>> from daskrf.features import LocalGaussianFeatures
     >>> X = np.linspace(-9, 9, 200)[:, None]
-    >>> local = LocalGaussianFeatures(120, n_centroids=10)
-    >>> gp = LocalGaussianGP(local, noise=1e-4).fit(X, np.sin(2 * X[:, 0]))
+    >>> local = LocalGaussianFeatures(400, n_centroids=10)
+    >>> gp = LocalGaussianGP(local, noise=1e-3).fit(X, np.sin(2 * X[:, 0]))
     >>> mean, std = gp.predict([[0.5], [40.0]], return_std=True, of="f")
-    >>> (float(mean[0].round(3)), bool(abs(std[1] - gp.amplitude_[0] ** 0.5) < 1e-9))
-    (0.841, True)
+    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.01), bool(abs(std[1] - gp.amplitude_[0] ** 0.5) < 1e-6)
+    (True, True)
     """
 
     method: Literal["auto", "eigh", "cholesky"] = "eigh"

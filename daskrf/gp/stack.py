@@ -141,6 +141,8 @@ class StackedStatistics:
         return self.combine(other)
 
     def __iadd__(self, other: StackedStatistics) -> StackedStatistics:
+        if not isinstance(other, StackedStatistics):
+            raise InputError("sums about centroids cannot be combined with others: make both with one map.")
         if self.grams.shape != other.grams.shape:
             raise InputError(
                 f"statistics of (centroids, features each) = {self.grams.shape[:2]} and "

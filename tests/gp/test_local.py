@@ -309,6 +309,8 @@ def test_bad_input_is_refused() -> None:
         LocalGaussianGP(fitted, **GIVEN).fit_statistics(StackedStatistics.zero(9, 3), fitted)
     with pytest.raises(InputError, match="cannot be combined"):
         StackedStatistics.zero(8, 4).combine(StackedStatistics.zero(8, 2))
+    with pytest.raises(InputError, match="with one map"):
+        StackedStatistics.zero(8, 4).combine(statistics)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="changed since fit"):
         fitted.set_params(length_scale=2.0).transform(np.eye(2))
 
