@@ -21,7 +21,7 @@ CANDIDATES = 10_000
 MOST_COLUMNS = 4096
 """Columns that distances count, at most: those of the largest values. The state of a map stays small."""
 
-_ENTRIES = 1 << 24  # numbers of the candidates as a dense array: 128 MiB
+_ENTRIES = 1 << 22  # numbers of the candidates as a dense array: 32 MiB, and as much for differences
 _ROUNDS = 50  # of k-means
 
 Array = npt.NDArray[np.float64]
@@ -35,7 +35,8 @@ def choose_centroids(
     Parameters
     ----------
     csr : CSR matrix of float64, shape (n_rows, d)
-        At least one row. Centroids come from 10,000 random ones of many, and have 4,096 columns at most.
+        At least one row. Centroids come from 10,000 random ones of many, fewer where there are more than 400
+        columns, and have 4,096 columns at most.
     mean : CSR matrix of float64, shape (1, d)
         The only centroid for ``n = 1``, and the first one of farthest points.
     n : int
