@@ -43,11 +43,13 @@ if TYPE_CHECKING:
     from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
     from daskrf.features.harmonics import FastfoodDotProductFeatures
     from daskrf.features.landmarks import LandmarkFeatures
+    from daskrf.features.localgaussian import LocalGaussianFeatures
     from daskrf.features.maclaurin import RandomMaclaurinFeatures
     from daskrf.features.minmax import TanimotoMinMaxFeatures
     from daskrf.features.nystrom import NystromFeatures
     from daskrf.features.polynomial import PolynomialSketch
     from daskrf.gp.exact import ExactGP
+    from daskrf.gp.local import LocalGaussianGP
     from daskrf.gp.model import RandomFeatureGP
     from daskrf.gp.sparse import SparseGP
     from daskrf.gp.statistics import SufficientStatistics
@@ -80,6 +82,8 @@ __all__ = [
     "InputError",
     "Intersection",
     "LandmarkFeatures",
+    "LocalGaussianFeatures",
+    "LocalGaussianGP",
     "Matern",
     "MemoryLimitError",
     "NystromFeatures",
@@ -129,6 +133,7 @@ _HOME = {
     "NystromFeatures": "features.nystrom",
     "PolynomialSketch": "features.polynomial",
     "GaussianMaclaurinFeatures": "features.gaussianmaclaurin",
+    "LocalGaussianFeatures": "features.localgaussian",
     "CompositionFeatures": "features.composition",
     "Gaussian": "kernels.radial",
     "Matern": "kernels.radial",
@@ -140,6 +145,7 @@ _HOME = {
     "TruncatedGaussian": "kernels.truncated",
     **dict.fromkeys(["DotProduct", "Exponential", "Polynomial"], "kernels.maclaurin"),
     "RandomFeatureGP": "gp.model",
+    "LocalGaussianGP": "gp.local",
     "ExactGP": "gp.exact",
     "SparseGP": "gp.sparse",
     "SufficientStatistics": "gp.statistics",

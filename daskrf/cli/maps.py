@@ -28,6 +28,7 @@ _OWN = {
     "maclaurin": ("series", "normalize", "degree_measure", "max_degree"),
     "polynomial": ("degree", "constant", "method", "normalize"),
     "gaussian-maclaurin": ("length_scale", "method"),
+    "local-gaussian": ("length_scale", "method", "selection", "centroids", "threshold"),
 }
 _TANIMOTO, _RADIAL = ("minmax", "dot-product"), ("gaussian", "matern")
 _EXACT = ("landmarks", "nystrom")  # maps that take any exact kernel
@@ -81,7 +82,8 @@ map_options = stack(
         "of directions. fastfood-dot-product: dense features of a power series of the cosine of counts by "
         "the same transforms. maclaurin: the same by products of projections. polynomial: dense features of "
         "a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, for length "
-        "scales that are not small.  [default: minmax]",
+        "scales that are not small. local-gaussian: the same about several centroids, for those that are.  "
+        "[default: minmax]",
     ),
     option(
         "-M",
@@ -157,7 +159,7 @@ map_options = stack(
     ),
     _own(
         "--length-scale",
-        "landmarks, nystrom, fourier, fastfood or gaussian-maclaurin",
+        "landmarks, nystrom, fourier, fastfood, gaussian-maclaurin or local-gaussian",
         "Of a gaussian or matern kernel, in units of the columns (counts); it must be given: try several, "
         "and compare the evidence that fit prints.",
         metavar="L",
@@ -185,9 +187,10 @@ map_options = stack(
     ),
     _own(
         "--selection",
-        "landmarks or nystrom",
-        "How landmarks are chosen from the library; kmeans takes means of clusters by Euclidean distance, "
-        "for gaussian and matern kernels.  [default: random]",
+        "landmarks, nystrom or local-gaussian",
+        "How landmarks or centroids are chosen from the library: kmedoids for landmarks; kmeans takes means "
+        "of clusters by Euclidean distance, for centroids, and landmarks of gaussian and matern kernels.  "
+        "[default: landmarks random, centroids farthest]",
         type=click.Choice(["random", "kmedoids", "kmeans", "farthest"]),
     ),
     _own(
@@ -196,6 +199,20 @@ map_options = stack(
         "How many landmarks, at least as many as features: more are more accurate.  [default: the features]",
         metavar="N",
         type=click.IntRange(min=1),
+    ),
+    _own(
+        "--centroids",
+        "local-gaussian",
+        "How many, at most; they share the features.  [default: 16]",
+        metavar="N",
+        type=click.IntRange(min=1),
+    ),
+    _own(
+        "--threshold",
+        "local-gaussian",
+        "Add no centroid nearer than so many length scales to another one.",
+        metavar="T",
+        type=float,
     ),
     _own(
         "--degree-measure",
@@ -220,7 +237,7 @@ map_options = stack(
     ),
     _own(
         "--method",
-        "polynomial or gaussian-maclaurin",
+        "polynomial, gaussian-maclaurin or local-gaussian",
         "Sketch: rademacher, tensorsrht (folded fingerprints), or, for polynomial, gaussian or "
         "tensorsketch.  [default: rademacher]",
         type=click.Choice(["rademacher", "tensorsrht", "gaussian", "tensorsketch"]),
@@ -254,6 +271,7 @@ def feature_map(options: dict[str, Any]) -> FeatureMap:
         "seed": "random_state",
         "terms": "n_terms",
         "landmarks": "n_landmarks",
+        "centroids": "n_centroids",
     }
     return _make(chosen, {renamed.get(name, name): value for name, value in given.items()})
 
@@ -289,12 +307,13 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
 
         constant = {"c": parameters.pop("constant")} if "constant" in parameters else {}
         return PolynomialSketch(**{"normalize": True, **constant, **parameters})
-    if name == "gaussian-maclaurin":
-        from daskrf.features import GaussianMaclaurinFeatures
+    if name in ("gaussian-maclaurin", "local-gaussian"):
+        from daskrf.features import GaussianMaclaurinFeatures, LocalGaussianFeatures
 
         if "length_scale" not in parameters:
-            raise click.UsageError("--map gaussian-maclaurin needs --length-scale.")
-        return GaussianMaclaurinFeatures(**parameters)
+            raise click.UsageError(f"--map {name} needs --length-scale.")
+        centred = GaussianMaclaurinFeatures if name == "gaussian-maclaurin" else LocalGaussianFeatures
+        return centred(**parameters)
     from daskrf.features import FastfoodFeatures, LandmarkFeatures, NystromFeatures, RandomFourierFeatures
 
     kernel = _kernel(name, parameters)

@@ -51,7 +51,13 @@ def _present(path: Path) -> int:
 
 
 def checkpoint_bytes(
-    columns: Sequence[tuple[int, int]], group_rows: Sequence[int], *, one_bit: bool, held: bool, shard: bool
+    columns: Sequence[tuple[int, int]],
+    group_rows: Sequence[int],
+    *,
+    one_bit: bool,
+    held: bool,
+    shard: bool,
+    gram_columns: int | None = None,
 ) -> int:
     """Return the bytes of the partial sums of a fit where they are most, at the most.
 
@@ -67,6 +73,8 @@ def checkpoint_bytes(
         Whether the bits of the labelled rows are kept until all strips are made.
     shard : bool
         Shards leave the partial sums of all strips; a whole run combines those of one before the next.
+    gram_columns : int, optional
+        Of the Gram matrices of a map of blocks, in place of strips: `FeatureMap.gram_columns`.
     """
     size = columns[-1][1]
     whole = not one_bit and len(columns) > 1  # products of floats fill a strip below the diagonal, too
@@ -74,6 +82,8 @@ def checkpoint_bytes(
         stop * width - (0 if whole else width * (width - 1) // 2)
         for width, stop in ((stop - first, stop) for first, stop in columns)
     ]
+    if gram_columns is not None:
+        strips = [size * gram_columns]
     rows = sum(group_rows)
     leaves = len(group_rows) * _item(max(group_rows, default=0), one_bit)
     sums = leaves * sum(strips) if shard else leaves * max(strips) + _item(rows, one_bit) * sum(strips)

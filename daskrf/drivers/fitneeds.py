@@ -60,6 +60,7 @@ def check_fit(features: Source, cut: Groups, client: Client | None, here: int, *
         "group_rows": max(cut.rows),
         "strip_bytes": cut.strip_bytes,
         "libraries": memory.libraries_of(client, here),
+        "gram_columns": features.feature_map.gram_columns,
     }
 
     tables = features.table_bytes / M
@@ -69,7 +70,9 @@ def check_fit(features: Source, cut: Groups, client: Client | None, here: int, *
         return need.plus("tables of the map", int(tables * M))
 
     def solve(M: int) -> memory.MemoryNeed:
-        return memory.need_of_solve(M, n_labels, double=double, libraries=here)
+        return memory.need_of_solve(
+            M, n_labels, double=double, libraries=here, gram_columns=features.feature_map.gram_columns
+        )
 
     fewer = memory.fewer_rows(rows, nonzeros, lambda r, n: sums(M, r, n))
     where = "a worker" if client else "this machine"
@@ -89,7 +92,8 @@ def check_eigen(feature_map: FeatureMap) -> None:
 def check_partials(directory: Path, features: Source, cut: Groups, share: Share) -> None:
     """Refuse partial sums, of a shard or of a whole run, that do not fit on the disk."""
     held = len(cut.columns) > 1 and features.bits and isinstance(features, FingerprintSource)
+    blocks = features.feature_map.gram_columns
     n_bytes = disk.checkpoint_bytes(
-        cut.columns, cut.rows, one_bit=features.bits, held=held, shard=not share.whole
+        cut.columns, cut.rows, one_bit=features.bits, held=held, shard=not share.whole, gram_columns=blocks
     )
     disk.check_disk(directory, n_bytes // share.count, "the partial sums")

@@ -37,8 +37,9 @@ from daskrf.drivers.watching import watched
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.features.base import brief_state, map_key
-from daskrf.gp import SparseGP, SufficientStatistics, choose_exponent, gp_for
+from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.stack import Statistics, statistics_from_arrays, zero_statistics
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
 from daskrf.paths import as_path
 from daskrf.stores.files import load_array
@@ -135,7 +136,8 @@ def fit(
     feature_map : FeatureMap, optional
         For a fingerprint store; default: `TanimotoMinMaxFeatures()`. One that learns from the library and is
         not fitted yet is fitted to the store first, as by `fit_map`. The model is the one that fits the map:
-        `daskrf.gp.SparseGP` for `LandmarkFeatures`, else `daskrf.gp.RandomFeatureGP`.
+        `daskrf.gp.SparseGP` for `LandmarkFeatures`, `daskrf.gp.LocalGaussianGP` for `LocalGaussianFeatures`,
+        else `daskrf.gp.RandomFeatureGP`.
     key : {"id", "smiles", "row"}
         What of a library row the key column of `labels` names.
     key_column : str or int, optional
@@ -201,7 +203,7 @@ def fit(
             statistics = _sum(features, given, spec, partials, client, progress)
         else:
             progress.note(f"{output} holds the sums over these labels already.")
-            statistics = stored.gp.statistics_  # type: ignore[assignment]  # it was read with them
+            statistics = stored.gp.statistics_  # it was read with them
         progress.start("solve", 1, "models")
         gp.fit_statistics(
             statistics, (learnt := features.feature_map), before_eigen=lambda: check_eigen(learnt)
@@ -296,9 +298,11 @@ def _grouped(features: Source, joined: JoinedLabels) -> Groups:
     # A partition is decoded for however few labels, at about a 20th of the cost of all its features.
     weight = labelled + np.asarray(features.partition_rows) // 20
     target = min(largest, max(smallest, int(weight[labelled > 0].sum()) // 1024))
-    columns = strip_columns(features.feature_map.n_components, _STRIP_BYTES)
+    n_components = features.feature_map.n_components
+    whole = [(0, n_components)]
+    columns = whole if features.feature_map.in_blocks else strip_columns(n_components, _STRIP_BYTES)
     if len(columns) > 1:  # partial sums are large, and the bits of a group are held
-        target = min(max(target, 2 * smallest), memory.held_rows(features.feature_map.n_components))
+        target = min(max(target, 2 * smallest), memory.held_rows(n_components))
     groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
     rows = [int(sum(labelled[p] for p in group)) for group in groups]
     return Groups(groups, rows, list(columns), _STRIP_BYTES)
@@ -328,7 +332,7 @@ def _sum(
     directory: Path,
     client: Client | None,
     progress: Progress,
-) -> SufficientStatistics:
+) -> Statistics:
     """Return the sufficient statistics of all labelled rows."""
     cut, key = _grouped(features, given.joined), hash_of(spec)
     check_partials(directory, features, cut, Share())
@@ -342,7 +346,7 @@ def _sum(
         found = fold(rows, *tree, client=client, progress=progress)
     if found.n != (n := len(given.joined.row)):
         raise StoreError(f"The sums in {directory} are of {found.n} rows, not {n}; delete it and fit again.")
-    return cast(SufficientStatistics, found)
+    return cast(Statistics, found)
 
 
 def _sum_share(
@@ -388,17 +392,16 @@ class FitFold:
     strips: int = 1
     name: str = "fit"
 
-    def from_partitions(self, partitions: Sequence[int]) -> SufficientStatistics:
+    def from_partitions(self, partitions: Sequence[int]) -> Statistics:
         """See `Fold`."""
         rows, y = _labels(self.labels, self.key)
         feature_map = self.source.feature_map
-        statistics = SufficientStatistics.zero(
-            feature_map.n_components,
+        statistics = zero_statistics(
+            feature_map,
             self.n_targets,
+            map_key=self.map_key,
             one_bit=self.source.bits,
             y_exponents=self.exponents,
-            map_key=self.map_key,
-            precision=feature_map.gram_precision,
             gram=self.strips == 1,
         )
         for block in self.blocks(partitions):
@@ -424,9 +427,9 @@ class FitFold:
             low, high = np.searchsorted(rows, bounds[p : p + 2])
             yield from self.source.blocks(p, np.asarray(rows[low:high]))
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> SufficientStatistics:
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Statistics:
         """See `Fold`."""
-        return SufficientStatistics.from_arrays(dict(arrays))
+        return statistics_from_arrays(arrays)
 
 
 def _warning(gp: FeatureSpaceGP, target: int) -> str:

@@ -15,7 +15,7 @@ from daskrf.arrays import narrowed
 from daskrf.drivers.maps import MapReference
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
-from daskrf.gp import SufficientStatistics, choose_exponent
+from daskrf.gp import StackedStatistics, SufficientStatistics, choose_exponent
 from daskrf.kernels import Kernel
 
 __all__ = ["featurize_array", "gram", "kernel_matrix"]
@@ -65,6 +65,7 @@ def gram(
     n_components: int | None = None,
     y_exponents: Sequence[int] | None = None,
     precision: Literal["single", "double"] = "single",
+    block_size: int | None = None,
 ) -> Delayed:
     """Return the sufficient statistics of features and targets, lazily.
 
@@ -81,11 +82,15 @@ def gram(
         dask array, because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
     precision : {"single", "double"}
         Of the products of floats: the map's `gram_precision`, "double" for landmarks.
+    block_size : int, optional
+        That of a map of blocks (`LocalGaussianFeatures`): a Gram matrix for each of its centroids, in double
+        precision, in place of the one of all features.
 
     Returns
     -------
     dask.delayed.Delayed
-        Of a `daskrf.gp.SufficientStatistics`; call ``.compute()`` when you want it.
+        Of a `daskrf.gp.SufficientStatistics`, or `daskrf.gp.StackedStatistics` with `block_size`; call
+        ``.compute()`` when you want it.
 
     Raises
     ------
@@ -119,9 +124,12 @@ def gram(
         y_blocks = [targets[a:b] for a, b in itertools.pairwise(bounds)]
     else:
         y_blocks = list(targets.to_delayed().ravel())
-    zero = dask.delayed(SufficientStatistics.zero)(
-        n_components, n_targets, one_bit=one_bit, y_exponents=exponents, precision=precision
-    )
+    if block_size is not None:
+        zero = dask.delayed(StackedStatistics.zero)(n_components, block_size, n_targets)
+    else:
+        zero = dask.delayed(SufficientStatistics.zero)(
+            n_components, n_targets, one_bit=one_bit, y_exponents=exponents, precision=precision
+        )
     chains: list[Delayed] = []
     for start in range(0, len(phi_blocks), _CHAIN):
         partial = zero
@@ -159,14 +167,14 @@ def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
     return tuple(int(e) for e in choose_exponent(targets)) if targets.size else (0,) * targets.shape[1]
 
 
-def _updated(statistics: SufficientStatistics, phi: np.ndarray, y: np.ndarray) -> SufficientStatistics:
+def _updated(statistics: Any, phi: np.ndarray, y: np.ndarray) -> Any:
     # A copy, because Dask may compute a task twice from the same input.
     result = statistics.copy()
     result.update(phi, y)
     return result
 
 
-def _combined(parts: list[SufficientStatistics]) -> SufficientStatistics:
+def _combined(parts: list[Any]) -> Any:
     result = parts[0].copy()
     for part in parts[1:]:
         result += part

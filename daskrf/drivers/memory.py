@@ -284,16 +284,18 @@ def need_of_fit(
     group_rows: int | None = None,
     strip_bytes: int = STRIP_BYTES,
     libraries: int = LIBRARIES,
+    gram_columns: int | None = None,
 ) -> MemoryNeed:
     """Return the need of a task that folds a group, or combines two partial statistics.
 
     `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`; `nonzeros` is that of
     the largest partition, `group_rows` the labelled rows of the largest group. Above M = 8,192 the statistics
     are in strips of `strip_bytes`, of which a task holds two and no process but the one that solves all.
+    `gram_columns` is for maps of blocks, here and below: see `FeatureMap.gram_columns`.
     """
     making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
-    strips = strip_columns(n_components, strip_bytes)
-    square = max(8 * stop * (stop - first) for first, stop in strips)
+    strips = [(0, n_components)] if gram_columns else strip_columns(n_components, strip_bytes)
+    square = max(8 * stop * (gram_columns or stop - first) for first, stop in strips)
     what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
     several = group_rows is None or group_rows < n_labels
     group_rows = n_labels if group_rows is None else group_rows
@@ -345,12 +347,13 @@ def need_of_solve(
     double: bool = False,
     eigen: bool = False,
     libraries: int = LIBRARIES,
+    gram_columns: int | None = None,
 ) -> MemoryNeed:
     """Return the need of the process that solves for the posterior: the one that calls `fit`.
 
     `eigen` is for the eigendecomposition that follows where labels have next to no noise.
     """
-    square = 8 * n_components**2
+    square = 8 * n_components * (gram_columns or n_components)
     # Statistics, and one float64 matrix that Cholesky works in; for landmarks the factor of K_ZZ and a copy
     # of the statistics besides, measured 3.7. Above M = 8,192 the search for the evidence begins with half
     # of the features: a quarter of a matrix more. An eigendecomposition, which also serves small M, holds its
@@ -379,10 +382,10 @@ def _model_shares(n_components: int, *, double: bool) -> tuple[float, float]:
     return (4.5, 6.0) if double else (1.5, 2.5)
 
 
-def held_by_model(n_components: int, *, double: bool, factors: bool) -> int:
+def held_by_model(n_components: int, *, double: bool, factors: bool, gram_columns: int | None = None) -> int:
     """Return the bytes of a model with its statistics, and with its `factors` once a draw has made them."""
     shares = _model_shares(n_components, double=double)[0] if factors else 1.0
-    return int(8 * n_components**2 * shares)
+    return int(8 * n_components * (gram_columns or n_components) * shares)
 
 
 def need_of_screen(
@@ -396,10 +399,11 @@ def need_of_screen(
     n_targets: int = 1,
     nonzeros: int | None = None,
     libraries: int = LIBRARIES,
+    gram_columns: int | None = None,
 ) -> MemoryNeed:
     """Return the need of a task that scores partitions and keeps the best k; `n_targets` have deviations."""
     making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
-    square = 8 * n_components**2
+    square = 8 * n_components * (gram_columns or n_components)
     block_k = min(k, making.block // making.row_bytes)
     # The best k, those of a block, both joined, and what is kept of them.
     hits = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0

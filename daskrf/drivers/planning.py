@@ -24,7 +24,8 @@ from daskrf.drivers.scanning import scan_inputs
 from daskrf.drivers.sources import check_map
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
-from daskrf.gp import SufficientStatistics, choose_exponent, gp_for
+from daskrf.gp import choose_exponent, gp_for
+from daskrf.gp.stack import zero_statistics
 from daskrf.gp.strips import strip_columns
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.stores.fingerprints import FingerprintStore
@@ -186,14 +187,15 @@ def _needs(
     nonzeros = -(-int(fingerprints.nnz) * largest // fingerprints.shape[0])
     kind: dict[str, Any] = {"one_bit": feature_map.one_bit, "double": double, "nonzeros": nonzeros}
     tables = "tables of the map", feature_map.table_bytes(fingerprints.shape[1])
+    model: dict[str, Any] = {"gram_columns": feature_map.gram_columns}
     return (
         memory.need_of_rows(largest, nonzeros=nonzeros),
         *([memory.need_of_map(largest, chosen, nonzeros=nonzeros)] if chosen else []),
         memory.need_of_features(M, largest, **kind).plus(*tables),
-        memory.need_of_fit(M, largest, n_labels, **kind).plus(*tables),
-        memory.need_of_solve(M, n_labels, double=double),
-        memory.need_of_screen(M, largest, 1000, std=False, **kind).plus(*tables),
-        memory.need_of_screen(M, largest, 0, std=True, **kind).plus(*tables),
+        memory.need_of_fit(M, largest, n_labels, **kind, **model).plus(*tables),
+        memory.need_of_solve(M, n_labels, double=double, **model),
+        memory.need_of_screen(M, largest, 1000, std=False, **kind, **model).plus(*tables),
+        memory.need_of_screen(M, largest, 0, std=True, **kind, **model).plus(*tables),
     )
 
 
@@ -260,10 +262,9 @@ def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int)
     rng = seeds.generator(seed, "plan")
     phi = phi[rng.integers(len(phi), size=_GRAM_ROWS * (_MORE_BITS if bits else 1))]
     y = rng.standard_normal(len(phi))
-    precision = feature_map.gram_precision
-    statistics = SufficientStatistics.from_chunk(
-        phi[:64], y[:64], n_components=M, precision=precision, y_exponents=choose_exponent(y)
-    )
+    exponents = choose_exponent(y) if bits else None
+    statistics = zero_statistics(feature_map, 1, map_key=None, one_bit=bits, y_exponents=exponents)
+    statistics.update(phi[:64], y[:64])
     _, seconds = _timed(statistics.update, phi, y)
     note, n_strips = "a labelled molecule, besides its features", len(strip_columns(M))
     if n_strips > 1 and not bits:  # see `daskrf.drivers.strips`

@@ -139,7 +139,7 @@ def predict(
             str(output.resolve()),
             store.spec_hash,
             std,
-            features.seconds_per_row + std * std_seconds(len(fitted.gp.weights_)),
+            features.seconds_per_row + std * std_seconds(features.feature_map.block_size),
         )
         if not share.whole:
             return complete_share(share, stage, store, rows, start=start, progress=progress)
@@ -160,6 +160,7 @@ def _check_memory(model: Model, features: Source, std: bool, client: Client | No
         "n_targets": len(model.targets),
         "double": features.feature_map.gram_precision == "double",
         "libraries": memory.libraries_of(client, here),
+        "gram_columns": features.feature_map.gram_columns,
     }
 
     def need_of(rows: int, nonzeros: int | None) -> memory.MemoryNeed:

@@ -298,15 +298,16 @@ def _check_memory(
     """
     k = k if std == "candidates" else 0
     n_components, one_bit = len(model.gp.weights_), model.gp.one_bit_
-    double = features.feature_map.gram_precision == "double"
+    double, blocks = features.feature_map.gram_precision == "double", features.feature_map.gram_columns
     rows, nonzeros = largest_partition(features)
     libraries = memory.libraries_of(client, here)
     held = 0
     if client is None and model.gp.statistics_ is not None:  # tasks run beside the model that was read here
-        held = memory.held_by_model(n_components, double=double, factors=drawn)
+        held = memory.held_by_model(n_components, double=double, factors=drawn, gram_columns=blocks)
 
     def need_of(k: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
         options: dict[str, Any] = {"one_bit": one_bit, "double": double, "nonzeros": nonzeros}
+        options["gram_columns"] = blocks
         need = memory.need_of_screen(n_components, rows, k, std=std == "all", libraries=libraries, **options)
         need = need.plus("tables of the map", features.table_bytes)
         return need.plus("the model for hits and draws", held)
@@ -315,7 +316,15 @@ def _check_memory(
     memory.check(need_of(k), worker_memory(client), "a worker" if client else "this machine", fewer)
     if model.gp.statistics_ is not None:
         need = memory.need_of_screen(
-            n_components, k, k, one_bit=one_bit, std=True, double=double, nonzeros=0, libraries=here
+            n_components,
+            k,
+            k,
+            one_bit=one_bit,
+            std=True,
+            double=double,
+            nonzeros=0,
+            libraries=here,
+            gram_columns=blocks,
         )
         memory.check(need, worker_memory(None), "this machine")
 
@@ -326,7 +335,7 @@ def _grouped(source: Source, std: bool) -> tuple[list[tuple[int, ...]], list[int
     By the size of the job alone, so that a second run on other workers finds its checkpoints.
     """
     rows = source.partition_rows
-    seconds = source.seconds_per_row + 2e-6 + std * std_seconds(source.feature_map.n_components)
+    seconds = source.seconds_per_row + 2e-6 + std * std_seconds(source.feature_map.block_size)
     target = min(int(_TASK_SECONDS / seconds), max(_LEAST_ROWS, sum(rows) // _MOST_TASKS))
     groups = group_by_rows(list(enumerate(rows)), target)
     return groups, [sum(rows[p] for p in group) for group in groups]

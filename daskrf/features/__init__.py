@@ -9,6 +9,7 @@ from daskrf.features.fourier import RandomFourierFeatures
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.harmonics import FastfoodDotProductFeatures
 from daskrf.features.landmarks import LandmarkFeatures
+from daskrf.features.localgaussian import LocalGaussianFeatures
 from daskrf.features.maclaurin import RandomMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures
@@ -25,6 +26,7 @@ __all__ = [
     "FeatureMap",
     "GaussianMaclaurinFeatures",
     "LandmarkFeatures",
+    "LocalGaussianFeatures",
     "NystromFeatures",
     "PolynomialSketch",
     "RandomFourierFeatures",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,15 @@ class Allocation:
     def degree(self) -> int:
         """p."""
         return len(self.sizes)
+
+    def state(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return {**asdict(self), "sizes": list(self.sizes)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Allocation:
+        """Undo `state`."""
+        return cls(**{**state, "sizes": tuple(state["sizes"])})
 
 
 class SeriesErrors:

@@ -42,6 +42,19 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     gram_precision: ClassVar[Literal["single", "double"]] = "single"
     """Precision that sums of products of the features need; see `daskrf.gp.SufficientStatistics`."""
 
+    in_blocks: ClassVar[bool] = False
+    """Whether features form blocks, of `block_size` each, of which one serves each row in the end."""
+
+    @property
+    def block_size(self) -> int:
+        """Number of features that share a Gram matrix: all of them, but for a map of blocks."""
+        return self.n_components
+
+    @property
+    def gram_columns(self) -> int | None:
+        """Of a map of blocks: columns of the matrices of sums that a feature is in, at most; else None."""
+        return None
+
     @property
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core, from which tasks are sized."""

@@ -153,39 +153,29 @@ class GaussianMaclaurinFeatures(FeatureMap):
         n_components, seed = self._check_parameters()
         if X is None:
             return self
+        csr = self._checked_rows(X)
+        centre, some = sample_centre(csr, seed)
+        errors = pair_errors(some, centre, self.length_scale, self.method)
+        return self._learn(
+            centre,
+            optimal_allocation(errors, n_components - 1, csr.shape[1] if self.explicit else n_components),
+        )
+
+    def _checked_rows(self, X: Any) -> sp.csr_matrix:
+        """Return rows to learn from as float64; refuse what cannot be learned from."""
         csr = check_finite(as_csr(X)).astype(np.float64)
         if not csr.shape[0]:
             raise InputError("There is no row to learn a centre from; fit to at least one.")
         self.check_columns(csr.shape[1])
-        words = seeds.words(seed, "gaussianmaclaurin/sample", csr.shape[0])
-        chosen = np.argsort(words, kind="stable")[:SAMPLE]
-        with np.errstate(over="ignore", invalid="ignore"):
-            centre = _centre(csr[np.sort(chosen)])
-            if (
-                not np.isfinite(centre.data).all()
-                or not np.isfinite(squared_norms(csr.indptr, csr.data)).all()
-            ):
-                raise InputError(
-                    "The squares of the values do not fit in a number; divide all rows by a length."
-                )
-            self._check_centre(centre)
-            errors = self._errors(csr[chosen[:PAIRED]], centre)
-        allocation = optimal_allocation(
-            errors, n_components - 1, csr.shape[1] if self.explicit else n_components
-        )
+        return csr
+
+    def _learn(self, centre: sp.csr_matrix, allocation: Allocation) -> Self:
+        """Take a centre and the sizes of all degrees, and return the map itself."""
+        self._check_centre(centre)
         self.allocation_, self.centre_ = allocation, centre
-        self.n_features_in_ = int(csr.shape[1])
+        self.n_features_in_ = int(centre.shape[1])
         self.__dict__.pop("_encoded", None)
         return self
-
-    def _errors(self, csr: sp.csr_matrix, centre: sp.csr_matrix) -> SeriesErrors:
-        """Return the errors over all pairs of different rows; over a row with itself, if there is but one."""
-        moments, norms = _centred_moments(csr, centre, self.length_scale)
-        pairs = np.triu_indices(csr.shape[0], 1 if csr.shape[0] > 1 else 0)
-        width = padded_width(csr.shape[1])
-        dot, products, overlap = (part[pairs] for part in moments)
-        own = Moments(dot, products, overlap, width)
-        return SeriesErrors(own, (norms[pairs[0]] + norms[pairs[1]]) / 2, self.method)
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`.
@@ -311,8 +301,7 @@ class GaussianMaclaurinFeatures(FeatureMap):
         # The text is kept, not made again: another zlib may compress the same rows to other bytes.
         if not hasattr(self, "_encoded"):
             self._encoded = encode_rows(self.centre_)
-        a = self.allocation_
-        allocation = {"n_explicit": a.n_explicit, "sizes": list(a.sizes), "error": a.error, "bias": a.bias}
+        allocation = self.allocation_.state()
         return {"n_features_in": self.n_features_in_, "centre": self._encoded, "allocation": allocation}
 
     def _restore(self, fitted: dict[str, Any]) -> None:
@@ -321,8 +310,7 @@ class GaussianMaclaurinFeatures(FeatureMap):
         self.n_features_in_ = fitted["n_features_in"]
         self._encoded = fitted["centre"]
         self.centre_ = decode_rows(fitted["centre"])
-        a = fitted["allocation"]
-        self.allocation_ = Allocation(a["n_explicit"], tuple(a["sizes"]), a["error"], a["bias"])
+        self.allocation_ = Allocation.from_state(fitted["allocation"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
@@ -352,6 +340,50 @@ class GaussianMaclaurinFeatures(FeatureMap):
         if not isinstance(self.explicit, (bool, np.bool_)):
             raise InputError(f"explicit must be True or False, not {self.explicit!r}.")
         return n_components, seed
+
+
+def sample_centre(csr: sp.csr_matrix, seed: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Return the mean of up to 2,000 random rows, and up to 256 of these rows, whose pairs errors are of.
+
+    Raises
+    ------
+    InputError
+        If squares of the values do not fit in a number.
+    """
+    words = seeds.words(seed, "gaussianmaclaurin/sample", csr.shape[0])
+    chosen = np.argsort(words, kind="stable")[:SAMPLE]
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = _centre(csr[np.sort(chosen)])
+        squares = squared_norms(csr.indptr, csr.data)
+    if not (np.isfinite(centre.data).all() and np.isfinite(squares).all()):
+        raise InputError("The squares of the values do not fit in a number; divide all rows by a length.")
+    return centre, csr[chosen[:PAIRED]]
+
+
+def pair_errors(
+    csr: sp.csr_matrix,
+    centres: sp.csr_matrix,
+    length_scale: float,
+    method: str,
+    labels: npt.NDArray[np.intp] | None = None,
+) -> SeriesErrors:
+    """Return the errors over all pairs of different rows; of one row the pair is with itself.
+
+    `labels` say about which of the centres the pairs of each row, as the first of both, are; default: the
+    first centre.
+    """
+    first, second = np.triu_indices(csr.shape[0], 1 if csr.shape[0] > 1 else 0)
+    centre_of = np.zeros(first.size, np.intp) if labels is None else labels[first]
+    found = np.empty((4, first.size))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for label in np.unique(centre_of):
+            own = centre_of == label
+            pairs = first[own], second[own]
+            moments, norms = _centred_moments(csr, centres[label], length_scale)
+            found[:3, own] = [part[pairs] for part in moments]
+            found[3, own] = (norms[pairs[0]] + norms[pairs[1]]) / 2
+    dot, products, overlap, exponent = found
+    return SeriesErrors(Moments(dot, products, overlap, padded_width(csr.shape[1])), exponent, method)
 
 
 def _root_scales(degree: int) -> Array:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr
 from daskrf.kernels import DotProduct, Kernel
 
-__all__ = ["SELECTIONS", "distinct_rows", "farthest", "kmeans", "kmedoids"]
+__all__ = ["SELECTIONS", "distinct_rows", "farthest", "farthest_points", "kmeans", "kmedoids"]
 
 Rows = npt.NDArray[np.intp]
 
@@ -47,15 +47,40 @@ def farthest(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix
     """
     against = kernel.against(candidates)
     excess = _excess(kernel, candidates)
-    chosen = np.zeros(n, dtype=np.intp)
-    nearest = np.full(candidates.shape[0], -np.inf)
-    for i in range(1, n):
-        last = chosen[i - 1]
-        similarities = against(candidates[last])[0] - excess - excess[last]
-        np.maximum(nearest, similarities, out=nearest)
-        nearest[last] = np.inf
-        chosen[i] = int(np.argmin(nearest))
+    chosen = farthest_points(
+        lambda i: against(candidates[i])[0] - excess - excess[i], np.full(candidates.shape[0], -np.inf), n
+    )
     return candidates[chosen]
+
+
+def farthest_points(
+    similarities: Callable[[int], npt.NDArray[np.float64]],
+    nearest: npt.NDArray[np.float64],
+    n: int,
+    enough: float = np.inf,
+) -> Rows:
+    """Return up to `n` points, each the least similar to its nearest among those before it (Gonzalez 1985).
+
+    Parameters
+    ----------
+    similarities : function of a point's number
+        Its similarities to all points.
+    nearest : float64 array
+        Similarity of each point to the nearest of what there is already, -inf where there is nothing; it is
+        overwritten.
+    n : int
+    enough : float
+        End where every point is more similar than this to one that there is.
+    """
+    chosen: list[int] = []
+    while len(chosen) < n:
+        point = int(np.argmin(nearest))
+        if nearest[point] > enough:
+            break
+        chosen.append(point)
+        np.maximum(nearest, similarities(point), out=nearest)
+        nearest[point] = np.inf
+    return np.array(chosen, dtype=np.intp)
 
 
 def kmedoids(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:

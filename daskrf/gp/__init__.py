@@ -6,8 +6,10 @@ from daskrf.gp.crossvalidation import CrossValidation, choose_by_cross_validatio
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.fixedpoint import choose_exponent
 from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
+from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.model import RandomFeatureGP
 from daskrf.gp.sparse import SparseGP, gp_for, model_from_state
+from daskrf.gp.stack import StackedStatistics
 from daskrf.gp.statistics import SufficientStatistics
 
 __all__ = [
@@ -16,8 +18,10 @@ __all__ = [
     "CrossValidation",
     "ExactGP",
     "LengthScaleSearch",
+    "LocalGaussianGP",
     "RandomFeatureGP",
     "SparseGP",
+    "StackedStatistics",
     "SufficientStatistics",
     "calibration_report",
     "choose_by_cross_validation",

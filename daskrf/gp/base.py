@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,12 +15,19 @@ from sklearn.exceptions import NotFittedError
 from daskrf.compiled import bits as bit_engine
 from daskrf.errors import InputError
 from daskrf.features.base import from_state, map_key
-from daskrf.gp.evidence import CholeskySolver, EigenSolver, Hyperparameters, log_likelihood, with_deficit
+from daskrf.gp.evidence import (
+    CholeskySolver,
+    EigenSolver,
+    Hyperparameters,
+    log_likelihood,
+    solved_weights,
+    with_deficit,
+)
 from daskrf.gp.fixedpoint import check_targets, choose_exponent
-from daskrf.gp.linalg import ShiftedCholesky
 from daskrf.gp.posterior import PosteriorFactor, as_features, expanded_rows, standard_normal
 from daskrf.gp.rows import check_rows, feature_blocks, refuse_unpacked_bits, sum_rows
 from daskrf.gp.search import check_positive, find_hyperparameters
+from daskrf.gp.stack import Statistics, statistics_from_arrays
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
 __all__ = ["FeatureSpaceGP"]
@@ -41,7 +48,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     noise: npt.ArrayLike | None
     method: Literal["auto", "eigh", "cholesky"]
     n_components: int | None = None
-    statistics_: SufficientStatistics | None
+    statistics_: Any  # as `fit_statistics` takes them, or None
     _factors: dict[float, PosteriorFactor]
     _eigen: EigenSolver | None
     _before_eigen: Callable[[], None] | None = None
@@ -66,7 +73,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     def fit_statistics(
         self,
-        statistics: SufficientStatistics,
+        statistics: Statistics,
         feature_map: Any = None,
         *,
         before_eigen: Callable[[], None] | None = None,
@@ -164,7 +171,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             return self._predict_joint(X, of)
         chosen = list(range(len(self.mean_))) if target is None else [target]
         means, deviations = [np.empty((0, len(chosen)))], [np.empty((0, len(chosen)))]
-        for phi in feature_blocks(X, self.feature_map_):
+        for phi in self._features(X):
             means.append(self._means(phi)[:, chosen])
             if return_std:
                 deviations.append(np.sqrt(self._variances(phi, of, chosen)))
@@ -210,7 +217,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         _check_of(of)
         weights = self.sample_weights(n_samples, random_state, target)
         blocks, variances = [np.empty((0, n_samples))], [np.empty(0)]
-        for phi in feature_blocks(X, self.feature_map_):
+        for phi in self._features(X):
             self._check_width(phi)
             variances.append(self._own_variances(phi, of, target))
             for rows in expanded_rows(len(phi), len(weights), np.float64):
@@ -292,7 +299,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         model.n_rows_, model.one_bit_, model.jitter_ = state["n"], state["one_bit"], state["jitter"]
         model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
         kept = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
-        model.statistics_ = SufficientStatistics.from_arrays(kept) if kept else None
+        model.statistics_ = statistics_from_arrays(kept) if kept else None
         model._factors, model._eigen = {}, None
         return model
 
@@ -314,6 +321,10 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         """Take a fitted feature map (or None: features are given)."""
         self.feature_map_ = feature_map
 
+    def _features(self, X: Any) -> Iterator[npt.NDArray[Any]]:
+        """Yield what rows are predicted by: packed bits or features, by blocks."""
+        return feature_blocks(X, self.feature_map_)
+
     def _moments(self, statistics: SufficientStatistics) -> Moments:
         """Return moments of features whose weights have the prior variance `amplitude` each."""
         return statistics.moments()
@@ -333,7 +344,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         """Return the prior covariance of f at the rows that features leave out."""
         return 0.0
 
-    def _fit(self, statistics: SufficientStatistics) -> Self:
+    def _fit(self, statistics: Any) -> Self:
         if statistics.n == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         solver = self._solver(statistics)
@@ -346,12 +357,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             found = self._search(solver)
         fitted = [hyperparameters for hyperparameters, _ in found]
         moments = solver.moments
-        factor = solver.factor if isinstance(solver, CholeskySolver) else ShiftedCholesky(moments.gram)
-        weights, jitter = np.empty((statistics.n_components, len(fitted))), 0.0
-        for t, h in enumerate(fitted):
-            right = moments.phi_y[:, t] - h.mean * moments.phi_sum
-            weights[:, t] = factor.factorize(h.ratio).solve(right[:, None])[:, 0]
-            jitter = max(jitter, factor.jitter)
+        weights, self.jitter_ = self._weights(statistics, solver, fitted)
         self.statistics_ = statistics
         self.n_rows_, self.one_bit_ = statistics.n, statistics.one_bit
         self.mean_ = np.array([h.mean for h in fitted]) + moments.shift
@@ -359,10 +365,20 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self.noise_ = np.array([h.noise for h in fitted])
         self.log_marginal_likelihoods_ = np.array([h.log_marginal_likelihood for h in fitted])
         self.at_bound_ = np.array([at_bound for _, at_bound in found])
-        self.weights_, self.jitter_ = self._feature_weights(weights), jitter
+        self.weights_ = self._feature_weights(weights)
         self._factors = {}
         self._eigen = solver if isinstance(solver, EigenSolver) else None
         return self
+
+    def _weights(
+        self,
+        statistics: SufficientStatistics,
+        solver: EigenSolver | CholeskySolver,
+        fitted: list[Hyperparameters],
+    ) -> tuple[Array, float]:
+        """Return the posterior mean of the weights of each target, and the largest jitter."""
+        factor = solver.factor if isinstance(solver, CholeskySolver) else None
+        return solved_weights(solver.moments, fitted, factor)
 
     def _search(self, solver: EigenSolver | CholeskySolver) -> list[tuple[Hyperparameters, bool]]:
         return find_hyperparameters(solver, mean=self.mean, amplitude=self.amplitude, noise=self.noise)
@@ -418,7 +434,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def _predict_joint(self, X: Any, of: str) -> tuple[Array, Array]:
         size = len(self.weights_)
         empty = np.empty((0, -(-size // 8)), np.uint8) if self.one_bit_ else np.empty((0, size), np.float32)
-        phi = np.concatenate(list(feature_blocks(X, self.feature_map_)) or [empty])
+        phi = np.concatenate(list(self._features(X)) or [empty])
         self._check_width(phi)
         covariances = []
         for t in range(len(self.mean_)):

@@ -38,6 +38,7 @@ __all__ = [
     "leading_block",
     "log_likelihood",
     "maximize_evidence",
+    "solved_weights",
     "with_deficit",
 ]
 
@@ -162,17 +163,13 @@ class EigenSolver:
     smallest = 1e-9
 
     def __init__(self, moments: Moments) -> None:
-        check_eigen_size(len(moments.phi_sum))
+        blocks = moments.gram if moments.gram.ndim == 3 else moments.gram[None]
+        check_eigen_size(blocks.shape[1])
         self.moments = moments
-        gram = np.triu(moments.gram)
-        # The upper triangle in C order is the lower one in LAPACK's Fortran order.
-        values, vectors = eigh(gram.T, lower=True, driver="evd", overwrite_a=True, check_finite=False)
-        top = max(float(values[-1]), 0.0)
-        kept = values > top * len(values) * np.finfo(float).eps
         right = np.column_stack([moments.phi_sum, moments.phi_y])
-        self.values = values[kept]
-        self._null = int(len(values) - kept.sum())
-        self._coefficients = (vectors[:, kept].T @ right) / np.sqrt(self.values)[:, None]
+        parts = [_decomposed(*part) for part in zip(blocks, np.split(right, len(blocks)), strict=True)]
+        self.values, self._coefficients = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        self._null = len(right) - len(self.values)
         c = self._coefficients
         rest = np.column_stack([[moments.n, *moments.y_sum], [0.0, *moments.yy]])
         rest[:, 0] -= c[:, 0] @ c
@@ -208,6 +205,32 @@ class EigenSolver:
         rest = self._rest[1 + target, 1] - 2 * mean * self._rest[1 + target, 0] + mean**2 * self._rest[0, 0]
         trace = float((1.0 / (self.values + ratio)).sum()) + self._null / ratio
         return trace, max(rest, 0.0) + float(np.square(c * ratio / (self.values + ratio)).sum())
+
+
+def _decomposed(gram: Array, right: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues above rounding, and `right` in units of the roots of their eigenvectors."""
+    upper = np.triu(gram)
+    # The upper triangle in C order is the lower one in LAPACK's Fortran order.
+    values, vectors = eigh(upper.T, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+    top = max(float(values[-1]), 0.0)
+    kept = values > top * len(values) * np.finfo(float).eps
+    return values[kept], (vectors[:, kept].T @ right) / np.sqrt(values[kept])[:, None]
+
+
+def solved_weights(
+    moments: Moments, fitted: list[Hyperparameters], factor: ShiftedCholesky | None = None
+) -> tuple[Array, float]:
+    """Return (Phi^T Phi + ratio I)^-1 Phi^T (y - mean) of each target, and the largest jitter it needed.
+
+    `factor` is one that has taken the Gram matrix over; otherwise it is taken over here.
+    """
+    factor = factor or ShiftedCholesky(moments.gram)
+    weights, jitter = np.empty((len(moments.phi_sum), len(fitted))), 0.0
+    for t, h in enumerate(fitted):
+        right = moments.phi_y[:, t] - h.mean * moments.phi_sum
+        weights[:, t] = factor.factorize(h.ratio).solve(right[:, None])[:, 0]
+        jitter = max(jitter, factor.jitter)
+    return weights, jitter
 
 
 AnySolver = TypeVar("AnySolver", bound=EigenSolver | CholeskySolver)

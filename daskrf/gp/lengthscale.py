@@ -13,8 +13,8 @@ from scipy.optimize import minimize_scalar
 from daskrf import kernels, seeds
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.gp.model import RandomFeatureGP
 from daskrf.gp.rows import check_rows
+from daskrf.gp.sparse import gp_for
 
 __all__ = ["LengthScaleSearch", "choose_length_scale", "with_length_scale"]
 
@@ -41,12 +41,12 @@ class LengthScaleSearch:
 
 
 def with_length_scale(feature_map: Any, length_scale: float) -> FeatureMap:
-    """Return a copy of a map, not fitted, whose kernel has another length scale.
+    """Return a copy of a map, not fitted, that has another length scale, or whose kernel has.
 
     Raises
     ------
     InputError
-        If its kernel has none.
+        If neither has one.
 
     Examples
     --------
@@ -55,6 +55,9 @@ def with_length_scale(feature_map: Any, length_scale: float) -> FeatureMap:
     Matern(length_scale=3.0, nu=2.5)
     """
     state = feature_map.state()
+    if "length_scale" in state["parameters"]:
+        state["parameters"]["length_scale"] = float(length_scale)
+        return from_state({**state, "fitted": {}})
     kernel = state["parameters"].get("kernel")
     if not isinstance(kernel, dict) or "length_scale" not in kernel["parameters"]:
         raise InputError(f"{type(feature_map).__name__} has no kernel with a length scale.")
@@ -82,7 +85,7 @@ def choose_length_scale(
     Parameters
     ----------
     feature_map : FeatureMap
-        One whose kernel has a length scale.
+        One that has a length scale, or whose kernel has.
     X : array of shape (n, d)
     y : array, shape (n,)
     n_rows : int
@@ -96,7 +99,7 @@ def choose_length_scale(
     Raises
     ------
     InputError
-        If the map's kernel has no length scale, the bounds are not 0 < low < high, or rows and labels do not
+        If the map has no length scale, the bounds are not 0 < low < high, or rows and labels do not
         fit.
 
     Examples
@@ -120,7 +123,7 @@ def choose_length_scale(
 
     def lack(logarithm: float) -> float:
         length = math.exp(logarithm)
-        gp = RandomFeatureGP(with_length_scale(feature_map, length)).fit(rows, targets)
+        gp = gp_for(with_length_scale(feature_map, length)).fit(rows, targets)
         tried[length] = float(gp.log_marginal_likelihood_value_)
         return -tried[length]
 

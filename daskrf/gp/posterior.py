@@ -88,8 +88,10 @@ class PosteriorFactor:
 
     def sample(self, n: int, seed: int, target: int) -> npt.NDArray[np.float64]:
         """Return n draws of N(0, A^-1), shape (M, n); draw i does not depend on n."""
-        size = len(self.root)
-        normal = standard_normal(seed, f"gp/weights/{target}", size, n)
+        return self.coloured(standard_normal(seed, f"gp/weights/{target}", len(self.root), n))
+
+    def coloured(self, normal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return R Z: draws of N(0, A^-1) from standard normal numbers, both of shape (M, n)."""
         trmm = blas.strmm if self.root.dtype == np.float32 else blas.dtrmm
         return trmm(1.0, self.root, normal.astype(self.root.dtype, order="F"), lower=0).astype(np.float64)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr
 from daskrf.errors import InputError
 from daskrf.features.base import map_key
+from daskrf.gp.stack import Statistics, zero_statistics
 from daskrf.gp.statistics import SufficientStatistics
 
 __all__ = ["check_rows", "feature_blocks", "refuse_unpacked_bits", "sum_rows"]
@@ -55,8 +56,13 @@ def refuse_unpacked_bits(X: Any) -> None:
         )
 
 
-def feature_blocks(X: Any, feature_map: Any) -> Iterator[npt.NDArray[Any]]:
-    """Yield packed bits or features of consecutive rows of X, in bounded memory."""
+def feature_blocks(
+    X: Any, feature_map: Any, transform: Callable[[Any], npt.NDArray[Any]] | None = None
+) -> Iterator[npt.NDArray[Any]]:
+    """Yield packed bits or features of consecutive rows of X, in bounded memory.
+
+    `transform` takes the place of that of a map of dense features.
+    """
     X = check_rows(X, feature_map)
     if feature_map is None:
         width = X.shape[1] * (8 if X.dtype == np.uint8 else 1)
@@ -72,7 +78,7 @@ def feature_blocks(X: Any, feature_map: Any) -> Iterator[npt.NDArray[Any]]:
         elif feature_map.one_bit:
             yield feature_map.transform_bits(block)
         else:
-            yield feature_map.transform(block)
+            yield (transform or feature_map.transform)(block)
 
 
 def sum_rows(
@@ -82,7 +88,7 @@ def sum_rows(
     *,
     n_components: int | None,
     exponents: npt.NDArray[np.int64] | None,
-) -> SufficientStatistics:
+) -> Any:
     """Return the statistics of at least one row; `n_components` and `exponents` are for packed bits.
 
     Raises
@@ -92,20 +98,20 @@ def sum_rows(
     """
     if X.shape[0] != len(targets):
         raise InputError(f"X has {X.shape[0]} rows, but y has {len(targets)}: they must be the same.")
-    total: SufficientStatistics | None = None
+    total: Statistics | None = None
     start = 0
     for phi in feature_blocks(X, feature_map):
         if total is None:
             one_bit = phi.dtype == np.uint8
-            packed = phi.shape[1] * 8 if n_components is None else n_components
-            total = SufficientStatistics.zero(
-                packed if one_bit else phi.shape[1],
-                targets.shape[1],
-                one_bit=one_bit,
-                y_exponents=exponents if one_bit else None,
-                map_key=None if feature_map is None else map_key(feature_map.state()),
-                precision="single" if feature_map is None else feature_map.gram_precision,
-            )
+            kind: Any = {"one_bit": one_bit, "y_exponents": exponents if one_bit else None}
+            if feature_map is None:
+                packed = phi.shape[1] * 8 if n_components is None else n_components
+                total = SufficientStatistics.zero(
+                    packed if one_bit else phi.shape[1], targets.shape[1], **kind
+                )
+            else:
+                key = map_key(feature_map.state())
+                total = zero_statistics(feature_map, targets.shape[1], map_key=key, **kind)
         total.update(phi, targets[start : start + len(phi)])
         start += len(phi)
     assert total is not None

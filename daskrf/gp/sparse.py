@@ -10,6 +10,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.linalg import NotPositiveError
+from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.model import RandomFeatureGP
 from daskrf.gp.prior import PriorPrecision, ProjectedFactor
 from daskrf.gp.statistics import Moments, SufficientStatistics
@@ -239,7 +240,9 @@ class SparseGP(FeatureSpaceGP):
 
 
 def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
-    """Return the unfitted model for a feature map: `SparseGP` for landmarks, otherwise `RandomFeatureGP`.
+    """Return the unfitted model for a feature map.
+
+    It is `SparseGP` for landmarks, `LocalGaussianGP` for features about centroids, else `RandomFeatureGP`.
 
     Parameters
     ----------
@@ -257,7 +260,8 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     >>> (type(gp_for(LandmarkFeatures(8))).__name__, type(gp_for(TanimotoMinMaxFeatures(8))).__name__)
     ('SparseGP', 'RandomFeatureGP')
     """
-    kind = SparseGP if hasattr(feature_map, "prior_precision") else RandomFeatureGP
+    kind: type[FeatureSpaceGP] = SparseGP if hasattr(feature_map, "prior_precision") else RandomFeatureGP
+    kind = LocalGaussianGP if feature_map.in_blocks else kind
     unknown = set(options) - set(kind._get_param_names())
     if unknown:
         raise InputError(
@@ -275,7 +279,9 @@ def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]])
     InputError
         If the class is unknown or of another version, or the weights are missing.
     """
-    classes: dict[Any, type[FeatureSpaceGP]] = {"RandomFeatureGP": RandomFeatureGP, "SparseGP": SparseGP}
+    classes: dict[Any, type[FeatureSpaceGP]] = {
+        kind.__name__: kind for kind in (RandomFeatureGP, SparseGP, LocalGaussianGP)
+    }
     name = state.get("class")
     if name not in classes:
         raise InputError(f"model {name!r} is unknown here; known are: {', '.join(classes)}.")

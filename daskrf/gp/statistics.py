@@ -41,8 +41,8 @@ class Moments:
     ----------
     n : int
         Number of rows.
-    gram : float64 array, shape (M, M)
-        Phi^T Phi; only the upper triangle is filled.
+    gram : float64 array, shape (M, M), or (C, D, D)
+        Phi^T Phi; only the upper triangle is filled. (C, D, D): its diagonal blocks, the others being 0.
     trace : float
         Of `gram`, which solvers overwrite.
     phi_sum : float64 array, shape (M,)

@@ -266,6 +266,12 @@ def _gaussian_maclaurin_words(parameters: dict[str, Any], size: str) -> str:
     return f"optimized Maclaurin features ({parameters.get('method')}) of k = {kernel}, {size}{degrees}"
 
 
+def _local_gaussian_words(parameters: dict[str, Any], size: str) -> str:
+    n, how = parameters.get("n_centroids"), parameters.get("selection")
+    kernel = f"exp(-|x-y|^2 / (2 {parameters.get('length_scale')}^2))"
+    return f"Maclaurin features of k = {kernel} about up to {n} centroids ({how}), {size}"
+
+
 def _composition_words(parameters: dict[str, Any], size: str) -> str:
     outer, inner = parameters.get("outer", {}), parameters.get("inner") or {"class": "TanimotoMinMaxFeatures"}
     return f"features of f(K)/f(1), f = {kernel_words(outer)} of K = x.y, {size}, K by {inner.get('class')}"
@@ -283,5 +289,6 @@ _MAP_WORDS = {
     "RandomMaclaurinFeatures": _maclaurin_words,
     "PolynomialSketch": _polynomial_words,
     "GaussianMaclaurinFeatures": _gaussian_maclaurin_words,
+    "LocalGaussianFeatures": _local_gaussian_words,
     "CompositionFeatures": _composition_words,
 }

@@ -22,6 +22,7 @@ from daskrf.features import (
     FeatureMap,
     GaussianMaclaurinFeatures,
     LandmarkFeatures,
+    LocalGaussianFeatures,
     NystromFeatures,
     PolynomialSketch,
     RandomFourierFeatures,
@@ -59,6 +60,7 @@ RUNS = {
     "gaussian maclaurin": "--map gaussian-maclaurin --length-scale 12 -M 40",
     "nystrom": "--map nystrom --kernel intersection -M 20 --landmarks 40 --selection kmedoids",
     "nystrom means": "--map nystrom -M 40 --kernel gaussian --length-scale 9 --selection kmeans",
+    "local gaussian": "--map local-gaussian --length-scale 12 --centroids 3 --threshold 0.3 -M 40",
     "farthest": "--map landmarks -M 30 --kernel dot-product --selection farthest",
 }
 
@@ -83,7 +85,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = RUNS[name].split()
-    folded = "fastfood" in name or ("--length-scale" in options and "gaussian-maclaurin" not in options)
+    centred = {"gaussian-maclaurin", "local-gaussian"} & set(options)
+    folded = "fastfood" in name or ("--length-scale" in options and not centred)
     fps = str(made / ("folded" if folded else "fps"))
     criterion = ["--criterion", "bound"] if options[1] == "landmarks" else []
     model, hits, features = (str(tmp_path / x) for x in ("model", "hits.parquet", "features"))
@@ -159,6 +162,10 @@ def _map(arguments: str) -> FeatureMap:
             GaussianMaclaurinFeatures(64, length_scale=15.0, method="tensorsrht"),
         ),
         (
+            "--map local-gaussian --length-scale 15 --centroids 4 --selection kmeans -M 64",
+            LocalGaussianFeatures(64, length_scale=15.0, n_centroids=4, selection="kmeans"),
+        ),
+        (
             "--map landmarks --kernel dot-product --selection kmedoids",
             LandmarkFeatures(kernel=TanimotoDotProduct("sqrt"), selection="kmedoids"),
         ),
@@ -221,6 +228,8 @@ def test_no_option_is_no_map() -> None:
         ("--map landmarks --length-scale 9", "--length-scale is an option of --kernel gaussian or matern"),
         ("--map maclaurin --series ratio", "--series ratio is for --map compositional alone"),
         ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
+        ("--map local-gaussian", "--map local-gaussian needs --length-scale"),
+        ("--map landmarks --centroids 3", "--centroids is an option of --map local-gaussian, not of --map"),
         (
             "--map minmax --length-scale 3",
             "--length-scale is an option of --map landmarks and --map nystrom and --map fourier",

@@ -44,11 +44,13 @@ from daskrf.features import (
     CompositionalTanimotoFeatures,
     FeatureMap,
     LandmarkFeatures,
+    LocalGaussianFeatures,
     NystromFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.gp import SparseGP, SufficientStatistics, gp_for
+from daskrf.gp import LocalGaussianGP, SparseGP, SufficientStatistics, choose_exponent, gp_for
+from daskrf.gp.stack import zero_statistics
 from daskrf.kernels import CompositionalTanimoto, Intersection, TanimotoDotProduct
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.fingerprints import FingerprintStore
@@ -68,7 +70,8 @@ MAPS: dict[str, FeatureMap] = {
         40, kernel=TanimotoDotProduct("sqrt"), selection="kmedoids", n_candidates=200, random_state=3
     ),
 }
-LEARNING = ["dot-product", "landmarks", "medoids", "nystrom"]
+MAPS["local"] = LocalGaussianFeatures(75, length_scale=6.0, n_centroids=3, random_state=3)
+LEARNING = ["dot-product", "landmarks", "medoids", "nystrom", "local"]
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +128,9 @@ def test_every_map_runs_through_the_pipeline(
     joined = model_arrays(tmp_path / "model")
     rows = table["row"].to_numpy()
     labelled = np.searchsorted(rows, joined["labelled_rows"])
-    sums = SufficientStatistics.from_chunk(
-        phi[labelled],
-        joined["labels"],
-        n_components=chosen.n_components,
-        precision=chosen.gram_precision,
-    )
+    exponents = choose_exponent(joined["labels"]) if chosen.one_bit else None
+    sums = zero_statistics(fitted, 1, map_key=None, one_bit=chosen.one_bit, y_exponents=exponents)
+    sums.update(phi[labelled], joined["labels"])
     gp = gp_for(fitted).fit_statistics(sums, fitted)
     gp.feature_map_ = None
     assert report.bound == (tuple(gp.bounds_) if isinstance(gp, SparseGP) else ())
@@ -168,7 +168,7 @@ def test_what_is_learned_depends_on_the_rows_alone(
     assert not chosen.is_fitted()
 
 
-@pytest.mark.parametrize("name", ["dot-product", "landmarks"])
+@pytest.mark.parametrize("name", ["dot-product", "landmarks", "local"])
 def test_same_bytes_on_workers(
     name: str, inputs: tuple[Path, Path], store: Path, client: Client, tmp_path: Path
 ) -> None:
@@ -186,7 +186,8 @@ def test_same_bytes_on_workers(
     assert all(left[name].tobytes() == right[name].tobytes() for name in left)
     sums = read_model(here / "model").gp.statistics_  # through the checkpoints of many groups
     assert sums is not None
-    assert (sums.precision, sums.kernel_trace) == (MAPS[name].gram_precision, N_LABELS)
+    trace = getattr(sums, "rows", sums).kernel_trace
+    assert (sums.precision, trace) == (MAPS[name].gram_precision, N_LABELS)
     assert _predictions(here / "pred").equals(_predictions(there / "pred"))
     assert pq.read_table(here / "hits.parquet").equals(pq.read_table(there / "hits.parquet"))
 
@@ -312,6 +313,23 @@ def test_a_lazy_array_needs_a_fitted_map(store: Path) -> None:
     phi = featurize(array, fitted)
     assert (phi.shape, phi.dtype) == ((40, 5), np.float32)
     assert np.array_equal(phi.compute(), fitted.transform(X[:, :64]))
+
+
+def test_local_sums_of_lazy_arrays(client: Client) -> None:
+    """One pass makes the sums about all centroids: the same bytes by one process and by two workers."""
+    X = np.random.default_rng(0).uniform(-5, 5, (900, 2))
+    y = np.sin(3 * X).sum(axis=1)
+    fitted = LocalGaussianFeatures(240, n_centroids=8).fit(X)
+    lazy = gram(featurize(da.from_array(X, chunks=(40, 2)), fitted), y, block_size=fitted.block_size)
+    here, there = lazy.compute(scheduler="sync"), client.compute(lazy).result()
+    assert here.n == 900
+    for name, array in here.arrays().items():
+        assert array.tobytes() == there.arrays()[name].tobytes(), name
+    given: dict[str, Any] = {"mean": 0.0, "amplitude": 1.0, "noise": 0.01}
+    gp = LocalGaussianGP(fitted, **given).fit_statistics(there, fitted)
+    np.testing.assert_allclose(
+        gp.predict(X), LocalGaussianGP(fitted, **given).fit(X, y).predict(X), rtol=1e-5
+    )
 
 
 def test_landmarks_of_lazy_arrays(store: Path) -> None:

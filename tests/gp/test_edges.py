@@ -199,6 +199,7 @@ def test_wrong_input_is_refused():
 def test_an_eigendecomposition_beyond_the_integers_of_lapack_is_refused():
     moments = Moments.__new__(Moments)
     object.__setattr__(moments, "phi_sum", np.zeros(32_767))
+    object.__setattr__(moments, "gram", np.broadcast_to(0.0, (32_767, 32_767)))
     with pytest.raises(InputError, match=r"at most 32,766 features, not of 32,767: give a larger noise"):
         EigenSolver(moments)
     check_eigen_size(32_766)

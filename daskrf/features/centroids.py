@@ -1,0 +1,132 @@
+"""Centroids of rows in the Euclidean distance: farthest points, k-means, or random rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf import seeds
+from daskrf.features.selection import distinct_rows, farthest_points
+from daskrf.features.variances import on_own_columns
+
+__all__ = ["CENTROIDS", "choose_centroids", "nearest_centroids"]
+
+CANDIDATES = 10_000
+"""Random rows that centroids are chosen from, at most."""
+
+MOST_COLUMNS = 4096
+"""Columns that distances count, at most: those of the largest values. The state of a map stays small."""
+
+_ENTRIES = 1 << 22  # numbers of the candidates as a dense array: 32 MiB, and as much for differences
+_ROUNDS = 50  # of k-means
+
+Array = npt.NDArray[np.float64]
+
+
+def choose_centroids(
+    csr: sp.csr_matrix, mean: sp.csr_matrix, n: int, selection: str, threshold: float, seed: int
+) -> sp.csr_matrix:
+    """Return up to `n` centroids of the rows, float64 CSR of shape (c, d).
+
+    Parameters
+    ----------
+    csr : CSR matrix of float64, shape (n_rows, d)
+        At least one row. Centroids come from 10,000 random ones of many, fewer where there are more than 400
+        columns, and have 4,096 columns at most.
+    mean : CSR matrix of float64, shape (1, d)
+        The only centroid for ``n = 1``, and the first one of farthest points.
+    n : int
+        Fewer distinct candidates give fewer centroids.
+    selection : a key of `CENTROIDS`
+        farthest: after the mean, each row that is farthest from all centroids before it (Gonzalez 1985), ties
+        to the first. kmeans: Lloyd's means of clusters, from random rows on. random: random rows.
+    threshold : float
+        Distance below which no farthest point is added.
+    seed : int
+
+    Examples
+    --------
+    >>> rows = sp.csr_matrix([[-3.0], [-1.0], [4.0]])
+    >>> choose_centroids(rows, sp.csr_matrix([[0.0]]), 9, "farthest", 2.0, 0).toarray().ravel().tolist()
+    [0.0, 4.0, -3.0]
+    """
+    if n == 1:
+        return mean
+    order = np.argsort(seeds.words(seed, "local/candidates", csr.shape[0]), kind="stable")
+    columns = _columns(csr, mean)
+    most = min(CANDIDATES, max(n, _ENTRIES // max(1, columns.size)))
+    rows = _dense(csr[order[:most]], columns)
+    found = CENTROIDS[selection](rows, _dense(mean, columns)[0], n, threshold)
+    places = np.flatnonzero(found)
+    pointer = np.concatenate([[0], np.cumsum((found != 0.0).sum(axis=1))])
+    parts = found.ravel()[places], columns[places % max(1, columns.size)], pointer
+    centroids = sp.csr_matrix(parts, shape=(len(found), csr.shape[1]))
+    return sp.vstack([mean, centroids], format="csr") if selection == "farthest" else centroids
+
+
+def nearest_centroids(csr: sp.csr_matrix, centroids: sp.csr_matrix) -> npt.NDArray[np.intp]:
+    """Return the number of the centroid that is nearest to each row; ties go to the first."""
+    csr, centroids = on_own_columns(csr, centroids)
+    squares = np.asarray(centroids.multiply(centroids).sum(axis=1)).ravel()
+    return np.argmin(squares - 2.0 * (csr @ centroids.T).toarray(), axis=1)
+
+
+def _columns(csr: sp.csr_matrix, mean: sp.csr_matrix) -> npt.NDArray[np.int64]:
+    """Return the columns that are not all zero, ascending; of many those of the largest absolute values."""
+    entries = np.concatenate([csr.indices, mean.indices])
+    columns, places = np.unique(entries, return_inverse=True)
+    if columns.size > MOST_COLUMNS:
+        sums = np.bincount(places.ravel(), np.abs(np.concatenate([csr.data, mean.data])))
+        columns = columns[np.sort(np.argsort(-sums, kind="stable")[:MOST_COLUMNS])]
+    return columns.astype(np.int64)
+
+
+def _dense(csr: sp.csr_matrix, columns: npt.NDArray[np.int64]) -> Array:
+    """Return some columns of all rows; SciPy's selection would count up to the last of 2^32 columns."""
+    dense = np.zeros((csr.shape[0], columns.size))
+    if columns.size:
+        places = np.minimum(np.searchsorted(columns, csr.indices), columns.size - 1)
+        kept = columns[places] == csr.indices
+        row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        dense[row_of[kept], places[kept]] = csr.data[kept]
+    return dense
+
+
+def _squared_distances(rows: Array, centroid: Array) -> Array:
+    difference = rows - centroid
+    return np.einsum("ij,ij->i", difference, difference)
+
+
+def _farthest(rows: Array, mean: Array, n: int, threshold: float) -> Array:
+    enough = -max(threshold**2, math.ulp(0.0))  # a row that is a centroid already is none again
+    nearest = -_squared_distances(rows, mean)
+    chosen = farthest_points(lambda i: -_squared_distances(rows, rows[i]), nearest, n - 1, enough)
+    return rows[chosen]
+
+
+def _kmeans(rows: Array, mean: Array, n: int, threshold: float) -> Array:
+    centroids = _random(rows, mean, n, threshold)
+    labels = np.full(len(rows), -1)
+    for _ in range(_ROUNDS):
+        distances = np.stack([_squared_distances(rows, centroid) for centroid in centroids])
+        before, labels = labels, np.argmin(distances, axis=0)
+        if np.array_equal(before, labels):
+            break
+        for label in np.unique(labels):  # a centroid that no row is nearest to stays
+            centroids[label] = rows[labels == label].mean(axis=0)
+    return centroids
+
+
+def _random(rows: Array, mean: Array, n: int, threshold: float) -> Array:
+    return rows[distinct_rows(sp.csr_matrix(rows), np.arange(len(rows)), n)]
+
+
+CENTROIDS: dict[str, Callable[[Array, Array, int, float], Array]] = {
+    "farthest": _farthest,
+    "kmeans": _kmeans,
+    "random": _random,
+}

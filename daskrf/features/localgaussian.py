@@ -1,0 +1,309 @@
+"""Maclaurin features of the Gaussian kernel around several centroids: a block of features for each."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from daskrf.arrays import as_csr, check_finite
+from daskrf.errors import InputError
+from daskrf.features.allocation import Allocation, optimal_allocation
+from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.centroids import CANDIDATES, CENTROIDS, choose_centroids, nearest_centroids
+from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, pair_errors, sample_centre
+from daskrf.features.sparserows import decode_rows, encode_rows
+from daskrf.kernels import Gaussian
+
+__all__ = ["LocalGaussianFeatures", "keep_nearest"]
+
+
+@register
+class LocalGaussianFeatures(FeatureMap):
+    """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) around each of C centroids, side by side.
+
+    Block c holds the D = n_components // C features of `GaussianMaclaurinFeatures` about centroid c, the same
+    sketches for all. A series about one centre vanishes some length scales from it, so that it cannot serve
+    high frequencies; here each row is predicted by the block of its nearest centroid, to which all training
+    rows contribute: `daskrf.gp.LocalGaussianGP` is the model, whose sums are one Gram matrix of D x D for
+    each centroid. Inner products of whole rows mean nothing.
+
+    Parameters
+    ----------
+    n_components : int, default 4096
+        M, features of all blocks; columns after C D are 0.
+    length_scale : float, default 1.0
+        l, above 0, in units of the columns.
+    n_centroids : int, default 16
+        C, or less where there are fewer distinct rows, or with a threshold. 1 is the mean.
+    selection : {"farthest", "kmeans", "random"}, default "farthest"
+        farthest: the mean, then the row farthest from all centroids before it, again and again. kmeans: means
+        of clusters. random: random rows.
+    threshold : float, optional
+        Of "farthest": add none to which the distance is below so many length scales.
+    method, explicit, random_state : as of `GaussianMaclaurinFeatures`
+
+    Attributes
+    ----------
+    centroids_ : CSR matrix of float64, shape (C, d)
+    block_size : int
+        D.
+    allocation_ : Allocation
+        Features of each degree, the same for all centroids.
+    n_features_in_ : int
+        Number of columns that `fit` saw.
+
+    Notes
+    -----
+    Source: Wacker & Filippone 2022, section 3.3 and algorithm 1. There the sizes of degrees are the best for
+    pairs of rows about the mean, which need not be near any row; here for pairs about the centroid of a third
+    row, which is the same for one centroid. Centroids are chosen among 10,000 random rows. Which centroid is
+    nearest is told by exp(-|x - c|^2 / (2 l^2)) in single precision: ties, and rows too far from all, go to
+    the first.
+
+    Examples
+    --------
+    >>> X = np.linspace(-9, 9, 100)[:, None]
+    >>> local = LocalGaussianFeatures(80, n_centroids=8).fit(X)
+    >>> local.block_size, local.centroids_.shape
+    (10, (8, 1))
+    >>> local.transform(X).shape
+    (100, 80)
+    """
+
+    learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
+    gram_precision: ClassVar[Literal["single", "double"]] = "double"
+    in_blocks: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        n_components: int = 4096,
+        *,
+        length_scale: float = 1.0,
+        n_centroids: int = 16,
+        selection: str = "farthest",
+        threshold: float | None = None,
+        method: str = "rademacher",
+        explicit: bool = True,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.length_scale = length_scale
+        self.n_centroids = n_centroids
+        self.selection = selection
+        self.threshold = threshold
+        self.method = method
+        self.explicit = explicit
+        self.random_state = random_state
+
+    @property
+    def seconds_per_component(self) -> float:
+        """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
+        return (self.maps_[0] if self.is_fitted() else self._block_map()).seconds_per_component
+
+    @property
+    def kernel_(self) -> Gaussian:
+        """The kernel that each block approximates near its centroid."""
+        return Gaussian(self.length_scale)
+
+    @property
+    def block_size(self) -> int:
+        """Features of a centroid; before `fit`, the fewest that there may be."""
+        n = self.centroids_.shape[0] if self.is_fitted() else self.n_centroids
+        return self.n_components // n
+
+    @property
+    def gram_columns(self) -> int:
+        """Columns of the matrices of sums that a feature is in: of all rows, and of those nearest."""
+        return 2 * (self.block_size if self.is_fitted() or self.threshold is None else self.n_components)
+
+    def is_fitted(self) -> bool:
+        """Tell whether there are centroids."""
+        return hasattr(self, "centroids_")
+
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if rows of so many columns are more than the sketches serve."""
+        self._block_map().check_columns(n_columns)
+
+    def sample_size(self, n_rows: int) -> int:
+        """Return how many random rows of `n_rows` the map wants to be fitted to: at most 10,000.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range.
+        """
+        self._check_parameters()
+        return min(n_rows, CANDIDATES)
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Choose the centroids among the rows of `X`, shape (n, d), and learn the sizes of all degrees.
+
+        None keeps what is known.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, a value is not finite, `X` has no row, or too many columns for
+            "tensorsrht".
+        """
+        self._check_parameters()
+        if X is None:
+            return self
+        csr = self._block_map()._checked_rows(X)
+        mean, some = sample_centre(csr, self.random_state)
+        least = 0.0 if self.threshold is None else self.threshold * self.length_scale
+        found = choose_centroids(csr, mean, int(self.n_centroids), self.selection, least, self.random_state)
+        return self._learn(found, some)
+
+    def fit_centroids(self, X: Any, centroids: Any) -> Self:
+        """Learn the sizes of all degrees from the rows of `X`, about given centroids, shape (C, d).
+
+        Raises
+        ------
+        InputError
+            As `fit`, and if there is no centroid, there are more than `n_components`, or their columns are
+            not those of `X`.
+        """
+        self._check_parameters()
+        csr = self._block_map()._checked_rows(X)
+        given = check_finite(as_csr(centroids)).astype(np.float64)
+        if given.shape[1] != csr.shape[1] or not 0 < given.shape[0] <= self.n_components:
+            raise InputError(
+                f"centroids must be 1 to n_components = {self.n_components} rows of {csr.shape[1]} columns, "
+                f"not of shape {given.shape}."
+            )
+        return self._learn(given, sample_centre(csr, self.random_state)[1])
+
+    def _learn(self, centroids: sp.csr_matrix, some: sp.csr_matrix) -> Self:
+        """Take the centroids, and the sizes that are best for pairs of `some` rows."""
+        size = self.n_components // centroids.shape[0]
+        # About the centroid of another row, and rows are in random order.
+        labels = np.roll(nearest_centroids(some, centroids), 1)
+        errors = pair_errors(some, centroids, self.length_scale, self.method, labels)
+        allocation = optimal_allocation(errors, size - 1, some.shape[1] if self.explicit else size)
+        self.__dict__.pop("_encoded", None)
+        return self._set(centroids, allocation)
+
+    def _set(self, centroids: sp.csr_matrix, allocation: Allocation) -> Self:
+        self.centroids_, self.allocation_ = centroids, allocation
+        self.n_features_in_ = int(centroids.shape[1])
+        self.maps_ = [self._block_map()._learn(centroid, allocation) for centroid in centroids]
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features of each row of `X` about every centroid.
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
+
+        Returns
+        -------
+        float32 array, shape (n, n_components)
+            Columns c D to c D + D - 1 are of centroid c.
+
+        Raises
+        ------
+        InputError
+            If the map is not fitted, a parameter is bad, a value is not finite, or d is not that of `fit`.
+        """
+        csr = self._checked_rows(X)
+        out = np.zeros((csr.shape[0], self.n_components), np.float32)
+        for columns, feature_map in self._blocks():
+            out[:, columns] = feature_map.transform(csr)
+        return out
+
+    def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return what `transform` does, with 0 in place of all but the block of each row's nearest centroid.
+
+        It takes a C-th of the time.
+        """
+        csr = self._checked_rows(X)
+        out = np.zeros((csr.shape[0], self.n_components), np.float32)
+        starts = np.stack([feature_map._starts(csr) for feature_map in self.maps_])
+        labels = np.argmax(starts, axis=0)
+        for label, (columns, feature_map) in enumerate(self._blocks()):
+            rows = np.flatnonzero(labels == label)
+            if rows.size:
+                out[rows, columns] = feature_map.transform(csr[rows])
+        return out
+
+    def _checked_rows(self, X: Any) -> sp.csr_matrix:
+        self._check_parameters()
+        if not self.is_fitted():
+            raise InputError(
+                "LocalGaussianFeatures is not fitted: call fit with rows to choose centroids from first."
+            )
+        if self.maps_[0].get_params() != self._block_map().get_params():
+            raise InputError("The parameters of LocalGaussianFeatures have changed since fit: call it again.")
+        csr = check_finite(as_csr(X))
+        self._check_width(csr.shape[1])
+        return csr
+
+    def _blocks(self) -> list[tuple[slice, GaussianMaclaurinFeatures]]:
+        size = self.block_size
+        return [(slice(c * size, (c + 1) * size), each) for c, each in enumerate(self.maps_)]
+
+    def _block_map(self) -> GaussianMaclaurinFeatures:
+        """Return the map of one block, not fitted."""
+        return GaussianMaclaurinFeatures(
+            self.block_size,
+            length_scale=self.length_scale,
+            method=self.method,
+            explicit=self.explicit,
+            random_state=self.random_state,
+        )
+
+    def _fitted_state(self) -> dict[str, Any]:
+        if not self.is_fitted():
+            return {}
+        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
+        if not hasattr(self, "_encoded"):
+            self._encoded = encode_rows(self.centroids_)
+        allocation = self.allocation_.state()
+        return {"n_features_in": self.n_features_in_, "centroids": self._encoded, "allocation": allocation}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if fitted:
+            self._encoded = fitted["centroids"]
+            self._set(decode_rows(fitted["centroids"]), Allocation.from_state(fitted["allocation"]))
+
+    def _check_parameters(self) -> None:
+        """Raise InputError if a parameter is out of range."""
+        n_components = check_n_components(self.n_components)
+        n = self.n_centroids
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= n_components:
+            raise InputError(
+                f"n_centroids must be an integer from 1 to n_components = {n_components}, not {n!r}."
+            )
+        if self.selection not in CENTROIDS:
+            raise InputError(f"selection must be one of {', '.join(CENTROIDS)}, not {self.selection!r}.")
+        if self.threshold is not None:
+            number = isinstance(self.threshold, (int, float, np.integer, np.floating))
+            if not number or not 0.0 <= self.threshold < math.inf:
+                raise InputError(f"threshold must be a finite number of at least 0, not {self.threshold!r}.")
+            if self.selection != "farthest":
+                raise InputError(f"threshold is of selection='farthest', not of {self.selection!r}.")
+        GaussianMaclaurinFeatures(
+            n_components,
+            length_scale=self.length_scale,
+            method=self.method,
+            explicit=self.explicit,
+            random_state=self.random_state,
+        )._check_parameters()
+
+
+def keep_nearest(phi: npt.NDArray[Any], n_blocks: int, size: int) -> npt.NDArray[np.intp]:
+    """Set all but the block of each row's nearest centroid to 0, in place; return the blocks' numbers.
+
+    The first feature of a block, exp(-|x - c|^2 / (2 l^2)), is largest for the nearest centroid; ties, and
+    rows too far from all, go to the first.
+    """
+    labels = np.argmax(phi[:, : n_blocks * size : size], axis=1)
+    blocks = phi[:, : n_blocks * size].reshape(len(phi), n_blocks, size)
+    blocks[np.arange(n_blocks) != labels[:, None]] = 0.0
+    return labels

@@ -1,0 +1,355 @@
+"""Local Maclaurin features and their Gaussian process: against algorithm 1 as printed, and in its limits."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaincc
+
+from daskrf.compiled.jit import jit_disabled
+from daskrf.errors import InputError
+from daskrf.features import GaussianMaclaurinFeatures, LocalGaussianFeatures
+from daskrf.gp import (
+    ExactGP,
+    LocalGaussianGP,
+    RandomFeatureGP,
+    StackedStatistics,
+    choose_length_scale,
+    gp_for,
+    model_from_state,
+)
+from daskrf.kernels import Gaussian, TruncatedGaussian
+from tests.naive import local as naive
+
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=3 if jit_disabled() else 25)
+compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
+GIVEN: dict[str, Any] = {"mean": 0.3, "amplitude": 1.5, "noise": 0.05}
+
+
+def problem(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, d))
+    return X, np.sin(3 * X).sum(axis=1) + 0.2 * rng.standard_normal(n) + 1.0
+
+
+@st.composite
+def problems(draw: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows with repeats, constant columns and any scale, targets, and new rows."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = draw(st.integers(1, 20)), draw(st.integers(1, 3))
+    X = rng.normal(size=(draw(st.integers(1, n)), d))
+    X = X[rng.integers(0, len(X), n)] * draw(st.sampled_from([0.1, 1.0, 20.0]))
+    if draw(st.booleans()):
+        X[:, 0] = draw(st.sampled_from([0.0, 2.0]))
+    return X, rng.standard_normal(n), rng.normal(size=(4, d))
+
+
+def by_map(fitted: LocalGaussianFeatures) -> Any:
+    """Return the features of one row about one centroid, made by the map of that centroid."""
+    known = {tuple(m.centre_.toarray()[0]): m for m in fitted.maps_}
+    return lambda x, c: known[tuple(c)].transform(np.asarray(x)[None])[0].astype(float)
+
+
+@PROPERTY
+@given(problems(), st.integers(1, 5), st.integers(1, 12), st.sampled_from(["farthest", "kmeans", "random"]))
+def test_it_is_algorithm_1(data, n_centroids, size, selection) -> None:
+    X, y, new = data
+    local = LocalGaussianFeatures(n_centroids * size + 1, n_centroids=n_centroids, selection=selection)
+    gp = LocalGaussianGP(local, residual=False, **GIVEN).fit(X, y)
+    fitted = gp.feature_map_
+    centroids = fitted.centroids_.toarray()
+    expected = naive.predict(by_map(fitted), X, y, centroids, new, *GIVEN.values())
+    mean, std = gp.predict(new, return_std=True, of="f")
+    np.testing.assert_allclose(mean, expected[0], atol=1e-4)
+    np.testing.assert_allclose(std**2, expected[1], atol=1e-4)
+    gp.feature_map_ = None  # features of all centroids in place of rows
+    for found, again in zip(
+        gp.predict(fitted.transform(new), return_std=True, of="f"), (mean, std), strict=True
+    ):
+        np.testing.assert_allclose(found, again, rtol=1e-12, atol=1e-12)
+    evidence = naive.own_evidence(by_map(fitted), X, y, centroids, *GIVEN.values())
+    np.testing.assert_allclose(gp.log_marginal_likelihood_value_, evidence, rtol=1e-4, atol=1e-3)
+
+
+def test_posteriors_of_the_nearest_rows_alone() -> None:
+    """Each centroid's rows have a process of their own, whose evidence is the one that is reported."""
+    X, y = problem(60, 2)
+    local = LocalGaussianFeatures(60, n_centroids=4)
+    gp = LocalGaussianGP(local, residual=False, **GIVEN).fit(X, y)
+    gp.set_params(rows="nearest").fit_statistics(gp.statistics_, gp.feature_map_)
+    centroids = gp.feature_map_.centroids_.toarray()
+    labels = np.argmin(np.linalg.norm(X[:, None] - centroids, axis=2), axis=1)
+    for label in range(4):
+        own, features = X[labels == label], gp.feature_map_.maps_[label].transform(X[labels == label])
+        alone = RandomFeatureGP(**GIVEN).fit(features.astype(float), y[labels == label])
+        for found, expected in zip(
+            gp.predict(own, return_std=True),
+            alone.predict(features.astype(float), return_std=True),
+            strict=True,
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+    restored = model_from_state(json.loads(json.dumps(gp.state())), gp.arrays())
+    np.testing.assert_allclose(restored.predict(X, return_std=True), gp.predict(X, return_std=True))
+    with pytest.raises(InputError, match="rows must be"):
+        LocalGaussianGP(local, rows="some", **GIVEN).fit(X, y)
+
+
+@pytest.mark.parametrize(("d", "size", "degree"), [(1, 9, 8), (2, 10, 3)])
+def test_few_columns_have_explicit_features(d: int, size: int, degree: int) -> None:
+    X, y = problem(60, d)
+    gp = LocalGaussianGP(LocalGaussianFeatures(5 * size, n_centroids=5), residual=False, **GIVEN).fit(X, y)
+    assert gp.local_map_.allocation_.degree == degree
+    features = lambda x, c: naive.explicit_features(x, c, 1.0, degree)  # noqa: E731
+    expected = naive.predict(features, X, y, gp.local_map_.centroids_.toarray(), X[:9], *GIVEN.values())
+    mean, std = gp.predict(X[:9], return_std=True, of="f")
+    np.testing.assert_allclose(mean, expected[0], atol=2e-4)
+    np.testing.assert_allclose(std**2, expected[1], atol=1e-5)
+
+
+@PROPERTY
+@given(problems(), st.integers(1, 8), st.sampled_from([None, 0.5, 3.0]))
+def test_farthest_points_to_a_threshold(data, n_centroids, threshold) -> None:
+    X = data[0]
+    local = LocalGaussianFeatures(24, length_scale=0.7, n_centroids=n_centroids, threshold=threshold).fit(X)
+    mean = local.centroids_[0].toarray()[0]
+    np.testing.assert_allclose(mean, X.mean(axis=0), atol=1e-12)
+    expected = naive.farthest_centroids(X, mean, n_centroids, (threshold or 0.0) * 0.7)
+    found = local.centroids_.toarray()
+    # Of rows at equal distances any is as far.
+    assert len(found) == len(expected)
+    radius = [np.min(np.linalg.norm(X[:, None] - c, axis=2), axis=1).max() for c in (found, expected)]
+    np.testing.assert_allclose(*radius, rtol=1e-9, atol=1e-12)
+
+
+def test_kmeans_and_random_centroids() -> None:
+    blobs = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 20, axis=0)
+    X = blobs + np.random.default_rng(0).normal(size=(60, 2))
+    found = LocalGaussianFeatures(60, n_centroids=3, selection="kmeans", random_state=2).fit(X)
+    means = X.reshape(3, 20, 2).mean(axis=1)
+    order = np.lexsort(means.T)
+    centroids = found.centroids_.toarray()
+    np.testing.assert_allclose(centroids[np.lexsort(centroids.T)], means[order], atol=1e-12)
+    rows = LocalGaussianFeatures(60, n_centroids=4, selection="random").fit(X[[0, 0, 1, 1]]).centroids_
+    assert sorted(rows.toarray().tolist()) == sorted(X[:2].tolist())  # distinct ones
+
+
+@compiled_only
+def test_one_centroid_is_the_plain_map() -> None:
+    X, y = problem(70, 4)
+    local = LocalGaussianFeatures(50, length_scale=2.0, n_centroids=1).fit(X)
+    plain = GaussianMaclaurinFeatures(50, length_scale=2.0).fit(X)
+    Phi = plain.transform(X)
+    assert local.transform(X).tobytes() == local.transform_nearest(X).tobytes() == Phi.tobytes()
+    for fixed in ({}, GIVEN):
+        gp = LocalGaussianGP(local, residual=False, **fixed).fit(X, y)
+        other = RandomFeatureGP(method="eigh", **fixed).fit(Phi.astype(float), y)
+        np.testing.assert_allclose(gp.noise_, other.noise_, rtol=1e-6)
+        np.testing.assert_allclose(
+            gp.log_marginal_likelihood_value_, other.log_marginal_likelihood_value_, rtol=1e-9
+        )
+        for found, expected in zip(
+            gp.predict(X[:9], return_std=True),
+            other.predict(Phi[:9].astype(float), return_std=True),
+            strict=True,
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@compiled_only
+def test_many_features_approach_the_exact_process() -> None:
+    X, y = problem(80, 1)
+    exact = ExactGP(Gaussian(0.5), **GIVEN).fit(X, y)
+    new = np.linspace(-3, 3, 50)[:, None]
+    expected = exact.predict(new, return_std=True, of="f")
+    errors = []
+    for size in (4, 8, 16, 60):
+        gp = LocalGaussianGP(LocalGaussianFeatures(8 * size, length_scale=0.5, n_centroids=8), **GIVEN)
+        found = gp.fit(X, y).predict(new, return_std=True, of="f")
+        errors.append(max(np.abs(a - b).max() for a, b in zip(found, expected, strict=True)))
+    assert errors[0] > 10 * errors[2]
+    assert errors[3] < 1e-3
+
+
+@compiled_only
+def test_far_from_all_centroids_there_is_the_prior() -> None:
+    X, y = problem(80, 2)
+    far = np.array([[400.0, 0.0], [0.0, -60.0], [1e6, 1e6]])
+    local = LocalGaussianFeatures(400, length_scale=0.7, n_centroids=20)
+    mean, std = LocalGaussianGP(local, **GIVEN).fit(X, y).predict(far, return_std=True, of="f")
+    np.testing.assert_allclose(mean, GIVEN["mean"])
+    np.testing.assert_allclose(std**2, GIVEN["amplitude"])
+    gp = LocalGaussianGP(local, residual=False, **GIVEN).fit(X, y)
+    assert (gp.predict(far, return_std=True, of="f")[1] == 0.0).all()  # as algorithm 1 has it
+
+
+@compiled_only
+def test_hyperparameters_and_the_length_scale_by_the_evidence() -> None:
+    X, y = problem(300, 1, seed=1)
+    found = choose_length_scale(LocalGaussianFeatures(80, n_centroids=8), X, y, n_trials=8)
+    assert 0.2 < found.length_scale < 1.5
+    gp = LocalGaussianGP(found.feature_map).fit(X, y)
+    assert 0.02 < gp.noise_[0] < 0.08  # 0.04 was put in
+    value = gp.log_marginal_likelihood_value_
+    for name, step in itertools.product(("mean_", "amplitude_", "noise_"), (-0.05, 0.05)):
+        other = {n: float(getattr(gp, n)[0]) for n in ("mean_", "amplitude_", "noise_")}
+        other[name] *= 1.0 + step
+        assert gp.log_marginal_likelihood(*other.values()) < value
+    new = np.linspace(-2.5, 2.5, 40)
+    assert np.abs(gp.predict(new[:, None]) - np.sin(3 * new) - 1.0).max() < 0.25
+
+
+@compiled_only
+def test_several_targets_states_draws_and_further_rows() -> None:
+    X, y = problem(60, 2)
+    Y = np.column_stack([y, -2 * y + X[:, 0]])
+    gp = gp_for(LocalGaussianFeatures(123, n_centroids=6), noise=[0.05, 0.1]).fit(X[:40], Y[:40])
+    assert isinstance(gp, LocalGaussianGP)
+    alone = LocalGaussianGP(gp.feature_map_, noise=0.1).fit(X[:40], Y[:40, 1])
+    np.testing.assert_allclose(gp.predict(X)[:, 1], alone.predict(X), rtol=1e-5)
+    restored = model_from_state(json.loads(json.dumps(gp.state())), gp.arrays())
+    for a, b in zip(restored.predict(X, return_std=True), gp.predict(X, return_std=True), strict=True):
+        assert a.tobytes() == b.tobytes()
+    covariance = gp.predict(X[:7], return_cov=True)[1]
+    np.testing.assert_allclose(
+        np.sqrt(np.einsum("iit->it", covariance)), gp.predict(X[:7], return_std=True)[1], rtol=1e-9
+    )
+    draws = gp.sample_weights(4000, 1, target=1)
+    variance = (gp.feature_map_.transform_nearest(X[:7]) @ draws).var(axis=1)
+    f_std = gp.predict(X[:7], return_std=True, of="f")[1][:, 1]
+    own = 1.0 - np.square(gp.feature_map_.transform_nearest(X[:7])).sum(axis=1)
+    # A standard error of 2.2 % each.
+    np.testing.assert_allclose(
+        variance, f_std**2 - gp.amplitude_[1] * np.maximum(own, 0.0), rtol=0.12, atol=1e-6
+    )
+    drawn = gp.draw(1, target=1)
+    np.testing.assert_allclose(
+        drawn.predict(X[:7]), gp.mean_[1] + gp.feature_map_.transform_nearest(X[:7]) @ draws[:, 0], atol=1e-5
+    )
+    assert gp.sample_y(X[:7], 3, 5).shape == (7, 3)
+    more = gp.partial_fit(X[40:], Y[40:])
+    again = LocalGaussianGP(gp.feature_map_, noise=[0.05, 0.1]).fit_statistics(
+        StackedStatistics.zero(123, 20, 2).update(gp.feature_map_.transform(X), Y), gp.feature_map_
+    )
+    np.testing.assert_allclose(more.predict(X), again.predict(X), rtol=1e-6)
+
+
+def test_statistics_are_a_monoid() -> None:
+    X, y = problem(50, 2)
+    phi = LocalGaussianFeatures(32, n_centroids=3).fit(X).transform(X)
+    whole = StackedStatistics.zero(32, 10).update(phi, y)
+    parts = [StackedStatistics.zero(32, 10).update(phi[i : i + 20], y[i : i + 20]) for i in (0, 20, 40)]
+    for order in itertools.permutations(parts):
+        total = sum(order, StackedStatistics.zero(32, 10))
+        for name, array in total.arrays().items():
+            np.testing.assert_allclose(array, whole.arrays()[name], rtol=1e-12, atol=1e-12)
+    stored = {name: array.copy() for name, array in whole.arrays().items()}
+    for array in stored.values():
+        array.flags.writeable = False
+    restored = StackedStatistics.from_arrays(stored).update(phi[:1], y[:1])
+    assert restored.n == 51
+    np.testing.assert_allclose(
+        restored.grams, whole.combine(StackedStatistics.zero(32, 10).update(phi[:1], y[:1])).grams
+    )
+    np.testing.assert_allclose(whole.own_grams.sum(axis=0) * 0 + whole.n, 50)
+
+
+def test_ties_empty_clusters_and_one_row() -> None:
+    X = np.array([[-1.0], [1.0], [0.0]])
+    local = LocalGaussianFeatures(24).fit_centroids(X, [[-1.0], [1.0], [500.0]])
+    phi = local.transform_nearest(X)
+    assert phi[2, :8].any()
+    assert not phi[2, 8:].any()  # halfway: to the first
+    gp = LocalGaussianGP(local, **GIVEN).fit_statistics(
+        StackedStatistics.zero(24, 8).update(local.transform(X), [1.0, 2.0, 3.0]), local
+    )
+    mean, std = gp.predict([[500.0]], return_std=True, of="f")  # a centroid without rows
+    np.testing.assert_allclose([mean[0], std[0] ** 2], [GIVEN["mean"], GIVEN["amplitude"]], rtol=1e-6)
+    one = LocalGaussianGP(LocalGaussianFeatures(8, n_centroids=3), **GIVEN).fit([[2.0, 0.0]], [1.0])
+    expected = 0.3 + 0.7 * 1.5 / 1.55
+    np.testing.assert_allclose(one.predict([[2.0, 0.0]]), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"length_scale": 0.0}, "length_scale"),
+        ({"length_scale": -1.0}, "length_scale"),
+        ({"n_centroids": 0}, "n_centroids"),
+        ({"n_centroids": 65}, "n_centroids"),
+        ({"threshold": -1.0}, "threshold"),
+        ({"threshold": 1.0, "selection": "kmeans"}, "threshold is of selection='farthest'"),
+        ({"selection": "kmedoids"}, "selection"),
+        ({"method": "gaussian"}, "method"),
+    ],
+)
+def test_bad_parameters_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        LocalGaussianFeatures(64, **given).fit(np.eye(3))
+
+
+def test_bad_input_is_refused() -> None:
+    local = LocalGaussianFeatures(8, n_centroids=2)
+    with pytest.raises(InputError, match="no row"):
+        local.fit(np.empty((0, 2)))
+    with pytest.raises(InputError, match="rows of 2 columns"):
+        local.fit_centroids(np.eye(2), np.eye(3))
+    with pytest.raises(InputError, match="needs a map with centroids"):
+        LocalGaussianGP(GaussianMaclaurinFeatures(8)).fit(np.eye(2), [0.0, 1.0])
+    fitted = LocalGaussianFeatures(8, n_centroids=2).fit(np.eye(2))
+    statistics = RandomFeatureGP(**GIVEN).fit(fitted.transform(np.eye(2)), [0.0, 1.0]).statistics_
+    with pytest.raises(InputError, match="StackedStatistics"):
+        LocalGaussianGP(fitted, **GIVEN).fit_statistics(statistics)
+    with pytest.raises(InputError, match="blocks of 3, not"):
+        LocalGaussianGP(fitted, **GIVEN).fit_statistics(StackedStatistics.zero(9, 3), fitted)
+    with pytest.raises(InputError, match="cannot be combined"):
+        StackedStatistics.zero(8, 4).combine(StackedStatistics.zero(8, 2))
+    with pytest.raises(InputError, match="with one map"):
+        StackedStatistics.zero(8, 4).combine(statistics)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="changed since fit"):
+        fitted.set_params(length_scale=2.0).transform(np.eye(2))
+
+
+@PROPERTY
+@given(st.integers(0, 6), st.floats(0.0, 6.0), st.floats(0.0, 6.0), st.floats(0.3, 3.0))
+def test_theorem_3_1(p: int, r: float, t: float, length_scale: float) -> None:
+    """The truncated kernel vanishes far from its centre; its error is largest for parallel rows.
+
+    Wacker & Filippone 2022, theorem 3.1, for u = x / l and v = y / l of any number of columns, a fixed degree
+    p and unit variance. Magnitude: by appendix B, |k_p| <= exp(-s) sum_{n <= p} s^n / n! with
+    s = (|u|^2 + |v|^2) / 2, a function that decreases to 0. Error: at fixed lengths |u|, |v| it is that of
+    parallel rows at most, and 0 for orthogonal ones.
+    """
+    angles = np.linspace(0.0, np.pi, 37)
+    x = length_scale * np.array([[r, 0.0]])
+    Y = length_scale * t * np.column_stack([np.cos(angles), np.sin(angles)])
+    cut = TruncatedGaussian(length_scale, p)(x, Y)[0]
+    bounds = gammaincc(p + 1, (r * r + t * t) / 2 * np.array([1.0, 1.5, 4.0, 100.0]))
+    assert (np.abs(cut) <= bounds[0] + 1e-12).all()
+    assert (np.diff(bounds) <= 1e-15).all()
+    errors = np.abs(Gaussian(length_scale)(x, Y)[0] - cut)
+    assert errors.max() <= errors[0] + 1e-9
+    assert errors[18] <= 1e-9
+
+
+def test_theorem_3_1_of_the_posterior() -> None:
+    """Far from the centre the plain map's mean and deviation of f are those of no function at all.
+
+    The mean of y is 0 and features are explicit, as in figure 2: the deviation of the exact process is that
+    of the prior there instead, and the local model's, with a centroid at the row, too.
+    """
+    X, y = problem(50, 1)
+    given = GIVEN | {"mean": 0.0}
+    far = np.array([[30.0]])
+    gp = RandomFeatureGP(GaussianMaclaurinFeatures(10), **given).fit(X, y)
+    mean, std = gp.predict(far, return_std=True, of="f")
+    assert abs(mean[0]) + std[0] < 1e-6
+    local = LocalGaussianFeatures(20).fit_centroids(X, [[0.0], [30.0]])
+    statistics = StackedStatistics.zero(20, 10).update(local.transform(X), y)
+    gp = LocalGaussianGP(local, residual=False, **given).fit_statistics(statistics, local)
+    np.testing.assert_allclose(gp.predict(far, return_std=True, of="f"), [[0.0], [1.5**0.5]], atol=1e-6)
