@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from daskrf.kernels.truncated import TruncatedGaussian
     from daskrf.molecules.fingerprints import FingerprintSpec
     from daskrf.molecules.formats import TableFormat
+    from daskrf.report.maps import maps
 
 __version__ = "0.1.0"
 
@@ -103,6 +104,7 @@ __all__ = [
     "jobqueue_cluster",
     "kernel_matrix",
     "local_cluster",
+    "maps",
     "plan",
     "predict",
     "quickstart",
@@ -142,6 +144,7 @@ _HOME = {
     "jobqueue_cluster": "drivers",
     **dict.fromkeys(["connect", "kernel_matrix", "local_cluster", "screen", "status", "verify"], "drivers"),
     "Shard": "drivers.shards",
+    "maps": "report.maps",
 }
 _SUBPACKAGES = ("features", "gp", "kernels", "molecules", "stores", "drivers", "screening", "seeds", "errors")
 

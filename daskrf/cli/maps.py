@@ -26,7 +26,10 @@ _OWN = {
     "maclaurin": ("series", "normalize", "degree_measure", "max_degree"),
     "polynomial": ("degree", "constant", "method", "normalize"),
     "gaussian-maclaurin": ("length_scale", "method"),
+    "composition": ("series", "inner"),
 }
+# Maps of random features, whose options go beside those of a composition.
+_INNER = ("minmax", "dot-product", "fourier", "fastfood", "polynomial")
 _TANIMOTO, _RADIAL = ("minmax", "dot-product"), ("gaussian", "matern")
 _ALL = ("map", "components", "seed", *dict.fromkeys(name for names in _OWN.values() for name in names))
 
@@ -76,7 +79,8 @@ map_options = stack(
         "Matern kernel of the distance. fastfood: the same by fast transforms, without a matrix of "
         "directions. maclaurin: dense features of a power series of the cosine of counts. polynomial: dense "
         "features of a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, for "
-        "length scales that are not small.  [default: minmax]",
+        "length scales that are not small. composition: features of a power series of the kernel of another "
+        "map, --inner. `daskrf maps` lists all with their costs.  [default: minmax]",
     ),
     option(
         "-M",
@@ -92,6 +96,12 @@ map_options = stack(
         type=click.IntRange(min=0),
         section=FEATURES,
         help="Seed of the map.  [default: 0]",
+    ),
+    _own(
+        "--inner",
+        "composition",
+        "The map whose kernel the power series is of; its own options go with it.  [default: minmax]",
+        type=click.Choice(_INNER),
     ),
     _own(
         "--distribution",
@@ -128,9 +138,10 @@ map_options = stack(
     ),
     _own(
         "--series",
-        "compositional or maclaurin",
+        "compositional, maclaurin or composition",
         "power:N for T^N, exponential:G for exp(G(T-1)), ratio for T/(2-T), or coefficients a0,a1,... of "
-        "1, T, T^2, ...; with maclaurin T is the cosine, and there is no ratio.  [default: power:2]",
+        "1, T, T^2, ...; with maclaurin T is the cosine, with composition the kernel of the inner map, and "
+        "with both there is no ratio.  [default: power:2]",
         metavar="SERIES",
         type=_Series(),
     ),
@@ -222,11 +233,15 @@ def feature_map(options: dict[str, Any]) -> FeatureMap:
     given = {name: options.pop(name) for name in _ALL}
     given = {name: value for name, value in given.items() if value is not None}
     chosen = given.pop("map", "minmax")
+    own, of_map = set(_OWN[chosen]), f"--map {chosen}"
+    if chosen == "composition":
+        inner = given.setdefault("inner", "minmax")
+        own, of_map = own | set(_OWN[inner]), f"{of_map} --inner {inner}"
     for name in given:
         owners = [owner for owner, names in _OWN.items() if name in names]
-        if owners and chosen not in owners:
+        if owners and name not in own:
             flag, of = f"--{name.replace('_', '-')}", " and --map ".join(owners)
-            raise click.UsageError(f"{flag} is an option of --map {of}, not of --map {chosen}.")
+            raise click.UsageError(f"{flag} is an option of --map {of}, not of {of_map}.")
     renamed = {"components": "n_components", "seed": "random_state", "terms": "n_terms"}
     return _make(chosen, {renamed.get(name, name): value for name, value in given.items()})
 
@@ -249,10 +264,16 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
 
         kernel = CompositionalTanimoto(**parameters.pop("series", {}))
         return CompositionalTanimotoFeatures(kernel=kernel, **parameters)
+    if name == "composition":
+        from daskrf.features import CompositionFeatures
+
+        outer = _dot_product_kernel(name, {"series": parameters.pop("series", None), "normalize": False})
+        own = {key: parameters.pop(key) for key in ("n_components", "random_state") if key in parameters}
+        return CompositionFeatures(outer, _make(parameters.pop("inner"), parameters), **own)
     if name == "maclaurin":
         from daskrf.features import RandomMaclaurinFeatures
 
-        return RandomMaclaurinFeatures(_dot_product_kernel(parameters), **parameters)
+        return RandomMaclaurinFeatures(_dot_product_kernel(name, parameters), **parameters)
     if name == "polynomial":
         from daskrf.features import PolynomialSketch
 
@@ -274,11 +295,11 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
     return LandmarkFeatures(kernel=kernel, **parameters)
 
 
-def _dot_product_kernel(parameters: dict[str, Any]) -> DotProductKernel:
+def _dot_product_kernel(of: str, parameters: dict[str, Any]) -> DotProductKernel:
     """Take the series and `normalize` out of the parameters and return their kernel."""
     from daskrf.kernels import DotProduct, Exponential, Polynomial
 
-    series = parameters.pop("series", {"series": "power"})
+    series = parameters.pop("series", None) or {"series": "power"}
     normalize = parameters.pop("normalize", True)
     if series["series"] == "power":
         return Polynomial(series.get("degree", 2), c=0.0, normalize=normalize)
@@ -286,7 +307,7 @@ def _dot_product_kernel(parameters: dict[str, Any]) -> DotProductKernel:
         return Exponential(series.get("gamma", 1.0), normalize=normalize)
     if series["series"] == "coefficients":
         return DotProduct(series["coefficients"], normalize=normalize)
-    raise click.UsageError("--series ratio is for --map compositional, not for --map maclaurin.")
+    raise click.UsageError(f"--series ratio is for --map compositional, not for --map {of}.")
 
 
 def _kernel(of: str, parameters: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, from_state, register
 from daskrf.features.compositional import CompositionalTanimotoFeatures
+from daskrf.features.facts import MapFacts
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.projections import refuse_overflow
@@ -71,6 +72,17 @@ class CompositionFeatures(FeatureMap):
     >>> np.abs(Phi @ Phi.T - [[1, 1, 0.25], [1, 1, 0.25], [0.25, 0.25, 1]]).max() < 0.3
     np.True_
     """
+
+    facts = MapFacts(
+        name="composition",
+        kernel="power series of any map's",
+        rows="as inner map",
+        features="bits or floats",
+        cost="N inner",
+        holds="N inner",
+        learns="what the inner map learns",
+        reference="Kar & Karnick 2012, supplement, algorithm 1",
+    )
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from daskrf.compiled.rows import normalise, unit_rows
 from daskrf.compiled.sketch import Rows
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.tensorsketch import TensorSketchSeries, allocate
 from daskrf.kernels import Kernel
 from daskrf.kernels.dotproduct import TanimotoDotProduct
@@ -98,6 +99,17 @@ class TanimotoDotProductFeatures(FeatureMap):
     >>> np.abs(np.round(Phi @ Phi.T, 0)).astype(int).tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
+
+    facts = MapFacts(
+        name="dot-product",
+        kernel="x.y / (|x|^2 + |y|^2 - x.y)",
+        rows="counts, reals",
+        features="floats",
+        cost="z + M log M",
+        holds="64 MiB",
+        learns="the range of norms",
+        reference="Tripp et al. 2023, section 4",
+    )
 
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "summary"
 

@@ -18,6 +18,7 @@ from daskrf.arrays import as_csr, check_finite
 from daskrf.compiled import fourier as compiled
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.kernels import Gaussian, RadialKernel
 
 __all__ = ["FourierFeatures", "Projection", "RandomFourierFeatures", "Sparse", "scale_of", "uniform"]
@@ -236,6 +237,17 @@ class RandomFourierFeatures(FourierFeatures):
     >>> np.abs(np.round(Phi @ Phi.T, 1)).tolist()
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
+
+    facts = MapFacts(
+        name="fourier",
+        kernel="Gaussian, Matern, any radial",
+        rows="reals",
+        features="floats",
+        cost="z M",
+        holds="2 d M",
+        learns="nothing",
+        reference="Rahimi & Recht 2007; orthogonal: Yu et al. 2016",
+    )
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from daskrf.cli.commands import COMMANDS
 from daskrf.cli.maps import feature_map, map_is_given
 from daskrf.features import (
     CompositionalTanimotoFeatures,
+    CompositionFeatures,
     FastfoodFeatures,
     FeatureMap,
     GaussianMaclaurinFeatures,
@@ -50,6 +51,9 @@ RUNS = {
     "maclaurin lengths": "--map maclaurin --series exponential:0.01 --no-normalize --max-degree 3 -M 40",
     "polynomial": "--map polynomial --degree 3 --constant 0.5 --method tensorsketch -M 40",
     "gaussian maclaurin": "--map gaussian-maclaurin --length-scale 12 -M 40",
+    "composition": "--map composition --series exponential:2 -M 40",
+    "composition of dot products": "--map composition --inner dot-product --terms 3 --series 0,1,0.5 -M 40",
+    "composition of cosines": "--map composition --inner fourier --length-scale 9 -M 40",
     "farthest": "--map landmarks -M 30 --kernel dot-product --selection farthest",
 }
 
@@ -154,6 +158,19 @@ def _map(arguments: str) -> FeatureMap:
             "--map fastfood --kernel matern --nu 0.5 --length-scale 9 --projection fft -M 64",
             FastfoodFeatures(Matern(9.0, nu=0.5), 64, projection="fft"),
         ),
+        ("--map composition", CompositionFeatures()),
+        (
+            "--map composition -M 64 --seed 3 --hashing cws --series exponential:2",
+            CompositionFeatures(Exponential(2.0), TanimotoMinMaxFeatures(hashing="cws"), 64, random_state=3),
+        ),
+        (
+            "--map composition --inner polynomial --degree 1 --constant 0.5 --series 0,1,0.5",
+            CompositionFeatures(DotProduct([0, 1, 0.5]), PolynomialSketch(1, c=0.5, normalize=True)),
+        ),
+        (
+            "--map composition --inner fastfood --length-scale 9 --series power:3",
+            CompositionFeatures(Polynomial(3, c=0.0), FastfoodFeatures(Gaussian(9.0))),
+        ),
         (
             "--map landmarks --kernel gaussian --length-scale 9",
             LandmarkFeatures(kernel=Gaussian(9.0)),
@@ -187,6 +204,14 @@ def test_no_option_is_no_map() -> None:
         ("--map landmarks --length-scale 9", "--length-scale is an option of --kernel gaussian or matern"),
         ("--map maclaurin --series ratio", "--series ratio is for --map compositional"),
         ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
+        ("--inner minmax", "--inner is an option of --map composition, not of --map minmax"),
+        (
+            "--map composition --terms 3",
+            "--terms is an option of --map dot-product, not of --map composition --inner minmax",
+        ),
+        ("--map composition --inner fourier", "--kernel gaussian needs --length-scale"),
+        ("--map composition --inner landmarks", "'landmarks' is not one of 'minmax'"),
+        ("--map composition --series ratio", "not for --map composition"),
         ("--map minmax --length-scale 3", "--length-scale is an option of --map landmarks and --map fourier"),
     ],
 )
