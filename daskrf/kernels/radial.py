@@ -30,6 +30,7 @@ _LARGEST = 1e300  # squared norms whose sums and products are finite
 _LARGEST_NU = 50.0
 _LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers serve
 _NODES = 128
+_AT_A_TIME = 1 << 15  # distances that one function after another is taken of: they stay in the cache
 _DRAWS = 1024  # radii that a sampler is asked for
 
 Array = npt.NDArray[np.float64]
@@ -98,12 +99,17 @@ class RadialKernel(Kernel):
             own, others = index.coefficients(left, left.data, None, RAW, out)
             _check_norms(own)
             _check_norms(others)
-            out *= -2.0
-            out += own[:, None] + others
-            np.maximum(out, 0.0, out=out)
-            np.sqrt(out, out=out)
-            out /= self.length_scale
-            return self.of_distances(out, right.shape[1]).astype(dtype, copy=False)
+            found = out if out.dtype == dtype else np.empty(out.shape, dtype)
+            step = max(1, _AT_A_TIME // max(1, out.shape[1]))
+            for start in range(0, out.shape[0], step):
+                part = out[start : start + step]
+                part *= -2.0
+                part += own[start : start + step, None] + others
+                np.maximum(part, 0.0, out=part)
+                np.sqrt(part, out=part)
+                part /= self.length_scale
+                found[start : start + step] = self.of_distances(part, right.shape[1])
+            return found
 
         return values
 
