@@ -54,6 +54,10 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     gram_precision: ClassVar[Literal["single", "double"]] = "single"
     """Precision that sums of products of the features need; see `daskrf.gp.SufficientStatistics`."""
 
+    composed_width: ClassVar[int] = 2**20
+    """Most features that a composition takes from one map of this kind. Few, for sketches that give a sparse
+    row the fewer and larger features the more there are: products of such features hardly ever meet."""
+
     @property
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core, from which tasks are sized."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,14 @@ __all__ = ["CompositionFeatures"]
 
 _STEP = 64
 """Features of an inner map are made in steps of as many: some maps cannot have only a few."""
+
+
+class _Layer(NamedTuple):
+    """An inner map, and which of its features are factors of the features of which columns."""
+
+    feature_map: FeatureMap
+    places: npt.NDArray[np.int64]
+    columns: slice
 
 
 @register
@@ -59,7 +67,9 @@ class CompositionFeatures(FeatureMap):
     -----
     Source: Kar & Karnick 2012, supplement, algorithm 1. Degree by degree there is one map of K of as many
     features as need a factor, with a seed of its own; which of its features goes where is random, so that the
-    expectation of each product is right also for maps whose features are not alike. The kernel that the
+    expectation of each product is right also for maps whose features are not alike. Of
+    `TanimotoDotProductFeatures` there is one for every 64: in a larger one most features of a row are next to
+    0 and few are large, and the error of their products did not fall with M. The kernel that the
     features approximate is f(`inner.kernel_`) / f(1).
 
     Examples
@@ -84,6 +94,8 @@ class CompositionFeatures(FeatureMap):
         reference="Kar & Karnick 2012, supplement, algorithm 1",
     )
 
+    state_version: ClassVar[int] = 2
+
     def __init__(
         self,
         outer: DotProductKernel = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
@@ -106,7 +118,9 @@ class CompositionFeatures(FeatureMap):
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
         odds = self.outer.probabilities()
-        return self.inner.seconds_per_component * max(1.0, float(odds @ np.arange(odds.size)))
+        width = min(self.n_components, self.inner.composed_width)
+        one = clone(self.inner).set_params(n_components=width).seconds_per_component
+        return one * max(1.0, float(odds @ np.arange(odds.size)))
 
     @property
     def one_bit(self) -> bool:
@@ -172,10 +186,11 @@ class CompositionFeatures(FeatureMap):
         weights, layers = self._layers()
         features = np.empty((np.shape(X)[0], n_components), np.float32)
         features[:] = weights
-        for layer, places in layers:
-            factor = layer.transform(X)
+        for layer in layers:
+            factor = layer.feature_map.transform(X)
+            scale = np.float32(np.sqrt(factor.shape[1]))
             with np.errstate(over="ignore", invalid="ignore"):
-                features[:, : places.size] *= factor[:, places] * np.float32(np.sqrt(factor.shape[1]))
+                features[:, layer.columns] *= factor[:, layer.places] * scale
         refuse_overflow(features, "use an inner map with smaller features")
         return features
 
@@ -216,8 +231,8 @@ class CompositionFeatures(FeatureMap):
             kernel, self.n_components, hashing=inner.hashing, random_state=self.random_state
         )
 
-    def _layers(self) -> tuple[npt.NDArray[np.float32], list[tuple[FeatureMap, npt.NDArray[np.int64]]]]:
-        """Return the features' weights, and of each factor the inner map and the feature that goes where."""
+    def _layers(self) -> tuple[npt.NDArray[np.float32], list[_Layer]]:
+        """Return the features' weights, and of each factor its inner maps."""
         inner = self._current()
         given = json.dumps([self.state(), inner.state()], sort_keys=True)
         kept = getattr(self, "_kept", None)
@@ -230,12 +245,16 @@ class CompositionFeatures(FeatureMap):
         layers = []
         for j in range(int(degrees[0])):
             count = int(np.count_nonzero(degrees > j))
-            width = -(-count // _STEP) * _STEP
-            state = inner.state()
-            state["parameters"]["n_components"] = width
-            state["parameters"]["random_state"] = seeds.key(seed, f"composition/{j}") >> 1
-            words = seeds.words(seed, f"composition/places/{j}", width)
-            layers.append((from_state(state), np.argsort(words, kind="stable")[:count]))
+            for first in range(0, count, inner.composed_width):
+                own = min(inner.composed_width, count - first)
+                name = f"{j}/{first}" if first else str(j)
+                width = -(-own // _STEP) * _STEP
+                state = inner.state()
+                state["parameters"]["n_components"] = width
+                state["parameters"]["random_state"] = seeds.key(seed, f"composition/{name}") >> 1
+                words = seeds.words(seed, f"composition/places/{name}", width)
+                places = np.argsort(words, kind="stable")[:own]
+                layers.append(_Layer(from_state(state), places, slice(first, first + own)))
         made = np.sqrt(scale[degrees]).astype(np.float32), layers
         self._kept = (given, made)
         return made

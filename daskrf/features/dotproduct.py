@@ -111,6 +111,8 @@ class TanimotoDotProductFeatures(FeatureMap):
         reference="Tripp et al. 2023, section 4",
     )
 
+    composed_width = 64
+
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "summary"
 
     def __init__(
@@ -135,6 +137,11 @@ class TanimotoDotProductFeatures(FeatureMap):
         self.input_transform = input_transform
         self.norm_range = norm_range
         self.random_state = random_state
+
+    @property
+    def seconds_per_component(self) -> float:
+        """Rough cost of one feature of one molecule on one core; of the sketches a part does not grow with M."""
+        return 6e-9 + 7e-6 / self.n_components
 
     @property
     def kernel_(self) -> Kernel:
