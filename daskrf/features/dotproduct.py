@@ -140,7 +140,7 @@ class TanimotoDotProductFeatures(FeatureMap):
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core: each sketch has a part that does not grow."""
+        """Rough cost of one feature of one molecule on one core; a part of a sketch does not grow."""
         return 6e-9 + 7e-6 / self.n_components
 
     @property
