@@ -94,7 +94,7 @@ def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
     np.cumsum(np.count_nonzero(there, axis=1), out=pointer[1:])
     columns = np.arange(d, dtype=kind)
     if pointer[-1] == X.size:  # descriptors and embeddings have no zero
-        return sp.csr_matrix((X.ravel(), np.tile(columns, n), pointer), shape=X.shape)
+        return sp.csr_matrix((X.flatten(), np.tile(columns, n), pointer), shape=X.shape)
     return sp.csr_matrix((X[there], np.broadcast_to(columns, X.shape)[there], pointer), shape=X.shape)
 
 
