@@ -128,12 +128,9 @@ def forms(rows: Any) -> dict[str, Any]:
 # Maps: a new one is a line of its kernel's panel -----------------------------------------------------------
 
 
-def fingerprint_panels(counts: sp.csr_matrix) -> dict[str, Panel]:
-    """Return the panels of the Tanimoto and dot-product kernels."""
+def tanimoto_panels(counts: sp.csr_matrix) -> dict[str, Panel]:
+    """Return the panels of the Tanimoto kernels and of their squares."""
     rows = {"CSR": counts}
-    lengths = np.sqrt(counts.multiply(counts).sum(axis=1)).A1.clip(min=1e-9)
-    unit = sp.csr_matrix(sp.diags_array(1.0 / lengths) @ counts.astype(np.float64))
-    square, series = Polynomial(2, c=0.0, normalize=True), Exponential(2.0, normalize=True)
     t_dp = TanimotoDotProduct(transform="sqrt")
     plain = TanimotoDotProductFeatures(bias_correction="normalize")
     return {
@@ -165,6 +162,16 @@ def fingerprint_panels(counts: sp.csr_matrix) -> dict[str, Panel]:
             rows,
             {"composition": partial(CompositionFeatures, Polynomial(2, c=0.0), plain)},
         ),
+    }
+
+
+def product_panels(counts: sp.csr_matrix) -> dict[str, Panel]:
+    """Return the panels of the dot-product kernels."""
+    rows = {"CSR": counts}
+    lengths = np.sqrt(counts.multiply(counts).sum(axis=1)).A1.clip(min=1e-9)
+    unit = sp.csr_matrix(sp.diags_array(1.0 / lengths) @ counts.astype(np.float64))
+    square, series = Polynomial(2, c=0.0, normalize=True), Exponential(2.0, normalize=True)
+    return {
         "cos^2": Panel(
             square,
             {**rows, **forms(unit)},
@@ -444,7 +451,7 @@ def main() -> None:
     counts, table_rows = fingerprints(smiles), descriptors(smiles)
     print(f"{counts.shape[0]:,} molecules, {counts.nnz / counts.shape[0]:.0f} non-zeros of 1,024 columns;")
     print(f"{table_rows.shape[1]} descriptors\n", flush=True)
-    panels = {**fingerprint_panels(counts), **descriptor_panels(table_rows)}
+    panels = {**tanimoto_panels(counts), **product_panels(counts), **descriptor_panels(table_rows)}
     chosen = [name for name in panels if any(word in name for word in given.kernels or [""])]
     before = given.output / "maps.json"
     known = json.loads(before.read_text())["results"]["maps"] if given.kernels and before.exists() else []

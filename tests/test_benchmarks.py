@@ -209,7 +209,8 @@ def test_every_map_is_measured(script):
     """A new map gets a line in the benchmarks, or a reason not to have one."""
     maps, enamine = script("maps"), script("maps_enamine")
     panels = {
-        **maps.fingerprint_panels(sp.csr_matrix(np.eye(4))),
+        **maps.tanimoto_panels(sp.csr_matrix(np.eye(4))),
+        **maps.product_panels(sp.csr_matrix(np.eye(4))),
         **maps.descriptor_panels(np.random.default_rng(0).normal(size=(9, 3))),
     }
     classes = {type(make(n_components=64)) for panel in panels.values() for make in panel.maps.values()}
