@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from daskrf.kernels.truncated import TruncatedGaussian
     from daskrf.molecules.fingerprints import FingerprintSpec
     from daskrf.molecules.formats import TableFormat
+    from daskrf.report.maps import maps
 
 __version__ = "0.1.0"
 
@@ -112,6 +113,7 @@ __all__ = [
     "jobqueue_cluster",
     "kernel_matrix",
     "local_cluster",
+    "maps",
     "plan",
     "predict",
     "quickstart",
@@ -156,6 +158,7 @@ _HOME = {
     "jobqueue_cluster": "drivers",
     **dict.fromkeys(["connect", "kernel_matrix", "local_cluster", "screen", "status", "verify"], "drivers"),
     "Shard": "drivers.shards",
+    "maps": "report.maps",
 }
 _SUBPACKAGES = ("features", "gp", "kernels", "molecules", "stores", "drivers", "screening", "seeds", "errors")
 

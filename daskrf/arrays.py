@@ -121,7 +121,20 @@ def _to_csr(X: Any) -> sp.csr_matrix:
         X = X.to_scipy_sparse()
     elif not sp.issparse(X) and hasattr(X, "tocsr"):
         X = X.tocsr()
-    return sp.csr_matrix(X)
+    return _dense_to_csr(X) if isinstance(X, np.ndarray) else sp.csr_matrix(X)
+
+
+def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
+    """Convert a dense array, several times as fast as by way of SciPy's lists of rows and columns."""
+    n, d = X.shape
+    kind = np.int32 if max(X.size, d) <= np.iinfo(np.int32).max else np.int64
+    there = X != 0
+    pointer = np.zeros(n + 1, kind)
+    np.cumsum(np.count_nonzero(there, axis=1), out=pointer[1:])
+    columns = np.arange(d, dtype=kind)
+    if pointer[-1] == X.size:  # descriptors and embeddings have no zero
+        return sp.csr_matrix((X.flatten(), np.tile(columns, n), pointer), shape=X.shape)
+    return sp.csr_matrix((X[there], np.broadcast_to(columns, X.shape)[there], pointer), shape=X.shape)
 
 
 def _check_dtype(dtype: np.dtype[Any]) -> None:

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
+from daskrf.features import LocalGaussianFeatures
+from daskrf.features.base import known_maps
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
@@ -201,6 +204,33 @@ def test_the_pareto_picture_of_a_made_file(dockstring, script, monkeypatch):
     assert len(rows) == 2 * 6
     assert {row["bytes_per_molecule"] for row in rows} == {2, 3, 64, 96, None}
     assert (output / "pareto-dockstring-dataset-KIT.png").stat().st_size > 10_000
+
+
+def test_every_map_is_measured(script):
+    """A new map gets a line in the benchmarks, or a reason not to have one."""
+    maps, enamine = script("maps"), script("maps_enamine")
+    panels = {
+        **maps.tanimoto_panels(sp.csr_matrix(np.eye(4))),
+        **maps.product_panels(sp.csr_matrix(np.eye(4))),
+        **maps.descriptor_panels(np.random.default_rng(0).normal(size=(9, 3))),
+    }
+    classes = {type(make(n_components=64)) for panel in panels.values() for make in panel.maps.values()}
+    # Features about many centroids, of which one serves a row, have no kernel matrix: local.py measures them.
+    assert classes == set(known_maps()) - {LocalGaussianFeatures}
+    # Power series of T were compared in compositional.py, those of the cosine by Legendre polynomials in
+    # maclaurin.py, and none beat its peers.
+    named = {cls.facts.name for cls in classes} - {"compositional", "composition", "fastfood-dot-product"}
+    assert set(enamine.MAPS) == named
+
+
+def test_maps_are_compared_with_their_peers(script):
+    maps = script("maps")
+    panel = maps.Panel(None, {}, {"fourier": None}, {"RBFSampler": None}, {"fourier": "RBFSampler"})
+    own = {"kernel": "k", "map": "fourier", "M": 8, "error": 0.2, "least": 0.1, "most": 0.3, "rows_s": 60.0}
+    peer = {**own, "map": "scikit-learn RBFSampler", "error": 0.1, "rows_s": 10.0, "most": 0.15}
+    (line,) = maps.compared([own, peer], {"k": panel})
+    assert (line["error / peer's"], line["rate / peer's"]) == (2.0, 6.0)
+    assert (line["as accurate"], line["3 times"]) == ("within seeds", "yes")
 
 
 @pytest.mark.skipif(jit_disabled(), reason="a thousand features: too slow without the JIT")

@@ -345,6 +345,21 @@ def verify(store: str, repair: bool, **options: Any) -> int:
     return 1 if report.damaged or report.missing else 0
 
 
+@_command("maps", "daskrf maps", resumable=False)
+@option("--json", "as_json", is_flag=True, show_default=False, help="Print everything as one object of JSON.")
+@debug_option
+def maps(as_json: bool) -> None:
+    """List every feature map, by the name that --map takes.
+
+    The kernel that its features approximate, what it takes, what a row costs, what it holds and learns, and
+    the paper that it comes from.
+    """
+    from daskrf.report.maps import maps
+
+    found = maps()
+    click.echo(found.to_json() if as_json else found)
+
+
 @_command("plan", "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192 --labels 1000000", resumable=False)
 @INPUTS
 @table_options

@@ -29,7 +29,10 @@ _OWN = {
     "polynomial": ("degree", "constant", "method", "normalize"),
     "gaussian-maclaurin": ("length_scale", "method"),
     "local-gaussian": ("length_scale", "method", "selection", "centroids", "threshold"),
+    "composition": ("series", "inner"),
 }
+# Maps of random features, whose options go beside those of a composition.
+_INNER = ("minmax", "dot-product", "fourier", "fastfood", "polynomial")
 _TANIMOTO, _RADIAL = ("minmax", "dot-product"), ("gaussian", "matern")
 _EXACT = ("landmarks", "nystrom")  # maps that take any exact kernel
 _ALL = ("map", "components", "seed", *dict.fromkeys(name for names in _OWN.values() for name in names))
@@ -82,8 +85,9 @@ map_options = stack(
         "of directions. fastfood-dot-product: dense features of a power series of the cosine of counts by "
         "the same transforms. maclaurin: the same by products of projections. polynomial: dense features of "
         "a power of it. gaussian-maclaurin: dense features of the Gaussian kernel of counts, for length "
-        "scales that are not small. local-gaussian: the same about several centroids, for those that are.  "
-        "[default: minmax]",
+        "scales that are not small. local-gaussian: the same about several centroids, for those that are. "
+        "composition: features of a power series of the kernel of another map, --inner. `daskrf maps` lists "
+        "all with their costs.  [default: minmax]",
     ),
     option(
         "-M",
@@ -100,6 +104,12 @@ map_options = stack(
         type=click.IntRange(min=0),
         section=FEATURES,
         help="Seed of the map.  [default: 0]",
+    ),
+    _own(
+        "--inner",
+        "composition",
+        "The map whose kernel the power series is of; its own options go with it.  [default: minmax]",
+        type=click.Choice(_INNER),
     ),
     _own(
         "--distribution",
@@ -136,9 +146,10 @@ map_options = stack(
     ),
     _own(
         "--series",
-        "compositional, fastfood-dot-product or maclaurin",
+        "compositional, fastfood-dot-product, maclaurin or composition",
         "power:N for T^N, exponential:G for exp(G(T-1)), ratio for T/(2-T), or coefficients a0,a1,... of "
-        "1, T, T^2, ...; with the last two maps T is the cosine, and there is no ratio.  [default: power:2]",
+        "1, T, T^2, ...; with fastfood-dot-product and maclaurin T is the cosine, with composition the "
+        "kernel of the inner map, and with these there is no ratio.  [default: power:2]",
         metavar="SERIES",
         type=_Series(),
     ),
@@ -261,11 +272,15 @@ def feature_map(options: dict[str, Any]) -> FeatureMap:
     given = {name: options.pop(name) for name in _ALL}
     given = {name: value for name, value in given.items() if value is not None}
     chosen = given.pop("map", "minmax")
+    own, of_map = set(_OWN[chosen]), f"--map {chosen}"
+    if chosen == "composition":
+        inner = given.setdefault("inner", "minmax")
+        own, of_map = own | set(_OWN[inner]), f"{of_map} --inner {inner}"
     for name in given:
         owners = [owner for owner, names in _OWN.items() if name in names]
-        if owners and chosen not in owners:
+        if owners and name not in own:
             flag, of = f"--{name.replace('_', '-')}", " and --map ".join(owners)
-            raise click.UsageError(f"{flag} is an option of --map {of}, not of --map {chosen}.")
+            raise click.UsageError(f"{flag} is an option of --map {of}, not of {of_map}.")
     renamed = {
         "components": "n_components",
         "seed": "random_state",
@@ -297,11 +312,17 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
     if name == "fastfood-dot-product":
         from daskrf.features import FastfoodDotProductFeatures
 
-        return FastfoodDotProductFeatures(_dot_product_kernel(parameters), **parameters)
+        return FastfoodDotProductFeatures(_dot_product_kernel(name, parameters), **parameters)
+    if name == "composition":
+        from daskrf.features import CompositionFeatures
+
+        outer = _dot_product_kernel(name, {"series": parameters.pop("series", None), "normalize": False})
+        own = {key: parameters.pop(key) for key in ("n_components", "random_state") if key in parameters}
+        return CompositionFeatures(outer, _make(parameters.pop("inner"), parameters), **own)
     if name == "maclaurin":
         from daskrf.features import RandomMaclaurinFeatures
 
-        return RandomMaclaurinFeatures(_dot_product_kernel(parameters), **parameters)
+        return RandomMaclaurinFeatures(_dot_product_kernel(name, parameters), **parameters)
     if name == "polynomial":
         from daskrf.features import PolynomialSketch
 
@@ -325,11 +346,11 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
     return kind(kernel=kernel, **parameters)
 
 
-def _dot_product_kernel(parameters: dict[str, Any]) -> DotProductKernel:
+def _dot_product_kernel(of: str, parameters: dict[str, Any]) -> DotProductKernel:
     """Take the series and `normalize` out of the parameters and return their kernel."""
     from daskrf.kernels import DotProduct, Exponential, Polynomial
 
-    series = parameters.pop("series", {"series": "power"})
+    series = parameters.pop("series", None) or {"series": "power"}
     normalize = parameters.pop("normalize", True)
     if series["series"] == "power":
         return Polynomial(series.get("degree", 2), c=0.0, normalize=normalize)
@@ -337,7 +358,7 @@ def _dot_product_kernel(parameters: dict[str, Any]) -> DotProductKernel:
         return Exponential(series.get("gamma", 1.0), normalize=normalize)
     if series["series"] == "coefficients":
         return DotProduct(series["coefficients"], normalize=normalize)
-    raise click.UsageError("--series ratio is for --map compositional alone.")
+    raise click.UsageError(f"--series ratio is for --map compositional, not for --map {of}.")
 
 
 def _kernel(of: str, parameters: dict[str, Any]) -> Any:

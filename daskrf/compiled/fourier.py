@@ -17,13 +17,16 @@ from numba.extending import intrinsic
 
 from daskrf.compiled.jit import jit, jit_disabled
 
-__all__ = ["TILE", "add_cosines", "orthogonalise", "project"]
+__all__ = ["TILE", "add_cosines", "orthogonalise", "project", "project_dense"]
 
 Array = npt.NDArray[Any]
 
 LANES = 8
 TILE = 64
 """Directions of a tile: the running sums of a row are eight vectors, which stay in registers."""
+
+ROWS, WIDTH = 4, 2 * LANES
+"""Dense rows and directions that are multiplied together: eight vectors of sums, and two of directions."""
 
 # sin(2 pi u) = u p(u^2) and cos(2 pi u) = 1 + u^2 q(u^2) for |u| <= 1/8: minimax fits, whose errors of 1e-9
 # and 3e-8 are below the rounding of single precision.
@@ -189,9 +192,48 @@ def _sums_compiled(
     return types.none(table, columns, values, i64, i64, out, i64), generate
 
 
+def _block_python(table: Any, panel: Any, out: Any) -> None:
+    out[:] = 0
+    for column in range(panel.shape[0]):
+        out += panel[column][:, None] * table[column]
+
+
+@intrinsic
+def _block_compiled(typing_context: Any, table: Any, panel: Any, out: Any) -> Any:
+    """Write the products of four rows with 16 directions to `out`, float32 of shape (4, 16).
+
+    `table` is float32 of shape (d, 16), `panel` (d, 4): the rows side by side. A vector of directions is read
+    once for four rows, which makes full rows more than twice as fast as `_sums_compiled` does; each sum has
+    the same parts in the same order.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        table, panel, out = _data(context, builder, signature, arguments, 0, 1, 2)
+        d = builder.extract_value(
+            context.make_array(signature.args[1])(context, builder, arguments[1]).shape, 0
+        )
+        loop = _Loop(builder, ir.Constant(_INT64, 0), d, 2 * ROWS)
+        start = builder.mul(loop.position, ir.Constant(_INT64, WIDTH))
+        second = builder.add(start, ir.Constant(_INT64, LANES))
+        parts = [builder.load(_at(builder, table, place), align=4) for place in (start, second)]
+        entry = builder.gep(panel, [builder.mul(loop.position, ir.Constant(_INT64, ROWS))])
+        sums = []
+        for row in range(ROWS):
+            value = _broadcast(builder, builder.load(builder.gep(entry, [ir.Constant(_INT64, row)])))
+            for total, part in zip(loop.sums[2 * row : 2 * row + 2], parts, strict=True):
+                sums.append(builder.fadd(total, builder.fmul(value, part)))
+        loop.close(builder, sums)
+        for i, total in enumerate(loop.sums):
+            builder.store(total, _at(builder, out, ir.Constant(_INT64, i * LANES)), align=4)
+        return context.get_dummy_value()
+
+    return types.none(table, panel, out), generate
+
+
 # Vector code that numba cannot be made to emit from Python; without the JIT plain twins serve.
 _write_pairs: Any = _pairs_python if jit_disabled() else _pairs_compiled
 _write_sums: Any = _sums_python if jit_disabled() else _sums_compiled
+_write_block: Any = _block_python if jit_disabled() else _block_compiled
 
 
 @jit
@@ -253,6 +295,40 @@ def project(
         Overwritten.
     """
     _project(pointer, columns, values, start, tables, out)
+
+
+@jit
+def _project_dense(x: Array, tables: Array, panels: Array, out: Array) -> None:
+    n, d = x.shape
+    for row in range(n):
+        for column in range(d):
+            panels[row // ROWS, column, row % ROWS] = x[row, column]
+    table, sums = np.empty((d, WIDTH), np.float32), np.empty((ROWS, WIDTH), np.float32)
+    for tile in range(tables.shape[0]):
+        for strip in range(0, TILE, WIDTH):
+            # Side by side they fit in the first-level cache; a quarter of each line of a tile does not.
+            for column in range(d):
+                for j in range(WIDTH):
+                    table[column, j] = tables[tile, column, strip + j]
+            for block in range(panels.shape[0]):
+                _write_block(table, panels[block], sums)
+                for row in range(block * ROWS, min(block * ROWS + ROWS, n)):
+                    for j in range(WIDTH):
+                        out[row, tile * TILE + strip + j] = sums[row % ROWS, j]
+
+
+def project_dense(
+    x: npt.NDArray[np.float32], tables: npt.NDArray[np.float32], out: npt.NDArray[np.float32]
+) -> None:
+    """Write the products of dense rows with all directions: to the last bit those of `project`.
+
+    Parameters
+    ----------
+    x : C-contiguous float32 array, shape (n, d)
+    tables, out : as of `project`
+    """
+    panels = np.zeros((-(-x.shape[0] // ROWS), x.shape[1], ROWS), np.float32)
+    _project_dense(x, tables, panels, out)
 
 
 @jit

@@ -14,8 +14,17 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf import kernels
 from daskrf.errors import InputError
+from daskrf.features.facts import MapFacts
 
-__all__ = ["FeatureMap", "brief_state", "check_n_components", "from_state", "map_key", "register"]
+__all__ = [
+    "FeatureMap",
+    "brief_state",
+    "check_n_components",
+    "from_state",
+    "known_maps",
+    "map_key",
+    "register",
+]
 
 _REGISTRY: dict[str, type[FeatureMap]] = {}
 _LONG = 256  # characters of a text that states are named by
@@ -27,6 +36,9 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     The constructor only stores parameters; `fit` fixes what depends on the input; `transform` gives the same
     bytes for the same row whatever the chunking, process or machine.
     """
+
+    facts: ClassVar[MapFacts]
+    """What the table of all maps says of this one."""
 
     state_version: ClassVar[int] = 1
     """Raised by a map whenever the same parameters begin to give other bytes."""
@@ -41,6 +53,10 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     gram_precision: ClassVar[Literal["single", "double"]] = "single"
     """Precision that sums of products of the features need; see `daskrf.gp.SufficientStatistics`."""
+
+    composed_width: ClassVar[int] = 2**20
+    """Most features that a composition takes from one map of this kind. Few, for sketches that give a sparse
+    row the fewer and larger features the more there are: products of such features hardly ever meet."""
 
     in_blocks: ClassVar[bool] = False
     """Whether features form blocks, of `block_size` each, of which one serves each row in the end."""
@@ -169,6 +185,18 @@ def register(cls: type[FeatureMap]) -> type[FeatureMap]:
     """Class decorator: make a feature map known to :func:`from_state`."""
     _REGISTRY[cls.__name__] = cls
     return cls
+
+
+def known_maps() -> list[type[FeatureMap]]:
+    """Return the classes of all feature maps, in the order in which `daskrf.features` has them.
+
+    Examples
+    --------
+    >>> from daskrf.features import TanimotoMinMaxFeatures
+    >>> TanimotoMinMaxFeatures in known_maps()
+    True
+    """
+    return list(_REGISTRY.values())
 
 
 def from_state(state: dict[str, Any]) -> FeatureMap:

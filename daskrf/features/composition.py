@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Literal, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, from_state, register
 from daskrf.features.compositional import CompositionalTanimotoFeatures
+from daskrf.features.facts import MapFacts
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.projections import refuse_overflow
@@ -25,6 +26,14 @@ __all__ = ["CompositionFeatures"]
 
 _STEP = 64
 """Features of an inner map are made in steps of as many: some maps cannot have only a few."""
+
+
+class _Layer(NamedTuple):
+    """An inner map, and which of its features are factors of the features of which columns."""
+
+    feature_map: FeatureMap
+    places: npt.NDArray[np.int64]
+    columns: slice
 
 
 @register
@@ -58,7 +67,9 @@ class CompositionFeatures(FeatureMap):
     -----
     Source: Kar & Karnick 2012, supplement, algorithm 1. Degree by degree there is one map of K of as many
     features as need a factor, with a seed of its own; which of its features goes where is random, so that the
-    expectation of each product is right also for maps whose features are not alike. The kernel that the
+    expectation of each product is right also for maps whose features are not alike. Of
+    `TanimotoDotProductFeatures` there is one for every 64: in a larger one most features of a row are next to
+    0 and few are large, and the error of their products did not fall with M. The kernel that the
     features approximate is f(`inner.kernel_`) / f(1).
 
     Examples
@@ -71,6 +82,19 @@ class CompositionFeatures(FeatureMap):
     >>> np.abs(Phi @ Phi.T - [[1, 1, 0.25], [1, 1, 0.25], [0.25, 0.25, 1]]).max() < 0.3
     np.True_
     """
+
+    facts = MapFacts(
+        name="composition",
+        kernel="power series of any map's",
+        rows="as inner map",
+        features="bits or floats",
+        cost="N inner",
+        holds="N inner",
+        learns="what the inner map learns",
+        reference="Kar & Karnick 2012, supplement, algorithm 1",
+    )
+
+    state_version: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -94,7 +118,9 @@ class CompositionFeatures(FeatureMap):
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
         odds = self.outer.probabilities()
-        return self._inner.seconds_per_component * max(1.0, float(odds @ np.arange(odds.size)))
+        width = min(self.n_components, self._inner.composed_width)
+        one = clone(self._inner).set_params(n_components=width).seconds_per_component
+        return one * max(1.0, float(odds @ np.arange(odds.size)))
 
     @property
     def one_bit(self) -> bool:
@@ -159,10 +185,11 @@ class CompositionFeatures(FeatureMap):
         weights, layers = self._layers()
         features = np.empty((np.shape(X)[0], n_components), np.float32)
         features[:] = weights
-        for layer, places in layers:
-            factor = layer.transform(X)
+        for layer in layers:
+            factor = layer.feature_map.transform(X)
+            scale = np.float32(np.sqrt(factor.shape[1]))
             with np.errstate(over="ignore", invalid="ignore"):
-                features[:, : places.size] *= factor[:, places] * np.float32(np.sqrt(factor.shape[1]))
+                features[:, layer.columns] *= factor[:, layer.places] * scale
         refuse_overflow(features, "use an inner map with smaller features")
         return features
 
@@ -211,8 +238,8 @@ class CompositionFeatures(FeatureMap):
             kernel, self.n_components, hashing=inner.hashing, random_state=self.random_state
         )
 
-    def _layers(self) -> tuple[npt.NDArray[np.float32], list[tuple[FeatureMap, npt.NDArray[np.int64]]]]:
-        """Return the features' weights, and of each factor the inner map and the feature that goes where."""
+    def _layers(self) -> tuple[npt.NDArray[np.float32], list[_Layer]]:
+        """Return the features' weights, and of each factor its inner maps."""
         inner = self._current()
         given = json.dumps([self.state(), inner.state()], sort_keys=True)
         kept = getattr(self, "_kept", None)
@@ -225,12 +252,16 @@ class CompositionFeatures(FeatureMap):
         layers = []
         for j in range(int(degrees[0])):
             count = int(np.count_nonzero(degrees > j))
-            width = -(-count // _STEP) * _STEP
-            state = inner.state()
-            state["parameters"]["n_components"] = width
-            state["parameters"]["random_state"] = seeds.key(seed, f"composition/{j}") >> 1
-            words = seeds.words(seed, f"composition/places/{j}", width)
-            layers.append((from_state(state), np.argsort(words, kind="stable")[:count]))
+            for first in range(0, count, inner.composed_width):
+                own = min(inner.composed_width, count - first)
+                name = f"{j}/{first}" if first else str(j)
+                width = -(-own // _STEP) * _STEP
+                state = inner.state()
+                state["parameters"]["n_components"] = width
+                state["parameters"]["random_state"] = seeds.key(seed, f"composition/{name}") >> 1
+                words = seeds.words(seed, f"composition/places/{name}", width)
+                places = np.argsort(words, kind="stable")[:own]
+                layers.append(_Layer(from_state(state), places, slice(first, first + own)))
         made = np.sqrt(scale[degrees]).astype(np.float32), layers
         self._kept = (given, made)
         return made

@@ -13,6 +13,7 @@ from daskrf.arrays import unpack_bits
 from daskrf.compiled.tiles import TILE, add_parities
 from daskrf.errors import InputError
 from daskrf.features.base import check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.hashing import HashedFeatures, TanimotoHash, leading_bits
 from daskrf.kernels.compositional import CompositionalTanimoto
 
@@ -63,6 +64,17 @@ class CompositionalTanimotoFeatures(HashedFeatures):
     >>> np.round(Phi @ Phi.T, 0).astype(int).tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
+
+    facts = MapFacts(
+        name="compositional",
+        kernel="power series of T",
+        rows="counts, weights",
+        features="bits",
+        cost="N z M",
+        holds="12 N M",
+        learns="nothing",
+        reference="Kar & Karnick 2012, section 6; Tripp et al. 2023, section 3",
+    )
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from daskrf.compiled.rows import normalise, unit_rows
 from daskrf.compiled.sketch import Rows
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.tensorsketch import TensorSketchSeries, allocate
 from daskrf.kernels import Kernel
 from daskrf.kernels.dotproduct import TanimotoDotProduct
@@ -99,6 +100,19 @@ class TanimotoDotProductFeatures(FeatureMap):
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
 
+    facts = MapFacts(
+        name="dot-product",
+        kernel="x.y / (|x|^2 + |y|^2 - x.y)",
+        rows="counts, reals",
+        features="floats",
+        cost="z + M log M",
+        holds="64 MiB",
+        learns="the range of norms",
+        reference="Tripp et al. 2023, section 4",
+    )
+
+    composed_width = 64
+
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "summary"
 
     def __init__(
@@ -123,6 +137,11 @@ class TanimotoDotProductFeatures(FeatureMap):
         self.input_transform = input_transform
         self.norm_range = norm_range
         self.random_state = random_state
+
+    @property
+    def seconds_per_component(self) -> float:
+        """Rough cost of one feature of one molecule on one core; a part of a sketch does not grow."""
+        return 6e-9 + 7e-6 / self.n_components
 
     @property
     def kernel_(self) -> Kernel:

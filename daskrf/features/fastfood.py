@@ -14,6 +14,7 @@ from daskrf import seeds
 from daskrf.compiled import hadamard, hartley
 from daskrf.errors import InputError
 from daskrf.features.base import register
+from daskrf.features.facts import MapFacts
 from daskrf.features.fourier import FourierFeatures, Projection, Sparse, scale_of, uniform
 from daskrf.kernels import Gaussian, RadialKernel
 
@@ -93,6 +94,17 @@ class FastfoodFeatures(FourierFeatures):
     >>> np.abs(np.round(Phi @ Phi.T, 1)).tolist()
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
+
+    facts = MapFacts(
+        name="fastfood",
+        kernel="Gaussian, Matern, any radial",
+        rows="reals",
+        features="floats",
+        cost="M log d",
+        holds="8 M + 32 d",
+        learns="nothing",
+        reference="Le, Sarlos & Smola 2013, section 4",
+    )
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from daskrf.arrays import as_csr, check_finite
 from daskrf.compiled import fourier as compiled
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.kernels import Gaussian, RadialKernel
 
 __all__ = ["FourierFeatures", "Projection", "RandomFourierFeatures", "Sparse", "scale_of", "uniform"]
@@ -29,7 +30,7 @@ LARGEST_NORM = 1e5
 LARGEST_TABLE = 4 * 2**30
 """Bytes of directions that `RandomFourierFeatures` may hold."""
 
-DENSE = 0.8
+DENSE = 0.3
 """Share of non-zeros of dense rows from which it costs less to multiply the zeros, too, than to find them."""
 
 _BLOCK = 64 * 2**20
@@ -242,6 +243,17 @@ class RandomFourierFeatures(FourierFeatures):
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
+    facts = MapFacts(
+        name="fourier",
+        kernel="Gaussian, Matern, any radial",
+        rows="reals",
+        features="floats",
+        cost="z M",
+        holds="2 d M",
+        learns="nothing",
+        reference="Rahimi & Recht 2007; orthogonal: Yu et al. 2016",
+    )
+
     def __init__(
         self,
         kernel: RadialKernel = Gaussian(),  # noqa: B008, kernels are immutable
@@ -291,19 +303,14 @@ class _Directions:
         self.n_phases = tables.shape[0] * compiled.TILE
 
     def __call__(self, rows: Sparse | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
-        if not isinstance(rows, Sparse):
-            rows = _with_columns(rows)
-        compiled.project(*rows[:4], self.tables, out)
-
-
-def _with_columns(x: npt.NDArray[np.float32]) -> Sparse:
-    """Return dense rows as sparse ones: without their zeros, if these are worth the search."""
-    n, d = x.shape
-    if np.count_nonzero(x) < DENSE * x.size:
-        csr = sp.csr_matrix(x)
-        return Sparse(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data, 0, n)
-    columns = np.tile(np.arange(d, dtype=np.int32), n)
-    return Sparse(np.arange(0, n * d + 1, d, dtype=np.int64), columns, x.reshape(-1), 0, n)
+        if isinstance(rows, Sparse):
+            compiled.project(*rows[:4], self.tables, out)
+        elif np.count_nonzero(rows) < DENSE * rows.size:
+            csr = sp.csr_matrix(rows)
+            parts = csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data
+            compiled.project(*parts, 0, self.tables, out)
+        else:
+            compiled.project_dense(rows, self.tables, out)
 
 
 def _step(d: int, *, orthogonal: bool) -> int:

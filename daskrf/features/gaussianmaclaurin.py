@@ -17,6 +17,7 @@ from daskrf.compiled.rows import squared_norms
 from daskrf.errors import InputError
 from daskrf.features.allocation import Allocation, SeriesErrors, optimal_allocation
 from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.prefactor import exp
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.sparserows import decode_rows, encode_rows
@@ -91,6 +92,17 @@ class GaussianMaclaurinFeatures(FeatureMap):
     >>> np.abs(Phi @ Phi.T - exact).max() < 0.05
     np.True_
     """
+
+    facts = MapFacts(
+        name="gaussian-maclaurin",
+        kernel="Gaussian, L not small",
+        rows="reals",
+        features="floats",
+        cost="N z M",
+        holds="4 N M",
+        learns="the mean of 2,000 rows",
+        reference="Wacker & Filippone 2022, sections 2.2 and 2.3",
+    )
 
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
 

@@ -16,6 +16,7 @@ from daskrf.compiled.harmonics import TILE, add_polynomials
 from daskrf.compiled.rows import squared_norms
 from daskrf.errors import InputError
 from daskrf.features.base import check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.fastfood import LEAST, check_width, gaussian_blocks, orthogonal_blocks
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.projections import refuse_overflow, scale_rows
@@ -186,6 +187,17 @@ class FastfoodDotProductFeatures(DotProductMap):
     >>> np.abs(Phi @ Phi.T - [[4, 1], [1, 4]]).max() < 0.25
     np.True_
     """
+
+    facts = MapFacts(
+        name="fastfood-dot-product",
+        kernel="power series of cos or x.y",
+        rows="reals",
+        features="floats",
+        cost="M log d",
+        holds="16 M + 32 d",
+        learns="nothing, or the longest row",
+        reference="Le, Sarlos & Smola 2013, sections 2.2, 4.5",
+    )
 
     def __init__(
         self,

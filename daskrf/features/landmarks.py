@@ -13,6 +13,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.selection import SELECTIONS, distinct_rows
 from daskrf.features.sparserows import compact, decode_rows, encode_rows
 from daskrf.kernels import Kernel, TanimotoMinMax
@@ -203,6 +204,17 @@ class LandmarkFeatures(LandmarkMap):
     >>> sorted(landmarks.transform(X[:1])[0].tolist())
     [0.0, 0.5, 1.0]
     """
+
+    facts = MapFacts(
+        name="landmarks",
+        kernel="T, any k with k(x, x) = 1",
+        rows="as the kernel",
+        features="floats",
+        cost="z M",
+        holds="M rows",
+        learns="M rows, the landmarks",
+        reference="Williams & Seeger 2001; Seeger, Williams & Lawrence 2003",
+    )
 
     gram_precision = "double"
     _number = "n_components"

@@ -14,6 +14,7 @@ from daskrf.errors import InputError
 from daskrf.features.allocation import Allocation, optimal_allocation
 from daskrf.features.base import FeatureMap, check_n_components, register
 from daskrf.features.centroids import CANDIDATES, CENTROIDS, choose_centroids, nearest_centroids
+from daskrf.features.facts import MapFacts
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, pair_errors, sample_centre
 from daskrf.features.sparserows import decode_rows, encode_rows
 from daskrf.kernels import Gaussian
@@ -73,6 +74,17 @@ class LocalGaussianFeatures(FeatureMap):
     >>> local.transform(X).shape
     (100, 80)
     """
+
+    facts = MapFacts(
+        name="local-gaussian",
+        kernel="Gaussian, L small",
+        rows="reals",
+        features="floats",
+        cost="N z M",
+        holds="4 N M",
+        learns="C rows, the centroids",
+        reference="Wacker & Filippone 2022, algorithm 1",
+    )
 
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
     gram_precision: ClassVar[Literal["single", "double"]] = "double"

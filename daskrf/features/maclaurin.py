@@ -13,6 +13,7 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.features.base import check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.radius import DotProductMap
 from daskrf.kernels.maclaurin import DotProduct, DotProductKernel, Polynomial, check_degree
@@ -174,6 +175,17 @@ class RandomMaclaurinFeatures(DotProductMap):
     >>> np.abs(Phi @ Phi.T - [[np.e, 1], [1, np.e]]).max() < 0.25
     np.True_
     """
+
+    facts = MapFacts(
+        name="maclaurin",
+        kernel="power series of cos or x.y",
+        rows="reals",
+        features="floats",
+        cost="N z M",
+        holds="4 N M",
+        learns="nothing, or the longest row",
+        reference="Kar & Karnick 2012; supplement, section 9",
+    )
 
     def __init__(
         self,

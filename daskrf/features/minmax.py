@@ -11,6 +11,7 @@ from daskrf import seeds
 from daskrf.arrays import unpack_bits
 from daskrf.errors import InputError
 from daskrf.features.base import check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.hashing import HashedFeatures, TanimotoHash, leading_bits
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
@@ -68,6 +69,17 @@ class TanimotoMinMaxFeatures(HashedFeatures):
     >>> np.round(Phi @ Phi.T, 0).astype(int).tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
+
+    facts = MapFacts(
+        name="minmax",
+        kernel="T = sum min / sum max",
+        rows="counts, weights",
+        features="bits or floats",
+        cost="z M",
+        holds="12 M",
+        learns="nothing",
+        reference="Tripp et al. 2023, section 3",
+    )
 
     added_parameters: ClassVar[dict[str, Any]] = {"hashing": "minwise"}
 

@@ -13,6 +13,7 @@ from daskrf.arrays import as_rows
 from daskrf.compiled.panels import Panels, make_panels, multiply
 from daskrf.errors import InputError
 from daskrf.features.base import register
+from daskrf.features.facts import MapFacts
 from daskrf.features.landmarks import LandmarkMap
 from daskrf.features.projections import refuse_overflow
 from daskrf.features.sparserows import compact, pack, unpack
@@ -87,6 +88,17 @@ class NystromFeatures(LandmarkMap):
     >>> bool(np.allclose(Phi @ Phi.T, TanimotoMinMax()(X), atol=1e-6))
     True
     """
+
+    facts = MapFacts(
+        name="nystrom",
+        kernel="any exact kernel",
+        rows="as the kernel",
+        features="floats",
+        cost="z K + K M",
+        holds="4 K M",
+        learns="K rows, the landmarks",
+        reference="Haque & Pande 2011; Williams & Seeger 2001",
+    )
 
     _number = "n_landmarks"
 

@@ -13,6 +13,7 @@ from daskrf import seeds
 from daskrf.compiled.sketch import Rows, add_product_term, prefactor_spectra
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.facts import MapFacts
 from daskrf.features.projections import CONSTANT_COLUMN, Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.srht import MAX_WIDTH, SubsampledHadamard
 from daskrf.features.tensorsketch import fast_length, fourier_plan
@@ -71,6 +72,17 @@ class PolynomialSketch(FeatureMap):
     >>> np.abs(Phi @ Phi.T - np.eye(2)).max() < 0.3
     np.True_
     """
+
+    facts = MapFacts(
+        name="polynomial",
+        kernel="(cos + c)^N or (x.y + c)^N",
+        rows="reals",
+        features="floats",
+        cost="N z M",
+        holds="4 N M",
+        learns="nothing",
+        reference="Wacker & Filippone 2022, table 1; Pham & Pagh 2013",
+    )
 
     def __init__(
         self,

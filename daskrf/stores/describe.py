@@ -146,13 +146,18 @@ def kernel_words(state: dict[str, Any]) -> str:
         own = {"nu": "nu", "degree": "degree"}
         more = "".join(f", {word} {parameters[key]:g}" for key, word in own.items() if key in parameters)
         return f"{name} kernel (length scale {parameters['length_scale']:g}{more})"
-    if name in ("Polynomial", "Exponential", "DotProduct"):
-        of, coefficients = _product_words(parameters), _short(parameters.get("coefficients"))
-        return {
-            "Polynomial": _power_words(of, parameters.get("degree"), parameters.get("c")),
-            "Exponential": f"exp({parameters.get('gamma')} {of})",
-            "DotProduct": f"the power series of {of} with coefficients {coefficients}",
-        }[name]
+    return _series_words(state, _product_words(parameters))
+
+
+def _series_words(state: dict[str, Any], of: str) -> str:
+    """Return a dot-product kernel as a power series of `of`."""
+    name, parameters = state.get("kernel"), state.get("parameters", {})
+    if name == "Polynomial":
+        return _power_words(of, parameters.get("degree"), parameters.get("c"))
+    if name == "Exponential":
+        return f"exp({parameters.get('gamma')} {of})"
+    if name == "DotProduct":
+        return f"the power series of {of} with coefficients {_short(parameters.get('coefficients'))}"
     return _short(state)
 
 
@@ -274,7 +279,7 @@ def _local_gaussian_words(parameters: dict[str, Any], size: str) -> str:
 
 def _composition_words(parameters: dict[str, Any], size: str) -> str:
     outer, inner = parameters.get("outer", {}), parameters.get("inner") or {"class": "TanimotoMinMaxFeatures"}
-    return f"features of f(K)/f(1), f = {kernel_words(outer)} of K = x.y, {size}, K by {inner.get('class')}"
+    return f"features of f(K)/f(1), f(K) = {_series_words(outer, 'K')}, {size}, K by {inner.get('class')}"
 
 
 _MAP_WORDS = {

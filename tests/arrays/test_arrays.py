@@ -39,6 +39,24 @@ def test_every_container_gives_the_same_canonical_csr(container: str) -> None:
     assert csr.indices.tolist() == [1, 3, 0, 3]
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (7, 5)])
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int16, np.bool_])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_dense_rows_become_what_scipy_makes_of_them(shape: tuple, kind: type, share: float) -> None:
+    rng = np.random.default_rng(1)
+    X = (rng.integers(1, 9, shape) * (rng.random(shape) < share)).astype(kind)
+    if X.dtype.kind == "f":
+        X[X == 1] = -0.0
+        X[X == 2] = np.nan
+    for rows in (X, np.asfortranarray(X), X[::-1]):
+        found, expected = as_csr(rows), sp.csr_matrix(rows)
+        for part in ("indptr", "indices"):
+            assert getattr(found, part).dtype == getattr(expected, part).dtype
+            assert getattr(found, part).tolist() == getattr(expected, part).tolist()
+        np.testing.assert_array_equal(found.data, expected.data)
+        assert found.shape == expected.shape
+
+
 def test_unsorted_duplicates_and_zeros_are_put_right_and_the_input_is_kept() -> None:
     data = np.array([1, 200, 0, 100], np.uint8)
     X = sp.csr_matrix((data, np.array([3, 1, 2, 1]), np.array([0, 4])), shape=(1, 5))

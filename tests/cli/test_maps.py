@@ -17,6 +17,7 @@ from daskrf.drivers import fit
 from daskrf.errors import InputError
 from daskrf.features import (
     CompositionalTanimotoFeatures,
+    CompositionFeatures,
     FastfoodDotProductFeatures,
     FastfoodFeatures,
     FeatureMap,
@@ -61,6 +62,9 @@ RUNS = {
     "nystrom": "--map nystrom --kernel intersection -M 20 --landmarks 40 --selection kmedoids",
     "nystrom means": "--map nystrom -M 40 --kernel gaussian --length-scale 9 --selection kmeans",
     "local gaussian": "--map local-gaussian --length-scale 12 --centroids 3 --threshold 0.3 -M 40",
+    "composition": "--map composition --series exponential:2 -M 40",
+    "composition of dot products": "--map composition --inner dot-product --terms 3 --series 0,1,0.5 -M 40",
+    "composition of cosines": "--map composition --inner fourier --length-scale 9 -M 40",
     "farthest": "--map landmarks -M 30 --kernel dot-product --selection farthest",
 }
 
@@ -187,6 +191,19 @@ def _map(arguments: str) -> FeatureMap:
             "--map fastfood --kernel matern --nu 0.5 --length-scale 9 --projection fft -M 64",
             FastfoodFeatures(Matern(9.0, nu=0.5), 64, projection="fft"),
         ),
+        ("--map composition", CompositionFeatures(inner=TanimotoMinMaxFeatures())),
+        (
+            "--map composition -M 64 --seed 3 --hashing cws --series exponential:2",
+            CompositionFeatures(Exponential(2.0), TanimotoMinMaxFeatures(hashing="cws"), 64, random_state=3),
+        ),
+        (
+            "--map composition --inner polynomial --degree 1 --constant 0.5 --series 0,1,0.5",
+            CompositionFeatures(DotProduct([0, 1, 0.5]), PolynomialSketch(1, c=0.5, normalize=True)),
+        ),
+        (
+            "--map composition --inner fastfood --length-scale 9 --series power:3",
+            CompositionFeatures(Polynomial(3, c=0.0), FastfoodFeatures(Gaussian(9.0))),
+        ),
         (
             "--map landmarks --kernel gaussian --length-scale 9",
             LandmarkFeatures(kernel=Gaussian(9.0)),
@@ -208,7 +225,7 @@ def test_no_option_is_no_map() -> None:
     [
         (
             "--selection random",
-            "--selection is an option of --map landmarks and --map nystrom, not of --map minmax",
+            "--selection is an option of --map landmarks and --map nystrom and --map local-gaussian, not",
         ),
         (
             "--map landmarks --landmarks 9",
@@ -226,7 +243,7 @@ def test_no_option_is_no_map() -> None:
         ("--map fastfood --length-scale 9 --nu 1", "--nu is an option of --kernel matern, not of gaussian"),
         ("--map fastfood --orthogonal", "--orthogonal is an option of --map fourier"),
         ("--map landmarks --length-scale 9", "--length-scale is an option of --kernel gaussian or matern"),
-        ("--map maclaurin --series ratio", "--series ratio is for --map compositional alone"),
+        ("--map maclaurin --series ratio", "--series ratio is for --map compositional, not for --map mac"),
         ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
         ("--map local-gaussian", "--map local-gaussian needs --length-scale"),
         ("--map landmarks --centroids 3", "--centroids is an option of --map local-gaussian, not of --map"),
@@ -234,6 +251,14 @@ def test_no_option_is_no_map() -> None:
             "--map minmax --length-scale 3",
             "--length-scale is an option of --map landmarks and --map nystrom and --map fourier",
         ),
+        ("--inner minmax", "--inner is an option of --map composition, not of --map minmax"),
+        (
+            "--map composition --terms 3",
+            "--terms is an option of --map dot-product, not of --map composition --inner minmax",
+        ),
+        ("--map composition --inner fourier", "--kernel gaussian needs --length-scale"),
+        ("--map composition --inner landmarks", "'landmarks' is not one of 'minmax'"),
+        ("--map composition --series ratio", "not for --map composition"),
     ],
 )
 @pytest.mark.parametrize("command", ["featurize", "fit", "plan"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from llvmlite import binding
 
 from daskrf.compiled import fourier
-from daskrf.compiled.fourier import TILE, add_cosines, orthogonalise, project
+from daskrf.compiled.fourier import TILE, add_cosines, orthogonalise, project, project_dense
 from daskrf.compiled.jit import jit_disabled
 
 few = settings(deadline=None, derandomize=True, max_examples=10 if jit_disabled() else 100)
@@ -57,6 +57,19 @@ def test_any_number_of_components(n_components: int) -> None:
     assert (found[:, pairs:] == 0).all()
 
 
+@pytest.mark.parametrize(("n", "d"), [(0, 3), (1, 1), (4, 5), (7, 33)])
+def test_dense_rows_have_the_bytes_of_sparse_ones(n: int, d: int) -> None:
+    rng = np.random.default_rng(d)
+    X = (rng.normal(size=(n, d)) * np.exp(5 * rng.normal(size=(n, d)))).astype(np.float32)
+    X[:, ::3] *= rng.random((n, X[:, ::3].shape[1])) < 0.5
+    tables = rng.normal(size=(2, d, TILE)).astype(np.float32)
+    dense, sparse = np.full((2, n, 2 * TILE), np.nan, np.float32)
+    project_dense(X, tables, dense)
+    csr = sp.csr_matrix(X)
+    project(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data, 0, tables, sparse)
+    assert dense.tobytes() == sparse.tobytes()
+
+
 @pytest.mark.parametrize("d", [1, 5, 33])
 def test_projections_with_and_without_zeros_have_the_same_bytes(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -94,8 +107,10 @@ def test_orthogonal_columns(d: int, n: int) -> None:
 def test_the_inner_loops_are_vector_code_without_fused_sums() -> None:
     tables, out = np.zeros((1, 2, TILE), np.float32), np.zeros((4, TILE), np.float32)
     project(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32), 0, tables, out[:1])
+    project_dense(np.ones((4, 2), np.float32), tables, out)
     add_cosines(out, 1.0, np.empty((4, 64), np.float32))
-    for name, pattern, least in (("_project", "vmulps", 8), ("_add_cosines", "vroundps", 2)):
+    loops = ("_project", "vmulps", 8), ("_project_dense", "vmulps", 8), ("_add_cosines", "vroundps", 2)
+    for name, pattern, least in loops:
         function = getattr(fourier, name)
         fresh = numba.njit(function.py_func, nogil=True, error_model="numpy")
         fresh.compile(function.signatures[0])

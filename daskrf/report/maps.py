@@ -1,0 +1,53 @@
+"""The table of all feature maps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from daskrf.features.base import FeatureMap, known_maps
+from daskrf.features.facts import SYMBOLS
+from daskrf.report.text import text_table
+
+__all__ = ["MapTable", "maps"]
+
+
+@dataclass(frozen=True)
+class MapTable:
+    """All feature maps; ``str()`` gives the text for people.
+
+    Attributes
+    ----------
+    maps : tuple of classes
+    """
+
+    maps: tuple[type[FeatureMap], ...]
+
+    def __str__(self) -> str:
+        header = ["map", "kernel", "input", "features", "cost a row", "holds"]
+        facts = [cls.facts for cls in self.maps]
+        rows = [[f.name, f.kernel, f.rows, f.features, f.cost, f.holds] for f in facts]
+        first, *lines = text_table(header, rows).splitlines()
+        text = [first]
+        for cls, line in zip(self.maps, lines, strict=True):
+            text += [line, f"  {cls.__name__}; learns {cls.facts.learns}; {cls.facts.reference}"]
+        return "\n".join([*text, "", SYMBOLS])
+
+    def to_json(self) -> str:
+        """Return a list of one object a map: its class, and the attributes of `MapFacts`."""
+        found = [
+            {"class": cls.__name__, **asdict(cls.facts), "bytes_a_row": cls.facts.bytes_a_row}
+            for cls in self.maps
+        ]
+        return json.dumps({"maps": found}, indent=2)
+
+
+def maps() -> MapTable:
+    """Return the table of all feature maps: kernel, input, cost, memory and reference of each.
+
+    Examples
+    --------
+    >>> print(str(maps()).splitlines()[0].rstrip())  # doctest: +NORMALIZE_WHITESPACE
+    map  kernel  input  features  cost a row  holds
+    """
+    return MapTable(tuple(sorted(known_maps(), key=lambda cls: cls.facts.name)))
