@@ -202,9 +202,9 @@ class StackedStatistics:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None
 
     def _own_sums(self) -> None:
-        """Copy sums that were stored read-only, which cannot be added to in place."""
-        if not (self.grams.flags.writeable and self.own_grams.flags.writeable):
-            self.grams, self.own_grams = self.grams.copy(), self.own_grams.copy()
+        """Copy sums that were stored read-only or in another order, which cannot be added to in place."""
+        self.grams = np.require(self.grams, requirements=["C", "W"])
+        self.own_grams = np.require(self.own_grams, requirements=["C", "W"])
 
     def _stacked(self, moments: Moments, grams: Array) -> Moments:
         """Return moments of the features of all blocks, without what is left over of M."""
