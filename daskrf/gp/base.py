@@ -344,7 +344,12 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         """Return the prior covariance of f at the rows that features leave out."""
         return 0.0
 
+    def _check_statistics(self, statistics: Any) -> None:
+        if not isinstance(statistics, SufficientStatistics):
+            raise InputError(f"{type(self).__name__} takes no sums about centroids: use LocalGaussianGP.")
+
     def _fit(self, statistics: Any) -> Self:
+        self._check_statistics(statistics)
         if statistics.n == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         solver = self._solver(statistics)

@@ -137,9 +137,7 @@ class LocalGaussianGP(FeatureSpaceGP):
                 keep_nearest(own, phi.shape[1] // size, size)
                 yield own
 
-    def _fit(self, statistics: Any) -> Self:
-        if self.rows not in ("all", "nearest"):
-            raise InputError(f"rows must be 'all' or 'nearest', not {self.rows!r}.")
+    def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, StackedStatistics):
             raise InputError(
                 "LocalGaussianGP is fitted to StackedStatistics, a Gram matrix for each centroid: make the "
@@ -151,6 +149,10 @@ class LocalGaussianGP(FeatureSpaceGP):
                 f"the statistics are of {mine[0]} features in blocks of {mine[1]}, not of those of the map: "
                 "pass the map that they were made with."
             )
+
+    def _fit(self, statistics: Any) -> Self:
+        if self.rows not in ("all", "nearest"):
+            raise InputError(f"rows must be 'all' or 'nearest', not {self.rows!r}.")
         return super()._fit(statistics)
 
     def _weights(

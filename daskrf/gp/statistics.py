@@ -451,6 +451,8 @@ class SufficientStatistics:
             raise InputError("features hold NaN or infinity: check the feature map and its input.")
 
     def _check_partner(self, other: SufficientStatistics) -> None:
+        if not isinstance(other, SufficientStatistics):
+            raise InputError("sums about centroids cannot be combined with others: make both with one map.")
         mine = (self.n_components, self.n_targets, self.one_bit)
         theirs = (other.n_components, other.n_targets, other.one_bit)
         if mine != theirs:

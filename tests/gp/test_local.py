@@ -308,12 +308,19 @@ def test_bad_input_is_refused() -> None:
     statistics = RandomFeatureGP(**GIVEN).fit(fitted.transform(np.eye(2)), [0.0, 1.0]).statistics_
     with pytest.raises(InputError, match="StackedStatistics"):
         LocalGaussianGP(fitted, **GIVEN).fit_statistics(statistics)
+    stacked = LocalGaussianGP(fitted, **GIVEN).fit(np.eye(2), [0.0, 1.0]).statistics_
+    with pytest.raises(InputError, match="RandomFeatureGP takes no sums about centroids"):
+        RandomFeatureGP(fitted, **GIVEN).fit(np.eye(2), [0.0, 1.0])
+    with pytest.raises(InputError, match="RandomFeatureGP takes no sums about centroids"):
+        RandomFeatureGP(**GIVEN).fit_statistics(stacked)
     with pytest.raises(InputError, match="blocks of 3, not"):
         LocalGaussianGP(fitted, **GIVEN).fit_statistics(StackedStatistics.zero(9, 3), fitted)
     with pytest.raises(InputError, match="cannot be combined"):
         StackedStatistics.zero(8, 4).combine(StackedStatistics.zero(8, 2))
     with pytest.raises(InputError, match="with one map"):
         StackedStatistics.zero(8, 4).combine(statistics)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="with one map"):
+        statistics.combine(stacked)
     with pytest.raises(InputError, match="changed since fit"):
         fitted.set_params(length_scale=2.0).transform(np.eye(2))
 
