@@ -41,8 +41,8 @@ class LocalGaussianGP(FeatureSpaceGP):
     rows : {"all", "nearest"}, default "all"
         Which rows the posterior of a centroid is of. "nearest" is better where every centroid has many rows:
         far ones, whose features have vanished, are to the others as noise that the process does not know of,
-        the more so the smaller noise / amplitude is. Both are in the statistics: ``gp.set_params(rows=...)``
-        and ``gp.fit_statistics(gp.statistics_)`` need no further pass.
+        the more so the smaller noise / amplitude is. Both are in the statistics, so that
+        ``gp.set_params(rows=...).fit_statistics(gp.statistics_, gp.feature_map_)`` needs no further pass.
     residual : bool, default True
         Count the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
         all centroids the deviation is then that of the prior, instead of 0.
@@ -53,6 +53,8 @@ class LocalGaussianGP(FeatureSpaceGP):
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
         Sum over the centroids of the evidence of the rows nearest to each.
     weights_ : float64 array, shape (M, n_targets)
+    rows_ : {"all", "nearest"}
+        `rows` at the last fit, which deviations and draws are of, too.
     statistics_ : StackedStatistics
     local_map_ : LocalGaussianFeatures
         With `feature_map_` set to None, `predict` takes features (of all centroids) instead of rows.
@@ -63,7 +65,7 @@ class LocalGaussianGP(FeatureSpaceGP):
     centroid. The published loop makes no posterior of the first centroid, the mean; here it has one. The
     paper takes hyperparameters from an exact Gaussian process, which `ExactGP` gives here, too. The residual
     is not in the paper. Predictions jump where the nearest centroid changes; values of f at rows of different
-    centroids are taken as independent in joint covariances and draws.
+    centroids are taken as independent in joint covariances and draws, and the residuals of all rows, too.
 
     Examples
     --------
@@ -99,16 +101,38 @@ class LocalGaussianGP(FeatureSpaceGP):
         """Return a model of one target whose mean is one posterior draw, as other models do.
 
         Around each centroid it is a draw of the function; draws of different centroids are independent, so
-        that it jumps in between.
+        that it jumps in between. The residual is left out: far from all centroids it is the mean of y.
         """
         drawn = super().draw(seed, target)
         drawn.local_map_ = self.local_map_
         return drawn
 
+    def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
+        """Return n exact draws from the posterior of the weights of one target, shape (M, n).
+
+        mean_[target] + phi(x) . w, phi(x) from `LocalGaussianFeatures.transform_nearest`, is then a draw of f
+        without its residual, independent from centroid to centroid. Draw i does not depend on n.
+        """
+        return super().sample_weights(n, seed, target)
+
     def state(self) -> dict[str, Any]:
         """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
-        own = {"rows": self.rows, "residual": self.residual}
-        return {**super().state(), **own, "feature_map": self.local_map_.state()}
+        known = super().state()
+        own = {"rows": self.rows_, "residual": self.residual}
+        return {**known, **own, "feature_map": self.local_map_.state()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        """Rebuild a fitted model from `state` and `arrays`.
+
+        Raises
+        ------
+        InputError
+            If the state is of another version, or the weights are missing.
+        """
+        model = super().from_state(state, arrays)
+        model.rows_ = model.rows
+        return model
 
     @classmethod
     def _blank(cls, parameters: dict[str, Any], **given: Any) -> Self:
@@ -153,12 +177,13 @@ class LocalGaussianGP(FeatureSpaceGP):
     def _fit(self, statistics: Any) -> Self:
         if self.rows not in ("all", "nearest"):
             raise InputError(f"rows must be 'all' or 'nearest', not {self.rows!r}.")
+        self.rows_ = self.rows
         return super()._fit(statistics)
 
     def _weights(
         self, statistics: Any, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
     ) -> tuple[Array, float]:
-        blocks, nearest = range(len(statistics.grams)), self.rows == "nearest"
+        blocks, nearest = range(len(statistics.grams)), self.rows_ == "nearest"
         parts = [solved_weights(statistics.block_moments(block, nearest=nearest), fitted) for block in blocks]
         weights = np.zeros((statistics.n_components, len(fitted)))
         stacked = np.concatenate([part for part, _ in parts])
@@ -166,7 +191,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         return weights, max(jitter for _, jitter in parts)
 
     def _new_factor(self, statistics: Any, ratio: float) -> Any:
-        return StackedFactor(statistics, ratio, nearest=self.rows == "nearest")
+        return StackedFactor(statistics, ratio, nearest=self.rows_ == "nearest")
 
     def _variances(self, phi: npt.NDArray[Any], of: str, targets: list[int]) -> Array:
         return super()._variances(phi, of, targets) + np.outer(self._residuals(phi), self.amplitude_[targets])
