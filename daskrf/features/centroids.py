@@ -102,7 +102,7 @@ def _squared_distances(rows: Array, centroid: Array) -> Array:
 
 
 def _farthest(rows: Array, mean: Array, n: int, threshold: float) -> Array:
-    enough = -max(threshold**2, math.ulp(0.0))  # a row that is a centroid already is none again
+    enough = -max(threshold * threshold, math.ulp(0.0))  # a row that is a centroid already is none again
     nearest = -_squared_distances(rows, mean)
     chosen = farthest_points(lambda i: -_squared_distances(rows, rows[i]), nearest, n - 1, enough)
     return rows[chosen]

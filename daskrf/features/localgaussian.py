@@ -137,7 +137,8 @@ class LocalGaussianFeatures(FeatureMap):
         return hasattr(self, "centroids_")
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if rows of so many columns are more than the sketches serve."""
+        """Raise InputError if a parameter is bad, or rows of so many columns are more than sketches serve."""
+        self._check_parameters()
         self._block_map().check_columns(n_columns)
 
     def sample_size(self, n_rows: int) -> int:

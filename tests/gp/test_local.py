@@ -145,6 +145,10 @@ def test_kmeans_and_random_centroids() -> None:
     assert sorted(rows.toarray().tolist()) == sorted(X[:2].tolist())  # distinct ones
 
 
+def test_a_huge_threshold_leaves_the_mean_alone() -> None:
+    assert LocalGaussianFeatures(60, threshold=1e200).fit(np.eye(5)).centroids_.shape == (1, 5)
+
+
 @compiled_only
 def test_one_centroid_is_the_plain_map() -> None:
     X, y = problem(70, 4)
@@ -291,6 +295,7 @@ def test_ties_empty_clusters_and_one_row() -> None:
         ({"length_scale": -1.0}, "length_scale"),
         ({"n_centroids": 0}, "n_centroids"),
         ({"n_centroids": 65}, "n_centroids"),
+        ({"n_centroids": "8"}, "n_centroids"),
         ({"threshold": -1.0}, "threshold"),
         ({"threshold": 1.0, "selection": "kmeans"}, "threshold is of selection='farthest'"),
         ({"selection": "kmedoids"}, "selection"),
@@ -298,8 +303,11 @@ def test_ties_empty_clusters_and_one_row() -> None:
     ],
 )
 def test_bad_parameters_are_refused(given: dict[str, Any], message: str) -> None:
+    local = LocalGaussianFeatures(64, **given)
     with pytest.raises(InputError, match=message):
-        LocalGaussianFeatures(64, **given).fit(np.eye(3))
+        local.fit(np.eye(3))
+    with pytest.raises(InputError, match=message):  # which drivers call before an output is begun
+        local.check_columns(3)
 
 
 def test_bad_input_is_refused() -> None:
