@@ -147,9 +147,10 @@ def plan(
     # The sample's own standard deviations need as much as anything that the job does in one process.
     double = feature_map.gram_precision == "double"
     tables = "tables of the map", feature_map.table_bytes(spec.n_columns)
+    model: dict[str, Any] = {"double": double, "gram_columns": feature_map.gram_columns}
     for need in (
-        memory.need_of_solve(M, double=double),
-        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, double=double).plus(*tables),
+        memory.need_of_solve(M, **model),
+        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, **model).plus(*tables),
     ):
         memory.check(need, worker_memory(None), "this machine")
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
@@ -266,7 +267,8 @@ def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int)
     statistics = zero_statistics(feature_map, 1, map_key=None, one_bit=bits, y_exponents=exponents)
     statistics.update(phi[:64], y[:64])
     _, seconds = _timed(statistics.update, phi, y)
-    note, n_strips = "a labelled molecule, besides its features", len(strip_columns(M))
+    note = "a labelled molecule, besides its features"
+    n_strips = 1 if feature_map.in_blocks else len(strip_columns(M))
     if n_strips > 1 and not bits:  # see `daskrf.drivers.strips`
         note += f", which are made {n_strips + 1} times, or read as often where they are stored"
     stages.append(StageCost("fit", seconds / len(phi), 0, "labels", note))

@@ -436,6 +436,21 @@ def test_plan_fits_the_map_to_its_sample(name: str, inputs: tuple[Path, Path]) -
     assert ("map" in [need.stage for need in report.memory]) == (name == "landmarks")
 
 
+def test_a_plan_knows_that_local_sums_are_small_and_made_at_once(inputs: tuple[Path, Path]) -> None:
+    """A matrix of 20,000 x 20,000 is 3.2 GB, two of 100 x 100 for each of 200 centroids 32 MB."""
+    many = LocalGaussianFeatures(20_000, length_scale=6.0, n_centroids=200)
+    with (
+        patch("daskrf.drivers.planning.worker_memory", return_value=2 << 30),
+        patch("daskrf.drivers.planning.scan_inputs", side_effect=KeyError("reached")),
+        pytest.raises(KeyError, match="reached"),
+    ):
+        plan(inputs[0], feature_map=many)
+    with patch("daskrf.drivers.planning.strip_columns", return_value=[(0, 25), (25, 75)]):
+        report = plan(inputs[0], feature_map=MAPS["local"], n_sample=200)
+    assert [stage.stage for stage in report.stages][:3] == ["fingerprint", "map", "featurize"]
+    assert "times" not in str(report)
+
+
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(n_rows=st.integers(0, 300), size=st.integers(0, 350), seed=st.integers(0, 2**40))
 def test_sampled_rows_are_distinct_and_as_many_as_asked(n_rows: int, size: int, seed: int) -> None:
