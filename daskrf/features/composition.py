@@ -275,6 +275,8 @@ class CompositionFeatures(FeatureMap):
         return TanimotoMinMaxFeatures() if self.inner is None else self.inner
 
     def _learn(self, fitted: FeatureMap) -> None:
+        for name in ("inner_", "n_features_in_"):  # of another inner map
+            self.__dict__.pop(name, None)
         # What has learned nothing is the parameter itself: with it, the same map would have two states.
         if fitted.learns_from != "nothing":
             self.inner_ = fitted

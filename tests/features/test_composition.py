@@ -111,6 +111,16 @@ def test_the_default_inner_map_is_not_shared() -> None:
     assert "TanimotoMinMaxFeatures" in map_words(CompositionFeatures().state())
 
 
+def test_another_inner_map_forgets_what_the_first_one_learned() -> None:
+    X = counts()
+    learned = TanimotoDotProductFeatures(bias_correction="normalize")
+    for inner in (None, PolynomialSketch(2, normalize=True)):
+        composed = CompositionFeatures(inner=learned, n_components=40).fit(X).set_params(inner=inner).fit(X)
+        fresh = CompositionFeatures(inner=inner, n_components=40).fit(X)
+        assert composed.state() == fresh.state()
+        assert composed.transform(X).tobytes() == fresh.transform(X).tobytes()
+
+
 def test_one_map_has_one_name_however_it_was_fitted() -> None:
     """Statistics of rows that were seen by `fit` and of others add up."""
     X = counts()
