@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from daskrf.cli.maps import FEATURES, feature_map, map_is_given, map_options
+from daskrf.cli.maps import FEATURES, LOCAL, feature_map, map_is_given, map_options
 from daskrf.cli.options import (
     READING,
     Command,
@@ -27,6 +27,8 @@ from daskrf.cli.options import (
 __all__ = ["COMMANDS"]
 
 COMMANDS: list[click.Command] = []
+# Options of the model of one map.
+_MODEL_OF = {"criterion": "landmarks", "rows": "local-gaussian", "residual": "local-gaussian"}
 INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
 
 
@@ -130,7 +132,7 @@ def featurize(source: str, output: str, **options: Any) -> None:
 
     Optional: fit, predict and screen also work straight from fingerprints. It pays when the
     same library is screened many times; bits take components/8 bytes a molecule. A map that learns
-    from the library (dot-product, landmarks, gaussian-maclaurin, maclaurin --no-normalize) looks at it first.
+    from the library looks at it first: `daskrf maps` says what each learns.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import featurize
@@ -184,6 +186,20 @@ def featurize(source: str, output: str, **options: Any) -> None:
     "Titsias' bound.  [default: evidence]",
 )
 @map_options
+@option(
+    "--rows",
+    type=click.Choice(["all", "nearest"]),
+    section=LOCAL,
+    help="Which labelled molecules the posterior of a centroid is of: all, or those nearest to it, which is "
+    "better where each centroid has many and the noise is small.  [default: all]",
+)
+@option(
+    "--residual/--no-residual",
+    default=None,
+    section=LOCAL,
+    help="Count what features leave out of the variance, so that the deviation far from all centroids is "
+    "that of the prior, and not 0.  [default: residual]",
+)
 @cluster_options
 @shard_options
 def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **options: Any) -> None:
@@ -191,7 +207,8 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
 
     STORE is a fingerprint store or a feature store, LABELS a CSV, TSV or Parquet file. Prior mean,
     amplitude and noise are chosen by the evidence of all labels. With --map landmarks it is the sparse
-    Gaussian process (projected process), else the exact one of the random features.
+    Gaussian process (projected process), with --map local-gaussian one around each centroid, else the exact
+    one of the random features.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import fit
@@ -203,8 +220,9 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
     given = options["map"] or ("minmax" if wanted else None)
     chosen = feature_map(options)
     options["feature_map"] = chosen if wanted else None
-    if options["criterion"] is not None and given not in (None, "landmarks"):
-        raise click.UsageError(f"--criterion is an option of --map landmarks, not of --map {given}.")
+    for name, of in _MODEL_OF.items():
+        if options[name] is not None and given not in (None, of):
+            raise click.UsageError(f"--{name} is an option of --map {of}, not of --map {given}.")
     options["targets"] = [column(name) for name in targets] or None
     options["key_column"] = column(options["key_column"])
     if wanted:

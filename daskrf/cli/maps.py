@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from daskrf.features.base import FeatureMap
     from daskrf.kernels import DotProductKernel
 
-__all__ = ["FEATURES", "feature_map", "map_is_given", "map_options"]
+__all__ = ["FEATURES", "LOCAL", "feature_map", "map_is_given", "map_options"]
 
 FEATURES = "Random features"
+LOCAL = f"{FEATURES}, --map local-gaussian only"
 # Options that belong to some maps alone.
 _OWN = {
     "minmax": ("distribution", "hashing"),

@@ -117,6 +117,8 @@ def fit(
     amplitude: float | None = None,
     noise: float | None = None,
     criterion: str | None = None,
+    rows: str | None = None,
+    residual: bool | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: Shard | str | None = None,
@@ -151,6 +153,9 @@ def fit(
     criterion : {"evidence", "bound"}, optional
         Of a map of landmarks only: whether hyperparameters maximize the projected process's evidence (the
         default) or Titsias' bound.
+    rows, residual : optional
+        Of `LocalGaussianFeatures` only: as of `daskrf.gp.LocalGaussianGP`. Other values than those of the
+        model at `output` need no further pass over the library.
     client : distributed.Client, optional
         Where sums are made; default: this process, which also solves in any case.
     progress : Progress, optional
@@ -178,7 +183,7 @@ def fit(
     fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
     share, output = Share.of(shard, prepare, client), as_path(output)
     partials = output / "partials"
-    options = _checked(fixed) if criterion is None else {**_checked(fixed), "criterion": criterion}
+    options = _checked(fixed, criterion=criterion, rows=rows, residual=residual)
     features = open_source(source, feature_map)
     gp = gp_for(features.feature_map, **options)
     with share.lock(output, "fit", progress):
@@ -205,9 +210,7 @@ def fit(
             progress.note(f"{output} holds the sums over these labels already.")
             statistics = stored.gp.statistics_  # it was read with them
         progress.start("solve", 1, "models")
-        gp.fit_statistics(
-            statistics, (learnt := features.feature_map), before_eigen=lambda: check_eigen(learnt)
-        )
+        gp.fit_statistics(statistics, features.feature_map, before_eigen=lambda: check_eigen(gp.feature_map_))
         metadata = _metadata(gp, joined, spec, rows_store(features), state) | {"spec_hash": identity}
         save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
         remove_checkpoints(partials)
@@ -258,13 +261,16 @@ def _spec(features: Source, state: dict[str, Any], joined: JoinedLabels) -> dict
     }
 
 
-def _checked(fixed: dict[str, float | None]) -> dict[str, Any]:
-    """Return `fixed`; refuse, before the pass over the library, what the solve after it would refuse."""
+def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
+    """Return the options of a model: `fixed`, and of `own`, which only some models have, what is given.
+
+    Refuse, before the pass over the library, values of `fixed` that the solve after it would refuse.
+    """
     for name, value in fixed.items():
         if value is not None and not (math.isfinite(value) and (value > 0 or name == "mean")):
             what = "finite" if name == "mean" else "positive"
             raise InputError(f"The {name} must be {what}, not {value}; leave it out to have it found.")
-    return dict(fixed)
+    return fixed | {name: value for name, value in own.items() if value is not None}
 
 
 def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:

@@ -22,7 +22,7 @@ class Model:
 
     Attributes
     ----------
-    gp : RandomFeatureGP or SparseGP
+    gp : RandomFeatureGP, SparseGP or LocalGaussianGP
         Without its statistics (means only) unless they were asked for.
     metadata : dict
         ``gp`` (its state), ``targets``, ``labels`` (counts), ``spec_hash``, ``library`` (spec hash of the

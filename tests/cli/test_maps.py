@@ -14,6 +14,7 @@ from daskrf.cli.app import run
 from daskrf.cli.commands import COMMANDS
 from daskrf.cli.maps import feature_map, map_is_given
 from daskrf.drivers import fit
+from daskrf.drivers.models import read_model
 from daskrf.errors import InputError
 from daskrf.features import (
     CompositionalTanimotoFeatures,
@@ -31,6 +32,7 @@ from daskrf.features import (
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
+from daskrf.gp import LocalGaussianGP
 from daskrf.kernels import (
     CompositionalTanimoto,
     DotProduct,
@@ -278,6 +280,19 @@ def test_a_criterion_needs_landmarks(made: Path, tmp_path: Path, capsys: pytest.
     assert run([*fit, "--criterion", "bound", "--map", "minmax"]) == 2
     assert run([*fit, "--criterion", "bound"]) == 2
     assert "--criterion is an option of --map landmarks" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_options_of_the_local_process(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fit = ["fit", str(made / "fps"), str(made / "labels.csv"), "-o", str(tmp_path / "m"), *HERE]
+    for option in (["--rows", "nearest"], ["--no-residual"]):
+        assert run([*fit, *option]) == 2
+        shown = capsys.readouterr().err.splitlines()[-1]
+        assert "is an option of --map local-gaussian, not of --map minmax" in shown
+    local = ["--map", "local-gaussian", "--length-scale", "12", "--centroids", "3", "-M", "40"]
+    assert run([*fit, *local, "--rows", "nearest", "--no-residual"]) == 0
+    gp = read_model(tmp_path / "m").gp
+    assert isinstance(gp, LocalGaussianGP)
+    assert (gp.rows, gp.residual) == ("nearest", False)
 
 
 @pytest.mark.parametrize(

@@ -371,6 +371,23 @@ def test_a_criterion_is_for_landmarks(inputs: tuple[Path, Path], store: Path, tm
     _one_sentence(error)
 
 
+def test_local_options_need_no_further_pass(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
+    chosen, model = MAPS["local"], tmp_path / "model"
+    fit(store, inputs[1], model, feature_map=chosen)
+    whole = model_arrays(model)
+    with patch("daskrf.drivers.fitting.fold", None):
+        fit(store, inputs[1], model, feature_map=chosen, rows="nearest", residual=False)
+    found = read_model(model).gp
+    assert isinstance(found, LocalGaussianGP)
+    assert (found.rows, found.residual) == ("nearest", False)
+    assert not np.array_equal(found.weights_, whole["weights"])
+    same = LocalGaussianGP(rows="nearest").fit_statistics(found.statistics_, found.local_map_)
+    np.testing.assert_allclose(found.weights_, same.weights_, rtol=1e-6)
+    with pytest.raises(InputError, match="has no option residual, rows") as error:
+        fit(store, inputs[1], model, feature_map=MAPS["landmarks"], rows="nearest", residual=True)
+    _one_sentence(error)
+
+
 def test_a_row_outside_the_norms_is_named(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
     """From files and from a store: its number counts the lines that were rejected."""
     heavy = TanimotoDotProductFeatures(72, norm_range=(50, 3000))
