@@ -304,7 +304,7 @@ def need_of_fit(
     joined = min(most + making.block, group_rows * making.row_bytes)
     update = 2048 * n_components  # transposed words of bits; or the same rows in float64
     if not one_bit:
-        update = 8 * min(group_rows, 2048) * n_components
+        update = 8 * min(group_rows, 2048) * (n_components + (gram_columns or 0) // 2)
         # A product in single precision is as large as what it is added to; one in double is added in place,
         # or to strips some hundred rows at a time.
         update += min(_TILE_BYTES, square) * (len(strips) > 1) if double else square // 2
@@ -361,6 +361,8 @@ def need_of_solve(
     share = 4.0 if double else 2.0 if n_components <= 8_192 else 2.25
     what, labels = "statistics and factors, M x M each", 120 * (n_labels or 0)
     decomposed = share + (3.5 if eigen else 4.0 if n_components <= 1024 else 0.0)
+    if gram_columns:  # nothing but the statistics, and one centroid after the other decomposed
+        share, decomposed = 1.25, 1.25 + 0.75 * gram_columns / n_components
     stage = "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve"
     return _need(
         stage,
@@ -384,7 +386,7 @@ def _model_shares(n_components: int, *, double: bool) -> tuple[float, float]:
 
 def held_by_model(n_components: int, *, double: bool, factors: bool, gram_columns: int | None = None) -> int:
     """Return the bytes of a model with its statistics, and with its `factors` once a draw has made them."""
-    shares = _model_shares(n_components, double=double)[0] if factors else 1.0
+    shares = _model_shares(n_components, double=double and not gram_columns)[0] if factors else 1.0
     return int(8 * n_components * (gram_columns or n_components) * shares)
 
 
@@ -407,9 +409,9 @@ def need_of_screen(
     block_k = min(k, making.block // making.row_bytes)
     # The best k, those of a block, both joined, and what is kept of them.
     hits = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0
-    held, factor = _model_shares(n_components, double=double) if std else (0.0, 0.0)
+    held, factor = _model_shares(n_components, double=double and not gram_columns) if std else (0.0, 0.0)
     if std:  # a factor for each further target
-        more = (n_targets - 1) * (1.0 if double or n_components <= 1024 else 0.5)
+        more = (n_targets - 1) * (0.5 if n_components > 1024 and (gram_columns or not double) else 1.0)
         held, factor = held + more, factor + more
     expanded = _EXPANDED if not std else _EXPANDED + _EXPANDED // (4 if n_components > 1024 else 8)
     expanded = (

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +35,9 @@ from daskrf import (
 )
 from daskrf.drivers import memory
 from daskrf.errors import MemoryLimitError
-from daskrf.features import LandmarkFeatures, TanimotoDotProductFeatures
+from daskrf.features import LandmarkFeatures, LocalGaussianFeatures, TanimotoDotProductFeatures
+from daskrf.gp import LocalGaussianGP
+from daskrf.gp.stack import zero_statistics
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.stores.fingerprints import FingerprintStore
 
@@ -253,6 +256,36 @@ def test_landmarks_take_what_was_predicted(library: Path, tmp_path: Path) -> Non
     """)
     assert len(found) == 2
     assert all(peak <= need <= SLACK * peak for peak, need in found)
+
+
+@pytest.mark.parametrize(("n_components", "n_centroids"), [(1_200, 1), (2_400, 8)])
+def test_matrices_of_a_local_process_take_what_was_predicted(n_components: int, n_centroids: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (40, 3))
+    chosen = LocalGaussianFeatures(n_components, n_centroids=n_centroids).fit(X)
+    kind: dict[str, Any] = {"double": True, "libraries": 0, "gram_columns": chosen.gram_columns}
+    needs = (
+        memory.need_of_solve(n_components, **kind),
+        memory.need_of_screen(n_components, 300, 0, one_bit=False, std=True, **kind),
+    )
+    (solve,), (deviations,) = (
+        [size for name, size in need.parts if name.startswith("statistics and")] for need in needs
+    )
+    phi, peaks = chosen.transform(X), []
+    tracemalloc.start()
+    try:
+        statistics = zero_statistics(chosen, 1, map_key=None).update(phi, X.sum(axis=1))
+        tracemalloc.reset_peak()
+        gp = LocalGaussianGP(chosen).fit_statistics(statistics, chosen)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        gp.feature_map_ = None
+        tracemalloc.reset_peak()
+        gp.predict(phi[:3], return_std=True)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    assert peaks[0] <= solve <= SLACK * peaks[0]
+    assert peaks[1] <= deviations <= 1.7 * peaks[1]  # as of one matrix of all features
 
 
 def test_a_job_that_just_fits_runs(library: Path, tmp_path: Path) -> None:
