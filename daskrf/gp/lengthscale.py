@@ -99,8 +99,8 @@ def choose_length_scale(
     Raises
     ------
     InputError
-        If the map has no length scale, the bounds are not 0 < low < high, or rows and labels do not
-        fit.
+        If the map has no length scale, the bounds are not 0 < low < high, there is no row, or rows and
+        labels do not fit.
 
     Examples
     --------
@@ -113,6 +113,8 @@ def choose_length_scale(
     rows, targets = check_rows(X, feature_map), np.asarray(y, dtype=np.float64)
     if targets.shape != (rows.shape[0],):
         raise InputError(f"X has {rows.shape[0]} rows, but y has shape {targets.shape}: one number a row.")
+    if not min(rows.shape[0], n_rows) > 0:
+        raise InputError("there is no row to choose a length scale by: pass some, and n_rows above 0.")
     order = seeds.generator(random_state, "length-scale").permutation(rows.shape[0])
     chosen = np.sort(order[:n_rows])
     rows, targets = rows[chosen], targets[chosen]
