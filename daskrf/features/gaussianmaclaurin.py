@@ -331,8 +331,8 @@ class GaussianMaclaurinFeatures(FeatureMap):
         distance = math.hypot(*centre.data) / self.length_scale
         if distance > FARTHEST:
             raise InputError(
-                f"The mean of the rows is {distance:.3g} length scales away from 0, but differences from it "
-                f"keep their digits up to {FARTHEST:,.0f}; subtract it from all rows, or raise length_scale."
+                f"The centre is {distance:.3g} length scales away from 0, but differences from it keep their "
+                f"digits up to {FARTHEST:,.0f}; subtract the mean from all rows, or raise length_scale."
             )
 
     def check_columns(self, n_columns: int) -> None:

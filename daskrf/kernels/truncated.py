@@ -131,10 +131,12 @@ def _series(dot: Array, exponent: Array, degree: int) -> Array:
 
 
 def check_length_scale(length_scale: Any) -> float:
-    """Return a length scale as a float, or raise InputError if it is not a finite number above 0."""
+    """Return a length scale as a float, or raise InputError if its fourth power or 1 over it is no number."""
     good = isinstance(length_scale, (int, float, np.integer, np.floating)) and not isinstance(
         length_scale, bool
     )
-    if not good or not 0.0 < float(length_scale) < math.inf:
-        raise InputError(f"length_scale must be a finite number above 0, not {length_scale!r}.")
+    if not good or not 1e-75 <= float(length_scale) <= 1e75:
+        raise InputError(
+            f"length_scale must be a finite number above 0, from 1e-75 to 1e75, not {length_scale!r}."
+        )
     return float(length_scale)

@@ -224,7 +224,7 @@ def test_strange_rows() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"length_scale": 0.0}, "length_scale must be a finite number above 0, not 0.0"),
+        ({"length_scale": 0.0}, "length_scale must be a finite number above 0, .* not 0.0"),
         ({"length_scale": -2.0}, "length_scale must be"),
         ({"length_scale": math.nan}, "length_scale must be"),
         ({"method": "gaussian"}, "method must be one of rademacher, tensorsrht"),
@@ -257,5 +257,5 @@ def test_a_mean_far_from_zero_is_refused_before_digits_are_lost() -> None:
         feature_map = GaussianMaclaurinFeatures(500, length_scale=4.0, explicit=explicit)
         Phi = feature_map.fit_transform(X + 1e4)
         assert np.abs(Phi @ Phi.T - exact).max() < most
-        with pytest.raises(InputError, match=r"away from 0.*subtract it from all rows"):
+        with pytest.raises(InputError, match=r"away from 0.*subtract the mean from all rows"):
             feature_map.fit(X + 1e5)

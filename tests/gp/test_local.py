@@ -293,6 +293,8 @@ def test_ties_empty_clusters_and_one_row() -> None:
     [
         ({"length_scale": 0.0}, "length_scale"),
         ({"length_scale": -1.0}, "length_scale"),
+        ({"length_scale": 1e150}, "length_scale must be a finite number above 0, from 1e-75"),
+        ({"length_scale": 1e-200}, "length_scale must be a finite number above 0, from 1e-75"),
         ({"n_centroids": 0}, "n_centroids"),
         ({"n_centroids": 65}, "n_centroids"),
         ({"n_centroids": "8"}, "n_centroids"),
@@ -308,6 +310,13 @@ def test_bad_parameters_are_refused(given: dict[str, Any], message: str) -> None
         local.fit(np.eye(3))
     with pytest.raises(InputError, match=message):  # which drivers call before an output is begun
         local.check_columns(3)
+
+
+def test_centroids_too_far_from_zero_are_refused() -> None:
+    """Their mean is 0, and it is not said to be far from it."""
+    X = np.linspace(-2e4, 2e4, 50)[:, None]
+    with pytest.raises(InputError, match=r"^The centre is 2e\+04 length scales away from 0"):
+        LocalGaussianFeatures(64, n_centroids=4).fit(X)
 
 
 def test_bad_input_is_refused() -> None:
