@@ -22,7 +22,18 @@ from daskrf.cli.commands import COMMANDS
 from daskrf.cli.options import Command
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
 
-NAMES = ["quickstart", "fingerprint", "featurize", "fit", "predict", "screen", "status", "verify", "plan"]
+NAMES = [
+    "quickstart",
+    "fingerprint",
+    "featurize",
+    "fit",
+    "predict",
+    "screen",
+    "status",
+    "verify",
+    "maps",
+    "plan",
+]
 
 
 @pytest.fixture
