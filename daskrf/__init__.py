@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from daskrf.features.minmax import TanimotoMinMaxFeatures
     from daskrf.features.nystrom import NystromFeatures
     from daskrf.features.polynomial import PolynomialSketch
+    from daskrf.features.scissors import SCISSORS
     from daskrf.gp.exact import ExactGP
     from daskrf.gp.local import LocalGaussianGP
     from daskrf.gp.model import RandomFeatureGP
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "SCISSORS",
     "Composition",
     "CompositionFeatures",
     "CompositionalTanimoto",
@@ -134,6 +136,7 @@ _HOME = {
     "RandomMaclaurinFeatures": "features.maclaurin",
     "NystromFeatures": "features.nystrom",
     "PolynomialSketch": "features.polynomial",
+    "SCISSORS": "features.scissors",
     "GaussianMaclaurinFeatures": "features.gaussianmaclaurin",
     "LocalGaussianFeatures": "features.localgaussian",
     "CompositionFeatures": "features.composition",

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import daskrf
 from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import NystromFeatures
@@ -15,6 +16,11 @@ from daskrf.kernels import Intersection, TanimotoDotProduct, TanimotoMinMax
 from tests.naive import nystrom as naive
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=15 if jit_disabled() else 60)
+
+
+def test_it_is_found_where_the_maps_are() -> None:
+    assert daskrf.SCISSORS is SCISSORS
+    assert "SCISSORS" in daskrf.__all__
 
 
 def similarities(n: int = 12, seed: int = 0) -> np.ndarray:
