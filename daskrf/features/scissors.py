@@ -167,6 +167,11 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         self._basis_products = own
         return self
 
+    def fit_transform(self, X: Any, y: Any = None, *, self_products: npt.ArrayLike | None = None) -> Array:
+        """Return the vectors of the basis itself: `fit`, and `transform` with the same self products."""
+        fitted = self.fit(X, y, self_products=self_products)
+        return fitted.transform(X, self_products=self_products)
+
     def transform(self, X: Any, *, self_products: npt.ArrayLike | None = None) -> Array:
         """Return the vectors of molecules, float64 of shape (n, n_components).
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import daskrf
 from daskrf.compiled.jit import jit_disabled
@@ -74,6 +75,8 @@ def test_unequal_self_products_make_it_exact() -> None:
     exact = SCISSORS(10).fit(T[:10, :10], self_products=own[:10])
     vectors = exact.transform(T[:, :10], self_products=own)
     np.testing.assert_allclose(vectors[:10] @ vectors[:10].T, (X @ X.T)[:10, :10], rtol=1e-8)
+    basis = clone(exact).fit_transform(T[:10, :10], self_products=own[:10])
+    assert basis.tobytes() == vectors[:10].tobytes()
     G = X @ X.T
     np.testing.assert_allclose(
         vectors @ vectors.T, naive.approximation(G[:, :10], G[:10, :10], 10), rtol=1e-7
