@@ -163,6 +163,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         self.projection_ = np.zeros((S.shape[0], n_components))
         self.projection_[:, : found.rank] = found.projection
         self.n_features_in_ = S.shape[0]
+        self._fitted_to = (n_components, self.measure, self.similarity)
         self._basis = X if self.similarity is not None else None
         self._basis_products = own
         return self
@@ -185,11 +186,13 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If there is no projection yet, or the similarities are not finite, not of l columns, or no
-            Tanimoto coefficients.
+            If there is no projection yet, a parameter was changed since, or the similarities are not finite,
+            not of l columns, or no Tanimoto coefficients.
         """
         if not hasattr(self, "projection_"):
             raise InputError("SCISSORS is not fitted: call fit with the basis molecules first.")
+        if self._fitted_to != (self.n_components, self.measure, self.similarity):
+            raise InputError("A parameter of SCISSORS is another one than at the last fit: call fit again.")
         S = self._matrix(X if self.similarity is None else self.similarity(X, self._basis))
         if S.shape[1] != self.n_features_in_:
             raise InputError(

@@ -44,7 +44,7 @@ class Spectrum:
         largest = float(np.abs(self.eigenvalues).max(initial=0.0))
         limit = 4.0 * self.eigenvalues.size * np.finfo(np.float64).eps * largest
         below = self.eigenvalues[self.eigenvalues < -limit]
-        return float(-below.min(initial=0.0)), float(np.sqrt(np.square(below).sum()))
+        return float(np.abs(below).max(initial=0.0)), float(np.sqrt(np.square(below).sum()))
 
 
 def decompose(W: Array, n_components: int, floor: float = FLOOR) -> Spectrum:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -66,7 +68,7 @@ def test_all_dimensions_give_the_similarities_back() -> None:
     few = SCISSORS(4).fit(S).transform(S)
     np.testing.assert_allclose(few, vectors[:, :4], atol=1e-12)
     assert scissors.n_features_in_ == 12
-    assert scissors.negative_ == (0.0, 0.0)
+    assert repr(scissors.negative_) == "(0.0, 0.0)"  # and not -0.0
 
 
 def test_unequal_self_products_make_it_exact() -> None:
@@ -143,6 +145,11 @@ def test_bad_parameters_and_rows_are_refused() -> None:
             scissors.fit(S)
     with pytest.raises(InputError, match="not fitted"):
         SCISSORS(2).transform(S)
+    for changed in ({"n_components": 3}, {"measure": "product"}, {"similarity": TanimotoMinMax()}):
+        with pytest.raises(InputError, match="another one than at the last fit: call fit again"):
+            SCISSORS(2).fit(S).set_params(**changed).transform(S)
+    copied = pickle.loads(pickle.dumps(SCISSORS(2, similarity=TanimotoMinMax()).fit(S)))
+    assert copied.transform(S).shape == (12, 2)
     with pytest.raises(InputError, match="inner products hold them already"):
         SCISSORS(2, measure="product").fit(S, self_products=np.ones(12))
     for own in ([1.0], np.zeros(12), np.full(12, np.inf)):
