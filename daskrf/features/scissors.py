@@ -18,7 +18,9 @@ __all__ = ["SCISSORS", "product_to_tanimoto", "tanimoto_to_product"]
 
 _ASYMMETRY = 1e-6  # of the largest number: programs of shape similarity search for the best overlay twice
 _FLOOR = 2.0**-40  # eigenvalues below this part of the largest one are rounding errors of the decomposition
-_EXCESS = 1e-6  # by which rounded Tanimotos may exceed 1
+_LOWEST = -1.0 / 3.0  # Tanimoto coefficient of real vectors: that of x and -x
+_EXCESS = 1e-6  # by which rounded Tanimotos may be out of their range
+_SELF = 0.01  # by which programs may find a molecule unlike itself
 
 Array = npt.NDArray[np.float64]
 
@@ -141,7 +143,8 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         ------
         InputError
             If a parameter is out of range; if the similarities are not square, symmetric or finite, or no
-            Tanimoto coefficients; or if there are fewer basis molecules than dimensions.
+            Tanimoto coefficients, of which that of a molecule with itself is 1; or if there are fewer basis
+            molecules than dimensions.
         """
         n_components = check_n_components(self.n_components)
         if self.measure not in ("tanimoto", "product"):
@@ -156,6 +159,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         own = self._own(self_products, S.shape[0])
         G = (S + S.T) / 2.0
         if self.measure == "tanimoto":
+            _check_diagonal(S)
             G = tanimoto_to_product(G, own, own)
             np.fill_diagonal(G, own)
         found = decompose(G, n_components, _FLOOR)
@@ -228,7 +232,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         bad = ~np.isfinite(found)
         reason = "is not a finite number"
         if self.measure == "tanimoto" and not bad.any():
-            bad = (found <= -1.0) | (found > 1.0 + _EXCESS)
+            bad = (found < _LOWEST - _EXCESS) | (found > 1.0 + _EXCESS)
             reason = 'is no Tanimoto coefficient; take measure="product" for inner products'
         if bad.any():
             i, j = np.argwhere(bad)[0]
@@ -263,4 +267,15 @@ def _check_symmetric(S: Array) -> None:
         raise InputError(
             f"The similarities of the basis are not symmetric: {S[i, j]:g} in row {i}, column {j}, but "
             f"{S[j, i]:g} the other way round; take their mean, if that is what they should be."
+        )
+
+
+def _check_diagonal(T: Array) -> None:
+    """Refuse distances, above all, which would otherwise pass."""
+    off = np.abs(np.diag(T) - 1.0)
+    i = int(np.argmax(off))
+    if off[i] > _SELF:
+        raise InputError(
+            f"Molecule {i} of the basis has the similarity {T[i, i]:g} with itself, not 1, as Tanimoto "
+            'coefficients have it: give 1 - distance, or take measure="product" for inner products.'
         )

@@ -59,6 +59,14 @@ def test_vectors_are_the_least_squares_solutions(seed: int, k: int) -> None:
     np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-6)  # signs are free
 
 
+def test_opposite_vectors_are_served() -> None:
+    """-1/3, as rounded, is the Tanimoto coefficient of x and -x."""
+    T = TanimotoDotProduct()([[0.1, 0.7], [-0.1, -0.7]])
+    scissors = SCISSORS(2).fit(T)
+    assert scissors.rank_ == 1
+    np.testing.assert_allclose(scissors.similarities(scissors.transform(T)), T, atol=1e-9)
+
+
 def test_all_dimensions_give_the_similarities_back() -> None:
     S = similarities()
     scissors = SCISSORS(12).fit(S)
@@ -125,6 +133,8 @@ def test_an_indefinite_similarity_is_taken_for_the_nearest_kernel() -> None:
         ([[1, np.nan], [np.nan, 1]], "similarity nan in row 0, column 1 is not a finite"),
         ([[1, 1.5], [1.5, 1]], "similarity 1.5 in row 0, column 1 is no Tanimoto"),
         ([[1, -1], [-1, 1]], "similarity -1 in row 0, column 1 is no Tanimoto"),
+        ([[1, -0.4], [-0.4, 1]], "similarity -0.4 in row 0, column 1 is no Tanimoto"),
+        (1.0 - np.eye(3), "Molecule 0 of the basis has the similarity 0 with itself, not 1"),
         ([1, 2], "must be a matrix of numbers"),
         ([["a", "b"]], "must be a matrix of numbers"),
         (np.eye(1), "2 dimensions need as many basis molecules, but there are 1"),
