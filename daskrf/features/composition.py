@@ -216,6 +216,12 @@ class CompositionFeatures(FeatureMap):
         self._check_shape(X)
         return bits.transform_bits(X)
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the tables of all inner maps; see `FeatureMap`."""
+        if self._bits() is not None:
+            return 0
+        return sum(layer.feature_map.table_bytes(n_columns) for layer in self._layers()[1])
+
     def _check_shape(self, X: Any) -> None:
         """Refuse another number of columns than `fit` saw, before any inner map is made."""
         shape = np.shape(X)  # which computes nothing of a lazy array

@@ -134,13 +134,23 @@ class FastfoodFeatures(FourierFeatures):
         super().check_columns(n_columns)
         check_width(n_columns)
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the transforms' diagonals as they are made; see `FeatureMap`."""
+        orthogonal = self._kind() == "orthogonal"
+        n_blocks, length = _shape(n_columns, self.n_components // 2, LEAST)
+        # Words, the order that they give, doubles; but for orthogonal rows, some whose lengths are taken.
+        return n_blocks * length * (56 if orthogonal else 80) + (0 if orthogonal else 4 * 2**20)
+
+    def _kind(self) -> str:
+        """Return the projection that is meant."""
+        if self.projection != "auto":
+            return self.projection
+        return "orthogonal" if self.kernel.any_columns else "hadamard"
+
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
-        projection = self.projection
-        if projection == "auto":
-            projection = "orthogonal" if self.kernel.any_columns else "hadamard"
         make = {"orthogonal": _orthogonal_blocks, "hadamard": _hadamard_blocks, "fft": _fourier_blocks}
-        return make[projection](self.kernel, n_columns, n_pairs, int(self.random_state))
+        return make[self._kind()](self.kernel, n_columns, n_pairs, int(self.random_state))
 
 
 class BlockProjection:

@@ -234,6 +234,13 @@ class GaussianMaclaurinFeatures(FeatureMap):
         refuse_overflow(out, "divide all rows by a length")
         return out
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the tables of "tensorsrht", once all sizes are known; see `FeatureMap`."""
+        if self.method != "tensorsrht" or not self.is_fitted():
+            return 0
+        parts = [(size, n) for n, size in enumerate(self.allocation_.sizes, 1)]
+        return SubsampledHadamard.table_bytes(parts[self.allocation_.n_explicit :], padded_width(n_columns))
+
     def _starts(self, csr: sp.csr_matrix) -> npt.NDArray[np.float32]:
         """Return exp(-|u|^2 / 2) of each row, the same bits in any batch."""
         known = np.zeros(csr.nnz)

@@ -261,6 +261,11 @@ class FastfoodDotProductFeatures(DotProductMap):
         """Raise InputError if rows of so many columns are more than the transforms serve."""
         check_width(n_columns)
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the transforms' diagonals as they are made; see `FeatureMap`."""
+        length = max(LEAST, 1 << (n_columns - 1).bit_length())
+        return 40 * length * -(-self.n_components // length)
+
     def _powers(self, csr: Any, most: int) -> npt.NDArray[np.float32]:
         """Return (|x| / R)^n of each row, n = 0 .. most; lengths are 1 or 0 for a kernel with normalize."""
         if self.kernel.normalize:

@@ -22,6 +22,7 @@ from daskrf.kernels.base import Prepared
 __all__ = ["LandmarkFeatures", "LandmarkMap"]
 
 _MANY_CANDIDATES = 20_000
+_PREPARED = 128  # bytes of a number that is not 0, as the tables of a kernel are made: 50 to 100 mostly
 
 
 class LandmarkMap(FeatureMap):
@@ -66,6 +67,10 @@ class LandmarkMap(FeatureMap):
         n_landmarks, _ = self._check_parameters()
         wanted = 2 * n_landmarks if self.selection == "random" else self._most_candidates()
         return min(n_rows, wanted)
+
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of landmarks as kernels prepare them, once they are known; see `FeatureMap`."""
+        return _PREPARED * self.landmarks_.nnz if self.is_fitted() else 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}

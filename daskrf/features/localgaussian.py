@@ -132,6 +132,10 @@ class LocalGaussianFeatures(FeatureMap):
         """Columns of the matrices of sums that a feature is in: of all rows, and of those nearest."""
         return 2 * (self.block_size if self.is_fitted() or self.threshold is None else self.n_components)
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the tables of all blocks, once they are known; see `FeatureMap`."""
+        return sum(each.table_bytes(n_columns) for each in self.maps_) if self.is_fitted() else 0
+
     def is_fitted(self) -> bool:
         """Tell whether there are centroids."""
         return hasattr(self, "centroids_")

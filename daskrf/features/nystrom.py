@@ -124,6 +124,13 @@ class NystromFeatures(LandmarkMap):
         """Rough cost of one feature of one molecule on one core: half a column of the projection."""
         return 6e-9 + 2e-11 * self._n_landmarks()
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the projection as it is kept, stored and read; see `FeatureMap`."""
+        k, l = self.n_components, self._n_landmarks()
+        filled = k * l - k * k // 2
+        # The projection, where it is not zero, and its panels; and the text of a state, as it is taken apart.
+        return super().table_bytes(n_columns) + 8 * k * l + 18 * filled
+
     def _n_landmarks(self) -> int:
         if self.n_landmarks is None:
             return self.n_components

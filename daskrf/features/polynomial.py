@@ -171,6 +171,13 @@ class PolynomialSketch(FeatureMap):
         refuse_overflow(out, "divide all rows by a length, or use normalize=True")
         return out
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes of the signs and places of "tensorsrht"; see `FeatureMap`."""
+        if self.method != "tensorsrht":
+            return 0
+        width = padded_width(n_columns + (self.c > 0.0))
+        return SubsampledHadamard.table_bytes([(self.n_components, self.degree)], width)
+
     def _products(self) -> Products:
         return self._once("products", self._make_products)
 

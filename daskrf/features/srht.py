@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -50,6 +52,15 @@ class SubsampledHadamard:
         # The other bits give the order of the results.
         order = np.argsort(words >> np.uint64(1), axis=2, kind="stable")
         self._order = order.astype(np.uint16 if width <= 1 << 16 else np.uint32)
+
+    @staticmethod
+    def table_bytes(parts: Iterable[tuple[int, int]], width: int) -> int:
+        """Return the bytes of the tables of objects of so many features and factors, made one by one.
+
+        Signs and places come from words of 64 bits and their order.
+        """
+        numbers = [degree * width * -(-size // width) for size, degree in parts]
+        return 5 * sum(numbers) + 24 * max(numbers, default=0)
 
     def write(
         self,

@@ -1,0 +1,99 @@
+"""The tables of maps take the memory that is foretold from `table_bytes`."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daskrf.compiled.jit import jit_disabled
+from daskrf.features import (
+    CompositionFeatures,
+    FastfoodDotProductFeatures,
+    FastfoodFeatures,
+    FeatureMap,
+    GaussianMaclaurinFeatures,
+    LandmarkFeatures,
+    LocalGaussianFeatures,
+    NystromFeatures,
+    PolynomialSketch,
+    TanimotoMinMaxFeatures,
+    from_state,
+)
+from daskrf.kernels import Exponential, Gaussian, Polynomial
+
+D = 20_000
+ROW = sp.csr_matrix(([1.0], [5], [0, 1]), shape=(1, D))
+SLACK = 2**17  # bytes of the row itself, its features, and what is made for them
+MAPS: dict[str, Callable[[int], FeatureMap]] = {
+    "orthogonal": lambda M: FastfoodFeatures(Gaussian(2.0), M),
+    "hadamard": lambda M: FastfoodFeatures(Gaussian(2.0), M, projection="hadamard"),
+    "fft": lambda M: FastfoodFeatures(Gaussian(2.0), M, projection="fft"),
+    "products": lambda M: FastfoodDotProductFeatures(Polynomial(3, normalize=True), M),
+    "products, hadamard": lambda M: FastfoodDotProductFeatures(n_components=M, projection="hadamard"),
+    "tensorsrht": lambda M: PolynomialSketch(3, n_components=M, method="tensorsrht"),
+    "tensorsrht of a constant": lambda M: PolynomialSketch(2, n_components=M, c=0.5, method="tensorsrht"),
+}
+
+pytestmark = pytest.mark.skipif(jit_disabled(), reason="compiled code takes no memory of its own")
+
+
+def taken(make: Callable[[], FeatureMap], row: sp.csr_matrix = ROW) -> tuple[int, int]:
+    """Return the bytes that a map takes at most as it is made and transforms a row, and those foretold."""
+    tracemalloc.start()
+    feature_map = make()
+    feature_map.transform(row)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak, feature_map.table_bytes(row.shape[1])
+
+
+@pytest.mark.parametrize("name", sorted(MAPS))
+def test_transforms(name: str) -> None:
+    width = 250 if name in ("hadamard", "fft") else D  # whose lengths are taken column by column
+    row = ROW[:, :width]
+    MAPS[name](128).transform(row)  # compiles
+    peak, foretold = taken(lambda: MAPS[name](40_000 if width < D else 1000), row)
+    assert peak < foretold + SLACK < 1.6 * peak + SLACK
+
+
+@pytest.mark.parametrize(("k", "l"), [(600, 600), (300, 600), (75, 600)])
+def test_projections_on_landmarks(k: int, l: int) -> None:
+    X = sp.csr_matrix((1.0 + np.arange(l), (np.arange(l), np.arange(l))), shape=(l, l))
+    state = NystromFeatures(k, n_landmarks=l, kernel=Gaussian(200.0)).fit(X).state()
+    NystromFeatures(8).fit(X).transform(X[:1])
+    peak, foretold = taken(lambda: from_state(state), X[:1])
+    assert peak < foretold + SLACK < 1.6 * peak + SLACK
+    assert NystromFeatures(k, n_landmarks=l).table_bytes(l) <= foretold  # before it is fitted, but for rows
+
+
+def test_landmarks() -> None:
+    X = sp.random(600, 2000, 0.02, random_state=0, format="csr", data_rvs=lambda n: np.arange(n) % 3 + 1.0)
+    fitted = LandmarkFeatures(500).fit(X)
+    LandmarkFeatures(8).fit(X).transform(X[:1])
+    peak, foretold = taken(lambda: fitted, X[:1])
+    assert peak < foretold + SLACK < 2.5 * peak
+    assert LandmarkFeatures(500).table_bytes(2000) == 0
+
+
+def test_sketches_about_centres() -> None:
+    X = sp.csr_matrix(np.random.default_rng(0).normal(size=(50, 60)))
+    wide = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(50, 5000))
+    for make in (GaussianMaclaurinFeatures, LocalGaussianFeatures):
+        options = {"length_scale": 12.0, "method": "tensorsrht", "explicit": False}
+        fitted = make(600, **options).fit(wide)
+        make(40, **options).fit(X).transform(X[:1])
+        peak, foretold = taken(lambda fitted=fitted: fitted, wide[:1])
+        assert peak < foretold + SLACK < (2 if make is GaussianMaclaurinFeatures else 9) * peak
+        assert make(600, **options).table_bytes(5000) == 0
+        assert make(600, length_scale=12.0).fit(wide).table_bytes(5000) == 0
+
+
+def test_compositions_take_what_their_inner_maps_do() -> None:
+    inner = FastfoodFeatures(Gaussian(2.0), 64)
+    composition = CompositionFeatures(Polynomial(2, c=0.0), inner, 512)
+    assert composition.table_bytes(100) == 2 * inner.set_params(n_components=512).table_bytes(100) > 0
+    assert CompositionFeatures(Exponential(1.0), TanimotoMinMaxFeatures(64), 512).table_bytes(100) == 0
