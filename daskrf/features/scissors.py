@@ -56,7 +56,7 @@ def product_to_tanimoto(G: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayL
     """
     G = np.asarray(G, dtype=np.float64)
     union = _both(own, others) - G
-    return np.divide(G, union, out=np.ones_like(union + G), where=union > 0.0)
+    return np.divide(G, union, out=np.ones_like(union + G), where=~(union <= 0.0))  # of no number, none
 
 
 class SCISSORS(TransformerMixin, BaseEstimator):

@@ -47,6 +47,11 @@ def test_zero_vectors_are_alike() -> None:
     assert product_to_tanimoto([[0.0, 0.0]], [0.0], [0.0, 2.0]).tolist() == [[1.0, 0.0]]
 
 
+def test_what_is_no_number_is_like_nothing() -> None:
+    assert np.isnan(SCISSORS().similarities([[np.nan, 1.0]])).all()
+    assert np.isnan(product_to_tanimoto([[1.0]], [np.nan], [2.0])).all()
+
+
 @PROPERTY
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8))
 def test_vectors_are_the_least_squares_solutions(seed: int, k: int) -> None:
