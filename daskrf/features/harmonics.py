@@ -29,6 +29,7 @@ EXPANSIONS = ("legendre", "monomials")
 PROJECTIONS = ("orthogonal", "hadamard")
 
 _PHASES = 2**20
+_LARGEST_VALUE = 1e70  # of a kernel: features are its root, times polynomials of some orders of magnitude
 _NOTHING = 2.0**-60  # share of a kernel's value that no feature is drawn for
 
 Array = npt.NDArray[np.float64]
@@ -317,10 +318,13 @@ class FastfoodDotProductFeatures(DotProductMap):
         coefficients, odds = degree_measure(self.kernel, "proportional", radius=radius)
         with np.errstate(over="ignore"):
             value = float(self.kernel.of_products(np.array([radius * radius]))[0])
-        if not math.isfinite(value):
+        if not value < _LARGEST_VALUE:
+            what = "divide its coefficients by a number, or take a smaller gamma or degree"
+            if not self.kernel.normalize:
+                what = "divide all rows by a length, or use a kernel with normalize=True"
             raise InputError(
-                f"The value of {self.kernel!r} is too large for rows of length {radius:g}; divide all rows "
-                "by a length, or use a kernel with normalize=True."
+                f"The value {value:.3g} of {self.kernel!r} for rows of length {radius:g} is too large for "
+                f"features in single precision; {what}."
             )
         return value, coefficients, odds
 

@@ -189,6 +189,14 @@ def test_no_matrix_of_directions_is_held() -> None:
             r"is no sum of powers <x, v>\^p .* \(that of degree 0 is below\); use expansion=\"legendre\"",
         ),
         ({"kernel": Exponential(), "radius": 1e4}, "divide all rows by a length"),
+        (
+            {"kernel": Polynomial(9), "radius": 1e4},
+            r"value 1e\+72 of .* length 10000 is too large .*; divide all",
+        ),
+        (
+            {"kernel": Exponential(200.0, normalize=True)},
+            r"value 7.23e\+86 of .* too large for features in single precision; divide its coefficients",
+        ),
     ],
 )
 def test_bad_parameters_are_refused(parameters, message: str) -> None:
