@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from daskrf.arrays import as_dense, as_rows, check_finite, row_slice
 from daskrf.compiled import tanimoto as compiled
 from daskrf.errors import InputError
 
-__all__ = ["Index", "check_columns", "clipped"]
+__all__ = ["Index", "check_columns", "clipped", "dense_parts"]
 
 # Rows of a block, by bytes of a number: its sums stay in the first-level cache, dense columns in the second.
 _WIDTH = {1: 2048, 2: 2048, 8: 1024}
@@ -19,6 +21,8 @@ _POINTERS = 4  # most pointers for an entry, so that memory is bounded whatever 
 # A column is dense where at least one row in so many has it: chosen by measurement, by bytes of a number.
 # Memory is thus at most so many numbers for an entry.
 _SPARSEST = {1: 64, 2: 40, 8: 12}
+_PART = 1 << 20  # numbers of sparse rows that are made dense at a time
+_FEWEST = 96  # rows of them
 
 Array = npt.NDArray[Any]
 
@@ -133,6 +137,26 @@ def check_columns(left: sp.csr_matrix | Array, right: sp.csr_matrix) -> None:
             f"Kernel arguments must have the same columns, not {left.shape[1]} and {right.shape[1]}; "
             "fingerprint both in the same way."
         )
+
+
+def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+    """Yield slices of the rows of `X` and those rows as dense ones: sparse ones in parts of some MiB.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite, or the numbers of columns differ.
+    """
+    rows = as_rows(X)
+    check_columns(rows, right)
+    if isinstance(rows, np.ndarray):
+        yield slice(None), as_dense(rows)
+        return
+    check_finite(rows)
+    step = max(_FEWEST, _PART // max(1, rows.shape[1]))
+    for start in range(0, rows.shape[0], step):
+        part = slice(start, min(start + step, rows.shape[0]))
+        yield part, as_dense(row_slice(rows, part.start, part.stop))
 
 
 def clipped(data: Array, dtype: npt.DTypeLike) -> Array:

@@ -18,14 +18,14 @@ import scipy.sparse as sp
 from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_gegenbauer
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, as_dense, as_rows, check_finite
+from daskrf.arrays import as_csr, as_rows, check_finite
 from daskrf.compiled.panels import make_panels, multiply, squared_lengths
 from daskrf.compiled.radial import centred, radial_values
 from daskrf.compiled.rows import squared_distances
 from daskrf.compiled.tanimoto import RAW
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
-from daskrf.kernels.index import Index, check_columns
+from daskrf.kernels.index import Index, dense_parts
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
 
@@ -139,11 +139,12 @@ class RadialKernel(Kernel):
         factor, shape = form[0] / self.length_scale**2, form[1:]
 
         def values(X: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
-            left = _dense_rows(X, right)
-            moved, own = centred(left, centre, limit)
-            out = np.empty((left.shape[0], others.size), np.float32)
-            multiply(moved, panels, out)
-            radial_values(own, others, factor, shape, out)
+            rows = as_rows(X)
+            out = np.empty((rows.shape[0], others.size), np.float32)
+            for part, left in dense_parts(rows, right):
+                moved, own = centred(left, centre, limit)
+                multiply(moved, panels, out[part])
+                radial_values(own, others, factor, shape, out[part])
             return out
 
         return values
@@ -446,19 +447,14 @@ def _dense_products(right: sp.csr_matrix) -> Products:
     panels, others = make_panels(np.ascontiguousarray(rows.T)), squared_lengths(rows)
 
     def products(X: Any) -> tuple[Array, Array, Array]:
-        left = _dense_rows(X, right)
-        out = np.empty((left.shape[0], right.shape[0]))
-        multiply(left, panels, out)
-        return out, squared_lengths(left), others
+        left_rows = as_rows(X)
+        out, own = np.empty((left_rows.shape[0], right.shape[0])), np.empty(left_rows.shape[0])
+        for part, left in dense_parts(left_rows, right):
+            multiply(left, panels, out[part])
+            own[part] = squared_lengths(left)
+        return out, own, others
 
     return products
-
-
-def _dense_rows(X: Any, right: sp.csr_matrix) -> Array:
-    """Return dense rows, of as many columns as those on the right: fewer than would fill the memory."""
-    rows = as_rows(X)
-    check_columns(rows, right)
-    return as_dense(rows)
 
 
 def _check_norms(squared: Array) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from scipy import integrate
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as sklearn
 
+from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.kernels import Gaussian, Matern, RadialKernel, RadialSpectrum, UnitBalls, from_state
 from tests.kernels.values import REALS, limits
@@ -208,3 +211,24 @@ def test_dense_rows_have_the_kernel_of_sparse_ones() -> None:
     for kernel in (Gaussian(3.0), Matern(3.0, nu=0.5)):
         np.testing.assert_allclose(kernel(dense), kernel(wide), rtol=1e-12)
         assert (np.diag(kernel(dense)) == 1.0).all()
+
+
+@pytest.mark.skipif(jit_disabled(), reason="plain code takes memory of its own")
+@pytest.mark.parametrize("name", ["against", "against_single"])
+def test_sparse_rows_are_not_made_dense_all_at_once(name: str) -> None:
+    """Means of clusters, as landmarks, are mostly full; the rows of the library are not."""
+    right = np.random.default_rng(0).random((8, 2000))
+    rows = sp.random(4000, 2000, 0.01, random_state=1, format="csr")
+    values = getattr(Gaussian(20.0), name)(right)
+    small = values(rows[-7:])
+    tracemalloc.start()
+    found = values(rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * rows.shape[0] * rows.shape[1] // 2
+    assert found[-7:].tobytes() == small.tobytes()
+    assert values(rows.toarray()).tobytes() == found.tobytes()
+    bad = rows.copy()
+    bad.data[-1] = np.inf
+    with pytest.raises(InputError, match=rf"row {np.flatnonzero(np.diff(rows.indptr))[-1]}, column"):
+        values(bad)
