@@ -95,7 +95,7 @@ class NystromFeatures(LandmarkMap):
         rows="as the kernel",
         features="floats",
         cost="z K + K M",
-        holds="4 K M",
+        holds="8 K M",
         learns="K rows, the landmarks",
         reference="Haque & Pande 2011; Williams & Seeger 2001",
     )
