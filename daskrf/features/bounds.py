@@ -31,8 +31,8 @@ def expected_product_error(
     0 <= E[k(x, y) - phi(x).phi(y)] <= the bound, with probability at least (1 - delta)^2.
 
     Assumptions: x, y and the l landmarks are independent draws from one distribution (`selection="random"`,
-    and a library that the landmarks were drawn from at random); k is positive semidefinite, its values exact,
-    and k(x, x) < R^2 everywhere.
+    which leaves out equal rows, and a library that the landmarks were drawn from at random); k is positive
+    semidefinite, its values exact, and k(x, x) < R^2 everywhere.
 
     Parameters
     ----------

@@ -90,7 +90,8 @@ class SCISSORS(TransformerMixin, BaseEstimator):
     eigenvalues_ : float64 array, shape (l,)
         Of the inner products of the basis, in descending order.
     rank_ : int
-        Number of dimensions that are not 0: fewer than k where fewer eigenvalues are positive.
+        Number of dimensions that are not 0: fewer than k where fewer eigenvalues are above 2^-40 of the
+        largest one, which is where rounding errors are.
     negative_ : tuple of float
         |G - G'|_2 and |G - G'|_F of the inner products G and the positive semidefinite matrix G' nearest to
         them, whose vectors these are: how far the similarity is from being a kernel (assumption 2).
