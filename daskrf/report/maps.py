@@ -45,9 +45,12 @@ class MapTable:
 def maps() -> MapTable:
     """Return the table of all feature maps: kernel, input, cost, memory and reference of each.
 
+    A registered map of your own is in it if its class has `facts`.
+
     Examples
     --------
     >>> print(str(maps()).splitlines()[0].rstrip())  # doctest: +NORMALIZE_WHITESPACE
     map  kernel  input  features  cost a row  holds
     """
-    return MapTable(tuple(sorted(known_maps(), key=lambda cls: cls.facts.name)))
+    told = [cls for cls in known_maps() if "facts" in vars(cls)]
+    return MapTable(tuple(sorted(told, key=lambda cls: cls.facts.name)))

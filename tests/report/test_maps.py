@@ -76,3 +76,13 @@ def test_the_readme_has_every_map() -> None:
     for cls in KNOWN:
         own = [row for row in rows if re.match(rf"\| `{cls.facts.name}[ `]", row[0])]
         assert any(f"`{cls.__name__}`" in row[1] for row in own), cls.facts.name
+
+
+def test_a_map_of_somebody_else_is_told_of_if_it_has_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(FeatureMap):
+        """A map without facts."""
+
+    monkeypatch.setattr("daskrf.report.maps.known_maps", lambda: [*KNOWN, Silent])
+    assert set(daskrf.maps().maps) == set(KNOWN)
+    Silent.facts = MapFacts("silent", "k", "reals", "floats", "z M", "M", "nothing", "Nobody 2000")
+    assert Silent in daskrf.maps().maps
