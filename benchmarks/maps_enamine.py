@@ -135,6 +135,8 @@ def draw(rows: list[dict[str, Any]], folder: Any) -> None:
     ):
         for name, (color, line) in LOOKS.items():
             own = sorted((row for row in rows if row["map"] == name), key=lambda row: row["M"])
+            if not own:
+                continue
             label = f"{name}: {MAPS[name][2]}"
             ax.plot(
                 [row[x] for row in own],
@@ -166,14 +168,22 @@ def main() -> None:
     """Run the maps asked for, print the table, and write the figures and the picture."""
     options = parser(__doc__)
     options.add_argument("--components", type=int, nargs="+", default=[512, 1024, 2048, 4096])
-    options.add_argument("--maps", nargs="+", choices=list(MAPS), default=list(MAPS))
+    options.add_argument(
+        "--maps",
+        nargs="+",
+        choices=list(MAPS),
+        default=list(MAPS),
+        help="measure only these, the others are as they were",
+    )
     options.add_argument("--draw", action="store_true", help="draw what was measured before")
     given = options.parse_args()
+    before = given.output / "maps_enamine.json"
+    known = json.loads(before.read_text())["results"] if before.exists() else []
     if given.draw:
-        draw(json.loads((given.output / "maps_enamine.json").read_text())["results"], given.output)
+        draw(known, given.output)
         return
     print_header(given.seed)
-    rows = []
+    rows = [row for row in known if row["map"] not in given.maps]
     with threadpool_limits(1):
         for columns in sorted({MAPS[name][0] for name in given.maps}):
             data = enamine50k(size=columns)
@@ -183,7 +193,7 @@ def main() -> None:
                     rows.append(run(data, name, n_components, given.seed))
                     print(table(rows[-1:], FORMATS).splitlines()[-1], flush=True)
     print("\n" + table(rows, FORMATS))
-    settings = {"components": given.components, "maps": given.maps}
+    settings = {"components": given.components}
     write_results(given.output, "maps_enamine", seed=given.seed, settings=settings, results=rows)
     draw(rows, given.output)
 
