@@ -7,12 +7,12 @@ lingo: their figure 1 on a library of ours: intersections of LINGOs by vectors o
 on a basis of 3,072 molecules, for the two molecules of the figure and for 2,000 others.
 
 speed: rows a second by CPU time of one thread, beside scikit-learn's Nystroem on the same rows, programs in
-turn: the Gaussian kernel on RDKit's descriptors, and T_minmax, which scikit-learn takes as a function of
-pairs; its formula is run with our kernel matrix, too, which leaves it the product alone.
+turn, in single precision: the Gaussian kernel on RDKit's descriptors, and T_minmax, which scikit-learn takes
+as a function of pairs; its formula is run with our kernel matrix, too, which leaves it the product alone.
 
 regression: R2 on real docking scores.
 
-    python benchmarks/nystrom.py [--parts bounds lingo speed regression] [--rows 5000]
+    python benchmarks/nystrom.py [--parts bounds lingo speed regression] [--rows 10000]
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def descriptors(n: int) -> Array:
 
 def speed(sizes: list[int], repeats: int) -> list[dict[str, Any]]:
     """Return errors (medians of three seeds) and rates of ours and scikit-learn's on two kernels."""
-    X = descriptors(4000)
+    X = descriptors(4000).astype(np.float32)  # scikit-learn computes in the precision of its rows
     length = float(np.median(np.linalg.norm(X[:500, None] - X[None, 500:1000], axis=2)))
     print(f"  descriptors: {X.shape[1]} columns, length scale {length:.1f}")
     counts, _ = cached_fingerprints("guacamol", molecules(4000), FingerprintSpec(radius=2, size=1024))
@@ -293,9 +293,9 @@ def _formula(kernel: Any, ours: NystromFeatures) -> Callable[[Any], Any]:
     scikit-learn 1.9 takes no finished matrix ("precomputed") of fewer landmarks than rows.
     """
     U, S, V = np.linalg.svd(kernel(ours.landmarks_))
-    normalization = U / np.sqrt(np.maximum(S, 1e-12)) @ V
+    normalization = (U / np.sqrt(np.maximum(S, 1e-12)) @ V).astype(np.float32)
     against = kernel.against(ours.landmarks_)
-    return lambda rows: against(rows) @ normalization.T
+    return lambda rows: against(rows, dtype=np.float32) @ normalization.T
 
 
 def _rates(programs: dict[str, Callable[[Any], Any]], rows: Any, repeats: int) -> dict[str, float]:
@@ -352,7 +352,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     options.add_argument(
-        "--rows", type=int, default=5000, help="molecules of the bounds (default: %(default)s)"
+        "--rows", type=int, default=10000, help="molecules of the bounds (default: %(default)s)"
     )
     options.add_argument("--landmarks", type=int, nargs="+", default=[64, 128, 256, 512, 1024, 2048])
     options.add_argument("--components", type=int, nargs="+", default=[256, 1024, 4096 // 2])
