@@ -85,8 +85,9 @@ class _Queued(QueuedClient):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A clock of preflight alone: the event loops of clusters that live on wait by that of the process."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(preflight.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(preflight, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
