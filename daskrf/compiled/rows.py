@@ -10,12 +10,23 @@ import numpy.typing as npt
 
 from daskrf.compiled.jit import jit
 
-__all__ = ["normalise", "scaled_rows", "squared_distances", "squared_norms", "unit_rows"]
+__all__ = [
+    "normalise",
+    "scaled_rows",
+    "squared_distances",
+    "squared_norms",
+    "subtract_close",
+    "subtract_close_sparse",
+    "unit_rows",
+]
 
 Array = npt.NDArray[Any]
 
 SUMS = 8
 """Running sums of a dense row."""
+
+CLOSE = 2.0**-20
+"""Share of two squared lengths below which the squared distance that they give has lost too many digits."""
 
 
 @jit
@@ -111,6 +122,73 @@ def squared_distances(own: Array, others: Array, products: Array) -> None:
     """
     with np.errstate(all="ignore"):
         _squared_distances(own, others, products)
+
+
+@jit
+def _subtract_close(own: Array, others: Array, left: Array, right: Array, squares: Array) -> None:
+    d = left.shape[1]
+    whole = d // 4 * 4
+    for i in range(own.size):
+        row, x = squares[i], left[i]
+        for j in range(others.size):
+            if row[j] <= CLOSE * (own[i] + others[j]):
+                y = right[j]
+                # Four running sums in a fixed order: faster than one, and the same on every machine.
+                p, q, r, s = 0.0, 0.0, 0.0, 0.0
+                for k in range(0, whole, 4):
+                    a, b, c, e = x[k] - y[k], x[k + 1] - y[k + 1], x[k + 2] - y[k + 2], x[k + 3] - y[k + 3]
+                    p, q, r, s = p + a * a, q + b * b, r + c * c, s + e * e
+                for k in range(whole, d):
+                    p += (x[k] - y[k]) * (x[k] - y[k])
+                row[j] = (p + q) + (r + s)
+
+
+def subtract_close(own: Array, others: Array, left: Array, right: Array, squares: Array) -> None:
+    """Make the squared distances of close dense rows anew, in place, by subtraction.
+
+    Parameters
+    ----------
+    own, others : float64 arrays, shapes (n,) and (m,)
+        The squared lengths that the squared distances come from, of rows that may have been moved.
+    left, right : C-contiguous float64 arrays, shapes (n, d) and (m, d)
+    squares : C-contiguous float64 array, shape (n, m)
+    """
+    with np.errstate(all="ignore"):
+        _subtract_close(own, others, left, right, squares)
+
+
+@jit
+def _subtract_close_sparse(own: Array, others: Array, left: Any, right: Any, squares: Array) -> None:
+    pointer, columns, values = left
+    right_pointer, right_columns, right_values = right
+    for i in range(own.size):
+        row, last = squares[i], pointer[i + 1]
+        for j in range(others.size):
+            if row[j] <= CLOSE * (own[i] + others[j]):
+                k, l, right_last, total = pointer[i], right_pointer[j], right_pointer[j + 1], 0.0
+                while k < last or l < right_last:
+                    if l >= right_last or (k < last and columns[k] < right_columns[l]):
+                        difference = values[k]
+                        k += 1
+                    elif k >= last or right_columns[l] < columns[k]:
+                        difference = right_values[l]
+                        l += 1
+                    else:
+                        difference = values[k] - right_values[l]
+                        k += 1
+                        l += 1
+                    total += difference * difference
+                row[j] = total
+
+
+def subtract_close_sparse(own: Array, others: Array, left: Any, right: Any, squares: Array) -> None:
+    """As :func:`subtract_close`, of sparse rows.
+
+    `left` and `right` are each the pointer and the columns (int64, ascending in a row) and the values
+    (float64) of a CSR matrix.
+    """
+    with np.errstate(all="ignore"):
+        _subtract_close_sparse(own, others, left, right, squares)
 
 
 def scaled_rows(

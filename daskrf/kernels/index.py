@@ -21,7 +21,7 @@ _POINTERS = 4  # most pointers for an entry, so that memory is bounded whatever 
 # A column is dense where at least one row in so many has it: chosen by measurement, by bytes of a number.
 # Memory is thus at most so many numbers for an entry.
 _SPARSEST = {1: 64, 2: 40, 8: 12}
-_PART = 1 << 20  # numbers of sparse rows that are made dense at a time
+_PART = 1 << 20  # numbers of dense rows, or of sparse ones that are made dense, at a time
 _FEWEST = 96  # rows of them
 
 Array = npt.NDArray[Any]
@@ -140,7 +140,7 @@ def check_columns(left: sp.csr_matrix | Array, right: sp.csr_matrix) -> None:
 
 
 def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
-    """Yield slices of the rows of `X` and those rows as dense ones: sparse ones in parts of some MiB.
+    """Yield slices of the rows of `X` and those rows as dense ones, in parts of some MiB.
 
     Raises
     ------
@@ -149,14 +149,13 @@ def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArr
     """
     rows = as_rows(X)
     check_columns(rows, right)
-    if isinstance(rows, np.ndarray):
-        yield slice(None), as_dense(rows)
-        return
-    check_finite(rows)
+    # Of all rows, so that an error counts from the first.
+    rows = as_dense(rows) if isinstance(rows, np.ndarray) else check_finite(rows)
     step = max(_FEWEST, _PART // max(1, rows.shape[1]))
     for start in range(0, rows.shape[0], step):
         part = slice(start, min(start + step, rows.shape[0]))
-        yield part, as_dense(row_slice(rows, part.start, part.stop))
+        own = rows[part] if isinstance(rows, np.ndarray) else row_slice(rows, part.start, part.stop)
+        yield part, as_dense(own)
 
 
 def clipped(data: Array, dtype: npt.DTypeLike) -> Array:

@@ -14,22 +14,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_gegenbauer
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, as_rows, check_finite
-from daskrf.compiled.panels import make_panels, multiply, squared_lengths
+from daskrf.arrays import as_rows
+from daskrf.compiled.panels import make_panels, multiply
 from daskrf.compiled.radial import centred, radial_values
-from daskrf.compiled.rows import squared_distances
-from daskrf.compiled.tanimoto import RAW
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
-from daskrf.kernels.index import Index, dense_parts
+from daskrf.kernels.distances import finite_rows, is_full, squares_from
+from daskrf.kernels.index import dense_parts
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
 
-_LARGEST = 1e300  # squared norms whose sums and products are finite
 _LARGEST_NU = 50.0
 _LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers serve
 _NODES = 128
@@ -38,12 +35,9 @@ _LARGEST_RADIUS = 1e6
 _REACH = 4.0  # length scales from the mean within which single precision serves squared distances
 _FAR = 1000.0
 _SMALLEST = 1e-12  # length scale whose squares, and those of its inverse, are ordinary float32
-_FULL = 0.5  # share of numbers that are not 0 from which rows are taken for dense ones: no more memory then
 _DRAWS = 1024  # radii that a sampler is asked for
 
 Array = npt.NDArray[np.float64]
-Products = Callable[[Any], tuple[Array, Array, Array]]
-"""Gives the inner products of rows with fixed ones, their squared lengths, and those of the fixed ones."""
 Uniform = Callable[[str], Array]
 """Gives numbers between 0 and 1, others for each name; as many as radii are wanted."""
 
@@ -55,8 +49,8 @@ class RadialKernel(Kernel):
     which random Fourier features are made of; `radii` draws its length. A subclass with `of_distances` and
     `radii` that is registered (`daskrf.kernels.base.register`) works with every feature map, store and model.
 
-    Squared distances come from norms and inner products: 0 exactly for equal rows, with a rounding error of
-    about 1e-16 (|x|^2 + |y|^2) for others.
+    Squared distances are 0 exactly for equal rows, and right to about nine digits for others, however far
+    from the origin the rows lie: columns may be dates or masses.
 
     Parameters
     ----------
@@ -104,15 +98,11 @@ class RadialKernel(Kernel):
 
     def against(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
-        right = _rows(Y)
-        products = _dense_products(right) if _is_full(right) else _sparse_products(right)
+        right = finite_rows(Y)
+        squares, n_columns = squares_from(right), right.shape[1]
 
         def values(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-            out, own, others = products(X)
-            _check_norms(own)
-            _check_norms(others)
-            squared_distances(own, others, out)
-            return self.of_squares(out, right.shape[1]).astype(dtype, copy=False)
+            return self.of_squares(squares(X), n_columns).astype(dtype, copy=False)
 
         return values
 
@@ -122,8 +112,8 @@ class RadialKernel(Kernel):
         Where the rows of `Y` are mostly full, and lie within some length scales of their mean, the squared
         distances keep enough digits in single precision for a kernel that is smooth at 0.
         """
-        right, form = _rows(Y), self._single_form()
-        if form is None or not _is_full(right):
+        right, form = finite_rows(Y), self._single_form()
+        if form is None or not is_full(right):
             return self.against(Y)
         rows = right.toarray()
         with np.errstate(over="ignore"):
@@ -417,52 +407,6 @@ def _decoded(text: str) -> Array:
         return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f8").astype(np.float64)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise InputError(f"The stored radii of the kernel cannot be read ({error}); make it anew.") from None
-
-
-def _rows(X: Any) -> sp.csr_matrix:
-    csr = check_finite(as_csr(X))
-    return sp.csr_matrix((csr.data.astype(np.float64, copy=False), csr.indices, csr.indptr), shape=csr.shape)
-
-
-def _is_full(rows: sp.csr_matrix) -> bool:
-    """Tell whether rows are mostly full: it is for those on the right alone to choose how to multiply."""
-    return bool(rows.nnz >= _FULL * rows.shape[0] * rows.shape[1] > 0)
-
-
-def _sparse_products(right: sp.csr_matrix) -> Products:
-    """Return the inner products with the rows of `right`, by the columns that they share."""
-    index = Index(right, multiply=True)
-
-    def products(X: Any) -> tuple[Array, Array, Array]:
-        left = _rows(X)
-        out = np.empty((left.shape[0], right.shape[0]))
-        return out, *index.coefficients(left, left.data, None, RAW, out)
-
-    return products
-
-
-def _dense_products(right: sp.csr_matrix) -> Products:
-    """Return the same of rows that are mostly full, as dense ones."""
-    rows = right.toarray()
-    panels, others = make_panels(np.ascontiguousarray(rows.T)), squared_lengths(rows)
-
-    def products(X: Any) -> tuple[Array, Array, Array]:
-        left_rows = as_rows(X)
-        out, own = np.empty((left_rows.shape[0], right.shape[0])), np.empty(left_rows.shape[0])
-        for part, left in dense_parts(left_rows, right):
-            multiply(left, panels, out[part])
-            own[part] = squared_lengths(left)
-        return out, own, others
-
-    return products
-
-
-def _check_norms(squared: Array) -> None:
-    if squared.size and not squared.max() < _LARGEST:
-        raise InputError(
-            f"The squared norm of row {int(np.argmax(~(squared < _LARGEST)))} is too large for double "
-            "precision; scale the vectors."
-        )
 
 
 def _chi(u: Array, degrees: int) -> Array:

@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from scipy import integrate
-from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as sklearn
 
 from daskrf.compiled.jit import jit_disabled
@@ -134,9 +133,47 @@ def test_distances_of_large_and_of_close_rows() -> None:
     far = 1e8 * X
     np.testing.assert_allclose(Gaussian(1e8)(far), Gaussian(1.0)(X), rtol=1e-12)
     close = 1.0 + 1e-6 * X
-    expected = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
-    # Squared distances of 1e-12 beside squared norms of 4: four digits are left.
-    np.testing.assert_allclose(Gaussian(1e-6)(close), expected, atol=1e-2)
+    np.testing.assert_allclose(Gaussian(1e-6)(close), np.exp(-0.5 * squares(X, X)), atol=1e-8)
+
+
+def squares(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Return squared distances number by number."""
+    return np.array([[math.fsum((x - y) ** 2) for y in Y] for x in X])
+
+
+def remote_rows(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of unit spread, a million away from the origin or from each other."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(60, 21))
+    if kind == "all columns":
+        rows += 1e6 * rng.normal(size=21)
+    elif kind == "one column":
+        rows[:, 4] += 1e6
+    elif kind == "two groups":
+        rows[::2] += 1e6
+    else:  # mostly zeros
+        rows *= rng.random((60, 21)) < 0.3
+        rows[:, 4] = 1e6 + rng.normal(size=60)
+    rows[40:44] = rows[:4]
+    return rows[:40], rows[20:]
+
+
+@pytest.mark.parametrize("kind", ["all columns", "one column", "two groups", "mostly zeros"])
+@pytest.mark.parametrize("kernel", [Gaussian(5.0), Matern(5.0, nu=0.5), Matern(5.0, nu=2.5)], ids=repr)
+def test_rows_far_from_the_origin_keep_their_distances(kernel: RadialKernel, kind: str) -> None:
+    left, right = remote_rows(kind)
+    r = np.sqrt(squares(left, right)) / 5.0
+    found = kernel(left, right)
+    np.testing.assert_allclose(found, kernel.of_distances(r.copy(), 21), rtol=1e-7, atol=1e-12)
+    assert (found[r == 0.0] == 1.0).all()
+    assert (r == 0.0).any()
+    assert found.any(axis=1).all()
+    prepared = kernel.against(right)
+    for rows in (left[5:6], sp.csr_matrix(left[5:6]), left[3:9][2:3]):
+        assert prepared(rows).tobytes() == found[5:6].tobytes()
+    gram = kernel(right)
+    assert (gram == gram.T).all()
+    assert (np.diag(gram) == 1.0).all()
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, "wide", None, True])
