@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import Iterator
-from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -29,6 +29,12 @@ LARGEST_NORM = 1e5
 
 LARGEST_TABLE = 4 * 2**30
 """Bytes of directions that `RandomFourierFeatures` may hold."""
+
+LARGEST_KEPT = 2**30
+"""Bytes up to which a process keeps the directions of two maps; else only those that were used last."""
+
+LARGEST_WORK = 2**41
+"""Multiplications that make directions orthogonal, at most: about an hour of one core."""
 
 DENSE = 0.3
 """Share of non-zeros of dense rows from which it costs less to multiply the zeros, too, than to find them."""
@@ -220,7 +226,9 @@ class RandomFourierFeatures(FourierFeatures):
         Number M of features, at least 2. The first features of a larger map are those of a smaller one with
         the same seed (up to their scale).
     orthogonal : bool, default False
-        Make the directions orthogonal, d at a time.
+        Make the directions orthogonal, d at a time: d p min(d, p) multiplications in double precision, in
+        each process. What would take hours is refused; for thousands of columns
+        `FastfoodFeatures` have orthogonal directions at no such cost.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -281,6 +289,15 @@ class RandomFourierFeatures(FourierFeatures):
                 f"{size / 2**30:,.1f} GiB, more than {LARGEST_TABLE / 2**30:g}; fold the fingerprints "
                 "(--size 1024, say), or, of up to a million columns, use FastfoodFeatures (--map fastfood)."
             )
+        work = _orthogonal_work(n_columns, self.n_components // 2) if self.orthogonal else 0
+        if work > LARGEST_WORK:
+            hours, size = work / LARGEST_WORK, self.table_bytes(n_columns)
+            raise InputError(
+                f"Orthogonal directions of {self.n_components:,} features of {n_columns:,} columns take each "
+                f"process about {hours:,.0f} hours and {size / 2**30:,.0f} GiB to make; use FastfoodFeatures "
+                "(--map fastfood), which has orthogonal ones by fast transforms, or fold the fingerprints "
+                "(--size 1024, say)."
+            )
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the directions, and of those that are made at a time; see `FeatureMap`."""
@@ -292,7 +309,8 @@ class RandomFourierFeatures(FourierFeatures):
 
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
-        return _directions(self.kernel, n_columns, n_pairs, bool(self.orthogonal), int(self.random_state))
+        orthogonal, seed = bool(self.orthogonal), int(self.random_state)
+        return _kept_directions(self.kernel, n_columns, n_pairs, orthogonal, seed)
 
 
 class _Directions:
@@ -318,7 +336,28 @@ def _step(d: int, *, orthogonal: bool) -> int:
     return d if orthogonal else max(1, _BLOCK // (8 * d))
 
 
-@lru_cache(maxsize=2)
+def _orthogonal_work(d: int, n_pairs: int) -> int:
+    """Return how many multiplications, each with an addition, make directions orthogonal, d at a time."""
+    whole, rest = divmod(n_pairs, d)
+    return d * (whole * d * d + rest * rest)
+
+
+_KEPT: OrderedDict[tuple[Any, ...], _Directions] = OrderedDict()
+
+
+def _kept_directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
+    """Return `_directions` of these arguments, made once while the process keeps them."""
+    key = kernel, d, n_pairs, orthogonal, seed
+    if key not in _KEPT:
+        size = 4 * d * compiled.TILE * -(-n_pairs // compiled.TILE)
+        for old, kept in list(_KEPT.items()):  # given up before others are made
+            if len(_KEPT) > 1 or kept.tables.nbytes + size > LARGEST_KEPT:
+                del _KEPT[old]
+        _KEPT[key] = _directions(*key)
+    _KEPT.move_to_end(key)
+    return _KEPT[key]
+
+
 def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
     """Return the random frequencies, in turns."""
     n_tiles = -(-n_pairs // compiled.TILE)

@@ -95,9 +95,9 @@ def test_parts_of_memory_change_nothing(make, monkeypatch: pytest.MonkeyPatch) -
     Phi = make(Gaussian(6.0), 200, random_state=3).transform(X)
     monkeypatch.setattr(fourier, "_PHASES", 1)
     monkeypatch.setattr(fourier, "_BLOCK", 1)
-    fourier._directions.cache_clear()
+    fourier._KEPT.clear()
     assert make(Gaussian(6.0), 200, random_state=3).transform(X).tobytes() == Phi.tobytes()
-    fourier._directions.cache_clear()
+    fourier._KEPT.clear()
 
 
 @families
@@ -218,6 +218,28 @@ def test_threads_make_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made) == 1
 
 
+def test_directions_are_kept_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    maps = [RandomFourierFeatures(n_components=64, random_state=seed) for seed in range(3)]
+    fourier._KEPT.clear()
+    size = maps[0]._projection(5).tables.nbytes
+    for limit, expected in ((2 * size, [0, 2]), (2 * size - 1, [2]), (0, [2])):
+        monkeypatch.setattr(fourier, "LARGEST_KEPT", limit)
+        made = [maps[seed]._projection(5) for seed in (0, 1, 0, 2)][-1]
+        assert [seed for *_, seed in fourier._KEPT] == expected
+        assert maps[2]._projection(5) is made
+
+
+def test_orthogonal_directions_that_take_hours_are_refused() -> None:
+    for d, size in ((2**15, 2**15), (2**14, 2**16)):
+        feature_map, row = RandomFourierFeatures(n_components=size, orthogonal=True), sp.csr_matrix((1, d))
+        for call in (feature_map.fit, feature_map.transform):
+            with pytest.raises(InputError, match=r"process about 4 hours and \d+ GiB to make; use Fastfood"):
+                call(row)
+        RandomFourierFeatures(n_components=size).fit(row)
+    for d, size in ((2**15, 4096), (4096, 2**15), (2**20, 2048)):
+        RandomFourierFeatures(n_components=size, orthogonal=True).fit(sp.csr_matrix((1, d)))
+
+
 @compiled_only
 @pytest.mark.parametrize("orthogonal", [False, True])
 @pytest.mark.parametrize("block", [2**20, 2**26])
@@ -227,7 +249,7 @@ def test_directions_take_what_is_foretold(
     monkeypatch.setattr(fourier, "_BLOCK", block)
     d, feature_map = 320, RandomFourierFeatures(n_components=2050, orthogonal=orthogonal)
     feature_map.transform(np.ones((1, 8)))
-    fourier._directions.cache_clear()
+    fourier._KEPT.clear()
     tracemalloc.start()
     feature_map.transform(np.ones((1, d)))
     kept, peak = tracemalloc.get_traced_memory()
