@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from daskrf.kernels.index import Index
 from daskrf.kernels.maclaurin import check_degree
 
 __all__ = ["TruncatedGaussian"]
+
+_LARGEST = 1e150  # values whose squares are finite
 
 Array = npt.NDArray[np.float64]
 
@@ -37,7 +40,7 @@ class TruncatedGaussian(Kernel):
     degree : int, default 8
         p, from 0 to 1000.
     centre : (sequence of int, sequence of float), optional
-        Columns and values of c, the others being 0; default the origin.
+        Columns and values of c, as many, each column once; the others are 0; default the origin.
 
     Raises
     ------
@@ -60,8 +63,7 @@ class TruncatedGaussian(Kernel):
     ) -> None:
         self.length_scale = check_length_scale(length_scale)
         self.degree = check_degree(degree)
-        columns, values = ((), ()) if centre is None else centre
-        self.centre = tuple(int(k) for k in columns), tuple(float(v) for v in values)
+        self.centre = ((), ()) if centre is None else _checked_centre(centre)
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able."""
@@ -128,6 +130,29 @@ def _series(dot: Array, exponent: Array, degree: int) -> Array:
         term = np.exp(n * logarithm - math.lgamma(n + 1) - exponent)
         total += np.where(dot < 0.0, -term, term) if n % 2 else term
     return total
+
+
+def _checked_centre(centre: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return the columns and values of a centre, or raise InputError if they are none."""
+    try:
+        columns, values = (np.asarray(list(part)) for part in centre)
+        good = columns.shape == values.shape == (columns.size,)
+        if good and columns.size:
+            good = (
+                columns.dtype.kind in "iu"
+                and values.dtype.kind in "iuf"
+                and columns.min() >= 0
+                and np.unique(columns).size == columns.size
+                and bool(np.abs(values).max() <= _LARGEST)
+            )
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise InputError(
+            "centre must be two sequences of one length, different columns from 0 on and finite values, "
+            f"not {reprlib.repr(centre)}; leave it out for the origin."
+        )
+    return tuple(int(k) for k in columns), tuple(float(v) for v in values)
 
 
 def check_length_scale(length_scale: Any) -> float:

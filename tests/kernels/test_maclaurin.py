@@ -168,6 +168,22 @@ def test_probabilities_are_the_shares_of_the_powers(kernel: DotProductKernel) ->
         (lambda: TruncatedGaussian(0.0), "length_scale must be"),
         (lambda: TruncatedGaussian(-1.0), "length_scale must be"),
         (lambda: TruncatedGaussian(1.0, 3, ((5,), (1.0,)))([[1.0]]), "centre has column 5"),
+        *(
+            (lambda centre=centre: TruncatedGaussian(1.0, 3, centre), "centre must be two sequences of one")
+            for centre in (
+                ((0, 1), (1.0,)),
+                ((0,), (math.nan,)),
+                ((0,), (math.inf,)),
+                ((0,), (1e200,)),
+                ((-1,), (1.0,)),
+                ((0.5,), (1.0,)),
+                ((2, 2), (1.0, 3.0)),
+                ((0,), ("x",)),
+                ((0, 1, 2),),
+                (0.0, 1.0),
+                5,
+            )
+        ),
     ],
 )
 def test_bad_parameters_are_refused(make, message) -> None:
