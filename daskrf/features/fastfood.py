@@ -204,8 +204,12 @@ def _scales(kernel: RadialKernel, d: int, seed: int, lengths: Array) -> Array:
 
 
 def _lengths(projection: BlockProjection, d: int, n_blocks: int, length: int) -> Array:
-    """Return the lengths of the rows of all blocks, of the part that meets the first d columns."""
-    squares = np.zeros(n_blocks * length)
+    """Return the lengths of the rows of all blocks, of the part that meets the first d columns.
+
+    It takes d transforms. Those of rows beyond the phases of the projection, which nothing needs, are 1.
+    """
+    lengths = np.ones(n_blocks * length)
+    squares = np.zeros(projection.n_phases)
     step = max(1, 2**20 // squares.size)
     out = np.empty((min(step, d), squares.size), np.float32)
     for first in range(0, d, step):
@@ -216,7 +220,8 @@ def _lengths(projection: BlockProjection, d: int, n_blocks: int, length: int) ->
         projection(rows, out[:count])
         for row in out[:count]:
             squares += np.square(row, dtype=np.float64)
-    return np.sqrt(squares).reshape(n_blocks, length)
+    lengths[: squares.size] = np.sqrt(squares)
+    return lengths.reshape(n_blocks, length)
 
 
 def orthogonal_blocks(seed: int, n_blocks: int, length: int) -> tuple[hadamard.Blocks, Array]:
@@ -255,7 +260,7 @@ def _hadamard_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> B
     n_blocks, length = _shape(d, n_pairs)
     blocks, lengths = gaussian_blocks(seed, n_blocks, length)
     if d < length:
-        lengths = _lengths(BlockProjection(hadamard, lengths.size, blocks), d, n_blocks, length)
+        lengths = _lengths(BlockProjection(hadamard, n_pairs, blocks), d, n_blocks, length)
     scales = _scales(kernel, d, seed, lengths)
     return BlockProjection(hadamard, n_pairs, blocks._replace(scales=scales))
 
@@ -267,5 +272,5 @@ def _fourier_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Bl
     signs, places = _diagonals(seed, n_blocks, length)
     factors = hartley.twiddles(length)
     plain = signs, places, np.ones_like(signs)
-    lengths = _lengths(BlockProjection(hartley, signs.size, plain, factors), d, n_blocks, length)
+    lengths = _lengths(BlockProjection(hartley, n_pairs, plain, factors), d, n_blocks, length)
     return BlockProjection(hartley, n_pairs, (signs, places, _scales(kernel, d, seed, lengths)), factors)
