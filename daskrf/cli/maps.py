@@ -158,8 +158,8 @@ map_options = stack(
         "--kernel",
         "landmarks, nystrom, fourier or fastfood",
         "Which similarity; landmarks and nystrom take any, the others gaussian or matern. intersection is "
-        "the sum of minima, of LINGOs say, for nystrom.  [default: landmarks and nystrom minmax, others "
-        "gaussian]",
+        "the sum of minima, of LINGOs say, for nystrom alone.  [default: landmarks and nystrom minmax, "
+        "others gaussian]",
         type=click.Choice([*_TANIMOTO, *_RADIAL, "intersection"]),
     ),
     _own(
@@ -373,6 +373,11 @@ def _kernel(of: str, parameters: dict[str, Any]) -> Any:
     own = {key: parameters.pop(key) for key in ("length_scale", "nu") if key in parameters}
     if of not in _EXACT and name not in _RADIAL:
         raise click.UsageError(f"--map {of} takes --kernel gaussian or matern, not {name}.")
+    if of == "landmarks" and name == "intersection":
+        raise click.UsageError(
+            "--map landmarks takes no --kernel intersection, which is not 1 between a molecule and itself: "
+            "take --map nystrom."
+        )
     if name not in _RADIAL:
         for key in own:
             flag = f"--{key.replace('_', '-')}"

@@ -248,6 +248,10 @@ def test_no_option_is_no_map() -> None:
         ("--map maclaurin --series ratio", "--series ratio is for --map compositional, not for --map mac"),
         ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
         ("--map local-gaussian", "--map local-gaussian needs --length-scale"),
+        (
+            "--map landmarks --kernel intersection",
+            "--map landmarks takes no --kernel intersection, which is not 1 between",
+        ),
         ("--map landmarks --centroids 3", "--centroids is an option of --map local-gaussian, not of --map"),
         (
             "--map minmax --length-scale 3",
