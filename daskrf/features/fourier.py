@@ -343,19 +343,21 @@ def _orthogonal_work(d: int, n_pairs: int) -> int:
 
 
 _KEPT: OrderedDict[tuple[Any, ...], _Directions] = OrderedDict()
+_KEEPING = Lock()  # threads of a worker look, make and give up directions in turn
 
 
 def _kept_directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
     """Return `_directions` of these arguments, made once while the process keeps them."""
     key = kernel, d, n_pairs, orthogonal, seed
-    if key not in _KEPT:
-        size = 4 * d * compiled.TILE * -(-n_pairs // compiled.TILE)
-        for old, kept in list(_KEPT.items()):  # given up before others are made
-            if len(_KEPT) > 1 or kept.tables.nbytes + size > LARGEST_KEPT:
-                del _KEPT[old]
-        _KEPT[key] = _directions(*key)
-    _KEPT.move_to_end(key)
-    return _KEPT[key]
+    with _KEEPING:
+        if key not in _KEPT:
+            size = 4 * d * compiled.TILE * -(-n_pairs // compiled.TILE)
+            for old, kept in list(_KEPT.items()):  # given up before others are made
+                if len(_KEPT) > 1 or kept.tables.nbytes + size > LARGEST_KEPT:
+                    del _KEPT[old]
+            _KEPT[key] = _directions(*key)
+        _KEPT.move_to_end(key)
+        return _KEPT[key]
 
 
 def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
