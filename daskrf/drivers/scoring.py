@@ -66,7 +66,8 @@ def source_for(
             feature_map_of(model),
             model.gp.one_bit_,
         )
-    source = open_source(path, feature_map_of(model), None if model.gp.one_bit_ else False)
+    bits = None if model.gp.one_bit_ else False
+    source = open_source(path, feature_map_of(model), bits, predicts=True)
     store = rows_store(source)
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
         raise InputError(

@@ -132,6 +132,7 @@ class SmilesSource:
                 block.fingerprints,
                 rows,
                 bits=self.bits,
+                predicts=True,  # nothing else takes SMILES files
                 describe=functools.partial(self.describe, partition),
             )
         self._write_rejects(partition, rejects, library)
@@ -152,7 +153,7 @@ class SmilesSource:
     @property
     def seconds_per_row(self) -> float:
         """See `Source`: RDKit, and as the map says."""
-        return 3e-4 + self.feature_map.seconds_per_component * self.feature_map.n_components
+        return 3e-4 + self.feature_map.seconds_per_component * self.feature_map.block_size
 
     def rejects(self, partition: int) -> pa.Table:
         """See `Source`."""

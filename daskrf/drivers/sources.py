@@ -112,16 +112,19 @@ def feature_blocks(
     rows: npt.NDArray[np.int64] | None,
     *,
     bits: bool,
+    predicts: bool,
     describe: Callable[[npt.NDArray[np.int64]], pa.Table],
 ) -> Iterator[Block]:
     """Yield the features of the rows `kept`, or of those in the sorted `rows`, in blocks of bounded size.
 
-    `describe` returns id, smiles, source and line of rows, for the message about one that the map refuses.
+    They are all that sums take, or what one that `predicts` does: `FeatureMap.transform_nearest`. `describe`
+    returns id, smiles, source and line of rows, for the message about one that the map refuses.
     """
     if rows is not None:
         chosen = positions(kept, rows)
         kept, fingerprints = kept[chosen], fingerprints[chosen]
-    transform = feature_map.transform_bits if bits else feature_map.transform
+    floats = feature_map.transform_nearest if predicts else feature_map.transform
+    transform = feature_map.transform_bits if bits else floats
 
     def block(numbers: npt.NDArray[np.int64], part: Any) -> Block:
         try:
@@ -183,20 +186,30 @@ def _joined(held: list[Block]) -> Block:
 
 @dataclass(frozen=True)
 class FingerprintSource:
-    """Features made on the fly from a fingerprint store; nothing is stored."""
+    """Features made on the fly from a fingerprint store; nothing is stored.
+
+    One that `predicts` makes what predictions take, no more: of a map of blocks, the block of each row.
+    """
 
     path: str
     spec_hash: str
     map: MapReference
     bits: bool
+    predicts: bool = False
 
     @classmethod
     def of(
-        cls, store: FingerprintStore, feature_map: FeatureMap, bits: bool | None = None
+        cls,
+        store: FingerprintStore,
+        feature_map: FeatureMap,
+        bits: bool | None = None,
+        *,
+        predicts: bool = False,
     ) -> FingerprintSource:
         """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
         bits = feature_map.one_bit if bits is None else bits
-        return cls(str(store.path.resolve()), store.spec_hash, MapReference.of(feature_map.state()), bits)
+        reference = MapReference.of(feature_map.state())
+        return cls(str(store.path.resolve()), store.spec_hash, reference, bits, predicts)
 
     @property
     def store(self) -> FingerprintStore:
@@ -227,6 +240,7 @@ class FingerprintSource:
             fingerprints,
             rows,
             bits=self.bits,
+            predicts=self.predicts,
             describe=functools.partial(self.describe, partition),
         )
 
@@ -238,7 +252,8 @@ class FingerprintSource:
     @property
     def seconds_per_row(self) -> float:
         """See `Source`: as the map says."""
-        return self.feature_map.seconds_per_component * self.feature_map.n_components
+        made = self.feature_map.block_size if self.predicts else self.feature_map.n_components
+        return self.feature_map.seconds_per_component * made
 
     def rejects(self, partition: int) -> pa.Table:
         """See `Source`: they were left out when the store was made."""
@@ -400,11 +415,16 @@ def check_map_for(feature_map: FeatureMap, path: str | os.PathLike[str]) -> None
 
 
 def open_source(
-    path: str | os.PathLike[str], feature_map: FeatureMap | None = None, bits: bool | None = None
+    path: str | os.PathLike[str],
+    feature_map: FeatureMap | None = None,
+    bits: bool | None = None,
+    *,
+    predicts: bool = False,
 ) -> FeatureSource | FingerprintSource:
     """Return the source of a feature store, or of a fingerprint store under a map.
 
-    The default map is `TanimotoMinMaxFeatures()`; `bits` set to False asks for floats in any case.
+    The default map is `TanimotoMinMaxFeatures()`; `bits` set to False asks for floats in any case, and
+    `predicts` for no more features than predictions take, where they are made.
     A map that is not fitted yet names a feature store whose map was fitted from it.
 
     Raises
@@ -429,4 +449,4 @@ def open_source(
     fingerprints.require_complete()
     feature_map = feature_map or TanimotoMinMaxFeatures()
     check_map(feature_map, fingerprints.n_columns)
-    return FingerprintSource.of(fingerprints, feature_map, bits)
+    return FingerprintSource.of(fingerprints, feature_map, bits, predicts=predicts)

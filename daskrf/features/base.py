@@ -111,6 +111,13 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             `X` of `fit`.
         """
 
+    def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return the features that predictions take: those of `transform`, but for a map of blocks.
+
+        There, all but the block that serves a row are 0, and cost nothing.
+        """
+        return self.transform(X)
+
     def check_columns(self, n_columns: int) -> None:
         """Raise InputError if rows of so many columns cannot be served, whatever is in them."""
 

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
+from daskrf.compiled.rows import squared_norms
 from daskrf.features.selection import distinct_rows, farthest_points
 from daskrf.features.variances import on_own_columns
 
-__all__ = ["CENTROIDS", "choose_centroids", "nearest_centroids"]
+__all__ = ["CENTROIDS", "choose_centroids", "nearest_centroids", "squared_distances"]
 
 CANDIDATES = 10_000
 """Random rows that centroids are chosen from, at most."""
@@ -73,6 +74,24 @@ def nearest_centroids(csr: sp.csr_matrix, centroids: sp.csr_matrix) -> npt.NDArr
     csr, centroids = on_own_columns(csr, centroids)
     squares = np.asarray(centroids.multiply(centroids).sum(axis=1)).ravel()
     return np.argmin(squares - 2.0 * (csr @ centroids.T).toarray(), axis=1)
+
+
+def squared_distances(csr: sp.csr_matrix, centroids: sp.csr_matrix) -> Array:
+    """Return |x - c|^2 of rows and centroids, shape (n, C), up to rounding; not a number where it overflows.
+
+    Centroids are taken as a dense array on all their columns.
+    """
+    columns = np.unique(centroids.indices)
+    table = _dense(centroids, columns)
+    places = np.minimum(np.searchsorted(columns, csr.indices), max(0, columns.size - 1))
+    data = csr.data.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.einsum("ij,ij->i", table, table) + squared_norms(csr.indptr, data)[:, None]
+        if columns.size:
+            shared = np.where(columns[places] == csr.indices, data, 0.0)
+            rows = sp.csr_matrix((shared, places, csr.indptr), shape=(csr.shape[0], columns.size))
+            found -= 2.0 * (rows @ table.T)
+    return found
 
 
 def _columns(csr: sp.csr_matrix, mean: sp.csr_matrix) -> npt.NDArray[np.int64]:

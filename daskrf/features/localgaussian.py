@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite
+from daskrf.arrays import as_csr, check_finite, row_slice
 from daskrf.errors import InputError
 from daskrf.features.allocation import Allocation, optimal_allocation
 from daskrf.features.base import FeatureMap, check_n_components, register
-from daskrf.features.centroids import CANDIDATES, CENTROIDS, choose_centroids, nearest_centroids
+from daskrf.features.centroids import (
+    CANDIDATES,
+    CENTROIDS,
+    choose_centroids,
+    nearest_centroids,
+    squared_distances,
+)
 from daskrf.features.facts import MapFacts
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, pair_errors, sample_centre
 from daskrf.features.sparserows import decode_rows, encode_rows
 from daskrf.kernels import Gaussian
 
-__all__ = ["LocalGaussianFeatures", "keep_nearest"]
+__all__ = ["LocalGaussianFeatures", "keep_nearest", "nearest_blocks"]
+
+_DISTANCES = 1 << 20  # at a time: 8 MiB
+_TABLE = 1 << 22  # numbers of centroids as a dense array: 32 MiB
+_CLOSE = 1e-2  # exponents that differ by more differ in first features, too; rounding is at most 1e-4
+_FAR = 80.0  # exponents from which first features have few bits, or none
 
 
 @register
@@ -241,13 +253,36 @@ class LocalGaussianFeatures(FeatureMap):
         """
         csr = self._checked_rows(X)
         out = np.zeros((csr.shape[0], self.n_components), np.float32)
-        starts = np.stack([feature_map._starts(csr) for feature_map in self.maps_])
-        labels = np.argmax(starts, axis=0)
+        labels = self._nearest(csr)
         for label, (columns, feature_map) in enumerate(self._blocks()):
             rows = np.flatnonzero(labels == label)
             if rows.size:
-                out[rows, columns] = feature_map.transform(csr[rows])
+                out[rows, columns] = feature_map._transform_rows(csr[rows], rows)
         return out
+
+    def _nearest(self, csr: sp.csr_matrix) -> npt.NDArray[np.intp]:
+        """Return the number of the nearest centroid of each row, as `keep_nearest` tells it.
+
+        Distances to all come from one product; first features, which cost more, tell where it cannot.
+        """
+        n, n_centroids = csr.shape[0], len(self.maps_)
+        labels, unsure = np.zeros(n, np.intp), np.ones(n, bool)
+        step = max(1, _DISTANCES // n_centroids)
+        few = np.unique(self.centroids_.indices).size * n_centroids <= _TABLE
+        for start in range(0, n if few else 0, step):
+            part = slice(start, min(start + step, n))
+            own = row_slice(csr, part.start, part.stop)
+            with np.errstate(over="ignore"):
+                exponents = squared_distances(own, self.centroids_) / (2.0 * self.length_scale**2)
+            labels[part] = np.argmin(exponents, axis=1)
+            least = np.min(exponents, axis=1)
+            close = np.count_nonzero(exponents <= least[:, None] + _CLOSE, axis=1)
+            unsure[part] = (close > 1) | ~(least < _FAR)  # or not a number
+        rest = np.flatnonzero(unsure)
+        if rest.size:
+            left = csr[rest]
+            labels[rest] = np.argmax(np.stack([each._starts(left) for each in self.maps_]), axis=0)
+        return labels
 
     def _checked_rows(self, X: Any) -> sp.csr_matrix:
         self._check_parameters()
@@ -314,13 +349,28 @@ class LocalGaussianFeatures(FeatureMap):
         )._check_parameters()
 
 
+def nearest_blocks(phi: npt.NDArray[Any], size: int) -> Iterator[tuple[int, npt.NDArray[np.intp], slice]]:
+    """Yield each block whose centroid is nearest to some rows, those rows, and its columns."""
+    n_blocks = phi.shape[1] // size
+    labels = _labels(phi, n_blocks, size)
+    for block in range(n_blocks):
+        rows = np.flatnonzero(labels == block)
+        if rows.size:
+            yield block, rows, slice(block * size, (block + 1) * size)
+
+
 def keep_nearest(phi: npt.NDArray[Any], n_blocks: int, size: int) -> npt.NDArray[np.intp]:
-    """Set all but the block of each row's nearest centroid to 0, in place; return the blocks' numbers.
+    """Set all but the block of each row's nearest centroid to 0, in place; return the blocks' numbers."""
+    labels = _labels(phi, n_blocks, size)
+    blocks = phi[:, : n_blocks * size].reshape(len(phi), n_blocks, size)
+    blocks[np.arange(n_blocks) != labels[:, None]] = 0.0
+    return labels
+
+
+def _labels(phi: npt.NDArray[Any], n_blocks: int, size: int) -> npt.NDArray[np.intp]:
+    """Return the block of each row's nearest centroid.
 
     The first feature of a block, exp(-|x - c|^2 / (2 l^2)), is largest for the nearest centroid; ties, and
     rows too far from all, go to the first.
     """
-    labels = np.argmax(phi[:, : n_blocks * size : size], axis=1)
-    blocks = phi[:, : n_blocks * size].reshape(len(phi), n_blocks, size)
-    blocks[np.arange(n_blocks) != labels[:, None]] = 0.0
-    return labels
+    return np.argmax(phi[:, : n_blocks * size : size], axis=1)

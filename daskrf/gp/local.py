@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.features.localgaussian import keep_nearest
+from daskrf.features.localgaussian import nearest_blocks
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.evidence import CholeskySolver, EigenSolver, Hyperparameters, solved_weights
 from daskrf.gp.posterior import PosteriorFactor, standard_normal
@@ -149,17 +149,14 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     def _features(self, X: Any) -> Iterator[npt.NDArray[Any]]:
         """Yield the features of the nearest centroid, in its block, and 0 elsewhere."""
-        if self.feature_map_ is not None:
-            yield from feature_blocks(X, self.feature_map_, self.feature_map_.transform_nearest)
-            return
-        size = self.local_map_.block_size
-        for phi in feature_blocks(X, None):
+        made, size = self.feature_map_ is not None, self.local_map_.block_size
+        transform = self.feature_map_.transform_nearest if made else None
+        for phi in feature_blocks(X, self.feature_map_, transform):
             self._check_width(phi)
             step = max(1, _COPIED_ENTRIES // phi.shape[1])
             for start in range(0, len(phi), step):
-                own = phi[start : start + step].copy()
-                keep_nearest(own, phi.shape[1] // size, size)
-                yield own
+                part = phi[start : start + step]
+                yield part if made else _nearest_only(part, size)
 
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, StackedStatistics):
@@ -193,6 +190,13 @@ class LocalGaussianGP(FeatureSpaceGP):
     def _new_factor(self, statistics: Any, ratio: float) -> Any:
         return StackedFactor(statistics, ratio, nearest=self.rows_ == "nearest")
 
+    def _means(self, phi: npt.NDArray[Any]) -> Array:
+        self._check_width(phi)
+        means, size = np.zeros((len(phi), self.weights_.shape[1])), self.local_map_.block_size
+        for _, rows, columns in nearest_blocks(phi, size):
+            means[rows] = phi[rows, columns].astype(np.float64, copy=False) @ self.weights_[columns]
+        return means + self.mean_
+
     def _variances(self, phi: npt.NDArray[Any], of: str, targets: list[int]) -> Array:
         return super()._variances(phi, of, targets) + np.outer(self._residuals(phi), self.amplitude_[targets])
 
@@ -204,9 +208,20 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     def _residuals(self, phi: npt.NDArray[Any]) -> Array:
         """Return k(x, x) - |phi(x)|^2 of each row; 0 where a sketch is too long."""
-        if not self.residual:
-            return np.zeros(len(phi))
-        return np.maximum(1.0 - np.einsum("ij,ij->i", phi, phi, dtype=np.float64), 0.0)
+        left = np.zeros(len(phi))
+        size = self.local_map_.block_size
+        for _, rows, columns in nearest_blocks(phi, size) if self.residual else ():
+            own = phi[rows, columns]
+            left[rows] = 1.0 - np.einsum("ij,ij->i", own, own, dtype=np.float64)
+        return np.maximum(left, 0.0)
+
+
+def _nearest_only(phi: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    """Return a copy of features with 0 in place of all but the block of each row's nearest centroid."""
+    own = np.zeros_like(phi)
+    for _, rows, columns in nearest_blocks(phi, size):
+        own[rows, columns] = phi[rows, columns]
+    return own
 
 
 class StackedFactor:
@@ -257,8 +272,5 @@ class StackedFactor:
 
     def _rows(self, phi: npt.NDArray[Any]) -> Iterator[tuple[npt.NDArray[np.intp], slice, PosteriorFactor]]:
         """Yield the rows of each centroid that has some, the columns of its features, and its factor."""
-        labels = np.argmax(phi[:, : len(self._parts) * self._size : self._size], axis=1)
-        for block, part in enumerate(self._parts):
-            rows = np.flatnonzero(labels == block)
-            if rows.size:
-                yield rows, slice(block * self._size, (block + 1) * self._size), part
+        for block, rows, columns in nearest_blocks(phi, self._size):
+            yield rows, columns, self._parts[block]

@@ -464,7 +464,7 @@ def test_a_plan_knows_that_local_sums_are_small_and_made_at_once(inputs: tuple[P
         plan(inputs[0], feature_map=many)
     with patch("daskrf.drivers.planning.strip_columns", return_value=[(0, 25), (25, 75)]):
         report = plan(inputs[0], feature_map=MAPS["local"], n_sample=200)
-    assert [stage.stage for stage in report.stages][:3] == ["fingerprint", "map", "featurize"]
+    assert [s.stage for s in report.stages][:4] == ["fingerprint", "map", "featurize", "nearest features"]
     assert "times" not in str(report)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy.special import gammaincc
 from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import GaussianMaclaurinFeatures, LocalGaussianFeatures
+from daskrf.features.localgaussian import keep_nearest
 from daskrf.gp import (
     ExactGP,
     LocalGaussianGP,
@@ -270,6 +272,26 @@ def test_statistics_are_a_monoid() -> None:
     again = StackedStatistics.from_arrays(turned).update(phi[:1], y[:1])
     assert again.grams.tobytes() == restored.grams.tobytes()
     assert again.own_grams.tobytes() == restored.own_grams.tobytes()
+
+
+@PROPERTY
+@given(problems(), st.integers(1, 5), st.integers(1, 12), st.sampled_from([0, 1 << 22]))
+def test_the_nearest_block_has_the_bytes_of_all_blocks(data, n_centroids, size, table) -> None:
+    """Between centroids, far and too far from all, and by first features alone."""
+    local = LocalGaussianFeatures(n_centroids * size + 1, n_centroids=n_centroids).fit(data[0])
+    centroids = local.centroids_.toarray()
+    middles = (centroids[1:] + centroids[:-1]) / 2
+    far = np.outer([13.0, 1e3, 1e200], np.ones(centroids.shape[1]))
+    X = np.concatenate([data[0], data[2], middles, centroids[:1] + far])
+    phi, named = local.transform(X), []
+    with (
+        patch("daskrf.features.gaussianmaclaurin.refuse_overflow", lambda *given: named.extend(given[2])),
+        patch("daskrf.features.localgaussian._TABLE", table),
+    ):
+        nearest = local.transform_nearest(X)
+    assert sorted(named) == list(range(len(X)))  # as messages name rows, whichever block they are of
+    keep_nearest(phi, len(local.maps_), local.block_size)
+    assert nearest.tobytes() == phi.tobytes()
 
 
 def test_ties_empty_clusters_and_one_row() -> None:

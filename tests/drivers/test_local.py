@@ -1,0 +1,59 @@
+"""Features about centroids through the pipeline: what predictions make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daskrf import featurize, fingerprint, fit, predict, screen
+from daskrf.drivers.sources import open_source
+from daskrf.features import LocalGaussianFeatures
+from daskrf.stores.predictions import PredictionStore
+
+LOCAL = LocalGaussianFeatures(75, length_scale=6.0, n_centroids=3, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def made(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fingerprints, features of all centroids, and a model."""
+    directory = tmp_path_factory.mktemp("local")
+    fingerprint(inputs[0], directory / "fp", rows_per_partition=200)
+    featurize(directory / "fp", LOCAL, directory / "phi")
+    fit(directory / "phi", inputs[1], directory / "model")
+    return directory
+
+
+def test_predictions_make_the_features_of_the_nearest_centroid_alone(
+    made: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """From fingerprints and from SMILES; with the results of all features, which a store holds."""
+    plain = LocalGaussianFeatures.transform
+
+    def transform(self: LocalGaussianFeatures, X: Any) -> Any:
+        assert not X.shape[0], "features of all centroids were made"
+        return plain(self, X)
+
+    found, best = {}, {}
+    with patch.object(LocalGaussianFeatures, "transform", transform):
+        for name, source in (("phi", made / "phi"), ("fp", made / "fp"), ("smiles", inputs[0])):
+            predict(made / "model", source, tmp_path / name)
+            hits = screen(made / "model", source, tmp_path / f"{name}.parquet", k=5, acquisition="ucb").table
+            best[name] = hits["row"].to_pylist()
+            store = PredictionStore.open(tmp_path / name)
+            table = pa.concat_tables(
+                [store.read(p, ["row", "mean", "std"]) for p in range(store.n_partitions)]
+            )
+            found[name] = np.array([column.to_numpy() for column in table.columns])
+    assert best["phi"] == best["fp"] == best["smiles"]
+    for name in ("fp", "smiles"):
+        np.testing.assert_allclose(found[name], found["phi"], rtol=1e-12)
+
+
+def test_tasks_that_predict_are_sized_by_the_block_of_a_centroid(made: Path) -> None:
+    whole, own = (open_source(made / "fp", LOCAL, predicts=predicts) for predicts in (False, True))
+    assert own.seconds_per_row == pytest.approx(whole.seconds_per_row / 3)
