@@ -123,7 +123,8 @@ def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     section=FEATURES,
     help="How features are stored. Bits take 1/32 of the space of float32 and lose nothing; float16 changes "
     "predicted means by up to about 1e-3 of their spread (landmarks 4e-3), unless the features are signs and "
-    "the components a power of 4 (as 4096).  [default: bits where features are signs, else float32]",
+    "the components a power of 4 (as 4096); local-gaussian refuses it.  "
+    "[default: bits where features are signs, else float32]",
 )
 @cluster_options
 @shard_options

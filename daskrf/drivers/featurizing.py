@@ -27,6 +27,7 @@ from daskrf.drivers.sources import FingerprintSource, check_map, most_nonzeros, 
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.features.localgaussian import refuse_half
 from daskrf.paths import ObjectPath, as_path
 from daskrf.stores.features import FeatureStore
 from daskrf.stores.files import remove_quietly
@@ -90,7 +91,8 @@ def featurize(
     output : path, optional
         Directory of the feature store; needed when `source` is a store, and only then.
     dtype : {"bits", "float32", "float16"}, optional
-        How features are held; default: bits for one-bit maps, else float32.
+        How features are held; default: bits for one-bit maps, else float32. Not float16 for
+        `LocalGaussianFeatures`, which tell the nearest centroid by small features.
     client : distributed.Client, optional
         Where to run; default: this process. A dask array is computed by whoever computes it.
     progress : Progress, optional
@@ -126,6 +128,8 @@ def featurize(
         raise InputError(f"The dtype of features is one of {', '.join(DTYPES)}, not {dtype!r}.")
     if dtype == "bits" and not feature_map.one_bit:
         raise InputError(f"{type(feature_map).__name__} has no one-bit features; take float32 or float16.")
+    if feature_map.in_blocks:
+        refuse_half(dtype)
     share = Share.of(shard, prepare, client)
     return _featurize(source, feature_map, output, dtype, client, progress, share)
 

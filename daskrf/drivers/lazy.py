@@ -15,6 +15,7 @@ from daskrf.arrays import narrowed
 from daskrf.drivers.maps import MapReference
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
+from daskrf.features.localgaussian import refuse_half
 from daskrf.gp import StackedStatistics, SufficientStatistics, choose_exponent
 from daskrf.kernels import Kernel
 
@@ -125,6 +126,7 @@ def gram(
     else:
         y_blocks = list(targets.to_delayed().ravel())
     if block_size is not None:
+        refuse_half(phi.dtype)
         zero = dask.delayed(StackedStatistics.zero)(n_components, block_size, n_targets)
     else:
         zero = dask.delayed(SufficientStatistics.zero)(

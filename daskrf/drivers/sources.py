@@ -26,6 +26,7 @@ from daskrf.drivers.memory import block_rows
 from daskrf.drivers.opening import opened
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
 from daskrf.molecules.rows import BATCH_ROWS
 from daskrf.paths import as_path
@@ -444,7 +445,10 @@ def open_source(
                 f"{map_words(feature_map.state())}; name the fingerprint store to use that one."
             )
         store.require_complete()
-        return FeatureSource.of(store, bits)
+        features = FeatureSource.of(store, bits)
+        if features.feature_map.in_blocks:
+            refuse_half(store.dtype)
+        return features
     fingerprints = FingerprintStore.open(path)
     fingerprints.require_complete()
     feature_map = feature_map or TanimotoMinMaxFeatures()

@@ -26,7 +26,7 @@ from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, pair_er
 from daskrf.features.sparserows import decode_rows, encode_rows
 from daskrf.kernels import Gaussian
 
-__all__ = ["LocalGaussianFeatures", "keep_nearest", "nearest_blocks"]
+__all__ = ["LocalGaussianFeatures", "keep_nearest", "nearest_blocks", "refuse_half"]
 
 _DISTANCES = 1 << 20  # at a time: 8 MiB
 _TABLE = 1 << 22  # numbers of centroids as a dense array: 32 MiB
@@ -347,6 +347,15 @@ class LocalGaussianFeatures(FeatureMap):
             explicit=self.explicit,
             random_state=self.random_state,
         )._check_parameters()
+
+
+def refuse_half(dtype: npt.DTypeLike) -> None:
+    """Raise InputError if features about centroids are, or shall be, of 16 bits."""
+    if np.dtype(dtype) == np.float16:
+        raise InputError(
+            "Features about centroids cannot be float16, which rounds those that tell the nearest centroid "
+            "to 0 from 6 length scales on: take float32."
+        )
 
 
 def nearest_blocks(phi: npt.NDArray[Any], size: int) -> Iterator[tuple[int, npt.NDArray[np.intp], slice]]:

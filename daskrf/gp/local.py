@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.features.localgaussian import nearest_blocks
+from daskrf.features.localgaussian import nearest_blocks, refuse_half
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.evidence import CholeskySolver, EigenSolver, Hyperparameters, solved_weights
 from daskrf.gp.posterior import PosteriorFactor, standard_normal
@@ -153,6 +153,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         transform = self.feature_map_.transform_nearest if made else None
         for phi in feature_blocks(X, self.feature_map_, transform):
             self._check_width(phi)
+            refuse_half(phi.dtype)
             step = max(1, _COPIED_ENTRIES // phi.shape[1])
             for start in range(0, len(phi), step):
                 part = phi[start : start + step]

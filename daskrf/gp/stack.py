@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.linalg import blas
 
 from daskrf.errors import InputError
-from daskrf.features.localgaussian import keep_nearest
+from daskrf.features.localgaussian import keep_nearest, refuse_half
 from daskrf.gp.fixedpoint import check_targets
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
@@ -112,8 +112,9 @@ class StackedStatistics:
         Raises
         ------
         InputError
-            As `SufficientStatistics.update`; nothing is added then.
+            As `SufficientStatistics.update`, and if features are float16; nothing is added then.
         """
+        refuse_half(phi.dtype)
         targets = None if y is None else check_targets(y)
         self.rows.update(phi, targets)
         self._own_sums()

@@ -1,4 +1,4 @@
-"""Features about centroids through the pipeline: what predictions make of them."""
+"""Features about centroids through the pipeline: what predictions make, and what is refused before it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
-from daskrf import featurize, fingerprint, fit, predict, screen
+from daskrf import featurize, fingerprint, fit, gram, predict, screen
 from daskrf.drivers.sources import open_source
+from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
 from daskrf.stores.predictions import PredictionStore
 
@@ -57,3 +60,19 @@ def test_predictions_make_the_features_of_the_nearest_centroid_alone(
 def test_tasks_that_predict_are_sized_by_the_block_of_a_centroid(made: Path) -> None:
     whole, own = (open_source(made / "fp", LOCAL, predicts=predicts) for predicts in (False, True))
     assert own.seconds_per_row == pytest.approx(whole.seconds_per_row / 3)
+
+
+def test_features_of_16_bits_are_refused(made: Path, tmp_path: Path) -> None:
+    lazy = da.from_array(np.eye(4, 3), chunks=(2, 3))
+    for refused in (
+        lambda: featurize(made / "fp", LOCAL, tmp_path / "half", dtype="float16"),
+        lambda: featurize(lazy, clone(LOCAL).fit(np.eye(3)), dtype="float16"),
+        lambda: gram(lazy.astype("float16"), np.ones(4), block_size=1),
+    ):
+        with pytest.raises(InputError, match=r"cannot be float16.*take float32"):
+            refused()
+    assert not list(tmp_path.iterdir())
+    with patch("daskrf.drivers.featurizing.refuse_half"):  # as a store from elsewhere
+        featurize(made / "fp", LOCAL, tmp_path / "half", dtype="float16")
+    with pytest.raises(InputError, match=r"cannot be float16.*take float32"):
+        predict(made / "model", tmp_path / "half", tmp_path / "predictions")

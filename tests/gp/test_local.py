@@ -294,6 +294,20 @@ def test_the_nearest_block_has_the_bytes_of_all_blocks(data, n_centroids, size, 
     assert nearest.tobytes() == phi.tobytes()
 
 
+def test_features_of_16_bits_are_refused() -> None:
+    """Six length scales away features have most of their length, but not the one that tells the centroid."""
+    X = np.linspace(-6.0, 6.0, 30)[:, None]
+    local = LocalGaussianFeatures(120, n_centroids=2).fit_centroids(X, [[-40.0], [0.0]])
+    phi = local.transform(X)
+    assert np.linalg.norm(phi[-1]) > 0.9
+    assert phi[-1, 60] > 0.0 == phi[-1, 60].astype(np.float16)
+    gp = LocalGaussianGP(local, **GIVEN)
+    gp.fit_statistics(StackedStatistics.zero(120, 60).update(phi, X[:, 0]), local).feature_map_ = None
+    for refused in (gp.predict, StackedStatistics.zero(120, 60).update):
+        with pytest.raises(InputError, match=r"cannot be float16.*take float32"):
+            refused(phi.astype(np.float16))
+
+
 def test_ties_empty_clusters_and_one_row() -> None:
     X = np.array([[-1.0], [1.0], [0.0]])
     local = LocalGaussianFeatures(24).fit_centroids(X, [[-1.0], [1.0], [500.0]])
