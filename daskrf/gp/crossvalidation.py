@@ -77,6 +77,12 @@ def cross_validate(
         Mean of y; by default it is estimated for each fold from the others, by generalized least squares.
     target : int
 
+    Raises
+    ------
+    InputError
+        If there are fewer than two folds, one has no row, or they are sums about centroids
+        (`StackedStatistics`).
+
     Notes
     -----
     Costs about one inverse (M^3) a fold, and holds five matrices of M x M beside the statistics.
@@ -130,6 +136,11 @@ def choose_by_cross_validation(
         First guess of noise / amplitude, such as that of the evidence; a factor of 30 either way is searched.
     tolerance : float
         Of log(noise / amplitude).
+
+    Raises
+    ------
+    InputError
+        As `cross_validate`.
     """
     total = _total(folds)
 
@@ -158,6 +169,11 @@ def choose_by_cross_validation(
 
 
 def _total(folds: Sequence[SufficientStatistics]) -> SufficientStatistics:
+    if not all(isinstance(fold, SufficientStatistics) for fold in folds):
+        raise InputError(
+            "cross-validation takes SufficientStatistics, with a Gram matrix of all features, not sums about "
+            "centroids: compare such models by log_marginal_likelihood_value_, or by rows held out of fit."
+        )
     if len(folds) < 2 or any(fold.n == 0 for fold in folds):
         raise InputError("cross-validation needs at least two folds, each with at least one row.")
     return reduce(add, folds)

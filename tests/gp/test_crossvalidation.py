@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from daskrf.errors import InputError
 from daskrf.gp import (
     RandomFeatureGP,
+    StackedStatistics,
     SufficientStatistics,
     choose_by_cross_validation,
     choose_exponent,
@@ -82,3 +85,13 @@ def test_too_few_folds_are_refused():
         cross_validate(folds[:1], 1.0, 1.0)
     with pytest.raises(InputError, match="at least one row"):
         cross_validate([folds[0], folds[0].subtract(folds[0])], 1.0, 1.0)
+
+
+def test_sums_about_centroids_are_refused():
+    folds = [StackedStatistics.zero(4, 2).update(np.eye(4), np.arange(4.0)) for _ in range(2)]
+    for validate in (lambda: cross_validate(folds, 1.0, 1.0), lambda: choose_by_cross_validation(folds)):
+        with (
+            patch.object(StackedStatistics, "combine", lambda *_: pytest.fail("sums were added")),
+            pytest.raises(InputError, match="not sums about centroids: compare such models by"),
+        ):
+            validate()
