@@ -25,8 +25,8 @@ from daskrf.gp.evidence import (
 )
 from daskrf.gp.fixedpoint import check_targets, choose_exponent
 from daskrf.gp.posterior import PosteriorFactor, as_features, expanded_rows, standard_normal
-from daskrf.gp.rows import check_rows, feature_blocks, refuse_unpacked_bits, sum_rows
-from daskrf.gp.search import check_positive, find_hyperparameters
+from daskrf.gp.rows import check_of, check_rows, feature_blocks, refuse_unpacked_bits, sum_rows
+from daskrf.gp.search import check_given, check_positive, find_hyperparameters
 from daskrf.gp.stack import Statistics, statistics_from_arrays
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
@@ -53,6 +53,12 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     _eigen: EigenSolver | None
     _before_eigen: Callable[[], None] | None = None
 
+    def check_parameters(self, n_targets: int | None = None) -> None:
+        """Raise InputError if a parameter is bad, as `fit` does before it sums anything."""
+        if self.method not in ("auto", "eigh", "cholesky"):
+            raise InputError(f"method must be 'auto', 'eigh' or 'cholesky', not {self.method!r}.")
+        check_given(n_targets, mean=self.mean, amplitude=self.amplitude, noise=self.noise)
+
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Fit to rows X (raw input of the feature map, or features) and targets y, (n,) or (n, n_targets).
 
@@ -64,6 +70,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         X, targets = check_rows(X, self.feature_map), check_targets(y)
         if len(targets) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
+        self.check_parameters(targets.shape[1])
         if self.feature_map is None and self.n_components is None:
             refuse_unpacked_bits(X)
         self._set_map(None if self.feature_map is None else clone(self.feature_map).fit(X))
@@ -120,6 +127,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         X, targets = check_rows(X, self.feature_map_), check_targets(y)
         if X.shape[0] == len(targets) == 0:
             return self
+        self.check_parameters(targets.shape[1])
         size, exponents = kept.n_components, kept.y_exponents
         return self.add_statistics(
             sum_rows(X, targets, self.feature_map_, n_components=size, exponents=exponents)
@@ -162,7 +170,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         cov : float64 array, shape (n, n) or (n, n, n_targets), if `return_cov`
         """
         self._check_fitted()
-        _check_of(of)
+        check_of(of)
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both.")
         if return_cov and target is not None:
@@ -214,7 +222,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
         Draw i does not depend on n_samples.
         """
-        _check_of(of)
+        check_of(of)
         weights = self.sample_weights(n_samples, random_state, target)
         blocks, variances = [np.empty((0, n_samples))], [np.empty(0)]
         for phi in self._features(X):
@@ -349,6 +357,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             raise InputError(f"{type(self).__name__} takes no sums about centroids: use LocalGaussianGP.")
 
     def _fit(self, statistics: Any) -> Self:
+        self.check_parameters()
         self._check_statistics(statistics)
         if statistics.n == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
@@ -389,8 +398,6 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return find_hyperparameters(solver, mean=self.mean, amplitude=self.amplitude, noise=self.noise)
 
     def _solver(self, statistics: SufficientStatistics) -> EigenSolver | CholeskySolver:
-        if self.method not in ("auto", "eigh", "cholesky"):
-            raise InputError(f"method must be 'auto', 'eigh' or 'cholesky', not {self.method!r}.")
         eigen = self.method == "eigh" or (self.method == "auto" and statistics.n_components <= EIGEN_LIMIT)
         return (EigenSolver if eigen else CholeskySolver)(self._moments(statistics))
 
@@ -491,8 +498,3 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     def _squeeze(self, values: Array) -> Array:
         return values[:, 0] if values.shape[1] == 1 else values
-
-
-def _check_of(of: str) -> None:
-    if of not in ("y", "f"):
-        raise InputError(f"of must be 'y' (with noise) or 'f' (without), not {of!r}.")

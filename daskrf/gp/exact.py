@@ -20,6 +20,7 @@ from daskrf.errors import InputError
 from daskrf.gp.fixedpoint import check_targets
 from daskrf.gp.linalg import NotPositiveError, ShiftedCholesky
 from daskrf.gp.posterior import standard_normal
+from daskrf.gp.rows import check_of
 from daskrf.gp.search import check_positive
 from daskrf.gp.tridiagonal import TridiagonalEvidence
 from daskrf.kernels.base import Kernel
@@ -188,7 +189,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         cov : float64 array, shape (m, m), if `return_cov`
         """
         self._check_fitted()
-        _check_of(of)
+        check_of(of)
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both.")
         X = _check_rows(X)
@@ -225,7 +226,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         InputError
             As `predict`, and if `noise` is needed but not known, or `n_samples` is negative.
         """
-        _check_of(of)
+        check_of(of)
         if n_samples < 0:
             raise InputError(f"the number of draws must not be negative, but is {n_samples}.")
         seeds.check_seed(random_state)
@@ -407,8 +408,3 @@ def _factorize(factor: ShiftedCholesky, shift: float) -> ShiftedCholesky:
         raise InputError(
             "the kernel matrix of the rows is not positive semi-definite: take a positive definite kernel."
         ) from None
-
-
-def _check_of(of: str) -> None:
-    if of not in ("y", "f"):
-        raise InputError(f"of must be 'y' (with noise) or 'f' (without), not {of!r}.")

@@ -97,6 +97,14 @@ class LocalGaussianGP(FeatureSpaceGP):
         self.rows = rows
         self.residual = residual
 
+    def check_parameters(self, n_targets: int | None = None) -> None:
+        """Raise InputError if a parameter is bad, as `fit` does before it sums anything."""
+        super().check_parameters(n_targets)
+        if self.rows not in ("all", "nearest"):
+            raise InputError(f"rows must be 'all' or 'nearest', not {self.rows!r}.")
+        if not isinstance(self.residual, (bool, np.bool_)):
+            raise InputError(f"residual must be True or False, not {self.residual!r}.")
+
     def draw(self, seed: int, target: int = 0) -> Self:
         """Return a model of one target whose mean is one posterior draw, as other models do.
 
@@ -173,8 +181,7 @@ class LocalGaussianGP(FeatureSpaceGP):
             )
 
     def _fit(self, statistics: Any) -> Self:
-        if self.rows not in ("all", "nearest"):
-            raise InputError(f"rows must be 'all' or 'nearest', not {self.rows!r}.")
+        self.check_parameters()  # before `rows_`, which deviations of the last fit are of
         self.rows_ = self.rows
         return super()._fit(statistics)
 

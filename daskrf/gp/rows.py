@@ -15,9 +15,15 @@ from daskrf.features.base import map_key
 from daskrf.gp.stack import Statistics, zero_statistics
 from daskrf.gp.statistics import SufficientStatistics
 
-__all__ = ["check_rows", "feature_blocks", "refuse_unpacked_bits", "sum_rows"]
+__all__ = ["check_of", "check_rows", "feature_blocks", "refuse_unpacked_bits", "sum_rows"]
 
 _BLOCK_ENTRIES = 1 << 25  # features in memory at a time
+
+
+def check_of(of: str) -> None:
+    """Refuse to predict anything but y or f."""
+    if of not in ("y", "f"):
+        raise InputError(f"of must be 'y' (with noise) or 'f' (without), not {of!r}.")
 
 
 def check_rows(X: Any, feature_map: Any) -> Any:

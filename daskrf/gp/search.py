@@ -20,7 +20,7 @@ from daskrf.gp.evidence import (
 )
 from daskrf.gp.statistics import Moments
 
-__all__ = ["Given", "check_positive", "find_hyperparameters"]
+__all__ = ["Given", "check_given", "check_positive", "find_hyperparameters"]
 
 Given = npt.ArrayLike | None
 _GUESS_SIZE = 512  # features that the first guess of the Cholesky route comes from
@@ -80,14 +80,28 @@ def check_positive(name: str, value: float) -> None:
         raise InputError(f"{name} must be positive and finite, not {value}: leave it out to have it found.")
 
 
+def check_given(n_targets: int | None, **given: Given) -> None:
+    """Refuse what no model can keep fixed as `mean`, `amplitude` or `noise` of so many targets, if known."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        values = np.asarray(value, dtype=np.float64)
+        n = values.size if n_targets is None else n_targets
+        if values.shape not in ((), (n,)) or not np.isfinite(values).all():
+            raise InputError(
+                f"{name} must be one finite number, or one for each of "
+                f"{'the' if n_targets is None else n_targets} targets."
+            )
+        if name != "mean":
+            for number in values.flat:
+                check_positive(name, float(number))
+
+
 def _fixed(moments: Moments, target: int, mean: Given, amplitude: Given, noise: Given) -> Fixed:
     """Return what is fixed for one target, the mean measured from the shift of the moments."""
     n_targets = len(moments.yy)
     m = _given(mean, "mean", target, n_targets)
     a, s = _given(amplitude, "amplitude", target, n_targets), _given(noise, "noise", target, n_targets)
-    for name, value in (("amplitude", a), ("noise", s)):
-        if value is not None:
-            check_positive(name, value)
     return Fixed(None if m is None else m - float(moments.shift[target]), a, s)
 
 
@@ -95,9 +109,8 @@ def _given(value: Given, name: str, target: int, n_targets: int) -> float | None
     """Return the value that the user fixed for one target, or None."""
     if value is None:
         return None
+    check_given(n_targets, **{name: value})
     values = np.asarray(value, dtype=np.float64)
-    if values.shape not in ((), (n_targets,)) or not np.isfinite(values).all():
-        raise InputError(f"{name} must be one finite number, or one for each of {n_targets} targets.")
     return float(values if values.ndim == 0 else values[target])
 
 

@@ -94,6 +94,12 @@ class SparseGP(FeatureSpaceGP):
         self.criterion = criterion
         self.method = method
 
+    def check_parameters(self, n_targets: int | None = None) -> None:
+        """Raise InputError if a parameter is bad, as `fit` does before it sums anything."""
+        super().check_parameters(n_targets)
+        if self.criterion not in ("evidence", "bound"):
+            raise InputError(f"criterion must be 'evidence' or 'bound', not {self.criterion!r}.")
+
     def log_bound(
         self,
         mean: float | None = None,
@@ -175,8 +181,7 @@ class SparseGP(FeatureSpaceGP):
         self._prior: PriorPrecision | None = None
 
     def _fit(self, statistics: SufficientStatistics) -> Self:
-        if self.criterion not in ("evidence", "bound"):
-            raise InputError(f"criterion must be 'evidence' or 'bound', not {self.criterion!r}.")
+        self.check_parameters()
         n_landmarks = self.landmark_map_.n_components
         if statistics.one_bit or statistics.n_components != n_landmarks:
             kind = "one-bit" if statistics.one_bit else "dense"
@@ -252,7 +257,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     Raises
     ------
     InputError
-        If there is no such option for that map.
+        If there is no such option for that map, or its value is bad.
 
     Examples
     --------
@@ -268,7 +273,9 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
             f"{kind.__name__}, the model for {type(feature_map).__name__}, has no option "
             f"{', '.join(sorted(unknown))}: leave it out, or take another map."
         )
-    return kind(feature_map, **options)
+    model = kind(feature_map, **options)
+    model.check_parameters()
+    return model
 
 
 def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> FeatureSpaceGP:

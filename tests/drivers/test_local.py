@@ -76,3 +76,15 @@ def test_features_of_16_bits_are_refused(made: Path, tmp_path: Path) -> None:
         featurize(made / "fp", LOCAL, tmp_path / "half", dtype="float16")
     with pytest.raises(InputError, match=r"cannot be float16.*take float32"):
         predict(made / "model", tmp_path / "half", tmp_path / "predictions")
+
+
+@pytest.mark.parametrize("given", [{"rows": "some"}, {"residual": "no"}], ids=["rows", "residual"])
+def test_options_are_checked_before_the_pass(
+    given: dict[str, Any], made: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with (
+        patch("daskrf.drivers.fitting.labels_of", lambda *_, **__: pytest.fail("labels were read")),
+        pytest.raises(InputError, match=f"{next(iter(given))} must be"),
+    ):
+        fit(made / "phi", inputs[1], tmp_path / "model", **given)
+    assert not list(tmp_path.iterdir())

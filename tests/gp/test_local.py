@@ -308,6 +308,30 @@ def test_features_of_16_bits_are_refused() -> None:
             refused(phi.astype(np.float16))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rows": "some"}, "rows must be 'all' or 'nearest', not 'some'"),
+        ({"residual": "no"}, "residual must be True or False, not 'no'"),
+        ({"noise": -1.0}, "noise must be positive and finite"),
+        ({"amplitude": [1.0, 2.0]}, "amplitude must be one finite number, or one for each of 1 targets"),
+    ],
+)
+def test_parameters_are_checked_before_sums_are_made(given: dict[str, Any], message: str) -> None:
+    X, y = problem(10, 2)
+    fitted = LocalGaussianGP(LocalGaussianFeatures(12, n_centroids=3), **GIVEN).fit(X, y)
+    with patch("daskrf.gp.base.sum_rows", lambda *_, **__: pytest.fail("sums were made")):
+        for refused in (
+            LocalGaussianGP(fitted.feature_map, **given).fit,
+            fitted.set_params(**given).partial_fit,
+        ):
+            with pytest.raises(InputError, match=message):
+                refused(X, y)
+    if "amplitude" not in given:
+        with pytest.raises(InputError, match=message):
+            gp_for(fitted.feature_map_, **given)
+
+
 def test_ties_empty_clusters_and_one_row() -> None:
     X = np.array([[-1.0], [1.0], [0.0]])
     local = LocalGaussianFeatures(24).fit_centroids(X, [[-1.0], [1.0], [500.0]])
