@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["byte_words", "duration_words", "fingerprint_words", "kernel_words", "map_words"]
+__all__ = ["byte_words", "duration_words", "fingerprint_words", "kernel_words", "map_words", "model_words"]
 
 _SHOWN = 80  # characters of a value of a map that is not known here
 _UNITS = ("kB", "MB", "GB", "TB")
@@ -106,6 +106,24 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
         return words
     per_row = {"bits": -(-n_components // 8), "float16": 2 * n_components, "float32": 4 * n_components}
     return f"{words}, {per_row[dtype]:,} bytes a molecule"
+
+
+def model_words(state: dict[str, Any]) -> str | None:
+    """The options that only some models have, of the state of one, in words; None of a model without.
+
+    Examples
+    --------
+    >>> model_words({"class": "LocalGaussianGP", "rows": "nearest", "residual": True})
+    'a posterior about each centroid (LocalGaussianGP): rows nearest, residual'
+    >>> model_words({"class": "SparseGP", "criterion": "bound"})
+    'a sparse Gaussian process (SparseGP): criterion bound'
+    """
+    if state.get("class") == "LocalGaussianGP":
+        residual = "residual" if state.get("residual") else "no residual"
+        return f"a posterior about each centroid (LocalGaussianGP): rows {state.get('rows')}, {residual}"
+    if state.get("class") == "SparseGP":
+        return f"a sparse Gaussian process (SparseGP): criterion {state.get('criterion')}"
+    return None
 
 
 def _short(value: Any) -> str:

@@ -17,7 +17,7 @@ from daskrf.errors import StoreError
 from daskrf.paths import as_path, readable
 from daskrf.stores import plans
 from daskrf.stores.container import read_container, read_metadata
-from daskrf.stores.describe import byte_words, fingerprint_words, map_words
+from daskrf.stores.describe import byte_words, fingerprint_words, map_words, model_words
 from daskrf.stores.files import file_errors
 from daskrf.stores.rejects import RejectingStore
 from daskrf.stores.running import JobStatus, job_of
@@ -318,6 +318,8 @@ def _model_status(path: Path) -> StoreStatus:
     words = []
     if "map" in metadata:
         words.append(map_words(metadata["map"]))
+    if (model := model_words(metadata.get("gp", {}))) is not None:
+        words.append(model)
     if metadata.get("targets"):
         words.append(f"targets: {', '.join(map(str, metadata['targets']))}")
     if isinstance(metadata.get("labels"), dict):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
-from daskrf import featurize, fingerprint, fit, gram, predict, screen
+from daskrf import featurize, fingerprint, fit, gram, predict, screen, status
 from daskrf.drivers.sources import open_source
 from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
@@ -88,3 +88,9 @@ def test_options_are_checked_before_the_pass(
     ):
         fit(made / "phi", inputs[1], tmp_path / "model", **given)
     assert not list(tmp_path.iterdir())
+
+
+def test_status_tells_the_options_of_the_model(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    assert "rows all, residual\n" in str(status(made / "model"))
+    fit(made / "phi", inputs[1], tmp_path / "model", rows="nearest", residual=False)
+    assert "rows nearest, no residual\n" in str(status(tmp_path / "model"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -91,6 +92,19 @@ def test_model(tmp_path: Path) -> None:
     for words in ("a model, complete", "one-bit Tanimoto", "targets: score", "10 matched, 2 unmatched"):
         assert words in text
     assert verify(tmp_path / "m").sound
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"class": "LocalGaussianGP", "rows": "nearest", "residual": False}, "rows nearest, no residual"),
+        ({"class": "LocalGaussianGP", "rows": "all", "residual": True}, "rows all, residual"),
+        ({"class": "SparseGP", "criterion": "bound"}, "criterion bound"),
+    ],
+)
+def test_options_of_a_model(tmp_path: Path, state: dict[str, Any], words: str) -> None:
+    save_model(tmp_path / "m", {}, {"map": STATE, "gp": state})
+    assert f"({state['class']}): {words}\n" in str(status(tmp_path / "m"))
 
 
 def test_verify_of_some_partitions(tmp_path: Path) -> None:
