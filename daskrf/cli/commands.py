@@ -192,7 +192,8 @@ def featurize(source: str, output: str, **options: Any) -> None:
     type=click.Choice(["all", "nearest"]),
     section=LOCAL,
     help="Which labelled molecules the posterior of a centroid is of: all, or those nearest to it, which is "
-    "better where each centroid has many and the noise is small.  [default: all]",
+    "better where each centroid has many; with all, deviations are too small where the noise is below a "
+    "hundredth of the amplitude.  [default: all]",
 )
 @option(
     "--residual/--no-residual",

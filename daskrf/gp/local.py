@@ -41,7 +41,8 @@ class LocalGaussianGP(FeatureSpaceGP):
     rows : {"all", "nearest"}, default "all"
         Which rows the posterior of a centroid is of. "nearest" is better where every centroid has many rows:
         far ones, whose features have vanished, are to the others as noise that the process does not know of,
-        the more so the smaller noise / amplitude is. Both are in the statistics, so that
+        the more so the smaller noise / amplitude is. From 0.01 down take "nearest": of all rows, deviations
+        are then several times too small, and errors larger. Both are in the statistics, so that
         ``gp.set_params(rows=...).fit_statistics(gp.statistics_, gp.feature_map_)`` needs no further pass.
     residual : bool, default True
         Count the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from

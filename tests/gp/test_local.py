@@ -201,6 +201,25 @@ def test_far_from_all_centroids_there_is_the_prior() -> None:
 
 
 @compiled_only
+def test_small_noise_wants_the_nearest_rows() -> None:
+    """As the README says: of all rows, intervals at a noise of 1 % and below hold too few values."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (1000, 1))
+    f = np.linalg.cholesky(Gaussian(0.3)(X) + 1e-10 * np.eye(1000)) @ rng.normal(size=1000)
+    local = LocalGaussianFeatures(192, length_scale=0.3, n_centroids=12)
+    for noise, most in ((1e-2, 0.85), (1e-4, 0.3)):
+        y = f + noise**0.5 * rng.normal(size=1000)
+        gp = LocalGaussianGP(local, mean=0.0, amplitude=1.0, noise=noise).fit(X[:700], y[:700])
+        inside = []
+        for rows in ("all", "nearest"):
+            gp.set_params(rows=rows).fit_statistics(gp.statistics_, gp.feature_map_)
+            mean, std = gp.predict(X[700:], return_std=True, of="f")
+            inside.append(np.mean(np.abs(f[700:] - mean) < 1.96 * std))
+        assert inside[0] < most
+        assert inside[1] > 0.9
+
+
+@compiled_only
 def test_hyperparameters_and_the_length_scale_by_the_evidence() -> None:
     X, y = problem(300, 1, seed=1)
     found = choose_length_scale(LocalGaussianFeatures(80, n_centroids=8), X, y, n_trials=8)
