@@ -46,7 +46,7 @@ LIBRARIES = 275 * _MIB  # Python, Dask, NumPy, SciPy, Arrow, Numba and RDKit, lo
 _FIRST_TASK = 115 * _MIB
 _FIRST_READ = 45 * _MIB  # the same where nothing is compiled, but files are read: measured 20 - 35
 _BATCH_ROWS = 10_000  # rows of a file that are read and fingerprinted at a time
-_NONZEROS = 40  # of a drug-like molecule's Morgan counts at radius 1, where no store counts them
+NONZEROS = 40  # of a drug-like molecule's Morgan counts at radius 1, where no store counts them
 _STORED = 10  # bytes of a non-zero: int64 index and uint16 count
 _DECODING = 15  # bytes of a non-zero while a partition is decoded: also uint32 index and uint8 count
 _NUMBER_BYTES = 70  # a molecule's row number and pointer, with Arrow's buffers of the file
@@ -162,7 +162,7 @@ class _Making:
 
     @property
     def nonzeros(self) -> int:
-        return self.rows * _NONZEROS if self.n_nonzeros is None else self.n_nonzeros
+        return self.rows * NONZEROS if self.n_nonzeros is None else self.n_nonzeros
 
     @property
     def row_bytes(self) -> int:
@@ -205,7 +205,7 @@ def need_of_rows(
     partition_rows: int, *, nonzeros: int | None = None, libraries: int = LIBRARIES
 ) -> MemoryNeed:
     """Return the need of a task that fingerprints and writes one partition at a time."""
-    n = partition_rows * _NONZEROS if nonzeros is None else nonzeros
+    n = partition_rows * NONZEROS if nonzeros is None else nonzeros
     batch = min(1.0, _BATCH_ROWS / max(1, partition_rows))
     # Made by batches, whose vectors are RDKit's bytes first; then joined; then written, indices in 32 bits.
     making = (_STORED + 40 * batch) * n + (110 + 500 * batch) * partition_rows

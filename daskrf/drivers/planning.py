@@ -19,6 +19,7 @@ from daskrf import seeds
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.fingerprinting import rejects_table, rows_table
+from daskrf.drivers.preparing import check_learning, need_of_learning
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scanning import scan_inputs
 from daskrf.drivers.sources import check_map
@@ -122,7 +123,7 @@ def plan(
     n_labels : int, optional
         Labelled rows; default: all.
     n_sample : int
-        Rows that are timed; at least 2 M for a map that chooses molecules of the library.
+        Rows that are timed; at least twice as many as a map chooses of the library.
     seed : int
         Of the sample.
     progress : Progress, optional
@@ -142,8 +143,9 @@ def plan(
     M, one_bit = feature_map.n_components, feature_map.one_bit
     check_map(feature_map, spec.n_columns)
     unfitted = feature_map
-    if feature_map.learns_from == "sample" and not feature_map.is_fitted():
-        n_sample = max(n_sample, 2 * M)
+    learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
+    if learns:
+        n_sample = max(n_sample, 2 * (getattr(feature_map, "n_landmarks", None) or M))
     # The sample's own standard deviations need as much as anything that the job does in one process.
     double = feature_map.gram_precision == "double"
     tables = "tables of the map", feature_map.table_bytes(spec.n_columns)
@@ -153,6 +155,8 @@ def plan(
         memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, **model).plus(*tables),
     ):
         memory.check(need, worker_memory(None), "this machine")
+    if learns:
+        check_learning(feature_map, n_sample, n_sample)
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
         scratch = Path(directory)
         library = scan_inputs(inputs, format, rows_per_partition, None, progress or Progress())
@@ -162,7 +166,7 @@ def plan(
         feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
         stages += learning + _time_features(feature_map, fingerprints, seed)
     n_labels = library.n_rows if n_labels is None else n_labels
-    needs = _needs(unfitted, library, fingerprints, n_labels)
+    needs = _needs(unfitted, feature_map, library, fingerprints, n_labels)
     return PlanReport(
         library.n_rows,
         library.n_bytes,
@@ -177,21 +181,22 @@ def plan(
 
 
 def _needs(
-    feature_map: FeatureMap, library: Library, fingerprints: Any, n_labels: int
+    feature_map: FeatureMap, fitted: FeatureMap, library: Library, fingerprints: Any, n_labels: int
 ) -> tuple[memory.MemoryNeed, ...]:
-    """Return the needs of all stages, from the density of the fingerprints of the sample."""
+    """Return the needs of all stages, from the density of the fingerprints of the sample.
+
+    The tables are those of the map that is `fitted` to the sample: some maps know theirs only then.
+    """
     M, largest = feature_map.n_components, max(p.stop - p.start for p in library.partitions)
     double = feature_map.gram_precision == "double"
-    chosen = 0
-    if feature_map.learns_from == "sample" and not feature_map.is_fitted():
-        chosen = feature_map.sample_size(library.n_rows)
+    learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
     nonzeros = -(-int(fingerprints.nnz) * largest // fingerprints.shape[0])
     kind: dict[str, Any] = {"one_bit": feature_map.one_bit, "double": double, "nonzeros": nonzeros}
-    tables = "tables of the map", feature_map.table_bytes(fingerprints.shape[1])
+    tables = "tables of the map", fitted.table_bytes(fingerprints.shape[1])
     model: dict[str, Any] = {"gram_columns": feature_map.gram_columns}
     return (
         memory.need_of_rows(largest, nonzeros=nonzeros),
-        *([memory.need_of_map(largest, chosen, nonzeros=nonzeros)] if chosen else []),
+        *([need_of_learning(feature_map, largest, library.n_rows, nonzeros)] if learns else []),
         memory.need_of_features(M, largest, **kind).plus(*tables),
         memory.need_of_fit(M, largest, n_labels, **kind, **model).plus(*tables),
         memory.need_of_solve(M, n_labels, double=double, **model),

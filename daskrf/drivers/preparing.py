@@ -32,11 +32,20 @@ from daskrf.drivers.stopping import check_stop
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
+from daskrf.features.landmarks import LandmarkMap
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.model import read_checkpoint, write_checkpoint
 from daskrf.stores.plans import differences, hash_of
 
-__all__ = ["Planned", "fit_map", "fit_map_once", "prepared", "sampled_rows"]
+__all__ = [
+    "Planned",
+    "check_learning",
+    "fit_map",
+    "fit_map_once",
+    "need_of_learning",
+    "prepared",
+    "sampled_rows",
+]
 
 _READ_SECONDS = 3e-6  # a molecule's fingerprint, read and looked at
 
@@ -184,9 +193,45 @@ def _check_memory(feature_map: FeatureMap, store: FingerprintStore, client: Clie
         libraries = memory.libraries_of(client)
         need = memory.need_of_map(largest, 0, nonzeros=nonzeros, compiled=looked, libraries=libraries)
         memory.check(need, worker_memory(client), "a worker")
+    check_learning(feature_map, largest, total, nonzeros, libraries=memory.libraries_of(None))
+
+
+def check_learning(
+    feature_map: FeatureMap,
+    partition_rows: int,
+    total: int,
+    nonzeros: int | None = None,
+    *,
+    libraries: int = memory.LIBRARIES,
+) -> None:
+    """Refuse to fit a map in this process where that does not fit; arguments as of `need_of_learning`."""
+
+    def need_of(smaller: FeatureMap) -> memory.MemoryNeed:
+        return need_of_learning(smaller, partition_rows, total, nonzeros, libraries=libraries)
+
+    fewer: memory.Smaller = {}
+    if isinstance(feature_map, LandmarkMap):
+        n = feature_map.landmarks_wanted()
+        fewer = {"landmarks": (n, 64, lambda n: need_of(feature_map.with_landmarks(n)))}
+    memory.check(need_of(feature_map), worker_memory(None), "this machine", fewer)
+
+
+def need_of_learning(
+    feature_map: FeatureMap,
+    partition_rows: int,
+    total: int,
+    nonzeros: int | None = None,
+    *,
+    libraries: int = memory.LIBRARIES,
+) -> memory.MemoryNeed:
+    """Return the need of the process that fits a map to a library of `total` rows.
+
+    `partition_rows` and `nonzeros` are of its largest partition; None where no store has counted them.
+    """
     size = 0 if feature_map.learns_from == "summary" else feature_map.sample_size(total)
-    need = memory.need_of_map(largest, size, nonzeros=nonzeros, libraries=memory.libraries_of(None))
-    memory.check(need, worker_memory(None), "this machine")
+    need = memory.need_of_map(partition_rows, size, nonzeros=nonzeros, libraries=libraries)
+    mean = memory.NONZEROS if nonzeros is None else nonzeros / max(1, partition_rows)
+    return need.plus("fitting the map", feature_map.fit_bytes(size * mean))
 
 
 def _kept(store: FingerprintStore) -> npt.NDArray[np.int64]:

@@ -83,6 +83,13 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """
         return 0
 
+    def fit_bytes(self, n_nonzeros: float) -> int:
+        """Return the bytes that `fit` takes besides its sample, of so many values that are not 0, at most.
+
+        None that count, for most maps: memory is predicted from it.
+        """
+        return 0
+
     @property
     def one_bit(self) -> bool:
         """True where every feature is +1 or -1 (over sqrt(M)) and `transform_bits` exists."""

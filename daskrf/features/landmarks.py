@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
@@ -44,7 +45,7 @@ class LandmarkMap(FeatureMap):
     random_state: int
 
     @abstractmethod
-    def _n_landmarks(self) -> int:
+    def landmarks_wanted(self) -> int:
         """Return how many landmarks are wanted, of parameters that may be bad."""
 
     @property
@@ -67,6 +68,11 @@ class LandmarkMap(FeatureMap):
         n_landmarks, _ = self._check_parameters()
         wanted = 2 * n_landmarks if self.selection == "random" else self._most_candidates()
         return min(n_rows, wanted)
+
+    def fit_bytes(self, n_nonzeros: float) -> int:
+        """Return the bytes of choosing among the sample by a kernel; see `FeatureMap`."""
+        # The candidates prepared, or half of what each round makes of them, and a second block of values.
+        return 0 if self.selection == "random" else int(_PREPARED * n_nonzeros) // 2 + 2**26
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of landmarks as kernels prepare them, once they are known; see `FeatureMap`."""
@@ -101,6 +107,11 @@ class LandmarkMap(FeatureMap):
             )
         return SELECTIONS[self.selection](csr[candidates], n_landmarks, self.kernel)
 
+    def with_landmarks(self, n: int) -> Self:
+        """Return a copy that is not fitted, with `n` landmarks and at most as many features."""
+        fewer = {"n_components": min(n, self.n_components), self._number: n}
+        return clone(self).set_params(**fewer)
+
     def _fitted_state(self) -> dict[str, Any]:
         if not self.is_fitted():
             return {}
@@ -127,7 +138,7 @@ class LandmarkMap(FeatureMap):
             raise InputError(
                 f"{type(self).__name__} is not fitted: call fit with the rows to choose from first."
             )
-        wanted = self._n_landmarks()
+        wanted = self.landmarks_wanted()
         if self.landmarks_.shape[0] != wanted:
             raise InputError(
                 f"{self._number} is {wanted}, but fit has chosen {self.landmarks_.shape[0]} "
@@ -144,14 +155,14 @@ class LandmarkMap(FeatureMap):
 
     def _most_candidates(self) -> int:
         if self.n_candidates is None:
-            return max(_MANY_CANDIDATES, 4 * self._n_landmarks())
+            return max(_MANY_CANDIDATES, 4 * self.landmarks_wanted())
         return self.n_candidates
 
     def _check_parameters(self) -> tuple[int, int]:
         """Return the number of landmarks and the seed."""
         check_n_components(self.n_components)
         seed = seeds.check_seed(self.random_state)
-        n_landmarks = self._n_landmarks()
+        n_landmarks = self.landmarks_wanted()
         if not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel of daskrf.kernels, not {self.kernel!r}.")
         if self.selection not in SELECTIONS:
@@ -239,7 +250,7 @@ class LandmarkFeatures(LandmarkMap):
         self.n_candidates = n_candidates
         self.random_state = random_state
 
-    def _n_landmarks(self) -> int:
+    def landmarks_wanted(self) -> int:
         return self.n_components
 
     def fit(self, X: Any = None, y: Any = None) -> Self:

@@ -122,16 +122,22 @@ class NystromFeatures(LandmarkMap):
     @property
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core: half a column of the projection."""
-        return 6e-9 + 2e-11 * self._n_landmarks()
+        return 6e-9 + 2e-11 * self.landmarks_wanted()
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the projection as it is kept, stored and read; see `FeatureMap`."""
-        k, l = self.n_components, self._n_landmarks()
+        k, l = self.n_components, self.landmarks_wanted()
         filled = k * l - k * k // 2
         # The projection, where it is not zero, and its panels; and the text of a state, as it is taken apart.
         return super().table_bytes(n_columns) + 8 * k * l + 18 * filled
 
-    def _n_landmarks(self) -> int:
+    def fit_bytes(self, n_nonzeros: float) -> int:
+        """Return the bytes of the decomposition of the kernel among the landmarks; see `FeatureMap`."""
+        l = self.landmarks_wanted()
+        # In double precision the kernel, LAPACK's copy of it, twice as much for its work, and eigenvectors.
+        return super().fit_bytes(n_nonzeros) + 40 * l * l
+
+    def landmarks_wanted(self) -> int:
         if self.n_landmarks is None:
             return self.n_components
         try:
@@ -160,7 +166,9 @@ class NystromFeatures(LandmarkMap):
         self._set_landmarks(compact(self._choose(X)))
         # Rounding may differ between a pair and its mirror image where sums take another order.
         W = self.kernel(self.landmarks_)
-        found = decompose((W + W.T) / 2.0, self.n_components)
+        W = W + W.T
+        W /= 2.0
+        found = decompose(W, self.n_components)
         R: npt.NDArray[np.float64] = np.linalg.qr(found.projection.T, mode="r")  # type: ignore[assignment]
         R *= np.where(np.diag(R) < 0.0, -1.0, 1.0)[:, None]
         self._set_projection(R.astype(np.float32), found.negative())

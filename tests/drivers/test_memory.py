@@ -213,9 +213,9 @@ def _in_a_process(code: str) -> list[tuple[int, int]]:
     head = """
         import re
         from pathlib import Path
-        from daskrf import TanimotoMinMaxFeatures, fit, screen
+        from daskrf import TanimotoMinMaxFeatures, fit, fit_map, screen
         from daskrf.drivers import memory
-        from daskrf.features import LandmarkFeatures
+        from daskrf.features import LandmarkFeatures, NystromFeatures
         needs, check = [], memory.check
         def recorded(need, *rest):
             needs.append(need.total)
@@ -256,6 +256,15 @@ def test_landmarks_take_what_was_predicted(library: Path, tmp_path: Path) -> Non
     """)
     assert len(found) == 2
     assert all(peak <= need <= SLACK * peak for peak, need in found)
+
+
+def test_a_decomposition_takes_what_was_predicted(library: Path) -> None:
+    """A process of its own decomposes the kernel among landmarks."""
+    ((peak, need),) = _in_a_process(f"""
+        fit_map(NystromFeatures(256, n_landmarks=2_500), {str(library / "fp")!r})
+        tell()
+    """)
+    assert peak <= need <= SLACK * peak
 
 
 @pytest.mark.parametrize(("n_components", "n_centroids"), [(1_200, 1), (2_400, 8)])

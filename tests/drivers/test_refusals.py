@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import dask.array as da
@@ -17,14 +18,26 @@ from daskrf import (
     featurize,
     fingerprint,
     fit,
+    fit_map,
     plan,
     predict,
     screen,
     status,
     verify,
 )
-from daskrf.drivers import disk, memory
+from daskrf.drivers import disk, memory, preparing
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
+from daskrf.features import (
+    CompositionFeatures,
+    FastfoodDotProductFeatures,
+    FeatureMap,
+    GaussianMaclaurinFeatures,
+    LandmarkFeatures,
+    NystromFeatures,
+    RandomMaclaurinFeatures,
+    TanimotoDotProductFeatures,
+)
+from daskrf.kernels import Polynomial
 from daskrf.molecules import FingerprintSpec, TableFormat
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.lock import StoreLock
@@ -225,6 +238,30 @@ def test_more_components_than_memory(inputs: tuple[Path, Path], store: Path, tmp
     assert "components would fit" in _one_sentence(error)
     with pytest.raises(MemoryLimitError):
         plan(inputs[0], feature_map=TanimotoMinMaxFeatures(1_000_000))
+
+
+def test_more_landmarks_than_memory(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decomposition of their kernel is counted, whatever the number of features."""
+    limit = memory.libraries_of(None) + 2**29
+    monkeypatch.setattr(preparing, "worker_memory", lambda client: limit)
+    with pytest.raises(MemoryLimitError, match=r"fitting the map 3\.7 GiB") as error:
+        fit_map(NystromFeatures(64, n_landmarks=10_000), store)
+    found = re.search(r"; ([\d,]+) landmarks would fit", _one_sentence(error))
+    assert found is not None
+    assert 1_000 < int(found[1].replace(",", "")) < 4_000
+
+
+def test_plan_counts_landmarks(inputs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which there may be more than features, and more than half of the rows that are timed at least."""
+    large = NystromFeatures(16, n_landmarks=80)
+    report = plan(inputs[0], feature_map=large, n_sample=100)
+    learning = next(need for need in report.memory if need.stage == "map")
+    assert dict(learning.parts)["fitting the map"] == large.fit_bytes(0)
+    tables = {dict(need.parts).get("tables of the map", 0) for need in report.memory}
+    assert max(tables) > large.table_bytes(2**32)  # with the landmarks, which are known from the sample
+    monkeypatch.setattr(preparing, "worker_memory", lambda client: 2**30)
+    with pytest.raises(MemoryLimitError, match=r"fitting the map.* landmarks would fit"):
+        plan(inputs[0], feature_map=NystromFeatures(16, n_landmarks=10_000))
 
 
 def test_full_disk_is_foreseen(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
