@@ -175,9 +175,12 @@ def _(
     disk.check_disk(output, n_bytes // share.count, "the features")
     work = output.with_name(f".{output.name}.work")
     with share.lock(output, "featurize", progress):
+        unfitted = feature_map
         feature_map = fit_map_once(
             feature_map, fingerprints, work, planned=_planned(output), client=client, progress=progress
         )
+        if feature_map is not unfitted:  # the size of its tables may be known only now
+            _check_memory(fingerprints, feature_map, dtype, client)
         store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
         features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits").carried(work)
         stage = FeaturizeStage(features, str(store.path.resolve()), store.spec_hash, dtype)

@@ -26,6 +26,7 @@ from daskrf.drivers.progress import Progress
 from daskrf.drivers.shards import PLAN, Pieces, Shard, ShardReport, Share, agree
 from daskrf.drivers.sources import (
     Block,
+    FeatureSource,
     FingerprintSource,
     Source,
     gathered,
@@ -191,8 +192,7 @@ def fit(
         given = labels_of(labels, rows_store(features), partials, *columns, check=check_labels(here))
         joined = given.joined
         _check_variance(joined, fixed)
-        check_fit(features, _grouped(features, joined), client, here, solves=share.whole)
-        features = prepared(features, partials, planned=_planned(output), client=client, progress=progress)
+        features = _learned(features, joined, output, client, here, share, progress)
         state = features.feature_map.state()
         spec = _spec(features, state, joined)
         identity = hash_of([spec, options])
@@ -217,6 +217,24 @@ def fit(
         progress.advance(1)
         progress.finish()
     return _report(output, gp, joined, time.monotonic() - start)
+
+
+def _learned(
+    features: FeatureSource | FingerprintSource,
+    joined: JoinedLabels,
+    output: Path,
+    client: Client | None,
+    here: int,
+    share: Share,
+    progress: Progress,
+) -> FeatureSource | FingerprintSource:
+    """Return the source with its map fitted, once it is known that there is memory for the sums."""
+    check_fit(features, _grouped(features, joined), client, here, solves=share.whole)
+    planned, partials = _planned(output), output / "partials"
+    fitted = prepared(features, partials, planned=planned, client=client, progress=progress)
+    if fitted != features:  # the size of its tables may be known only now
+        check_fit(fitted, _grouped(fitted, joined), client, here, solves=share.whole)
+    return fitted
 
 
 def _metadata(

@@ -273,6 +273,16 @@ class TanimotoDotProductFeatures(FeatureMap):
             out[zero] = (signs / math.sqrt(n_components)).astype(np.float32)
         return out
 
+    def table_bytes(self, n_columns: int) -> int:
+        """Return the bytes that are kept for norms of counts, once their range is known; see `FeatureMap`.
+
+        Squared norms of counts are whole numbers, with "sqrt" and without.
+        """
+        if not self.is_fitted():
+            return 0
+        smallest, largest = self.norm_range_
+        return self._series(smallest, largest).table_bytes(int(largest - smallest) + 2)
+
     def empty_rows(self, X: Any) -> int:
         """Return how many rows of `X` have no feature at all."""
         return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))

@@ -170,6 +170,10 @@ class TensorSketchSeries:
         self._lock = threading.Lock()
         self._table = _Table(self._widths, self._capacity)
 
+    def table_bytes(self, n_norms: int) -> int:
+        """Return the bytes that so many different norms take, at most."""
+        return 4 * sum(self._widths) * min(self._capacity, n_norms)
+
     def features(self, rows: Rows, norms: npt.NDArray[np.float64], out: npt.NDArray[np.float32]) -> None:
         """Write the features of `rows`, whose squared norms are `norms`, to `out`."""
         step = min(MAX_ROWS, self._capacity)

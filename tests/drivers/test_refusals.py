@@ -394,6 +394,15 @@ def test_tables_of_a_map_are_counted(
     for stages in (needs, foretold):
         counted = {need.stage for need in stages if dict(need.parts).get(tables) == large.table_bytes(64)}
         assert {"featurize", "fit", "screen", "standard deviations"} <= counted
+    learning = LandmarkFeatures(64)
+    for begin in (
+        lambda: featurize(store, learning, tmp_path / "psi"),
+        lambda: fit(store, labels, tmp_path / "sparse", feature_map=learning),
+    ):
+        needs.clear()
+        begin()
+        size = fit_map(learning, store).table_bytes(64)
+        assert size in {dict(need.parts).get(tables) for need in needs}
     needs.clear()
     screen(model, phi, tmp_path / "read.parquet")
     assert not any(dict(need.parts).get(tables) for need in needs)
