@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from daskrf import seeds
+from daskrf.arrays import as_rows, row_slice
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, from_state, register
 from daskrf.features.compositional import CompositionalTanimotoFeatures
@@ -26,6 +28,12 @@ __all__ = ["CompositionFeatures"]
 
 _STEP = 64
 """Features of an inner map are made in steps of as many: some maps cannot have only a few."""
+
+
+_ENTRIES = 1 << 21
+"""Features of a part of the rows: inner maps make as many for each factor, and hold them thrice."""
+
+_ROW = re.compile(r"\b([Rr]ow) (\d+)\b")  # in messages of maps
 
 
 class _Layer(NamedTuple):
@@ -183,13 +191,19 @@ class CompositionFeatures(FeatureMap):
         if bits is not None:
             return bits.transform(X)
         weights, layers = self._layers()
-        features = np.empty((np.shape(X)[0], n_components), np.float32)
+        rows = as_rows(X)
+        features = np.empty((rows.shape[0], n_components), np.float32)
         features[:] = weights
-        for layer in layers:
-            factor = layer.feature_map.transform(X)
-            scale = np.float32(np.sqrt(factor.shape[1]))
-            with np.errstate(over="ignore", invalid="ignore"):
-                features[:, layer.columns] *= factor[:, layer.places] * scale
+        size = max(1, _ENTRIES // n_components)
+        for start in range(0, max(1, len(features)), size):
+            stop = start + size
+            own = features[start:stop]
+            part = rows[start:stop] if isinstance(rows, np.ndarray) else row_slice(rows, start, stop)
+            for layer in layers:
+                factor = _transformed(layer.feature_map, part, start)
+                scale = np.float32(np.sqrt(factor.shape[1]))
+                with np.errstate(over="ignore", invalid="ignore"):
+                    own[:, layer.columns] *= factor[:, layer.places] * scale
         refuse_overflow(features, "use an inner map with smaller features")
         return features
 
@@ -319,3 +333,19 @@ class CompositionFeatures(FeatureMap):
         if self._inner.learns_from == "nothing":
             clone(self._inner).fit(None)
         return n_components, seed
+
+
+def _named(inner: FeatureMap) -> dict[str, Any]:
+    """Return what an inner map is, fitted or not, but for the size and the seed, which it gets here."""
+    state = inner.state()
+    parameters = {k: v for k, v in state["parameters"].items() if k not in ("n_components", "random_state")}
+    return {"class": state["class"], "parameters": parameters}
+
+
+def _transformed(feature_map: FeatureMap, part: Any, start: int) -> npt.NDArray[np.float32]:
+    """Return the features of a part of the rows; an error counts rows from the first of all."""
+    try:
+        return feature_map.transform(part)
+    except InputError as error:
+        message = _ROW.sub(lambda found: f"{found[1]} {int(found[2]) + start}", str(error), count=1)
+        raise InputError(message) from None

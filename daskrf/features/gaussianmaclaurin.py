@@ -39,6 +39,9 @@ MOST_CENTRE = 4096
 FARTHEST = 1e4
 """Length scales that the centre may be away from 0: differences from it keep three digits."""
 
+_ENTRIES = 1 << 21
+"""Features of a part of the rows whose monomials are made at a time."""
+
 METHODS = ("rademacher", "tensorsrht")
 
 Array = npt.NDArray[np.float64]
@@ -263,18 +266,23 @@ class GaussianMaclaurinFeatures(FeatureMap):
 
     def _write_explicit(self, rows: ScaledRows, out: npt.NDArray[np.float32]) -> int:
         """Write all monomials of the first degrees from column 1 on; return the first column after them."""
-        n, d = out.shape[0], self.n_features_in_
-        dense = np.zeros((n, d), np.float32)
-        row_of = np.repeat(np.arange(n), np.diff(rows.pointer))
-        dense[row_of, rows.columns] = rows.scaled()
-        dense -= self._dense_centre(d)
-        first, powers = 1, rows.starts[:, None]
-        with np.errstate(over="ignore", invalid="ignore"):
-            for parents, variables, weights in _monomials(d, self.allocation_.n_explicit):
-                powers = powers[:, parents] * dense[:, variables] * weights
-                out[:, first : first + weights.size] = powers
-                first += weights.size
-        return first
+        d, values = self.n_features_in_, rows.scaled()
+        centre, monomials = self._dense_centre(d), _monomials(d, self.allocation_.n_explicit)
+        size = max(1, _ENTRIES // out.shape[1])
+        for start in range(0, len(out), size):
+            stop = min(start + size, len(out))
+            own = slice(rows.pointer[start], rows.pointer[stop])
+            dense = np.zeros((stop - start, d), np.float32)
+            row_of = np.repeat(np.arange(stop - start), np.diff(rows.pointer[start : stop + 1]))
+            dense[row_of, rows.columns[own]] = values[own]
+            dense -= centre
+            first, powers = 1, rows.starts[start:stop, None]
+            with np.errstate(over="ignore", invalid="ignore"):
+                for parents, variables, weights in monomials:
+                    powers = powers[:, parents] * dense[:, variables] * weights
+                    out[start:stop, first : first + weights.size] = powers
+                    first += weights.size
+        return 1 + sum(weights.size for _, _, weights in monomials)
 
     def _dense_centre(self, width: int) -> npt.NDArray[np.float32]:
         centre = np.zeros(width, np.float32)

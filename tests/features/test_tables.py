@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from daskrf.compiled.jit import jit_disabled
+from daskrf.errors import InputError
 from daskrf.features import (
     CompositionFeatures,
     FastfoodDotProductFeatures,
@@ -101,3 +102,33 @@ def test_compositions_take_what_their_inner_maps_do() -> None:
     composition = CompositionFeatures(Polynomial(2, c=0.0), inner, 512)
     assert composition.table_bytes(100) == 2 * inner.set_params(n_components=512).table_bytes(100) > 0
     assert CompositionFeatures(Exponential(1.0), TanimotoMinMaxFeatures(64), 512).table_bytes(100) == 0
+
+
+def test_features_take_little_besides_the_block_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = sp.random(3000, 64, 0.2, random_state=0, format="csr", data_rvs=lambda n: np.arange(n) % 3 + 1.0)
+    cosine = PolynomialSketch(2, normalize=True)
+    for made in (
+        GaussianMaclaurinFeatures(512, length_scale=20.0),
+        CompositionFeatures(Polynomial(2, c=0.0), cosine, 512),
+    ):
+        fitted = made.fit(X)
+        whole = fitted.transform(X)
+        for module in ("composition", "gaussianmaclaurin"):
+            monkeypatch.setattr(f"daskrf.features.{module}._ENTRIES", 2**16)
+        tracemalloc.start()
+        Phi = fitted.transform(X)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        monkeypatch.undo()
+        assert Phi.tobytes() == whole.tobytes()
+        assert peak < 1.4 * whole.nbytes
+
+
+def test_rows_in_messages_of_inner_maps_are_counted_from_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.ones((9, 4))
+    X[7, 2] = -1.0
+    monkeypatch.setattr("daskrf.features.composition._ENTRIES", 128)
+    composed = CompositionFeatures(Polynomial(2, c=0.0), TanimotoMinMaxFeatures(distribution="gaussian"), 64)
+    for rows in (X, sp.csr_matrix(X)):
+        with pytest.raises(InputError, match="row 7, column 2"):
+            composed.transform(rows)
