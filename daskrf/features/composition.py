@@ -55,7 +55,7 @@ class CompositionFeatures(FeatureMap):
     Parameters
     ----------
     outer : DotProductKernel, default Polynomial(2, c=0)
-        Gives f: `Polynomial`, `Exponential` or `DotProduct`.
+        Gives f: `Polynomial`, `Exponential` or `DotProduct`, without `normalize`.
     inner : FeatureMap, optional
         Any map of random features that is fitted to nothing or to a summary; its number of components and
         its seed do not matter. Default: TanimotoMinMaxFeatures().
@@ -67,7 +67,7 @@ class CompositionFeatures(FeatureMap):
     Attributes
     ----------
     inner_ : FeatureMap
-        The inner map, fitted; absent where it learns from nothing.
+        The inner map, fitted; absent where it learns from nothing. Another `inner` has to be fitted anew.
     n_features_in_ : int
         Number of columns that `fit` saw; absent if it saw none.
 
@@ -287,7 +287,9 @@ class CompositionFeatures(FeatureMap):
         return made
 
     def _current(self) -> FeatureMap:
-        return cast(FeatureMap, getattr(self, "inner_", self._inner))
+        """Return the inner map as it was fitted; the parameter itself, if it was not or is another one."""
+        fitted = getattr(self, "inner_", None)
+        return self._inner if fitted is None or _named(fitted) != _named(self._inner) else fitted
 
     @property
     def _inner(self) -> FeatureMap:
@@ -307,7 +309,8 @@ class CompositionFeatures(FeatureMap):
         known: dict[str, Any] = {}
         if hasattr(self, "n_features_in_"):
             known["n_features_in"] = self.n_features_in_
-        return {**known, "inner": self.inner_.state()} if hasattr(self, "inner_") else known
+        inner = self._current()
+        return {**known, "inner": inner.state()} if inner is getattr(self, "inner_", None) else known
 
     def _restore(self, fitted: dict[str, Any]) -> None:
         if "n_features_in" in fitted:
@@ -323,6 +326,11 @@ class CompositionFeatures(FeatureMap):
         n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
         if not isinstance(self.outer, DotProductKernel):
             raise InputError(f"outer must be a Polynomial, Exponential or DotProduct, not {self.outer!r}.")
+        if self.outer.normalize:
+            raise InputError(
+                f"outer is a power series of the inner map's kernel and sees no rows, so that normalize=True "
+                f"means nothing in {self.outer!r}; leave it out."
+            )
         if not isinstance(self._inner, FeatureMap):
             raise InputError(f"inner must be a feature map of daskrf.features, not {self.inner!r}.")
         if self._inner.learns_from == "sample":

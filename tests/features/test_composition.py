@@ -121,6 +121,23 @@ def test_another_inner_map_forgets_what_the_first_one_learned() -> None:
         assert composed.transform(X).tobytes() == fresh.transform(X).tobytes()
 
 
+def test_another_inner_map_is_not_taken_for_the_one_that_was_fitted() -> None:
+    X = counts()
+    fitted = CompositionFeatures(inner=TanimotoDotProductFeatures(n_terms=2), n_components=40).fit(X)
+    changed = clone(fitted).fit(X).set_params(inner__n_terms=3)
+    assert not changed.is_fitted()
+    with pytest.raises(InputError, match="not fitted"):
+        changed.transform(X)
+    assert changed.state()["fitted"] == {"n_features_in": 40}
+    sketch = PolynomialSketch(2, normalize=True)
+    changed.set_params(inner=sketch)
+    assert changed.state() == CompositionFeatures(inner=sketch, n_components=40).fit(X).state()
+    assert changed.kernel_.inner == sketch.kernel_
+    # Size and seed of the inner map do not matter.
+    found = fitted.transform(X)
+    assert (fitted.set_params(inner__random_state=7, inner__n_components=99).transform(X) == found).all()
+
+
 def test_one_map_has_one_name_however_it_was_fitted() -> None:
     """Statistics of rows that were seen by `fit` and of others add up."""
     X = counts()
