@@ -396,8 +396,7 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
     InputError
         If a parameter of the map is bad, or the columns are too many.
     """
-    if feature_map.learns_from == "nothing":
-        clone(feature_map).fit(None)
+    clone(feature_map).fit(None)
     feature_map.check_columns(n_columns)
     if feature_map.learns_from != "nothing" and feature_map.is_fitted():
         feature_map.transform(sparse.csr_matrix((0, n_columns), dtype=np.uint16))

@@ -150,12 +150,17 @@ class CompositionFeatures(FeatureMap):
         Raises
         ------
         InputError
-            If a parameter is out of range, or the inner map refuses `X`.
+            If a parameter is out of range, or the inner map refuses `X` or the few features that it gets.
         """
         self._check_parameters()
+        self._check_layers()
         if X is not None:
             self._learn(clone(self._inner).fit(X))
         return self
+
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if an inner map cannot serve rows of so many columns."""
+        self._check_layers(n_columns)
 
     def summarize(self, X: Any) -> dict[str, Any]:
         """Return what the inner map has to know of the rows of `X`."""
@@ -285,6 +290,23 @@ class CompositionFeatures(FeatureMap):
         made = np.sqrt(scale[degrees]).astype(np.float32), layers
         self._kept = (given, made)
         return made
+
+    def _check_layers(self, n_columns: int | None = None) -> None:
+        """Raise InputError if an inner map cannot have as many features as here, or serve so many columns."""
+        if self._bits() is not None:
+            return
+        by_size = {layer.feature_map.n_components: layer.feature_map for layer in self._layers()[1]}
+        for size, feature_map in by_size.items():
+            try:
+                clone(feature_map).fit(None)
+            except InputError as error:
+                reason = str(error).partition(";")[0].rstrip(".")
+                raise InputError(
+                    f"Factors come from inner maps of {size:,} features each, which this one cannot have "
+                    f"({reason}); take other parameters for it."
+                ) from None
+            if n_columns is not None:
+                feature_map.check_columns(n_columns)
 
     def _current(self) -> FeatureMap:
         """Return the inner map as it was fitted; the parameter itself, if it was not or is another one."""

@@ -259,12 +259,14 @@ class FastfoodDotProductFeatures(DotProductMap):
         return out
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if rows of so many columns are more than the transforms serve."""
+        """Raise InputError if rows of so many columns are too many for transforms, or have no monomials."""
         check_width(n_columns)
+        if self.expansion == "monomials":  # which needs a kernel with `normalize`: rows of length 1
+            self._cells(self._measure(1.0)[2], _length(n_columns))
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the transforms' diagonals as they are made; see `FeatureMap`."""
-        length = max(LEAST, 1 << (n_columns - 1).bit_length())
+        length = _length(n_columns)
         return 40 * length * -(-self.n_components // length)
 
     def _powers(self, csr: Any, most: int) -> npt.NDArray[np.float32]:
@@ -281,7 +283,7 @@ class FastfoodDotProductFeatures(DotProductMap):
     def _plan(self, n_columns: int) -> _Plan:
         """Return what rows of so many columns need, made once for each object."""
         self.check_columns(n_columns)
-        length = max(LEAST, 1 << (n_columns - 1).bit_length())
+        length = _length(n_columns)
         given = (json.dumps(self.state()["parameters"], sort_keys=True), length, self.radius_)
         kept = getattr(self, "_kept", None)
         if kept is not None and kept[0] == given:
@@ -349,6 +351,11 @@ class FastfoodDotProductFeatures(DotProductMap):
                 raise InputError(f"radius must be None or a finite number above 0, not {number!r}.")
         if not self._needs_radius():
             self._measure(self.radius_)
+
+
+def _length(n_columns: int) -> int:
+    """Return the dimensions that rows are padded to."""
+    return max(LEAST, 1 << (n_columns - 1).bit_length())
 
 
 def _draw(

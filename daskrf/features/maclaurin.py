@@ -252,15 +252,19 @@ class RandomMaclaurinFeatures(DotProductMap):
         refuse_overflow(out, "divide all rows by a length, or use a kernel with normalize=True")
         return out
 
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if there are too few features for the linear term of rows of so many columns."""
+        if self.h01 and self.n_components < n_columns + 2:
+            raise InputError(
+                f"h01=True takes 1 + {n_columns:,} features for the constant and the linear term and at "
+                f"least one more, but n_components is {self.n_components:,}; raise it, fold the "
+                "fingerprints, or use h01=False."
+            )
+
     def _write_exact(self, rows: ScaledRows, width: int, out: npt.NDArray[np.float32]) -> int:
         """Write sqrt(a_0) and sqrt(a_1) x to the first columns; return how many they are."""
+        self.check_columns(width)
         constant, slope = np.sqrt(self.kernel_.maclaurin(2)).astype(np.float32)
-        if out.shape[1] < width + 2:
-            raise InputError(
-                f"h01=True takes 1 + {width:,} features for the constant and the linear term and at least "
-                f"one more, but n_components is {out.shape[1]:,}; raise it, fold the fingerprints, or use "
-                "h01=False."
-            )
         out[:, 0] = constant
         row_of = np.repeat(np.arange(out.shape[0]), np.diff(rows.pointer))
         with np.errstate(over="ignore", invalid="ignore"):

@@ -130,7 +130,12 @@ def test_another_dtype_is_refused_before_work(store: Path, tmp_path: Path) -> No
 def test_too_many_columns_are_refused_before_an_output_is_begun(
     inputs: tuple[Path, Path], store: Path, tmp_path: Path
 ) -> None:
-    for feature_map in (RandomFourierFeatures(), FastfoodFeatures(), PolynomialSketch(method="tensorsrht")):
+    for feature_map in (
+        RandomFourierFeatures(),
+        FastfoodFeatures(),
+        PolynomialSketch(method="tensorsrht"),
+        CompositionFeatures(inner=FastfoodFeatures()),
+    ):
         for begin in (
             lambda: featurize(store, feature_map, tmp_path / "out"),  # noqa: B023, called at once
             lambda: fit(store, inputs[1], tmp_path / "out", feature_map=feature_map),  # noqa: B023
@@ -140,6 +145,37 @@ def test_too_many_columns_are_refused_before_an_output_is_begun(
                 begin()
             _one_sentence(error)
     assert not (tmp_path / "out").exists()
+
+
+BAD_MAPS: dict[str, FeatureMap] = {
+    "9 terms need at least one feature each": TanimotoDotProductFeatures(8, n_terms=9),
+    "degree_measure must be": RandomMaclaurinFeatures(Polynomial(2), degree_measure="even"),
+    r"takes 1 \+ 64 features": RandomMaclaurinFeatures(n_components=65, h01=True),
+    "n_landmarks must be": NystromFeatures(64, n_landmarks=9),
+    "length_scale must be": GaussianMaclaurinFeatures(length_scale=-1.0),
+    "is no sum of powers": FastfoodDotProductFeatures(
+        Polynomial(2, c=0.0, normalize=True), expansion="monomials"
+    ),
+    "inner maps of 64 features each": CompositionFeatures(inner=TanimotoDotProductFeatures(n_terms=99)),
+    "outer is a power series": CompositionFeatures(Polynomial(2, normalize=True)),
+}
+
+
+@pytest.mark.parametrize("message", BAD_MAPS)
+def test_bad_maps_are_refused_before_an_output_is_begun(
+    message: str, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fingerprint(inputs[0], tmp_path / "fp", spec=FingerprintSpec(size=64))
+    bad, out = BAD_MAPS[message], tmp_path / "out"
+    monkeypatch.setattr(FingerprintStore, "read_fingerprints", lambda *_: pytest.fail("rows were read"))
+    for begin in (
+        lambda: featurize(tmp_path / "fp", bad, out),
+        lambda: fit(tmp_path / "fp", inputs[1], out, feature_map=bad),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            begin()
+        _one_sentence(error)
+    assert not out.exists()
 
 
 def test_a_row_within_a_sentence_is_named(store: Path, tmp_path: Path) -> None:

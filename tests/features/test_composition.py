@@ -166,6 +166,8 @@ def test_kernels_of_one_bit_maps() -> None:
     ("parameters", "message"),
     [
         ({"outer": TanimotoMinMax()}, "outer must be a Polynomial"),
+        ({"outer": Polynomial(2, normalize=True)}, "normalize=True means nothing"),
+        ({"inner": TanimotoDotProductFeatures(n_terms=65)}, "64 features.* 65 terms need"),
         ({"inner": "minmax"}, "inner must be a feature map"),
         ({"inner": LandmarkFeatures(4)}, "LandmarkFeatures is fitted to a sample"),
         ({"inner": TanimotoMinMaxFeatures(0)}, "n_components"),
