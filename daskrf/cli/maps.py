@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daskrf.cli.options import option, stack
+from daskrf.cli.wording import RENAMED
 
 if TYPE_CHECKING:
     from daskrf.features.base import FeatureMap
@@ -282,14 +283,7 @@ def feature_map(options: dict[str, Any]) -> FeatureMap:
         if owners and name not in own:
             flag, of = f"--{name.replace('_', '-')}", " and --map ".join(owners)
             raise click.UsageError(f"{flag} is an option of --map {of}, not of {of_map}.")
-    renamed = {
-        "components": "n_components",
-        "seed": "random_state",
-        "terms": "n_terms",
-        "landmarks": "n_landmarks",
-        "centroids": "n_centroids",
-    }
-    return _make(chosen, {renamed.get(name, name): value for name, value in given.items()})
+    return _make(chosen, {RENAMED.get(name, name): value for name, value in given.items()})
 
 
 def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
@@ -327,8 +321,7 @@ def _make(name: str, parameters: dict[str, Any]) -> FeatureMap:
     if name == "polynomial":
         from daskrf.features import PolynomialSketch
 
-        constant = {"c": parameters.pop("constant")} if "constant" in parameters else {}
-        return PolynomialSketch(**{"normalize": True, **constant, **parameters})
+        return PolynomialSketch(**{"normalize": True, **parameters})
     if name in ("gaussian-maclaurin", "local-gaussian"):
         from daskrf.features import GaussianMaclaurinFeatures, LocalGaussianFeatures
 

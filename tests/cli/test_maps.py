@@ -335,3 +335,35 @@ def test_bad_parameters_are_one_sentence(
         assert run(["featurize", str(made / "fps"), *options]) in (1, 2)
     assert run(["featurize", str(made / "fps"), "-o", str(tmp_path / "o"), "--map", "landmarks", *HERE]) == 1
     assert "landmarks cannot be chosen" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--map dot-product -M 3 --terms 9", "--components is 3, but 9 terms need at least one"),
+        ("--map nystrom -M 64 --landmarks 9", "--landmarks must be an integer of at least --components = 64"),
+        ("--map local-gaussian --length-scale -2", "--length-scale must be"),
+        ("--map local-gaussian --length-scale 2 -M 4", "--centroids must be an integer from 1 to"),
+        ("--map gaussian-maclaurin --length-scale 9 --method tensorsketch", "error: --method must be one of"),
+        ("--map polynomial --method tensorsrht", "or use --method rademacher"),
+        ("--map fastfood-dot-product --expansion monomials", "use --expansion legendre"),
+        ("--map fastfood-dot-product --expansion monomials --no-normalize", "needs --normalize; use"),
+        ("--map fastfood-dot-product --projection fft", "error: --projection must be one of"),
+        ("--map maclaurin --series power:3 --max-degree 2", "up to --max-degree = 2; raise it"),
+        ("--map composition --inner dot-product --terms 99", "but 99 terms need at least one feature each);"),
+        ("--map composition --inner fastfood --length-scale 9 --projection hadamard", "(--size 1024, say)"),
+    ],
+)
+def test_bad_values_are_refused_before_workers_start_and_in_words_of_options(
+    arguments: str,
+    words: str,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "_cluster", lambda *_: pytest.fail("workers were started"))
+    store = str(made / ("folded" if "monomials" in arguments else "fps"))
+    assert run(["featurize", store, "-o", str(tmp_path / "out"), *arguments.split()]) == 1
+    assert words in capsys.readouterr().err.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
