@@ -375,11 +375,6 @@ def _kernel(of: str, parameters: dict[str, Any]) -> Any:
         for key in own:
             flag = f"--{key.replace('_', '-')}"
             raise click.UsageError(f"{flag} is an option of --kernel gaussian or matern, not of {name}.")
-        if of == "landmarks" and name == "intersection":
-            raise click.UsageError(
-                "--map landmarks takes kernels that are 1 between a row and itself, which --kernel "
-                "intersection is not; take --map nystrom."
-            )
         return {
             "minmax": TanimotoMinMax(),
             "dot-product": TanimotoDotProduct(transform="sqrt"),

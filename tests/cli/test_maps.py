@@ -265,7 +265,6 @@ def test_no_option_is_no_map() -> None:
         ("--map composition --inner fourier", "--kernel gaussian needs --length-scale"),
         ("--map composition --inner landmarks", "'landmarks' is not one of 'minmax'"),
         ("--map composition --series ratio", "not for --map composition"),
-        ("--map landmarks --kernel intersection", "take --map nystrom"),
     ],
 )
 @pytest.mark.parametrize("command", ["featurize", "fit", "plan"])
