@@ -272,23 +272,25 @@ def check_weights(csr: sp.csr_matrix) -> sp.csr_matrix:
     return csr
 
 
-def row_slice(csr: sp.csr_matrix, start: int, stop: int) -> sp.csr_matrix:
-    """Return rows `start` to `stop` - 1 of a canonical CSR matrix, which share its indices and values.
+def row_slice(rows: Any, start: int, stop: int) -> Any:
+    """Return rows `start` to `stop` - 1 of a dense array or a canonical CSR matrix, sharing its memory.
 
-    SciPy's own slice copies them, and for a while holds the indices twice.
+    SciPy's own slice copies indices and values, and for a while holds the indices twice.
 
     Examples
     --------
     >>> row_slice(as_csr([[0, 2], [3, 0], [0, 1]]), 1, 3).toarray().tolist()
     [[3, 0], [0, 1]]
     """
-    pointer = csr.indptr[start : stop + 1]
-    rows = sp.csr_matrix((len(pointer) - 1, csr.shape[1]), dtype=csr.dtype)
+    if isinstance(rows, np.ndarray):
+        return rows[start:stop]
+    pointer = rows.indptr[start : stop + 1]
+    part = sp.csr_matrix((len(pointer) - 1, rows.shape[1]), dtype=rows.dtype)
     # Assigned, because the constructor would read every index to find a smaller type for them.
-    rows.indptr = pointer - pointer[0]
-    rows.indices, rows.data = (array[pointer[0] : pointer[-1]] for array in (csr.indices, csr.data))
-    rows.has_canonical_format = True
-    return rows
+    part.indptr = pointer - pointer[0]
+    part.indices, part.data = (array[pointer[0] : pointer[-1]] for array in (rows.indices, rows.data))
+    part.has_canonical_format = True
+    return part
 
 
 def _refuse(csr: sp.csr_matrix, bad: npt.NDArray[np.bool_], reason: str) -> None:

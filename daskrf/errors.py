@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError"]
+import re
+from collections.abc import Callable
+
+__all__ = ["ROW", "DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError", "renumbered"]
+
+ROW = re.compile(r"\b([Rr]ow) (\d+)\b")
+"""A row as messages name it: by its position in what a function was given."""
 
 
 class DaskrfError(Exception):
@@ -55,3 +61,14 @@ class MemoryLimitError(DaskrfError, MemoryError):
 
 class WorkerError(DaskrfError, RuntimeError):
     """The cluster lost a task more often than the retry budget allows, or has no workers."""
+
+
+def renumbered(error: InputError, number: Callable[[int], int]) -> InputError:
+    """Return an error about one row of a part, which names that row by its number in the whole.
+
+    Examples
+    --------
+    >>> renumbered(InputError("The features of row 2 are too large."), lambda row: row + 100)
+    InputError('The features of row 102 are too large.')
+    """
+    return InputError(ROW.sub(lambda found: f"{found[1]} {number(int(found[2]))}", str(error), count=1))

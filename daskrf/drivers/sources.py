@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from daskrf.arrays import row_slice
 from daskrf.drivers.maps import MapReference, agrees, rebuild
 from daskrf.drivers.memory import block_rows
 from daskrf.drivers.opening import opened
-from daskrf.errors import InputError
+from daskrf.errors import ROW, InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
@@ -50,7 +49,6 @@ __all__ = [
 ]
 
 
-_ROW = re.compile(r"\b([Rr]ow) (\d+)\b")  # as messages of maps name it: its position in the block
 _SHOWN = 80  # characters of a SMILES in a message
 _WAY_OUT = (
     "; leave that molecule out, or make the features and the model again with a range that reaches it: "
@@ -144,7 +142,7 @@ def _refusal(
 ) -> InputError:
     """Return the error of a map about one row of a block, with the molecule in place of the row's number."""
     text = str(error)
-    found = _ROW.search(text)
+    found = ROW.search(text)
     if found is None or int(found[2]) >= len(numbers):
         return error
     number = numbers[int(found[2])]

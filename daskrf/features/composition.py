@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -13,7 +12,7 @@ from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.arrays import as_rows, row_slice
-from daskrf.errors import InputError
+from daskrf.errors import InputError, renumbered
 from daskrf.features.base import FeatureMap, check_n_components, from_state, register
 from daskrf.features.compositional import CompositionalTanimotoFeatures
 from daskrf.features.facts import MapFacts
@@ -29,11 +28,8 @@ __all__ = ["CompositionFeatures"]
 _STEP = 64
 """Features of an inner map are made in steps of as many: some maps cannot have only a few."""
 
-
 _ENTRIES = 1 << 21
 """Features of a part of the rows: inner maps make as many for each factor, and hold them thrice."""
-
-_ROW = re.compile(r"\b([Rr]ow) (\d+)\b")  # in messages of maps
 
 
 class _Layer(NamedTuple):
@@ -203,7 +199,7 @@ class CompositionFeatures(FeatureMap):
         for start in range(0, max(1, len(features)), size):
             stop = start + size
             own = features[start:stop]
-            part = rows[start:stop] if isinstance(rows, np.ndarray) else row_slice(rows, start, stop)
+            part = row_slice(rows, start, stop)
             for layer in layers:
                 factor = _transformed(layer.feature_map, part, start)
                 scale = np.float32(np.sqrt(factor.shape[1]))
@@ -377,5 +373,4 @@ def _transformed(feature_map: FeatureMap, part: Any, start: int) -> npt.NDArray[
     try:
         return feature_map.transform(part)
     except InputError as error:
-        message = _ROW.sub(lambda found: f"{found[1]} {int(found[2]) + start}", str(error), count=1)
-        raise InputError(message) from None
+        raise renumbered(error, lambda row: row + start) from None

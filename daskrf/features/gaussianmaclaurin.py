@@ -209,10 +209,6 @@ class GaussianMaclaurinFeatures(FeatureMap):
         InputError
             If the map is not fitted, a parameter is bad, a value is not finite, or d is not that of `fit`.
         """
-        return self._transform_rows(X, None)
-
-    def _transform_rows(self, X: Any, numbers: npt.NDArray[np.intp] | None) -> npt.NDArray[np.float32]:
-        """Do as `transform`, for some rows of more: messages name rows by their `numbers`, shape (n,)."""
         n_components, _ = self._check_parameters()
         if not self.is_fitted():
             raise InputError(
@@ -238,7 +234,7 @@ class GaussianMaclaurinFeatures(FeatureMap):
                     part.write(rows, self._dense_centre(part.width), own, _root_scales(part.degree))
                 first += part.size
         out[rows.starts == 0.0] = 0.0  # too far from the centre for a number
-        refuse_overflow(out, "divide all rows by a length", numbers)
+        refuse_overflow(out, "divide all rows by a length")
         return out
 
     def table_bytes(self, n_columns: int) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf.arrays import as_csr, check_finite, row_slice
-from daskrf.errors import InputError
+from daskrf.errors import InputError, renumbered
 from daskrf.features.allocation import Allocation, optimal_allocation
 from daskrf.features.base import FeatureMap, check_n_components, register
 from daskrf.features.centroids import (
@@ -257,7 +257,10 @@ class LocalGaussianFeatures(FeatureMap):
         for label, (columns, feature_map) in enumerate(self._blocks()):
             rows = np.flatnonzero(labels == label)
             if rows.size:
-                out[rows, columns] = feature_map._transform_rows(csr[rows], rows)
+                try:
+                    out[rows, columns] = feature_map.transform(csr[rows])
+                except InputError as error:
+                    raise renumbered(error, rows.__getitem__) from None
         return out
 
     def _nearest(self, csr: sp.csr_matrix) -> npt.NDArray[np.intp]:

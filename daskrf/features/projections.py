@@ -186,17 +186,14 @@ def _small_counts(pointer: Array, values: Array) -> tuple[npt.NDArray[np.uint8],
     return small, np.where((np.diff(bad) == 0) & (own <= 255), own, -1).astype(np.float32)
 
 
-def refuse_overflow(
-    features: npt.NDArray[np.float32], what: str, numbers: npt.NDArray[np.intp] | None = None
-) -> None:
+def refuse_overflow(features: npt.NDArray[np.float32], what: str) -> None:
     """Raise InputError if a feature is not finite, as products of long rows' projections may be.
 
-    `what` ends the sentence: what to do. `numbers` are those of the rows; default: their positions.
+    `what` ends the sentence: what to do.
     """
     # One sum a row is enough to see it, and reads the features once.
     with np.errstate(over="ignore", invalid="ignore"):
         bad = ~np.isfinite(np.einsum("ij->i", features))
     for row in np.flatnonzero(bad):
         if not np.isfinite(features[row]).all():  # and not their sum alone
-            number = row if numbers is None else numbers[row]
-            raise InputError(f"The features of row {number} are too large for single precision; {what}.")
+            raise InputError(f"The features of row {row} are too large for single precision; {what}.")

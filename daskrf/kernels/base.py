@@ -148,7 +148,7 @@ def prepared_blocks(
     for start in range(0, n, rows):
         part = slice(start, min(start + rows, n))
         try:
-            own = X[part] if isinstance(X, np.ndarray) else row_slice(X, part.start, part.stop)
+            own = row_slice(X, part.start, part.stop)
             block = prepared(own, dtype=np.float32) if single else prepared(own)
         except InputError as error:
             if start == 0:

@@ -154,8 +154,7 @@ def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArr
     step = max(_FEWEST, _PART // max(1, rows.shape[1]))
     for start in range(0, rows.shape[0], step):
         part = slice(start, min(start + step, rows.shape[0]))
-        own = rows[part] if isinstance(rows, np.ndarray) else row_slice(rows, part.start, part.stop)
-        yield part, as_dense(own)
+        yield part, as_dense(row_slice(rows, part.start, part.stop))
 
 
 def clipped(data: Array, dtype: npt.DTypeLike) -> Array:

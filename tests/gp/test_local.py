@@ -302,15 +302,22 @@ def test_the_nearest_block_has_the_bytes_of_all_blocks(data, n_centroids, size, 
     middles = (centroids[1:] + centroids[:-1]) / 2
     far = np.outer([13.0, 1e3, 1e200], np.ones(centroids.shape[1]))
     X = np.concatenate([data[0], data[2], middles, centroids[:1] + far])
-    phi, named = local.transform(X), []
-    with (
-        patch("daskrf.features.gaussianmaclaurin.refuse_overflow", lambda *given: named.extend(given[2])),
-        patch("daskrf.features.localgaussian._TABLE", table),
-    ):
+    phi = local.transform(X)
+    with patch("daskrf.features.localgaussian._TABLE", table):
         nearest = local.transform_nearest(X)
-    assert sorted(named) == list(range(len(X)))  # as messages name rows, whichever block they are of
     keep_nearest(phi, len(local.maps_), local.block_size)
     assert nearest.tobytes() == phi.tobytes()
+
+
+def test_messages_name_rows_whichever_block_they_are_of() -> None:
+    X = np.array([[0.0], [-40.0], [0.0], [-40.0]])
+    local = LocalGaussianFeatures(120, n_centroids=2).fit_centroids(X, [[-40.0], [0.0]])
+    error = InputError("The features of row 1 are too large.")
+    with (
+        patch("daskrf.features.gaussianmaclaurin.refuse_overflow", side_effect=error),
+        pytest.raises(InputError, match="The features of row 3 are too large"),
+    ):
+        local.transform_nearest(X)
 
 
 def test_features_of_16_bits_are_refused() -> None:
