@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 __all__ = [
     "ROW",
+    "CalibrationWarning",
     "DaskrfError",
     "InputError",
     "MemoryLimitError",
@@ -110,6 +111,10 @@ class StoreError(_FileError):
 
 class MemoryLimitError(DaskrfError, MemoryError):
     """The predicted memory or disk does not fit into what there is."""
+
+
+class CalibrationWarning(UserWarning):
+    """The standard deviations of a model cannot be trusted; the message says why, and what to do."""
 
 
 class WorkerError(DaskrfError, RuntimeError):

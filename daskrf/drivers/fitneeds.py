@@ -15,6 +15,7 @@ from daskrf.drivers.shards import Share
 from daskrf.drivers.sources import FingerprintSource, Source, largest_partition
 from daskrf.features import FeatureMap
 from daskrf.gp.evidence import check_eigen_size
+from daskrf.gp.stack import precision_for
 
 __all__ = ["Groups", "check_eigen", "check_fit", "check_labels", "check_partials"]
 
@@ -57,6 +58,7 @@ def check_fit(features: Source, cut: Groups, client: Client | None, here: int, *
     options: dict[str, Any] = {
         "one_bit": features.bits,
         "double": double,
+        "precision": precision_for(features.feature_map, n_labels),
         "group_rows": max(cut.rows),
         "strip_bytes": cut.strip_bytes,
         "libraries": memory.libraries_of(client, here),

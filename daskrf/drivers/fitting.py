@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -40,7 +40,9 @@ from daskrf.features import FeatureMap
 from daskrf.features.base import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.base import FeatureSpaceGP
-from daskrf.gp.stack import Statistics, statistics_from_arrays, zero_statistics
+from daskrf.gp.rounding import CoarseSumsError
+from daskrf.gp.stack import Statistics, precision_for, statistics_from_arrays, zero_statistics
+from daskrf.gp.statistics import Precision
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
 from daskrf.paths import as_path
 from daskrf.stores.files import load_array
@@ -204,19 +206,39 @@ def fit(
             progress.note(f"{output} holds this very model already.")
             remove_checkpoints(partials)  # of a run that was killed when the model was written
             return _report(output, stored.gp, joined, time.monotonic() - start)
+        summed = functools.partial(_sum, features, given, spec, partials, client, progress)
         if stored is None:
-            statistics = _sum(features, given, spec, partials, client, progress)
+            statistics = summed(precision_for(features.feature_map, len(joined.row)))
         else:
             progress.note(f"{output} holds the sums over these labels already.")
             statistics = stored.gp.statistics_  # it was read with them
-        progress.start("solve", 1, "models")
-        gp.fit_statistics(statistics, features.feature_map, before_eigen=lambda: check_eigen(gp.feature_map_))
+        _solve(gp, features.feature_map, statistics, summed, progress)
         metadata = _metadata(gp, joined, spec, rows_store(features), state) | {"spec_hash": identity}
         save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
         remove_checkpoints(partials)
         progress.advance(1)
         progress.finish()
     return _report(output, gp, joined, time.monotonic() - start)
+
+
+def _solve(
+    gp: FeatureSpaceGP,
+    feature_map: FeatureMap,
+    statistics: Statistics,
+    summed: Callable[[Precision], Statistics],
+    progress: Progress,
+) -> None:
+    """Fit the model to its sums, or, where their rounding could change it, to sums in double precision."""
+
+    def solve(statistics: Statistics) -> None:
+        progress.start("solve", 1, "models")
+        gp.fit_statistics(statistics, feature_map, before_eigen=lambda: check_eigen(gp.feature_map_))
+
+    try:
+        solve(statistics)
+    except CoarseSumsError:
+        progress.note("These labels have so little noise that sums are made again, in double precision.")
+        solve(summed("double"))
 
 
 def _learned(
@@ -333,7 +355,12 @@ def _grouped(features: Source, joined: JoinedLabels) -> Groups:
 
 
 def _reduction(
-    features: Source, given: LabelFiles, spec: dict[str, Any], directory: Path, strips: int
+    features: Source,
+    given: LabelFiles,
+    spec: dict[str, Any],
+    directory: Path,
+    strips: int,
+    precision: Precision,
 ) -> FitFold:
     """Return what sums a group; the labels and the map are left in files of `directory` for all tasks."""
     given.keep()
@@ -345,6 +372,7 @@ def _reduction(
         tuple(int(e) for e in choose_exponent(joined.y)) if features.bits else None,
         hash_of(spec),
         map_key(features.feature_map.state()),
+        precision,
         strips,
     )
 
@@ -356,12 +384,13 @@ def _sum(
     directory: Path,
     client: Client | None,
     progress: Progress,
+    precision: Precision,
 ) -> Statistics:
     """Return the sufficient statistics of all labelled rows."""
-    cut, key = _grouped(features, given.joined), hash_of(spec)
+    cut, key = _grouped(features, given.joined), hash_of([spec, precision])
     check_partials(directory, features, cut, Share())
     agree(Share(), directory / PLAN, spec)
-    rows = _reduction(features, given, spec, directory, len(cut.columns))
+    rows = _reduction(features, given, spec, directory, len(cut.columns), precision)
     tree = (cut.groups, cut.rows, directory, key)
     found: Any
     if cut.n_trees > 1:
@@ -384,13 +413,17 @@ def _sum_share(
     done: bool,
 ) -> Pieces:
     """Make a shard's leaves of the trees of `_sum`, unless the sum is `done`."""
-    cut, key = _grouped(features, given.joined), hash_of(spec)
+    cut, precision = (
+        _grouped(features, given.joined),
+        precision_for(features.feature_map, len(given.joined.row)),
+    )
+    key = hash_of([spec, precision])
     pieces = Pieces(0, 0, 0, 0)
     if done:
         return sum((share.pieces(len(cut.groups)) for _ in range(cut.n_trees)), pieces)
     check_partials(directory, features, cut, share)
     agree(share, directory / PLAN, spec)
-    rows = _reduction(features, given, spec, directory, len(cut.columns))
+    rows = _reduction(features, given, spec, directory, len(cut.columns), precision)
     work = trees(rows, cut.columns, directory, key) if cut.n_trees > 1 else iter([(rows, directory, key)])
     for reduction, tree, tree_key in work:
         pieces += fold_share(share, reduction, cut.groups, cut.rows, tree, tree_key, progress=progress)
@@ -413,6 +446,7 @@ class FitFold:
     exponents: tuple[int, ...] | None
     key: str
     map_key: str
+    precision: Precision
     strips: int = 1
     name: str = "fit"
 
@@ -426,10 +460,11 @@ class FitFold:
             map_key=self.map_key,
             one_bit=self.source.bits,
             y_exponents=self.exponents,
+            precision=self.precision,
             gram=self.strips == 1,
         )
         for block in self.blocks(partitions):
-            statistics.update(block.phi, y[np.searchsorted(rows, block.rows)])
+            statistics.update(block.phi, y[np.searchsorted(rows, block.rows)], block.diagonal)
             del block  # before the next one is made
         return statistics
 
@@ -456,19 +491,8 @@ class FitFold:
         return statistics_from_arrays(arrays)
 
 
-def _warning(gp: FeatureSpaceGP, target: int) -> str:
-    """Return what to say of a target whose signal or noise was found to be nothing."""
-    if isinstance(gp, SparseGP) and gp.criterion == "bound":
-        return f"the bound sees no {_unseen(gp, target)} in these labels; try more landmarks, or the evidence"
-    return f"the evidence sees no {_unseen(gp, target)} in these labels"
-
-
-def _unseen(gp: FeatureSpaceGP, target: int) -> str:
-    return "noise" if gp.noise_[target] < gp.amplitude_[target] else "signal"
-
-
 def _report(output: Path, gp: FeatureSpaceGP, joined: JoinedLabels, seconds: float) -> FitReport:
-    warnings = [f"{name}: {_warning(gp, t)}" for t, name in enumerate(joined.names) if gp.at_bound_[t]]
+    warnings = [f"{name}: {caution}" for t, name in enumerate(joined.names) for caution in gp.cautions(t)]
     if gp.jitter_:
         warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
     return FitReport(

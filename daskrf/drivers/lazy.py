@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import dask
 import dask.array as da
@@ -16,7 +16,8 @@ from daskrf.drivers.maps import MapReference
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
 from daskrf.features.localgaussian import refuse_half
-from daskrf.gp import StackedStatistics, SufficientStatistics, choose_exponent
+from daskrf.gp import StackedStatistics, SufficientStatistics, choose_exponent, enough_precision
+from daskrf.gp.statistics import Precision
 from daskrf.kernels import Kernel
 
 __all__ = ["featurize_array", "gram", "kernel_matrix"]
@@ -65,7 +66,7 @@ def gram(
     *,
     n_components: int | None = None,
     y_exponents: Sequence[int] | None = None,
-    precision: Literal["single", "double"] = "single",
+    precision: Precision | None = None,
     block_size: int | None = None,
 ) -> Delayed:
     """Return the sufficient statistics of features and targets, lazily.
@@ -81,8 +82,9 @@ def gram(
     y_exponents : sequence of int, optional
         Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a
         dask array, because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
-    precision : {"single", "double"}
-        Of the products of floats: the map's `gram_precision`, "double" for landmarks.
+    precision : {"single", "double"}, optional
+        Of the products of floats; by default what so many rows need (`daskrf.gp.enough_precision`). Take
+        "double" for landmarks, whose map says so by its `gram_precision`.
     block_size : int, optional
         That of a map of blocks (`LocalGaussianFeatures`): a Gram matrix for each of its centroids, in double
         precision, in place of the one of all features.
@@ -107,7 +109,7 @@ def gram(
     >>> statistics.compute().n
     6
     """
-    if precision not in ("single", "double"):
+    if precision not in ("single", "double", None):
         raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
     one_bit = phi.dtype == np.uint8
     width = phi.shape[1] * 8 if one_bit else phi.shape[1]
@@ -129,6 +131,7 @@ def gram(
         refuse_half(phi.dtype)
         zero = dask.delayed(StackedStatistics.zero)(n_components, block_size, n_targets)
     else:
+        precision = precision or enough_precision(phi.shape[0], n_components)
         zero = dask.delayed(SufficientStatistics.zero)(
             n_components, n_targets, one_bit=one_bit, y_exponents=exponents, precision=precision
         )

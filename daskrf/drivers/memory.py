@@ -19,6 +19,7 @@ from distributed import Client
 from daskrf.drivers.cluster import QueuedClient, ask_workers
 from daskrf.drivers.models import open_model
 from daskrf.errors import MemoryLimitError
+from daskrf.gp.statistics import Precision
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
 
 __all__ = [
@@ -285,13 +286,15 @@ def need_of_fit(
     strip_bytes: int = STRIP_BYTES,
     libraries: int = LIBRARIES,
     gram_columns: int | None = None,
+    precision: Precision = "single",
 ) -> MemoryNeed:
     """Return the need of a task that folds a group, or combines two partial statistics.
 
-    `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`; `nonzeros` is that of
-    the largest partition, `group_rows` the labelled rows of the largest group. Above M = 8,192 the statistics
-    are in strips of `strip_bytes`, of which a task holds two and no process but the one that solves all.
-    `gram_columns` is for maps of blocks, here and below: see `FeatureMap.gram_columns`.
+    `double` is for maps of landmarks, here and below: see `FeatureMap.gram_precision`; `precision` that of
+    the sums; `nonzeros` is that of the largest partition, `group_rows` the labelled rows of the largest
+    group. Above M = 8,192 the statistics are in strips of `strip_bytes`, of which a task holds two and no
+    process but the one that solves all. `gram_columns` is for maps of blocks, here and below: see
+    `FeatureMap.gram_columns`.
     """
     making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
     strips = [(0, n_components)] if gram_columns else strip_columns(n_components, strip_bytes)
@@ -307,7 +310,8 @@ def need_of_fit(
         update = 8 * min(group_rows, 2048) * (n_components + (gram_columns or 0) // 2)
         # A product in single precision is as large as what it is added to; one in double is added in place,
         # or to strips some hundred rows at a time.
-        update += min(_TILE_BYTES, square) * (len(strips) > 1) if double else square // 2
+        in_place = double or precision == "double"
+        update += min(_TILE_BYTES, square) * (len(strips) > 1) if in_place else square // 2
     if len(strips) > 1 and one_bit:  # all bits of a group, as they are joined or read
         joined = 2 * min(n_labels, max(partition_rows, held_rows(n_components))) * making.row_bytes
     leaf = {f"one of the {what}": square, "labels": 16 * n_labels}

@@ -26,7 +26,7 @@ from daskrf.drivers.sources import check_map
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp import choose_exponent, gp_for
-from daskrf.gp.stack import zero_statistics
+from daskrf.gp.stack import precision_for, zero_statistics
 from daskrf.gp.strips import strip_columns
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.stores.fingerprints import FingerprintStore
@@ -163,9 +163,9 @@ def plan(
         stages, fingerprints, sampled, rejected = _time_fingerprints(
             library, spec, fragments, min(n_sample, library.n_rows), seed, scratch
         )
+        n_labels = library.n_rows if n_labels is None else n_labels
         feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
-        stages += learning + _time_features(feature_map, fingerprints, seed)
-    n_labels = library.n_rows if n_labels is None else n_labels
+        stages += learning + _time_features(feature_map, fingerprints, n_labels, seed)
     needs = _needs(unfitted, feature_map, library, fingerprints, n_labels)
     return PlanReport(
         library.n_rows,
@@ -189,6 +189,7 @@ def _needs(
     """
     M, largest = feature_map.n_components, max(p.stop - p.start for p in library.partitions)
     double = feature_map.gram_precision == "double"
+    precision = precision_for(feature_map, n_labels)
     learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
     nonzeros = -(-int(fingerprints.nnz) * largest // fingerprints.shape[0])
     kind: dict[str, Any] = {"one_bit": feature_map.one_bit, "double": double, "nonzeros": nonzeros}
@@ -198,7 +199,7 @@ def _needs(
         memory.need_of_rows(largest, nonzeros=nonzeros),
         *([need_of_learning(feature_map, largest, library.n_rows, nonzeros)] if learns else []),
         memory.need_of_features(M, largest, **kind).plus(*tables),
-        memory.need_of_fit(M, largest, n_labels, **kind, **model).plus(*tables),
+        memory.need_of_fit(M, largest, n_labels, precision=precision, **kind, **model).plus(*tables),
         memory.need_of_solve(M, n_labels, double=double, **model),
         memory.need_of_screen(M, largest, 1000, std=False, **kind, **model).plus(*tables),
         memory.need_of_screen(M, largest, 0, std=True, **kind, **model).plus(*tables),
@@ -257,7 +258,9 @@ def _time_map(feature_map: FeatureMap, fingerprints: Any, n_rows: int) -> tuple[
     return fitted, [cost]
 
 
-def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int) -> list[StageCost]:
+def _time_features(
+    feature_map: FeatureMap, fingerprints: np.ndarray, n_labels: int, seed: int
+) -> list[StageCost]:
     """Time features, statistics and predictions on the fingerprints of the sample."""
     M, bits = feature_map.n_components, feature_map.one_bit
     transform = feature_map.transform_bits if bits else feature_map.transform
@@ -273,7 +276,9 @@ def _time_features(feature_map: FeatureMap, fingerprints: np.ndarray, seed: int)
     phi = phi[rng.integers(len(phi), size=_GRAM_ROWS * (_MORE_BITS if bits else 1))]
     y = rng.standard_normal(len(phi))
     exponents = choose_exponent(y) if bits else None
-    statistics = zero_statistics(feature_map, 1, map_key=None, one_bit=bits, y_exponents=exponents)
+    options: dict[str, Any] = {"one_bit": bits, "y_exponents": exponents}
+    options["precision"] = precision_for(feature_map, n_labels)
+    statistics = zero_statistics(feature_map, 1, map_key=None, **options)
     statistics.update(phi[:64], y[:64])
     _, seconds = _timed(statistics.update, phi, y)
     note = "a labelled molecule, besides its features"

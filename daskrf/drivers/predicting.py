@@ -21,7 +21,7 @@ from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.scoring import source_for, std_seconds, target_names
 from daskrf.drivers.shards import Shard, ShardReport, Share
-from daskrf.drivers.sources import Source, largest_partition
+from daskrf.drivers.sources import Block, Source, largest_partition
 from daskrf.drivers.watching import watched
 from daskrf.features.base import brief_state
 from daskrf.molecules import TableFormat
@@ -196,32 +196,27 @@ class PredictStage:
         model = open_model(self.model, self.model_hash, statistics=self.std)
         parts = []
         for block in self.source.blocks(partition):
-            parts.append(self._table(model, block.rows, block.phi))
+            parts.append(self._table(model, block))
             del block  # before the next one is made
-        table = pa.concat_tables(parts) if parts else self._table(model, np.zeros(0, np.int64), None)
+        table = pa.concat_tables(parts) if parts else self._table(model, None)
         ids = self.source.describe(partition, table["row"].to_numpy())["id"]
         store = opened(PredictionStore, self.path, self.spec_hash)
         return store.write_partition(
             partition, table.add_column(1, "id", ids), self.source.rejects(partition)
         )
 
-    def _table(self, model: Model, rows: np.ndarray, phi: Any) -> pa.Table:
+    def _table(self, model: Model, block: Block | None) -> pa.Table:
         """Return row and, for each target, mean, std and std_y."""
-        columns: dict[str, Any] = {"row": rows}
+        names = ("mean", "std", "std_y") if self.std else ("mean",)
+        columns: dict[str, Any] = {"row": np.zeros(0, np.int64) if block is None else block.rows}
         n_targets = len(model.targets)
-        empty = np.zeros((0, n_targets))
-        if self.std:
-            mean, deviation = (
-                (empty, empty) if phi is None else model.gp.predict(phi, return_std=True, of="f")
-            )
+        if block is None:
+            found: Any = [np.zeros((0, n_targets)) for _ in names]
+        elif self.std:
+            found = model.gp.predict(block.phi, return_std=True, of="both", diagonal=block.diagonal)
         else:
-            mean, deviation = (empty if phi is None else model.gp.predict(phi)), None
-        for t, name in enumerate(target_names(model, "mean")):
-            columns[name] = mean.reshape(-1, n_targets)[:, t]
-        if deviation is not None:
-            deviation = deviation.reshape(-1, n_targets)
-            for t, name in enumerate(target_names(model, "std")):
-                columns[name] = deviation[:, t]
-            for t, name in enumerate(target_names(model, "std_y")):
-                columns[name] = np.sqrt(deviation[:, t] ** 2 + model.gp.noise_[t])
+            found = [model.gp.predict(block.phi)]
+        for kind, values in zip(names, found, strict=True):
+            for t, name in enumerate(target_names(model, kind)):
+                columns[name] = values.reshape(-1, n_targets)[:, t]
         return pa.table(columns)

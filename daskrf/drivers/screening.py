@@ -381,41 +381,38 @@ class ScreenFold:
         for partition in partitions:
             for block in self.source.blocks(partition):
                 hits.n_scored += len(block.rows)
-                hits.top = hits.top.combine(self._score(model, *self._wanted(block)))
+                hits.top = hits.top.combine(self._score(model, self._wanted(block)))
                 del block  # before the next one is made
         return hits
 
-    def _wanted(self, block: Block) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-        """Return rows and features without the labelled ones, if these are to be left out."""
-        if not self.exclude_labelled:
-            return block.rows, block.phi
-        if not len(block.rows):
-            return block.rows, block.phi
+    def _wanted(self, block: Block) -> Block:
+        """Return the block without the labelled rows, if these are to be left out."""
+        if not self.exclude_labelled or not len(block.rows):
+            return block
         labelled = _labelled_rows(self.model, self.model_hash)
         low, high = np.searchsorted(labelled, [block.rows[0], block.rows[-1] + 1])
-        keep = ~np.isin(block.rows, labelled[low:high], assume_unique=True)
-        return block.rows[keep], block.phi[keep]
+        return block.where(~np.isin(block.rows, labelled[low:high], assume_unique=True))
 
-    def _score(self, model: Model, rows: npt.NDArray[np.int64], phi: npt.NDArray[Any]) -> TopK:
-        columns: dict[str, Any] = {}
-        columns["mean"], deviation = self.predict(model, phi, std=self.std)
-        if deviation is not None:
-            columns["std"] = deviation
+    def _score(self, model: Model, block: Block) -> TopK:
+        columns = self.predict(model, block.phi, block.diagonal, std=self.std)
         if self.keep_features:
-            columns["phi"] = phi
+            columns["phi"] = block.phi
+            if block.diagonal is not None:
+                columns["diagonal"] = block.diagonal
         values = columns["mean"]
         if self.draw is not None:
-            values = _drawn(self.draw, self.model, self.model_hash, self.target).predict(phi)
-        return TopK(self.k).from_chunk(self.rule(values, deviation), rows, **columns)
+            values = _drawn(self.draw, self.model, self.model_hash, self.target).predict(block.phi)
+        return TopK(self.k).from_chunk(self.rule(values, columns.get("std")), block.rows, **columns)
 
     def predict(
-        self, model: Model, phi: npt.NDArray[Any], *, std: bool
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64] | None]:
-        """Return mean and, if wanted, standard deviation of f for the target."""
+        self, model: Model, phi: npt.NDArray[Any], diagonal: npt.NDArray[np.float64] | None, *, std: bool
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return the mean for the target and, if wanted, the standard deviations of f and of y."""
         if not std:
-            return model.gp.predict(phi, target=self.target), None
-        mean, deviation = model.gp.predict(phi, return_std=True, of="f", target=self.target)
-        return mean, deviation
+            return {"mean": model.gp.predict(phi, target=self.target)}
+        options: dict[str, Any] = {"of": "both", "target": self.target, "diagonal": diagonal}
+        found = model.gp.predict(phi, return_std=True, **options)
+        return dict(zip(("mean", "std", "std_y"), found, strict=True))
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Hits:
         """See `Fold`."""
@@ -441,16 +438,14 @@ def _drawn(draw: str, path: str, model_hash: str, target: int) -> FeatureSpaceGP
 def _ranked(top: TopK, model: Model, rule: Acquisition, reduction: ScreenFold, k: int) -> dict[str, Any]:
     """Return the columns of the k hits, best first; candidates get their standard deviations here."""
     columns = top.arrays()
-    score, std = columns.pop("score"), columns.get("std")
+    score = columns.pop("score")
     order = np.arange(len(score))
     if "phi" in columns:
+        phi, diagonal = columns.pop("phi"), columns.pop("diagonal", None)
         with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
-            columns["mean"], std = reduction.predict(model, columns.pop("phi"), std=True)
+            columns |= reduction.predict(model, phi, diagonal, std=True)
         if rule.needs_std:
-            score = rule(columns["mean"], std)
+            score = rule(columns["mean"], columns["std"])
             order = np.lexsort((columns["row"], -score))[:k]
     columns["acquisition"] = score
-    if std is not None:
-        columns["std"] = std
-        columns["std_y"] = np.sqrt(std**2 + model.gp.noise_[reduction.target])
     return {name: values[order] for name, values in columns.items()}

@@ -58,10 +58,19 @@ _WAY_OUT = (
 
 @dataclass(frozen=True)
 class Block:
-    """Features of some rows: `rows` are global row numbers, `phi` packed bits or float32 features."""
+    """Features of some rows: `rows` are global row numbers, `phi` packed bits or float32 features.
+
+    `diagonal` is k(x, x) of each row where features leave a part of it out, and it is not 1.
+    """
 
     rows: npt.NDArray[np.int64]
     phi: npt.NDArray[Any]
+    diagonal: npt.NDArray[np.float64] | None = None
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> Block:
+        """Return the block of some of its rows."""
+        diagonal = None if self.diagonal is None else self.diagonal[keep]
+        return Block(self.rows[keep], self.phi[keep], diagonal)
 
 
 class Source(Protocol):
@@ -127,7 +136,7 @@ def feature_blocks(
 
     def block(numbers: npt.NDArray[np.int64], part: Any) -> Block:
         try:
-            return Block(numbers, transform(part))
+            return Block(numbers, transform(part), _diagonal(feature_map, part))
         except InputError as error:
             raise _refusal(error, numbers, describe) from None
 
@@ -135,6 +144,12 @@ def feature_blocks(
     for start in range(0, len(kept), size):
         # No name is left that holds the block while the next one is made.
         yield block(kept[start : start + size], row_slice(fingerprints, start, start + size))
+
+
+def _diagonal(feature_map: FeatureMap, fingerprints: Any) -> npt.NDArray[np.float64] | None:
+    """Return k(x, x) of each row where features leave a part of it out, and it is not 1."""
+    kernel = feature_map.projected_kernel
+    return None if kernel is None or kernel.has_unit_diagonal else kernel.diag(fingerprints)
 
 
 def _refusal(
@@ -174,13 +189,15 @@ def _joined(held: list[Block]) -> Block:
     if len(held) == 1:
         return held.pop()
     rows = np.concatenate([block.rows for block in held])
+    parts = [block.diagonal for block in held if block.diagonal is not None]
+    diagonal = np.concatenate(parts) if parts else None
     phi = np.empty((len(rows), held[0].phi.shape[1]), held[0].phi.dtype)
     start = 0
     while held:
         part = held.pop(0).phi
         phi[start : start + len(part)] = part
         start += len(part)
-    return Block(rows, phi)
+    return Block(rows, phi, diagonal)
 
 
 @dataclass(frozen=True)
@@ -308,19 +325,21 @@ class FeatureSource:
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """See `Source`."""
-        kept = row_numbers(self.rows_store, partition)
+        kept, whole = row_numbers(self.rows_store, partition), None
+        kernel = self.feature_map.projected_kernel
+        if kernel is not None and not kernel.has_unit_diagonal:  # features do not tell k(x, x)
+            whole = _diagonal(self.feature_map, self.rows_store.read_fingerprints(partition))
         chosen = None if rows is None else np.isin(kept, rows, assume_unique=True)
         start = 0
         for phi in self.store.blocks(partition):
-            stop = start + len(phi)
-            numbers, keep = kept[start:stop], None if chosen is None else chosen[start:stop]
-            start = stop
-            if keep is not None:
-                numbers, phi = numbers[keep], phi[keep]
-            if len(numbers):
-                yield Block(
-                    numbers, phi if self.bits else as_features(phi, self.store.n_components, np.float32)
-                )
+            own = slice(start, start + len(phi))
+            start = own.stop
+            block = Block(kept[own], phi, None if whole is None else whole[own])
+            if chosen is not None:
+                block = block.where(chosen[own])
+            if len(block.rows):
+                floats = None if self.bits else as_features(block.phi, self.store.n_components, np.float32)
+                yield block if floats is None else replace(block, phi=floats)
 
     @property
     def table_bytes(self) -> int:

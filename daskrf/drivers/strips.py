@@ -19,7 +19,7 @@ from distributed import Client
 from daskrf.drivers.folding import Fold, fold
 from daskrf.drivers.progress import Progress
 from daskrf.drivers.sources import Block, Source, gathered
-from daskrf.gp.statistics import SufficientStatistics
+from daskrf.gp.statistics import Precision, SufficientStatistics
 from daskrf.gp.strips import GramStrip, assemble
 from daskrf.stores.model import read_checkpoint, write_checkpoint
 from daskrf.stores.plans import hash_of
@@ -33,6 +33,10 @@ class RowsFold(Fold, Protocol):
     @property
     def source(self) -> Source:
         """Where features come from."""
+
+    @property
+    def precision(self) -> Precision:
+        """In which floats are multiplied."""
 
     def blocks(self, partitions: Sequence[int]) -> Iterator[Block]:
         """Yield the features of the labelled rows of a group."""
@@ -53,7 +57,7 @@ class StripFold:
             source.feature_map.n_components,
             self.columns,
             one_bit=source.bits,
-            precision=source.feature_map.gram_precision,
+            precision=self.rows.precision,
         )
         for block in self.rows.blocks(partitions):
             strip.update(block.phi)

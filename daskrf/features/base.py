@@ -62,6 +62,15 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """Whether features form blocks, of `block_size` each, of which one serves each row in the end."""
 
     @property
+    def projected_kernel(self) -> kernels.Kernel | None:
+        """The kernel k whose k(x, x) the features fall short of where they know little of x: they project it.
+
+        Models count what is missing, k(x, x) - |phi(x)|^2, in their deviations. None for features whose inner
+        products are unbiased estimates: they leave nothing out.
+        """
+        return None
+
+    @property
     def block_size(self) -> int:
         """Number of features that share a Gram matrix: all of them, but for a map of blocks."""
         return self.n_components

@@ -23,6 +23,7 @@ from daskrf.features.projections import Products, ScaledRows, refuse_overflow, s
 from daskrf.features.sparserows import decode_rows, encode_rows
 from daskrf.features.srht import MAX_WIDTH, SubsampledHadamard
 from daskrf.features.variances import Moments, on_own_columns, padded_width
+from daskrf.kernels import Gaussian
 from daskrf.kernels.truncated import TruncatedGaussian, check_length_scale
 
 __all__ = ["GaussianMaclaurinFeatures"]
@@ -138,6 +139,11 @@ class GaussianMaclaurinFeatures(FeatureMap):
             return TruncatedGaussian(self.length_scale)
         centre = self.centre_.indices.tolist(), self.centre_.data.tolist()
         return TruncatedGaussian(self.length_scale, self.allocation_.degree, centre)
+
+    @property
+    def projected_kernel(self) -> Gaussian:
+        """The Gaussian kernel, of which the series leaves more out the farther a row is from the centre."""
+        return Gaussian(self.length_scale)
 
     def is_fitted(self) -> bool:
         """Tell whether the centre and the sizes are known."""

@@ -53,6 +53,11 @@ class LandmarkMap(FeatureMap):
         """The kernel between rows and landmarks."""
         return self.kernel
 
+    @property
+    def projected_kernel(self) -> Kernel:
+        """See `FeatureMap`."""
+        return self.kernel
+
     def is_fitted(self) -> bool:
         """Tell whether there are landmarks."""
         return hasattr(self, "landmarks_")

@@ -134,6 +134,11 @@ class LocalGaussianFeatures(FeatureMap):
         return Gaussian(self.length_scale)
 
     @property
+    def projected_kernel(self) -> Gaussian:
+        """The same, of which the series leave more out the farther a row is from its centroid."""
+        return self.kernel_
+
+    @property
     def block_size(self) -> int:
         """Features of a centroid; before `fit`, the fewest that there may be."""
         n = self.centroids_.shape[0] if self.is_fitted() else self.n_centroids

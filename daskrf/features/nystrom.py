@@ -41,7 +41,8 @@ class NystromFeatures(LandmarkMap):
 
     The prior of weights is the identity, so that every model for random features serves them:
     `daskrf.gp.RandomFeatureGP` then predicts the means of the sparse Gaussian process of `LandmarkFeatures`
-    (projected process), for any kernel; its variances lack what the landmarks leave out of k(x, x).
+    (projected process), for any kernel, and counts what the landmarks leave out of k(x, x) in its deviations,
+    as `SparseGP` does. A model that is given the features alone cannot know of that part.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.model import RandomFeatureGP
 from daskrf.gp.sparse import SparseGP, gp_for, model_from_state
 from daskrf.gp.stack import StackedStatistics
-from daskrf.gp.statistics import SufficientStatistics
+from daskrf.gp.statistics import SufficientStatistics, enough_precision
 
 __all__ = [
     "Acquisition",
@@ -28,6 +28,7 @@ __all__ = [
     "choose_exponent",
     "choose_length_scale",
     "cross_validate",
+    "enough_precision",
     "gp_for",
     "model_from_state",
     "with_length_scale",

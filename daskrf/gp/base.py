@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Self
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from daskrf.compiled import bits as bit_engine
-from daskrf.errors import InputError
+from daskrf.errors import CalibrationWarning, InputError
 from daskrf.features.base import from_state, map_key
 from daskrf.gp.evidence import (
     CholeskySolver,
@@ -25,7 +26,15 @@ from daskrf.gp.evidence import (
 )
 from daskrf.gp.fixedpoint import check_targets, choose_exponent
 from daskrf.gp.posterior import PosteriorFactor, as_features, expanded_rows, standard_normal
-from daskrf.gp.rows import check_of, check_rows, feature_blocks, refuse_unpacked_bits, sum_rows
+from daskrf.gp.rounding import CoarseSumsError
+from daskrf.gp.rows import (
+    FeatureBlock,
+    check_of,
+    check_rows,
+    feature_blocks,
+    refuse_unpacked_bits,
+    sum_rows,
+)
 from daskrf.gp.search import check_given, check_positive, find_hyperparameters
 from daskrf.gp.stack import Statistics, statistics_from_arrays
 from daskrf.gp.statistics import Moments, SufficientStatistics
@@ -33,7 +42,9 @@ from daskrf.gp.statistics import Moments, SufficientStatistics
 __all__ = ["FeatureSpaceGP"]
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
-STATE_VERSION = 1
+STATE_VERSION = 2
+_SMALLEST_LEFT = 1e-6  # of k(x, x): less than this is rounding of features
+_FEW_LEFT = 0.05  # of the amplitude: a prior of what features leave out that the labels contradict
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
@@ -50,6 +61,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     n_components: int | None = None
     statistics_: Any  # as `fit_statistics` takes them, or None
     _factors: dict[float, PosteriorFactor]
+    _projects: Literal["unit", "rows"] | None = None  # whether features leave something out, and of what
     _eigen: EigenSolver | None
     _before_eigen: Callable[[], None] | None = None
 
@@ -75,8 +87,15 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             refuse_unpacked_bits(X)
         self._set_map(None if self.feature_map is None else clone(self.feature_map).fit(X))
         size = self.n_components if self.feature_map_ is None else self.feature_map_.n_components
-        exponents = choose_exponent(targets)
-        return self._fit(sum_rows(X, targets, self.feature_map_, n_components=size, exponents=exponents))
+        sums: dict[str, Any] = {"n_components": size, "exponents": choose_exponent(targets)}
+        try:
+            self._fit(sum_rows(X, targets, self.feature_map_, **sums))
+        except CoarseSumsError:
+            self._fit(sum_rows(X, targets, self.feature_map_, **sums, precision="double"))
+        for target in range(targets.shape[1]):
+            for caution in self.cautions(target):
+                warnings.warn(f"target {target}: {caution}.", CalibrationWarning, stacklevel=2)
+        return self
 
     def fit_statistics(
         self,
@@ -128,10 +147,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         if X.shape[0] == len(targets) == 0:
             return self
         self.check_parameters(targets.shape[1])
-        size, exponents = kept.n_components, kept.y_exponents
-        return self.add_statistics(
-            sum_rows(X, targets, self.feature_map_, n_components=size, exponents=exponents)
-        )
+        sums: dict[str, Any] = {"n_components": kept.n_components, "exponents": kept.y_exponents}
+        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums, rows_before=kept.n))
 
     def add_statistics(self, statistics: SufficientStatistics) -> Self:
         """Add the statistics of further rows and fit again."""
@@ -144,8 +161,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return_std: bool = False,
         return_cov: bool = False,
         *,
-        of: Literal["y", "f"] = "y",
+        of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
     ) -> Any:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
@@ -153,38 +171,68 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         Cholesky factorization and inversion (2 M^3 / 3). The covariance needs n x M and n x n matrices at
         once: it is for small sets.
 
+        Where features are a projection of the kernel (`FeatureMap.projected_kernel`), the variance of f has
+        a part for what they leave out: `left_out_` times k(x, x) - |phi(x)|^2. The noise of labels holds the
+        mean of that part over the labelled rows already, so that y has only what x has more of.
+
         Parameters
         ----------
         X : rows as for `fit`
         return_std, return_cov : bool
             At most one.
-        of : {"y", "f"}
-            Uncertainty of a new observation y (with noise) or of the function f (without).
+        of : {"y", "f", "both"}
+            Uncertainty of a new observation y (with noise), of the function f (without), or, for
+            `return_std`, of both.
         target : int, optional
             Mean and deviation of this target alone: each target has a factor of its own, of M x M.
+        diagonal : float array, shape (n,), optional
+            k(x, x) of each row, where X are features of a projection and k(x, x) is not 1.
 
         Returns
         -------
         mean : float64 array, shape (n,) or (n, n_targets)
-        std : float64 array of the same shape, if `return_std`
+        std : float64 array of the same shape, if `return_std`; two, of f and of y, for "both"
         cov : float64 array, shape (n, n) or (n, n, n_targets), if `return_cov`
         """
         self._check_fitted()
-        check_of(of)
+        check_of(of, *(["both"] if return_std else []))
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both.")
         if return_cov and target is not None:
             raise InputError("return_cov is of all targets: leave target out.")
         if return_cov:
-            return self._predict_joint(X, of)
+            return self._predict_joint(X, of, diagonal)
         chosen = list(range(len(self.mean_))) if target is None else [target]
-        means, deviations = [np.empty((0, len(chosen)))], [np.empty((0, len(chosen)))]
-        for phi in self._features(X):
-            means.append(self._means(phi)[:, chosen])
+        means, squares = [np.empty((0, len(chosen)))], [np.empty((2, 0, len(chosen)))]
+        for block in self._features(X, diagonal):
+            means.append(self._means(block.phi)[:, chosen])
             if return_std:
-                deviations.append(np.sqrt(self._variances(phi, of, chosen)))
+                squares.append(self._variances(block, chosen))
         mean = self._squeeze(np.concatenate(means))
-        return (mean, self._squeeze(np.concatenate(deviations))) if return_std else mean
+        if not return_std:
+            return mean
+        std_f, std_y = (self._squeeze(values) for values in np.sqrt(np.concatenate(squares, axis=1)))
+        return (mean, std_f, std_y) if of == "both" else (mean, std_f if of == "f" else std_y)
+
+    def cautions(self, target: int = 0) -> list[str]:
+        """Return why deviations of one target cannot be trusted, in one sentence each; mostly none."""
+        self._check_fitted()
+        said = []
+        if self.at_bound_[target]:
+            lacks = "noise" if self.noise_[target] < self.amplitude_[target] else "signal"
+            said.append(f"{self._maximized()} sees no {lacks} in these labels")
+            if lacks == "noise":
+                said[0] += (
+                    ", so that molecules just like a labelled one get next to no deviation: give a noise if "
+                    "a repeated measurement would differ"
+                )
+        if self.left_out_[target] < _FEW_LEFT * self.amplitude_[target]:
+            said.append(
+                f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
+                "the labels show next to no noise: deviations cannot be trusted; take more features, or a "
+                "longer length scale"
+            )
+        return said
 
     def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
         """Return n exact draws from the posterior of the feature weights of one target, shape (M, n).
@@ -194,7 +242,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if n < 0:
             raise InputError(f"the number of draws must not be negative, but is {n}.")
-        noise = self._factor(target).sample(n, seed, target)
+        noise = self._feature_weights(self._factor(target).sample(n, seed, target))
         return self.weights_[:, target, None] + np.sqrt(self.noise_[target]) * noise
 
     def draw(self, seed: int, target: int = 0) -> Self:
@@ -207,6 +255,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         drawn.weights_ = self.sample_weights(1, seed, target)
         drawn.mean_ = self.mean_[[target]]
         drawn.feature_map_, drawn.one_bit_, drawn.statistics_ = self.feature_map_, self.one_bit_, None
+        drawn._projects = self._projects
         return drawn
 
     def sample_y(
@@ -225,9 +274,11 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         check_of(of)
         weights = self.sample_weights(n_samples, random_state, target)
         blocks, variances = [np.empty((0, n_samples))], [np.empty(0)]
-        for phi in self._features(X):
+        for block in self._features(X):
+            phi = block.phi
             self._check_width(phi)
-            variances.append(self._own_variances(phi, of, target))
+            left = np.concatenate([np.empty(0), *(part for _, _, part in self._parts(block))])
+            variances.append(self._own_variances(left, target)[of == "y"])
             for rows in expanded_rows(len(phi), len(weights), np.float64):
                 features = as_features(phi[rows], len(weights), np.float64)
                 blocks.append(features @ weights)
@@ -262,7 +313,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
                 "a posterior draw cannot be stored: store the model, and draw again by the seed."
             )
         given = {name: getattr(self, name) for name in ("mean", "amplitude", "noise")}
-        names = ("mean_", "amplitude_", "noise_", "log_marginal_likelihoods_", "at_bound_")
+        names = ("mean_", "amplitude_", "noise_", "left_out_", "log_marginal_likelihoods_", "at_bound_")
         return {
             "class": type(self).__name__,
             "version": STATE_VERSION,
@@ -272,6 +323,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             "method": self.method,
             "given": {k: None if v is None else np.asarray(v).tolist() for k, v in given.items()},
             "jitter": self.jitter_,
+            "mean_left": self.mean_left_,
             "feature_map": None if self.feature_map_ is None else self.feature_map_.state(),
             **{name.rstrip("_"): getattr(self, name).tolist() for name in names},
         }
@@ -301,10 +353,11 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         model = cls._blank(state, **state["given"])
         model._set_map(None if state["feature_map"] is None else from_state(state["feature_map"]))
         model.feature_map = model.feature_map_
-        for name in ("mean", "amplitude", "noise", "log_marginal_likelihoods"):
+        for name in ("mean", "amplitude", "noise", "left_out", "log_marginal_likelihoods"):
             setattr(model, f"{name}_", np.array(state[name], dtype=np.float64))
         model.at_bound_ = np.array(state["at_bound"], dtype=bool)
         model.n_rows_, model.one_bit_, model.jitter_ = state["n"], state["one_bit"], state["jitter"]
+        model.mean_left_ = state["mean_left"]
         model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
         kept = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
         model.statistics_ = statistics_from_arrays(kept) if kept else None
@@ -328,10 +381,12 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def _set_map(self, feature_map: Any) -> None:
         """Take a fitted feature map (or None: features are given)."""
         self.feature_map_ = feature_map
+        kernel = None if feature_map is None else feature_map.projected_kernel
+        self._projects = None if kernel is None else "unit" if kernel.has_unit_diagonal else "rows"
 
-    def _features(self, X: Any) -> Iterator[npt.NDArray[Any]]:
+    def _features(self, X: Any, diagonal: npt.ArrayLike | None = None) -> Iterator[FeatureBlock]:
         """Yield what rows are predicted by: packed bits or features, by blocks."""
-        return feature_blocks(X, self.feature_map_)
+        return feature_blocks(X, self.feature_map_, diagonal=diagonal)
 
     def _moments(self, statistics: SufficientStatistics) -> Moments:
         """Return moments of features whose weights have the prior variance `amplitude` each."""
@@ -344,13 +399,31 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor:
         return PosteriorFactor(statistics, ratio)
 
-    def _own_variances(self, phi: npt.NDArray[Any], of: str, target: int) -> Array:
-        """Return the variance of each row that it shares with no other row."""
-        return np.full(len(phi), self.noise_[target] if of == "y" else 0.0)
+    def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the features of `_moments` of some rows."""
+        return phi
 
-    def _left_out(self, X: Any, phi: npt.NDArray[Any], target: int) -> Array | float:
-        """Return the prior covariance of f at the rows that features leave out."""
-        return 0.0
+    def _parts(self, block: FeatureBlock) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
+        """Yield slices of the rows of a block, their whitened features, and what these lack of k(x, x)."""
+        phi, diagonal = block
+        if self._projects == "rows" and diagonal is None:
+            raise InputError(
+                "the kernel of these features is not 1 between a row and itself, so that deviations need its "
+                "values: give diagonal=k(x, x) of each row, or rows to a model with its feature_map_."
+            )
+        for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
+            white, left = self._whitened(phi[rows]), np.zeros(len(phi[rows]))
+            if self._projects is not None:
+                left += 1.0 if diagonal is None else diagonal[rows]
+                left -= np.einsum("ij,ij->i", white, white, dtype=np.float64)
+                np.maximum(left, 0.0, out=left)  # rounding, or a sketch that is too long
+            yield rows, white, left
+            del white  # before the next one is made
+
+    def _own_variances(self, left: Array, target: int) -> tuple[Array, Array]:
+        """Return what f and y vary by at each row alone, given what features leave out there."""
+        extra = self.left_out_[target] * np.maximum(left - self.mean_left_, 0.0)
+        return self.left_out_[target] * left, extra + self.noise_[target]
 
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, SufficientStatistics):
@@ -380,6 +453,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self.log_marginal_likelihoods_ = np.array([h.log_marginal_likelihood for h in fitted])
         self.at_bound_ = np.array([at_bound for _, at_bound in found])
         self.weights_ = self._feature_weights(weights)
+        self._set_left_out(statistics, solver, fitted)
         self._factors = {}
         self._eigen = solver if isinstance(solver, EigenSolver) else None
         return self
@@ -392,7 +466,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     ) -> tuple[Array, float]:
         """Return the posterior mean of the weights of each target, and the largest jitter."""
         factor = solver.factor if isinstance(solver, CholeskySolver) else None
-        return solved_weights(solver.moments, fitted, factor)
+        searched = self.amplitude is None or self.noise is None
+        return solved_weights(solver.moments, fitted, factor, claimed=searched)
 
     def _search(self, solver: EigenSolver | CholeskySolver) -> list[tuple[Hyperparameters, bool]]:
         return find_hyperparameters(solver, mean=self.mean, amplitude=self.amplitude, noise=self.noise)
@@ -436,29 +511,75 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             means[rows] = phi[rows].astype(np.float64, copy=False) @ self.weights_
         return means + self.mean_
 
-    def _variances(self, phi: npt.NDArray[Any], of: str, targets: list[int]) -> Array:
-        variances = np.empty((len(phi), len(targets)))
-        for i, t in enumerate(targets):
-            factor = self._factor(t)
-            variances[:, i] = factor.variances(phi, len(self.weights_)) * self.noise_[t]
-        return variances + (self.noise_[targets] if of == "y" else 0.0)
+    def _set_left_out(
+        self, statistics: Any, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
+    ) -> None:
+        """Find by how much f varies outside of the features, for each unit of k(x, x) that they leave out.
 
-    def _predict_joint(self, X: Any, of: str) -> tuple[Array, Array]:
+        A priori it is the amplitude. But a noise that was found is that of labels which have such a part,
+        too, `mean_left_` units of it: where the noise is less than that, f does not vary as much there. With
+        n - g degrees of freedom left to the noise, g = tr(Phi A^-1 Phi^T), it varies by at most
+        noise n / ((n - g) mean_left_) a unit; where features can follow all labels (n <= M, hardly any
+        noise), these say nothing of it.
+        """
+        n, size = statistics.n, len(solver.moments.phi_sum)
+        self.mean_left_, self.left_out_ = 0.0, self.amplitude_.copy()
+        missing = statistics.kernel_trace - solver.moments.trace
+        if not self._noise_has_left_out() or missing <= _SMALLEST_LEFT * statistics.kernel_trace:
+            return
+        self.mean_left_ = missing / n
+        for t, h in enumerate(fitted):
+            if h.noise < self.left_out_[t] * self.mean_left_:
+                free = (n - size + h.ratio * solver.curvature(h.ratio, h.mean, t)[0]) / n
+                self.left_out_[t] = min(self.left_out_[t], h.noise / (self.mean_left_ * max(free, 1e-300)))
+
+    def _maximized(self) -> str:
+        return "the evidence"
+
+    def _noise_has_left_out(self) -> bool:
+        """Tell whether the noise includes what features leave out of the labelled rows."""
+        return self._projects is not None and self.noise is None
+
+    def _variances(self, block: FeatureBlock, targets: list[int]) -> Array:
+        """Return the variances of f and of y at each row, shape (2, n, n_targets)."""
+        size, n = len(self.weights_), len(block.phi)
+        variances = np.empty((2, n, len(targets)))
+        for rows, white, left in self._parts(block):
+            for i, t in enumerate(targets):
+                explained = self._factor(t).variances(white, size) * self.noise_[t]
+                for variance, own in zip(variances, self._own_variances(left, t), strict=True):
+                    variance[rows, i] = explained + own
+        return variances
+
+    def _predict_joint(self, X: Any, of: str, diagonal: npt.ArrayLike | None) -> tuple[Array, Array]:
         size = len(self.weights_)
-        empty = np.empty((0, -(-size // 8)), np.uint8) if self.one_bit_ else np.empty((0, size), np.float32)
-        phi = np.concatenate(list(self._features(X)) or [empty])
-        self._check_width(phi)
-        covariances = []
+        blocks = list(self._features(X, diagonal))
+        for block in blocks:
+            self._check_width(block.phi)
+        n = sum(len(block.phi) for block in blocks)
+        covariances, means = [], np.concatenate([np.empty((0, len(self.mean_))), *map(self._mean_of, blocks)])
         for t in range(len(self.mean_)):
-            factor, white = self._factor(t), np.empty((len(phi), size))
-            for rows in expanded_rows(len(phi), size, factor.root.dtype):
-                white[rows] = factor.whiten(phi[rows], size)
-            covariance = self.noise_[t] * (white @ white.T) + self._left_out(X, phi, t)
-            if of == "y":
-                covariance[np.diag_indices(len(phi))] += self.noise_[t]
+            white, left, start = np.empty((n, size)), np.empty(n), 0
+            for block in blocks:
+                for rows, part, missing in self._parts(block):
+                    own = slice(start + rows.start, start + rows.stop)
+                    white[own], left[own] = self._factor(t).whiten(part, size), missing
+                start += len(block.phi)
+            covariance = self.noise_[t] * (white @ white.T)
+            places, shared = np.diag_indices(n), self._left_out(X, blocks, left)
+            covariance += self.left_out_[t] * shared
+            covariance[places] -= self.left_out_[t] * shared[places]
+            covariance[places] += self._own_variances(left, t)[of == "y"]
             covariances.append(covariance)
         joint = covariances[0] if len(covariances) == 1 else np.stack(covariances, axis=-1)
-        return self._squeeze(self._means(phi)), joint
+        return self._squeeze(means), joint
+
+    def _mean_of(self, block: FeatureBlock) -> Array:
+        return self._means(block.phi)
+
+    def _left_out(self, X: Any, blocks: list[FeatureBlock], left: Array) -> Array:
+        """Return the covariance of what features leave out of the rows, by units of `left_out_`."""
+        return np.diag(left)
 
     def _factor(self, target: int) -> PosteriorFactor:
         """Return the factor of one target, made once per process; targets of one ratio share it."""

@@ -24,6 +24,7 @@ from scipy.optimize import minimize_scalar
 
 from daskrf.errors import InputError
 from daskrf.gp.linalg import ShiftedCholesky
+from daskrf.gp.rounding import check_claim, check_rounding
 from daskrf.gp.statistics import Moments
 
 __all__ = [
@@ -218,11 +219,23 @@ def _decomposed(gram: Array, right: Array) -> tuple[Array, Array]:
 
 
 def solved_weights(
-    moments: Moments, fitted: list[Hyperparameters], factor: ShiftedCholesky | None = None
+    moments: Moments,
+    fitted: list[Hyperparameters],
+    factor: ShiftedCholesky | None = None,
+    *,
+    claimed: bool = True,
 ) -> tuple[Array, float]:
     """Return (Phi^T Phi + ratio I)^-1 Phi^T (y - mean) of each target, and the largest jitter it needed.
 
-    `factor` is one that has taken the Gram matrix over; otherwise it is taken over here.
+    `factor` is one that has taken the Gram matrix over; otherwise it is taken over here. `claimed` says that
+    the evidence of `fitted` was maximized on these moments, and is to be checked.
+
+    Raises
+    ------
+    CoarseSumsError
+        If rounding of the sums could have changed the fit: see `daskrf.gp.rounding`.
+    InputError
+        If the weights contradict the evidence.
     """
     factor = factor or ShiftedCholesky(moments.gram)
     weights, jitter = np.empty((len(moments.phi_sum), len(fitted))), 0.0
@@ -230,7 +243,20 @@ def solved_weights(
         right = moments.phi_y[:, t] - h.mean * moments.phi_sum
         weights[:, t] = factor.factorize(h.ratio).solve(right[:, None])[:, 0]
         jitter = max(jitter, factor.jitter)
+        check_rounding(moments, factor, weights[:, t], h.noise, t)
+        if claimed:
+            squares = float(moments.yy[t]) - 2 * h.mean * float(moments.y_sum[t]) + moments.n * h.mean**2
+            form = (squares - float(right @ weights[:, t])) / h.ratio
+            again = _log_evidence(moments, h.amplitude, h.ratio, factor.log_det(), form)
+            check_claim(h.log_marginal_likelihood, again, moments.n)
     return weights, jitter
+
+
+def _log_evidence(moments: Moments, amplitude: float, ratio: float, log_det: float, form: float) -> float:
+    """Return log p(y), or Titsias' bound of it, from log det A and r^T C^-1 r."""
+    log_det += (moments.n - len(moments.phi_sum)) * math.log(ratio)
+    value = -0.5 * (moments.n * math.log(2 * math.pi * amplitude) + log_det + form / amplitude)
+    return value - 0.5 * moments.deficit / ratio
 
 
 AnySolver = TypeVar("AnySolver", bound=EigenSolver | CholeskySolver)
@@ -259,10 +285,7 @@ def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperpar
         amplitude = fixed.noise / ratio
     else:
         amplitude = form / m.n
-    log_det = (m.n - len(m.phi_sum)) * math.log(ratio) + q.log_det
-    value = -0.5 * (m.n * math.log(2 * math.pi * amplitude) + log_det + form / amplitude)
-    value -= 0.5 * m.deficit / ratio
-    return Hyperparameters(mean, amplitude, ratio, value)
+    return Hyperparameters(mean, amplitude, ratio, _log_evidence(m, amplitude, ratio, q.log_det, form))
 
 
 def log_likelihood(
@@ -308,6 +331,7 @@ def leading_block(moments: Moments, size: int) -> Moments:
         yy=moments.yy,
         yy_error=moments.yy_error,
         shift=moments.shift,
+        gram_error=moments.gram_error,
         deficit=moments.deficit,
     )
 

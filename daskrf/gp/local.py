@@ -13,12 +13,13 @@ from daskrf.features.localgaussian import nearest_blocks, refuse_half
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.evidence import CholeskySolver, EigenSolver, Hyperparameters, solved_weights
 from daskrf.gp.posterior import PosteriorFactor, standard_normal
-from daskrf.gp.rows import feature_blocks
+from daskrf.gp.rows import FeatureBlock, feature_blocks
 from daskrf.gp.stack import StackedStatistics
 
 __all__ = ["LocalGaussianGP"]
 
 _COPIED_ENTRIES = 1 << 22  # features copied at a time
+_LITTLE_NOISE = 0.01  # of the amplitude
 
 Array = npt.NDArray[np.float64]
 
@@ -106,6 +107,16 @@ class LocalGaussianGP(FeatureSpaceGP):
         if not isinstance(self.residual, (bool, np.bool_)):
             raise InputError(f"residual must be True or False, not {self.residual!r}.")
 
+    def cautions(self, target: int = 0) -> list[str]:
+        """Return why deviations of one target cannot be trusted, in one sentence each; mostly none."""
+        said = super().cautions(target)
+        if self.rows_ == "all" and self.noise_[target] < _LITTLE_NOISE * self.amplitude_[target]:
+            said.append(
+                "there is so little noise that posteriors of all rows are too sure of themselves: take those "
+                "of the nearest rows (rows='nearest', --rows nearest)"
+            )
+        return said
+
     def draw(self, seed: int, target: int = 0) -> Self:
         """Return a model of one target whose mean is one posterior draw, as other models do.
 
@@ -155,18 +166,20 @@ class LocalGaussianGP(FeatureSpaceGP):
             )
         super()._set_map(feature_map)
         self.local_map_ = feature_map
+        if not self.residual:
+            self._projects = None
 
-    def _features(self, X: Any) -> Iterator[npt.NDArray[Any]]:
+    def _features(self, X: Any, diagonal: npt.ArrayLike | None = None) -> Iterator[FeatureBlock]:
         """Yield the features of the nearest centroid, in its block, and 0 elsewhere."""
         made, size = self.feature_map_ is not None, self.local_map_.block_size
         transform = self.feature_map_.transform_nearest if made else None
-        for phi in feature_blocks(X, self.feature_map_, transform):
+        for phi, _ in feature_blocks(X, self.feature_map_, transform):
             self._check_width(phi)
             refuse_half(phi.dtype)
             step = max(1, _COPIED_ENTRIES // phi.shape[1])
             for start in range(0, len(phi), step):
                 part = phi[start : start + step]
-                yield part if made else _nearest_only(part, size)
+                yield FeatureBlock(part if made else _nearest_only(part, size), None)
 
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, StackedStatistics):
@@ -190,7 +203,8 @@ class LocalGaussianGP(FeatureSpaceGP):
         self, statistics: Any, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
     ) -> tuple[Array, float]:
         blocks, nearest = range(len(statistics.grams)), self.rows_ == "nearest"
-        parts = [solved_weights(statistics.block_moments(block, nearest=nearest), fitted) for block in blocks]
+        moments = (statistics.block_moments(block, nearest=nearest) for block in blocks)
+        parts = [solved_weights(each, fitted, claimed=False) for each in moments]
         weights = np.zeros((statistics.n_components, len(fitted)))
         stacked = np.concatenate([part for part, _ in parts])
         weights[: len(stacked)] = stacked
@@ -205,24 +219,6 @@ class LocalGaussianGP(FeatureSpaceGP):
         for _, rows, columns in nearest_blocks(phi, size):
             means[rows] = phi[rows, columns].astype(np.float64, copy=False) @ self.weights_[columns]
         return means + self.mean_
-
-    def _variances(self, phi: npt.NDArray[Any], of: str, targets: list[int]) -> Array:
-        return super()._variances(phi, of, targets) + np.outer(self._residuals(phi), self.amplitude_[targets])
-
-    def _own_variances(self, phi: npt.NDArray[Any], of: str, target: int) -> Array:
-        return super()._own_variances(phi, of, target) + self.amplitude_[target] * self._residuals(phi)
-
-    def _left_out(self, X: Any, phi: npt.NDArray[Any], target: int) -> Array:
-        return np.diag(self.amplitude_[target] * self._residuals(phi))
-
-    def _residuals(self, phi: npt.NDArray[Any]) -> Array:
-        """Return k(x, x) - |phi(x)|^2 of each row; 0 where a sketch is too long."""
-        left = np.zeros(len(phi))
-        size = self.local_map_.block_size
-        for _, rows, columns in nearest_blocks(phi, size) if self.residual else ():
-            own = phi[rows, columns]
-            left[rows] = 1.0 - np.einsum("ij,ij->i", own, own, dtype=np.float64)
-        return np.maximum(left, 0.0)
 
 
 def _nearest_only(phi: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:

@@ -40,6 +40,12 @@ class RandomFeatureGP(FeatureSpaceGP):
     weights_ : float64 array, shape (M, n_targets)
         Posterior mean of the feature weights.
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
+    left_out_ : float64 array, shape (n_targets,)
+        Variance of f outside of the features, for each unit of k(x, x) - |phi(x)|^2: the amplitude, unless
+        the noise that was found leaves less room for it. It counts for maps that project their kernel, such
+        as `NystromFeatures` (`FeatureMap.projected_kernel`).
+    mean_left_ : float
+        Mean of k(x, x) - |phi(x)|^2 over the rows, if the noise that was found includes it; else 0.
     at_bound_ : bool array, shape (n_targets,)
         Whether noise / amplitude ran into an end of its range: no noise, or no signal, can be seen.
     jitter_ : float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +12,26 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr
 from daskrf.errors import InputError
 from daskrf.features.base import map_key
-from daskrf.gp.stack import Statistics, zero_statistics
-from daskrf.gp.statistics import SufficientStatistics
+from daskrf.gp.stack import Statistics, precision_for, zero_statistics
+from daskrf.gp.statistics import Precision, SufficientStatistics, enough_precision
 
-__all__ = ["check_of", "check_rows", "feature_blocks", "refuse_unpacked_bits", "sum_rows"]
+__all__ = ["FeatureBlock", "check_of", "check_rows", "feature_blocks", "refuse_unpacked_bits", "sum_rows"]
 
 _BLOCK_ENTRIES = 1 << 25  # features in memory at a time
 
 
-def check_of(of: str) -> None:
-    """Refuse to predict anything but y or f."""
-    if of not in ("y", "f"):
-        raise InputError(f"of must be 'y' (with noise) or 'f' (without), not {of!r}.")
+class FeatureBlock(NamedTuple):
+    """Packed bits or features of some rows, and k(x, x) of each where features leave a part of it out."""
+
+    phi: npt.NDArray[Any]
+    diagonal: npt.NDArray[np.float64] | None
+
+
+def check_of(of: str, *more: str) -> None:
+    """Refuse to predict anything but y or f, or what else is possible."""
+    if of not in ("y", "f", *more):
+        others = "".join(f", or {name!r}" for name in more)
+        raise InputError(f"of must be 'y' (with noise) or 'f' (without){others}, not {of!r}.")
 
 
 def check_rows(X: Any, feature_map: Any) -> Any:
@@ -63,12 +71,23 @@ def refuse_unpacked_bits(X: Any) -> None:
 
 
 def feature_blocks(
-    X: Any, feature_map: Any, transform: Callable[[Any], npt.NDArray[Any]] | None = None
-) -> Iterator[npt.NDArray[Any]]:
+    X: Any,
+    feature_map: Any,
+    transform: Callable[[Any], npt.NDArray[Any]] | None = None,
+    diagonal: npt.ArrayLike | None = None,
+) -> Iterator[FeatureBlock]:
     """Yield packed bits or features of consecutive rows of X, in bounded memory.
 
-    `transform` takes the place of that of a map of dense features.
+    `transform` takes the place of that of a map of dense features; `diagonal` is k(x, x) of each row, where X
+    are features and there is no map to tell it.
+
+    Raises
+    ------
+    InputError
+        If X is not rows, or `diagonal` is not a number for each of them.
     """
+    own = None if diagonal is None else _diagonal(diagonal, len(X))
+    kernel = None if feature_map is None else feature_map.projected_kernel
     X = check_rows(X, feature_map)
     if feature_map is None:
         width = X.shape[1] * (8 if X.dtype == np.uint8 else 1)
@@ -77,14 +96,26 @@ def feature_blocks(
     rows = max(1, _BLOCK_ENTRIES // max(int(width), 1))
     for start in range(0, X.shape[0], rows):
         block = X[start : start + rows]
+        values = own[start : start + rows] if own is not None else None
         if feature_map is None:
             block = np.asarray(block)
             is_features = block.dtype.kind == "f" or block.dtype == np.uint8
-            yield block if is_features else block.astype(np.float64)
+            yield FeatureBlock(block if is_features else block.astype(np.float64), values)
         elif feature_map.one_bit:
-            yield feature_map.transform_bits(block)
+            yield FeatureBlock(feature_map.transform_bits(block), None)
         else:
-            yield (transform or feature_map.transform)(block)
+            phi = (transform or feature_map.transform)(block)
+            yield FeatureBlock(phi, None if kernel is None else kernel.diag(block))
+
+
+def _diagonal(values: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n_rows,) or not (np.isfinite(array) & (array >= 0)).all():
+        raise InputError(
+            f"diagonal must be k(x, x) of each of {n_rows} rows, finite and at least 0, not numbers of shape "
+            f"{array.shape}."
+        )
+    return array
 
 
 def sum_rows(
@@ -94,8 +125,13 @@ def sum_rows(
     *,
     n_components: int | None,
     exponents: npt.NDArray[np.int64] | None,
+    precision: Precision | None = None,
+    rows_before: int = 0,
 ) -> Any:
     """Return the statistics of at least one row; `n_components` and `exponents` are for packed bits.
+
+    `precision` is that of floats; by default what so many rows need, with those `rows_before` that they are
+    to be added to.
 
     Raises
     ------
@@ -106,19 +142,22 @@ def sum_rows(
         raise InputError(f"X has {X.shape[0]} rows, but y has {len(targets)}: they must be the same.")
     total: Statistics | None = None
     start = 0
-    for phi in feature_blocks(X, feature_map):
+    for phi, diagonal in feature_blocks(X, feature_map):
         if total is None:
-            one_bit = phi.dtype == np.uint8
+            one_bit, n_rows = phi.dtype == np.uint8, rows_before + len(targets)
             kind: Any = {"one_bit": one_bit, "y_exponents": exponents if one_bit else None}
             if feature_map is None:
-                packed = phi.shape[1] * 8 if n_components is None else n_components
-                total = SufficientStatistics.zero(
-                    packed if one_bit else phi.shape[1], targets.shape[1], **kind
-                )
+                size = phi.shape[1]
+                if one_bit:
+                    size = size * 8 if n_components is None else n_components
+                enough = "double" if phi.dtype == np.float64 else enough_precision(n_rows, size)
+                kind["precision"] = precision or enough
+                total = SufficientStatistics.zero(size, targets.shape[1], **kind)
             else:
                 key = map_key(feature_map.state())
+                kind["precision"] = precision or precision_for(feature_map, n_rows)
                 total = zero_statistics(feature_map, targets.shape[1], map_key=key, **kind)
-        total.update(phi, targets[start : start + len(phi)])
+        total.update(phi, targets[start : start + len(phi)], diagonal)
         start += len(phi)
     assert total is not None
     return total

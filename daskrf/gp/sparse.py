@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.gp.base import FeatureSpaceGP
-from daskrf.gp.linalg import NotPositiveError
 from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.model import RandomFeatureGP
-from daskrf.gp.prior import PriorPrecision, ProjectedFactor
+from daskrf.gp.posterior import PosteriorFactor
+from daskrf.gp.prior import PriorPrecision
+from daskrf.gp.rounding import CoarseSumsError
+from daskrf.gp.rows import FeatureBlock
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
 __all__ = ["SparseGP", "gp_for", "model_from_state"]
@@ -52,6 +54,9 @@ class SparseGP(FeatureSpaceGP):
         Evidence of the projected process.
     deficit_ : float
         Sum of k(x, x) - phi(x)^T K_ZZ^-1 phi(x) over the rows: 0 where the landmarks explain all of them.
+    left_out_, mean_left_ : as of `RandomFeatureGP`
+        Where the noise is given, or `criterion` is the bound, `left_out_` is the amplitude and `mean_left_`
+        is 0: the deviations of the projected process.
     at_bound_ : bool array, shape (n_targets,)
         As in `RandomFeatureGP`.
     jitter_, prior_jitter_ : float
@@ -100,6 +105,13 @@ class SparseGP(FeatureSpaceGP):
         if self.criterion not in ("evidence", "bound"):
             raise InputError(f"criterion must be 'evidence' or 'bound', not {self.criterion!r}.")
 
+    def cautions(self, target: int = 0) -> list[str]:
+        """Return why deviations of one target cannot be trusted, in one sentence each; mostly none."""
+        said = super().cautions(target)
+        if said and self.criterion == "bound":
+            said.append("try more landmarks, or the evidence")
+        return said
+
     def log_bound(
         self,
         mean: float | None = None,
@@ -117,7 +129,7 @@ class SparseGP(FeatureSpaceGP):
         """Return n exact draws from the posterior of the weights of one target, shape (M, n).
 
         mean_[target] + phi(x) . w is then a draw of the projected process, as `draw` gives it: what f(Z)
-        tells of f. It leaves out the rest of f, of variance amplitude (1 - phi^T K_ZZ^-1 phi), which counts
+        tells of f. It leaves out the rest of f, of variance left_out_ (1 - phi^T K_ZZ^-1 phi), which counts
         in the deviations of `predict`: draws vary less than f where no landmark is similar. Draw i does not
         depend on n.
         """
@@ -189,24 +201,18 @@ class SparseGP(FeatureSpaceGP):
                 f"the statistics are of {statistics.n_components} {kind} features, not of the {n_landmarks} "
                 "landmarks of the map: pass the map that they were made with."
             )
-        self._fit_whitened(statistics)
+        if statistics.precision != "double":  # rounding that whitening by K_ZZ would multiply
+            raise CoarseSumsError(
+                "sums of landmark features in single precision lose what whitening by K_ZZ needs: make them "
+                "anew with precision='double', the gram_precision of the map."
+            )
+        super()._fit(statistics)
         penalties = 0.5 * self.deficit_ * self.amplitude_ / self.noise_
         if self.criterion == "bound":  # which is what has been found so far
             self.log_marginal_likelihoods_ = self.log_marginal_likelihoods_ + penalties
         self.bounds_ = self.log_marginal_likelihoods_ - penalties
         self.prior_jitter_ = self._prior_factor().jitter
         return self
-
-    def _fit_whitened(self, statistics: SufficientStatistics) -> None:
-        try:
-            super()._fit(statistics)
-        except NotPositiveError as error:
-            if statistics.precision == "double":
-                raise
-            raise InputError(
-                "sums of landmark features in single precision lose what whitening by K_ZZ needs: make them "
-                "anew with precision='double', the gram_precision of the map."
-            ) from error
 
     def _prior_factor(self) -> PriorPrecision:
         """Return the factor of K_ZZ, made from the landmarks once per process."""
@@ -224,24 +230,28 @@ class SparseGP(FeatureSpaceGP):
     def _feature_weights(self, weights: Array) -> Array:
         return self._prior_factor().to_features(weights)
 
-    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> ProjectedFactor:
-        prior = self._prior_factor()
-        return ProjectedFactor(lambda: prior.whiten(statistics.moments()), ratio, prior)
+    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor:
+        return PosteriorFactor(self._prior_factor().whiten(statistics.moments()), ratio)
 
-    def _own_variances(self, phi: npt.NDArray[Any], of: str, target: int) -> Array:
-        residuals = self._prior_factor().residuals(phi)
-        return super()._own_variances(phi, of, target) + self.amplitude_[target] * residuals
+    def _maximized(self) -> str:
+        return "the evidence" if self.criterion == "evidence" else "the bound"
 
-    def _left_out(self, X: Any, phi: npt.NDArray[Any], target: int) -> Array:
+    def _noise_has_left_out(self) -> bool:
+        # Titsias' bound charges what landmarks leave out to the fit, so that its noise is that of the labels.
+        return super()._noise_has_left_out() and self.criterion == "evidence"
+
+    def _whitened(self, phi: npt.NDArray[Any]) -> Array:
+        return self._prior_factor().project(phi)
+
+    def _left_out(self, X: Any, blocks: list[FeatureBlock], left: Array) -> Array:
         if self.feature_map_ is None:
             raise InputError(
                 "the covariance of f needs the kernel between rows, which features do not hold: ask for "
                 "return_std, or give rows to a model with its feature_map_."
             )
-        white = self._prior_factor().project(phi)
-        left_out = self.landmark_map_.kernel_(X) - white @ white.T
-        left_out[np.diag_indices(len(phi))] = np.maximum(left_out.diagonal(), 0.0)  # rounding, at a landmark
-        return self.amplitude_[target] * left_out
+        shared = self.landmark_map_.kernel_(X)
+        white = np.concatenate([part for block in blocks for _, part, _ in self._parts(block)])
+        return shared - white @ white.T
 
 
 def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,15 @@ from scipy.linalg import blas
 from daskrf.errors import InputError
 from daskrf.features.localgaussian import keep_nearest, refuse_half
 from daskrf.gp.fixedpoint import check_targets
-from daskrf.gp.statistics import Moments, SufficientStatistics
+from daskrf.gp.statistics import Moments, Precision, SufficientStatistics, enough_precision
 
-__all__ = ["StackedStatistics", "Statistics", "statistics_from_arrays", "zero_statistics"]
+__all__ = [
+    "StackedStatistics",
+    "Statistics",
+    "precision_for",
+    "statistics_from_arrays",
+    "zero_statistics",
+]
 
 _ROWS = 2_048  # converted to float64 at a time
 
@@ -63,9 +69,7 @@ class StackedStatistics:
         if not 1 <= block_size <= n_components:
             raise InputError(f"blocks of {block_size} features do not fit {n_components} features.")
         rows, own = (
-            SufficientStatistics.zero(
-                n_components, n_targets, one_bit=False, map_key=map_key, precision="double", gram=False
-            )
+            SufficientStatistics.zero(n_components, n_targets, one_bit=False, map_key=map_key, gram=False)
             for _ in range(2)
         )
         shape = (n_components // block_size, block_size, block_size)
@@ -97,7 +101,7 @@ class StackedStatistics:
         return self.rows.map_key
 
     @property
-    def precision(self) -> Literal["single", "double"]:
+    def precision(self) -> Precision:
         """In which features are multiplied."""
         return self.rows.precision
 
@@ -106,8 +110,20 @@ class StackedStatistics:
         """None: targets are floats."""
         return None
 
-    def update(self, phi: npt.NDArray[Any], y: npt.ArrayLike | None = None) -> StackedStatistics:
+    @property
+    def kernel_trace(self) -> float:
+        """Sum of k(x, x) over the rows."""
+        return self.rows.kernel_trace
+
+    def update(
+        self,
+        phi: npt.NDArray[Any],
+        y: npt.ArrayLike | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> StackedStatistics:
         """Add rows of dense features, shape (n, M), and targets in place, and return self.
+
+        `diagonal`, k(x, x) of each row, is 1: the kernel is Gaussian.
 
         Raises
         ------
@@ -232,14 +248,20 @@ def zero_statistics(feature_map: Any, n_targets: int, *, map_key: str | None, **
     feature_map : FeatureMap
     n_targets : int
     map_key : str, optional
-    **options : one_bit, y_exponents and gram of `SufficientStatistics.zero`, for maps without blocks
+    **options : for maps without blocks
+        one_bit, y_exponents, precision and gram of `SufficientStatistics.zero`.
     """
     if feature_map.in_blocks:
         size = feature_map.block_size
         return StackedStatistics.zero(feature_map.n_components, size, n_targets, map_key=map_key)
-    return SufficientStatistics.zero(
-        feature_map.n_components, n_targets, map_key=map_key, precision=feature_map.gram_precision, **options
-    )
+    return SufficientStatistics.zero(feature_map.n_components, n_targets, map_key=map_key, **options)
+
+
+def precision_for(feature_map: Any, n_rows: int) -> Precision:
+    """Return the precision of sums of features of a map over so many rows: see `enough_precision`."""
+    if feature_map.gram_precision == "double":
+        return "double"
+    return enough_precision(n_rows, feature_map.n_components)
 
 
 def statistics_from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Statistics:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.compiled import bits as bit_engine
 from daskrf.errors import InputError
-from daskrf.gp.statistics import SufficientStatistics
+from daskrf.gp.statistics import Precision, SufficientStatistics
 
 __all__ = ["STRIP_BYTES", "GramStrip", "assemble", "strip_columns"]
 
@@ -79,7 +79,7 @@ class GramStrip:
     n_components: int
     first: int
     gram: npt.NDArray[Any]
-    precision: Literal["single", "double"] = "single"
+    precision: Precision = "double"
 
     @classmethod
     def zero(
@@ -88,7 +88,7 @@ class GramStrip:
         columns: tuple[int, int],
         *,
         one_bit: bool,
-        precision: Literal["single", "double"] = "single",
+        precision: Precision = "double",
     ) -> GramStrip:
         """Return a strip over no rows; `columns` is an element of `strip_columns`."""
         first, stop = columns

@@ -101,6 +101,11 @@ class Kernel(ABC):
         Y = X if Y is None else as_rows(Y)
         yield from prepared_blocks(self.against(Y), X, Y.shape[0], rows=rows)
 
+    @property
+    def has_unit_diagonal(self) -> bool:
+        """Whether k(x, x) = 1 for every row."""
+        return type(self).diag is Kernel.diag
+
     def diag(self, X: Any) -> Array:
         """Return k(x, x) of each row of `X`, float64 of shape (n,): 1, for most kernels."""
         return np.ones(np.shape(X)[0])

@@ -99,10 +99,15 @@ class TanimotoDotProduct(Kernel):
 
         return similarities
 
+    @property
+    def has_unit_diagonal(self) -> bool:
+        """Whether all terms are there: see `Kernel`."""
+        return self.n_terms is None
+
     def diag(self, X: Any) -> npt.NDArray[np.float64]:
         """Return k(x, x) of each row, float64 of shape (n,): 1, or 1 - 2^-R of the truncated series."""
         if self.n_terms is None:
-            return np.ones(np.shape(X)[0])
+            return super().diag(X)
         csr = as_csr(X)
         return np.where(_is_zero(csr), 1.0, 1.0 - 0.5 ** min(self.n_terms, _MOST_TERMS))
 

@@ -104,7 +104,9 @@ def test_gram_of_landmarks_in_double_precision(counts: np.ndarray) -> None:
     expected = landmarks.transform(counts).astype(np.float64)
     assert found.precision == "double"
     np.testing.assert_allclose(found.gram, np.triu(expected.T @ expected), rtol=1e-14)
-    single = gram(phi, np.arange(40.0)).compute(scheduler="synchronous")
+    assert gram(phi).compute(scheduler="synchronous").precision == "double"  # few rows
+    assert gram(phi[:, :7]).compute(scheduler="synchronous").precision == "single"  # many for the features
+    single = gram(phi, np.arange(40.0), precision="single").compute(scheduler="synchronous")
     assert np.abs(single.gram - found.gram).max() > 1e-8  # single precision is another sum
     model = SparseGP(landmarks).fit_statistics(found)
     assert np.corrcoef(model.predict(counts), np.arange(40.0))[0, 1] > 0.3

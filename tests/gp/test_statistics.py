@@ -256,5 +256,5 @@ def test_precision_of_combined_sums_is_the_lower_one():
     none = SufficientStatistics.zero(3, 1, one_bit=False)
     assert (single + double).precision == (double + single).precision == "single"
     assert (double + double).precision == (none + double).precision == (double + none).precision == "double"
-    assert (none + none).precision == "single"
+    assert (none + none).precision == "double"
     assert double.subtract(single).precision == "single"

@@ -134,3 +134,15 @@ def projected_posterior(k_zz, k_zx, k_zs, k_ss, y, mean, amplitude, noise):
     gain = np.linalg.solve(covariance, amplitude * q_sx.T).T
     inducing = amplitude * q_ss - gain @ (amplitude * q_sx.T)
     return mean + gain @ (y - mean), amplitude * (k_ss - q_ss) + inducing
+
+
+def left_out(phi, diagonal, amplitude, noise):
+    """Mean of k(x, x) - |phi|^2 over the labelled rows, and the variance of f for each unit of it.
+
+    The noise of n labels has n - tr(H) degrees of freedom, H the matrix that smooths them; as much of it as
+    there is may be what the features leave out.
+    """
+    n = len(phi)
+    smoother = amplitude * phi @ phi.T @ np.linalg.inv(amplitude * phi @ phi.T + noise * np.eye(n))
+    mean_left = (diagonal - np.square(phi).sum(axis=1)).mean()
+    return mean_left, min(amplitude, noise / (mean_left * (n - np.trace(smoother)) / n))

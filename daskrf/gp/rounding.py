@@ -1,0 +1,102 @@
+"""Whether a fit can be true to its labels, given how its sums were rounded.
+
+Sums of products in single precision differ from the exact ones by a matrix E, whose entries are independent
+numbers of about e sqrt(G_ii G_jj), G = Phi^T Phi (`Moments.gram_error`). To first order, with
+A = G + lambda I and the weights w = A^-1 Phi^T y, E changes
+
+- the quadratic form of the log marginal likelihood by w^T E w / (2 noise), its determinant by tr(A^-1 E) / 2;
+- a predicted mean by phi^T A^-1 E w.
+
+Both are small beside the labels' own scale where there are many more rows than features and the noise is not
+tiny, and anything at all where they are not, because E then moves eigenvalues that should be 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.errors import InputError
+from daskrf.gp.linalg import ShiftedCholesky
+from daskrf.gp.statistics import Moments
+
+__all__ = ["CoarseSumsError", "check_claim", "check_rounding"]
+
+# Changes of the evidence of a row, and of means over the spread of y, that are let pass.
+_EVIDENCE, _MEANS = 1e-4, 1e-3
+_CLAIM = 0.01  # the same for sums in double precision, and for two ways to compute the evidence of a row
+_SINGLE = 2.0**-40  # sums whose rounding is larger are of single precision
+_PROBES = 8  # random vectors that traces are estimated by
+
+Array = npt.NDArray[np.float64]
+
+
+class CoarseSumsError(InputError):
+    """The rounding of sums in single precision could change a fit: they have to be made in double."""
+
+
+def check_rounding(
+    moments: Moments, factor: ShiftedCholesky, weights: Array, noise: float, target: int
+) -> None:
+    """Refuse sums whose rounding could change the evidence or the means of one target.
+
+    Parameters
+    ----------
+    moments : Moments
+    factor : ShiftedCholesky
+        Of A = Phi^T Phi + lambda I.
+    weights : float64 array, shape (M,)
+        Posterior mean of the weights.
+    noise : float
+    target : int
+
+    Raises
+    ------
+    CoarseSumsError
+        If the sums are of single precision.
+    InputError
+        If they are of double precision, and could still change the fit by one part in a hundred.
+    """
+    if moments.gram_error == 0.0:
+        return
+    scales = np.sqrt(np.maximum(factor.diagonal, 0.0))
+    signs = 1.0 - 2.0 * (seeds.words(0, "gp/rounding", scales.size * _PROBES) >> np.uint64(63)).astype(float)
+    probes: Array = signs.reshape(-1, _PROBES) * scales[:, None]
+    solved = factor.solve(probes)
+    moved = float(np.square(scales * weights).sum())  # |D w|^2, D^2 the diagonal of G
+    determinant = float(np.square(scales[:, None] * solved).sum()) / _PROBES  # |D A^-1 D|_F^2
+    # |Phi x|^2 = x^T (A - lambda I) x for x = A^-1 D r, whose mean over r is tr(D A^-1 G A^-1 D).
+    spread = float((probes * solved).sum() - factor.shift * np.square(solved).sum()) / _PROBES
+    n = moments.n
+    evidence = moments.gram_error * (moved / noise + math.sqrt(determinant)) / (math.sqrt(2.0) * n)
+    means = moments.gram_error * math.sqrt(moved * max(spread, 0.0) / n)
+    means /= math.sqrt(max(float(moments.yy[target]) / n, noise))
+    single = moments.gram_error > _SINGLE
+    if evidence <= (_EVIDENCE if single else _CLAIM) and means <= (_MEANS if single else _CLAIM):
+        return
+    what = (
+        "the labels have so little noise that rounding of the sums could change the log marginal likelihood "
+        f"by {evidence:.1g} a label, and predictions by {means:.1g} of the labels' spread"
+    )
+    if single:
+        raise CoarseSumsError(f"{what}: make the sums in double precision (precision='double').")
+    raise InputError(f"{what}: give a larger noise.")
+
+
+def check_claim(claimed: float, recomputed: float, n: int) -> None:
+    """Refuse a fit whose evidence is not what its weights give.
+
+    Raises
+    ------
+    InputError
+        If the two log marginal likelihoods differ by more than 0.01 for each of n labels.
+    """
+    if not abs(claimed - recomputed) <= _CLAIM * n:
+        raise InputError(
+            f"the fit contradicts itself: its log marginal likelihood is {claimed:.6g} by the search, but "
+            f"{recomputed:.6g} by its weights. The sums are damaged, or the noise is too small to be "
+            "resolved: make the sums anew, or give a larger noise."
+        )
