@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,12 @@ __all__ = [
     "as_dense",
     "as_rows",
     "check_bits",
+    "check_columns_of",
     "check_counts",
     "check_finite",
+    "check_rows_to_fit",
     "check_weights",
+    "learn_columns",
     "n_bytes",
     "narrowed",
     "pack_signs",
@@ -44,14 +48,15 @@ def as_csr(X: Any) -> sp.csr_matrix:
     Returns
     -------
     scipy.sparse.csr_matrix
-        Shape (n, n_columns), data of the input's dtype (bool becomes uint8). Where duplicates are summed or
-        zeros dropped, it is int64 for integers below 64 bits, else float64.
+        Shape (n, n_columns), data of the input's dtype, but uint8 for bool, float32 for float16, and float64
+        for longer floats. Where duplicates are summed or zeros dropped, it is int64 for integers below 64
+        bits, else float64.
 
     Raises
     ------
     InputError
-        If `X` is not two-dimensional, not an array of real numbers (float16, which SciPy's sparse matrices
-        lack, included), or a sparse array whose fill value is not zero.
+        If `X` is not two-dimensional, not an array of real numbers, or a sparse array whose fill value is not
+        zero.
 
     Examples
     --------
@@ -78,7 +83,93 @@ def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return as_csr(X)
     _check_dtype(X.dtype)
-    return X
+    return _usual(X)
+
+
+def check_rows_to_fit(X: Any) -> None:
+    """Refuse rows that nothing can be learned from: none, none with columns, or some that are not finite.
+
+    Values of lazy arrays are not looked at.
+
+    Raises
+    ------
+    InputError
+    """
+    shape = np.shape(X)
+    if len(shape) == 2 and 0 in shape:
+        what = "row" if shape[0] == 0 else "column"
+        raise InputError(f"There is no {what} to fit to (X has the shape {tuple(shape)}): give some.")
+    if not hasattr(X, "dask"):
+        rows = as_rows(X)
+        _finite_dense(rows) if isinstance(rows, np.ndarray) else check_finite(rows)
+
+
+def learn_columns(estimator: Any, X: Any) -> None:
+    """Note the columns of a fit: `n_features_in_`, and `feature_names_in_` of a DataFrame.
+
+    Raises
+    ------
+    InputError
+        If some of the names are text and others not.
+    """
+    names = _column_names(X)
+    estimator.n_features_in_ = int(np.shape(X)[1])
+    if names is not None:
+        estimator.feature_names_in_ = names
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def check_columns_of(estimator: Any, X: Any) -> None:
+    """Refuse rows whose columns have other names, or another order, than those that were fitted to.
+
+    Rows without names are taken as they are.
+
+    Raises
+    ------
+    InputError
+        It names the first columns that differ.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> fitted = SimpleNamespace(feature_names_in_=np.array(["logP", "weight"], dtype=object))
+    >>> check_columns_of(fitted, SimpleNamespace(columns=["weight", "logP"]))
+    Traceback (most recent call last):
+    daskrf.errors.InputError: The columns come in another order than at fit: 'weight' is where 'logP' was.
+    """
+    known, names = getattr(estimator, "feature_names_in_", None), _column_names(X)
+    if known is None or names is None or np.array_equal(known, names):
+        return
+    missing, added = (sorted(set(a) - set(b)) for a, b in ((known, names), (names, known)))
+    shown = _listed(known)
+    if missing or added:
+        what = [f"{_listed(part)} {verb}" for part, verb in ((missing, "lack"), (added, "are new")) if part]
+        raise InputError(f"The columns are not those of fit: {', and '.join(what)}; give {shown}.")
+    if len(names) != len(known):
+        raise InputError(f"The columns repeat: there are {len(names)}, and fit saw {shown}.")
+    place = int(np.argmax(known != names))
+    raise InputError(
+        f"The columns come in another order than at fit: {names[place]!r} is where {known[place]!r} was."
+    )
+
+
+def _listed(names: Iterable[str], most: int = 5) -> str:
+    """Return the first names as a list, for messages."""
+    first = list(names)
+    return f"{first[:most]}" if len(first) <= most else f"{first[:most]} and {len(first) - most} more"
+
+
+def _column_names(X: Any) -> npt.NDArray[np.object_] | None:
+    """Return the names of the columns of a DataFrame, if all of them are text."""
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return None
+    names = np.array(list(columns), dtype=object)
+    are_text = [isinstance(name, str) for name in names]
+    if any(are_text) and not all(are_text):
+        raise InputError("The names of the columns must all be text, or none of them: rename some.")
+    return names if len(names) and all(are_text) else None
 
 
 def as_dense(X: Any) -> npt.NDArray[np.float64]:
@@ -97,18 +188,24 @@ def as_dense(X: Any) -> npt.NDArray[np.float64]:
     rows = as_rows(X)
     if not isinstance(rows, np.ndarray):
         return np.ascontiguousarray(check_finite(rows).toarray(), dtype=np.float64)
-    dense = np.ascontiguousarray(rows, dtype=np.float64)
-    if not np.isfinite(dense).all():
-        check_finite(as_csr(dense))
-    return dense
+    return _finite_dense(np.ascontiguousarray(rows, dtype=np.float64))
+
+
+def _finite_dense(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a dense array, all of whose values are finite."""
+    if not np.isfinite(X).all():
+        check_finite(as_csr(X))
+    return X
 
 
 def _to_csr(X: Any) -> sp.csr_matrix:
     """Convert any accepted container to CSR without a copy where that is possible."""
     if isinstance(X, sp.csr_matrix):
         return X
+    if hasattr(X, "to_coo") and not hasattr(X, "to_scipy_sparse"):  # a dictionary of keys of pydata/sparse
+        X = X.to_coo()
     if not (sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr")):
-        X = np.asarray(X)
+        X = _usual(np.asarray(X))
         _check_dtype(X.dtype)
     if getattr(X, "ndim", 2) != 2:
         raise InputError(f"Fingerprints must have 2 dimensions, not {X.ndim}; pass one row a molecule.")
@@ -118,7 +215,7 @@ def _to_csr(X: Any) -> sp.csr_matrix:
         )
     if hasattr(X, "to_scipy_sparse"):
         _check_dtype(X.dtype)
-        X = X.to_scipy_sparse()
+        X = _usual(X).to_scipy_sparse()
     elif not sp.issparse(X) and hasattr(X, "tocsr"):
         X = X.tocsr()
     return _dense_to_csr(X) if isinstance(X, np.ndarray) else sp.csr_matrix(X)
@@ -138,11 +235,16 @@ def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
 
 
 def _check_dtype(dtype: np.dtype[Any]) -> None:
-    """Refuse arrays of text, objects, complex numbers, and the floats that SciPy's sparse matrices lack."""
+    """Refuse arrays of text, objects and complex numbers."""
     if dtype.kind not in "buif":
         raise InputError(f"Fingerprints must be an array of real numbers, not of dtype {dtype}.")
-    if dtype == np.float16:
-        raise InputError("Fingerprints must not be of dtype float16; convert them to float32.")
+
+
+def _usual(X: Any) -> Any:
+    """Return an array with the next usual type in place of floats that sparse matrices lack."""
+    if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
+        return X.astype(np.float32 if X.dtype == np.float16 else np.float64)
+    return X
 
 
 def _is_canonical(csr: sp.csr_matrix) -> bool:

@@ -42,7 +42,10 @@ DTYPES = ("bits", "float32", "float16")
 
 @dataclass(frozen=True)
 class FeaturizeReport:
-    """What `featurize` did: the store, its rows, components and bytes, and the partitions made now."""
+    """What `featurize` did: the store, its rows, components and bytes, and the partitions made now.
+
+    `warnings` say in what the map is less than was asked for.
+    """
 
     store: Path
     rows: int
@@ -52,6 +55,7 @@ class FeaturizeReport:
     partitions: int
     made: int
     seconds: float
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         each = self.bytes / max(1, self.rows)
@@ -63,7 +67,7 @@ class FeaturizeReport:
             lines.append(
                 f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
 @watched
@@ -199,6 +203,7 @@ def _(
         store.n_partitions,
         made,
         time.monotonic() - start,
+        tuple(feature_map.cautions()),
     )
 
 

@@ -205,7 +205,7 @@ def fit(
         if stored is not None and stored.metadata["spec_hash"] == identity:
             progress.note(f"{output} holds this very model already.")
             remove_checkpoints(partials)  # of a run that was killed when the model was written
-            return _report(output, stored.gp, joined, time.monotonic() - start)
+            return _report(output, stored.gp, features.feature_map, joined, time.monotonic() - start)
         summed = functools.partial(_sum, features, given, spec, partials, client, progress)
         if stored is None:
             statistics = summed(precision_for(features.feature_map, len(joined.row)))
@@ -218,7 +218,7 @@ def fit(
         remove_checkpoints(partials)
         progress.advance(1)
         progress.finish()
-    return _report(output, gp, joined, time.monotonic() - start)
+    return _report(output, gp, features.feature_map, joined, time.monotonic() - start)
 
 
 def _solve(
@@ -491,8 +491,11 @@ class FitFold:
         return statistics_from_arrays(arrays)
 
 
-def _report(output: Path, gp: FeatureSpaceGP, joined: JoinedLabels, seconds: float) -> FitReport:
-    warnings = [f"{name}: {caution}" for t, name in enumerate(joined.names) for caution in gp.cautions(t)]
+def _report(
+    output: Path, gp: FeatureSpaceGP, feature_map: FeatureMap, joined: JoinedLabels, seconds: float
+) -> FitReport:
+    warnings = [*feature_map.cautions()]
+    warnings += [f"{name}: {caution}" for t, name in enumerate(joined.names) for caution in gp.cautions(t)]
     if gp.jitter_:
         warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
     return FitReport(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,7 +94,7 @@ def fit_map(
     Raises
     ------
     InputError
-        If the map does not serve these fingerprints, or there are too few of them.
+        If the map does not serve these fingerprints.
     StoreError
         If the store is not complete.
     MemoryLimitError
@@ -157,7 +158,9 @@ def fit_map_once(
     found = read_checkpoint(path, key)
     if found is not None:
         return from_state(found.metadata["map"])
-    fitted = fit_map(feature_map, store, client=client, progress=progress)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # reports say what the map's cautions are
+        fitted = fit_map(feature_map, store, client=client, progress=progress)
     directory.mkdir(parents=True, exist_ok=True)
     for keep in (True, False):  # of shards that learn at once the first counts, but not where it is damaged
         write_checkpoint(path, {}, {"map": fitted.state()}, key, keep=keep)

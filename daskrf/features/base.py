@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf import kernels
+from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
 from daskrf.features.facts import MapFacts
 
@@ -37,8 +40,18 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     bytes for the same row whatever the chunking, process or machine.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let methods of every map check the names of columns, which arrays lose when they are converted."""
+        super().__init_subclass__(**options)
+        for name in ("fit", "transform", "transform_bits", "transform_nearest"):
+            if name in cls.__dict__:
+                setattr(cls, name, (_learning if name == "fit" else _checking)(cls.__dict__[name]))
+
     facts: ClassVar[MapFacts]
     """What the table of all maps says of this one."""
+
+    feature_names_in_: npt.NDArray[np.object_]
+    """Names of the columns that `fit` has seen, if it was given a DataFrame."""
 
     state_version: ClassVar[int] = 1
     """Raised by a map whenever the same parameters begin to give other bytes."""
@@ -174,17 +187,23 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         prefix = type(self).__name__.removesuffix("Features").lower()
         return np.array([f"{prefix}{m}" for m in range(self.n_components)], dtype=object)
 
+    def cautions(self) -> list[str]:
+        """Return in what the fitted map is less than was asked for, in one sentence each; mostly none."""
+        return []
+
     def state(self) -> dict[str, Any]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
         parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         for name, value in self.added_parameters.items():
             if parameters[name] == value:
                 del parameters[name]
+        named = hasattr(self, "feature_names_in_")
+        names = {"feature_names_in": list(self.feature_names_in_)} if named else {}
         return {
             "class": type(self).__name__,
             "version": self.state_version,
             "parameters": parameters,
-            "fitted": self._fitted_state(),
+            "fitted": self._fitted_state() | names,
         }
 
     def _check_width(self, n_columns: int) -> None:
@@ -202,6 +221,34 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     def _restore(self, fitted: dict[str, Any]) -> None:
         """Put back what :meth:`_fitted_state` returned."""
+
+
+def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `fit` of a map, refusing rows that nothing can be learned from, and noting their columns."""
+
+    @functools.wraps(fit)
+    def fit_with_names(self: Any, X: Any = None, y: Any = None, **options: Any) -> Any:
+        if X is not None:
+            check_rows_to_fit(X)
+        fitted = fit(self, X, y, **options)
+        if X is not None:
+            learn_columns(self, X)
+            for caution in self.cautions():
+                warnings.warn(caution, stacklevel=2)
+        return fitted
+
+    return fit_with_names
+
+
+def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that makes features of a map, refusing columns with other names than at `fit`."""
+
+    @functools.wraps(transform)
+    def transform_with_names(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
+        check_columns_of(self, X)
+        return transform(self, X, *arguments, **options)
+
+    return transform_with_names
 
 
 def register(cls: type[FeatureMap]) -> type[FeatureMap]:
@@ -254,15 +301,19 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
                 f"The state of feature map {name} {what} parameters {', '.join(sorted(names))}; make it anew."
             )
     feature_map = cls(**{key: _rebuilt(value) for key, value in parameters.items()})
-    feature_map._restore(state.get("fitted", {}))
+    fitted = dict(state.get("fitted", {}))
+    names = fitted.pop("feature_names_in", None)
+    feature_map._restore(fitted)
+    if names is not None:
+        feature_map.feature_names_in_ = np.array(names, dtype=object)
     return feature_map
 
 
 def map_key(state: dict[str, Any]) -> str:
     """Return the text that names a feature map in statistics, which refuse to mix two maps.
 
-    The number of columns that the map has seen is left out: it is not known everywhere, and no other number
-    of columns could be given to that map. Long texts are digests.
+    The columns that the map has seen are left out: they are not known everywhere, and no others could be
+    given to that map. Long texts are digests.
 
     Examples
     --------
@@ -270,7 +321,8 @@ def map_key(state: dict[str, Any]) -> str:
     '{"class": "A", "fitted": {}, "version": 1}'
     """
     brief = brief_state(state)
-    fitted = {name: value for name, value in brief.get("fitted", {}).items() if name != "n_features_in"}
+    columns = ("n_features_in", "feature_names_in")
+    fitted = {name: value for name, value in brief.get("fitted", {}).items() if name not in columns}
     return json.dumps({**brief, "fitted": fitted}, sort_keys=True)
 
 

@@ -87,13 +87,12 @@ class LandmarkMap(FeatureMap):
         return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
 
     def _choose(self, X: Any) -> sp.csr_matrix:
-        """Return landmarks of the rows of `X`.
+        """Return landmarks of the rows of `X`: as many as are wanted, or all that differ.
 
         Raises
         ------
         InputError
-            If a parameter is out of range, a value is not what the kernel serves, or there are fewer distinct
-            rows than landmarks.
+            If a parameter is out of range, or a value is not what the kernel serves.
         """
         n_landmarks, seed = self._check_parameters()
         csr = check_finite(as_csr(X))
@@ -105,12 +104,16 @@ class LandmarkMap(FeatureMap):
         else:
             order, limit = order[: self._most_candidates()], None
         candidates = distinct_rows(csr, order, limit)
-        if len(candidates) < n_landmarks:
-            raise InputError(
-                f"{n_landmarks:,} landmarks cannot be chosen from {csr.shape[0]:,} rows: of {len(order):,} "
-                f"candidates, {len(candidates):,} are distinct. Give more rows, or a smaller {self._number}."
-            )
+        if len(candidates) <= n_landmarks:
+            return csr[candidates]
         return SELECTIONS[self.selection](csr[candidates], n_landmarks, self.kernel)
+
+    def cautions(self) -> list[str]:
+        """Return whether there are fewer landmarks than were asked for."""
+        there, wanted = (self.landmarks_.shape[0] if self.is_fitted() else 0), self.landmarks_wanted()
+        if not self.is_fitted() or there >= wanted:
+            return []
+        return [f"there are {there:,} landmarks, not {wanted:,}: all distinct rows that could be chosen from"]
 
     def with_landmarks(self, n: int) -> Self:
         """Return a copy that is not fitted, with `n` landmarks and at most as many features."""
@@ -134,6 +137,7 @@ class LandmarkMap(FeatureMap):
     def _set_landmarks(self, landmarks: sp.csr_matrix) -> None:
         self.landmarks_ = landmarks
         self.n_features_in_ = int(landmarks.shape[1])
+        self._wanted = self.landmarks_wanted()
         for name in ("_prepared", "_encoded"):
             self.__dict__.pop(name, None)
 
@@ -144,10 +148,9 @@ class LandmarkMap(FeatureMap):
                 f"{type(self).__name__} is not fitted: call fit with the rows to choose from first."
             )
         wanted = self.landmarks_wanted()
-        if self.landmarks_.shape[0] != wanted:
+        if self._wanted != wanted:
             raise InputError(
-                f"{self._number} is {wanted}, but fit has chosen {self.landmarks_.shape[0]} "
-                "landmarks: call fit again."
+                f"{self._number} is {wanted}, but was {self._wanted} at the last fit: call fit again."
             )
         kernel, prepared = self.__dict__.get("_prepared", (None, None))
         if prepared is None or kernel != self.kernel:
@@ -209,7 +212,8 @@ class LandmarkFeatures(LandmarkMap):
 
     Attributes
     ----------
-    landmarks_ : CSR matrix of uint16 or float64, shape (n_components, d)
+    landmarks_ : CSR matrix of uint16 or float64, shape (n_landmarks, d)
+        n_landmarks is n_components, or the number of distinct rows if that is smaller.
     n_features_in_ : int
         Number of columns that `fit` saw.
 
@@ -264,8 +268,8 @@ class LandmarkFeatures(LandmarkMap):
         Raises
         ------
         InputError
-            If a parameter is out of range, a value is not what the kernel serves, the kernel is not 1 where
-            both of its arguments are one row, or there are fewer distinct rows than landmarks.
+            If a parameter is out of range, a value is not what the kernel serves, or the kernel is not 1
+            where both of its arguments are one row.
         """
         self._check_parameters()
         if X is None:
@@ -289,6 +293,7 @@ class LandmarkFeatures(LandmarkMap):
         Returns
         -------
         float32 array, shape (n, n_components)
+            Columns from the number of landmarks on are 0.
 
         Raises
         ------
@@ -300,14 +305,24 @@ class LandmarkFeatures(LandmarkMap):
         prepared = self._against_landmarks()
         csr = as_csr(X)
         self._check_width(csr.shape[1])
-        return prepared(csr, dtype=np.float32)
+        values, n_landmarks = prepared(csr, dtype=np.float32), self.landmarks_.shape[0]
+        if n_landmarks == self.n_components:
+            return values
+        features = np.zeros((csr.shape[0], self.n_components), np.float32)
+        features[:, :n_landmarks] = values
+        return features
 
     def prior_precision(self) -> npt.NDArray[np.float64]:
         """Return K_ZZ, the kernel among the landmarks: float64 of shape (n_components, n_components).
+
+        Where there are fewer landmarks, it is that of the identity for the columns that are 0.
 
         Raises
         ------
         InputError
             If the map is not fitted.
         """
-        return self._against_landmarks()(self.landmarks_)
+        prepared, precision = self._against_landmarks(), np.eye(self.n_components)
+        n_landmarks = self.landmarks_.shape[0]
+        precision[:n_landmarks, :n_landmarks] = prepared(self.landmarks_)
+        return precision

@@ -158,8 +158,7 @@ class NystromFeatures(LandmarkMap):
         Raises
         ------
         InputError
-            If a parameter is out of range, a value is not what the kernel serves, or there are fewer distinct
-            rows than landmarks.
+            If a parameter is out of range, or a value is not what the kernel serves.
         """
         self._check_parameters()
         if X is None:
@@ -193,8 +192,8 @@ class NystromFeatures(LandmarkMap):
             If the map is not fitted, a parameter is bad, a value is not what the kernel serves, d is not that
             of `fit`, or a feature is too large for single precision.
         """
-        n_landmarks, _ = self._check_parameters()
-        prepared = self._against_landmarks()
+        self._check_parameters()
+        prepared, n_landmarks = self._against_landmarks(), self.landmarks_.shape[0]
         rows = as_rows(X)
         self._check_width(rows.shape[1])
         if self._fitted_to != (self.kernel, self.n_components):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
+from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.compiled import bits as bit_engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.features.base import from_state, map_key
@@ -79,9 +80,10 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         InputError
             If y is not finite or has no variance, shapes do not fit, or a hyperparameter is out of range.
         """
-        X, targets = check_rows(X, self.feature_map), check_targets(y)
+        given, X, targets = X, check_rows(X, self.feature_map), check_targets(y)
         if len(targets) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
+        check_rows_to_fit(X)
         self.check_parameters(targets.shape[1])
         if self.feature_map is None and self.n_components is None:
             refuse_unpacked_bits(X)
@@ -92,6 +94,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             self._fit(sum_rows(X, targets, self.feature_map_, **sums))
         except CoarseSumsError:
             self._fit(sum_rows(X, targets, self.feature_map_, **sums, precision="double"))
+        learn_columns(self, given)
         for target in range(targets.shape[1]):
             for caution in self.cautions(target):
                 warnings.warn(f"target {target}: {caution}.", CalibrationWarning, stacklevel=2)
@@ -143,6 +146,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
         kept = self._kept_statistics()
+        check_columns_of(self, X)
         X, targets = check_rows(X, self.feature_map_), check_targets(y)
         if X.shape[0] == len(targets) == 0:
             return self
@@ -195,6 +199,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         cov : float64 array, shape (n, n) or (n, n, n_targets), if `return_cov`
         """
         self._check_fitted()
+        check_columns_of(self, X)
         check_of(of, *(["both"] if return_std else []))
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both.")
@@ -205,7 +210,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         chosen = list(range(len(self.mean_))) if target is None else [target]
         means, squares = [np.empty((0, len(chosen)))], [np.empty((2, 0, len(chosen)))]
         for block in self._features(X, diagonal):
-            means.append(self._means(block.phi)[:, chosen])
+            means.append(self._mean_of(block)[:, chosen])
             if return_std:
                 squares.append(self._variances(block, chosen))
         mean = self._squeeze(np.concatenate(means))
@@ -272,11 +277,12 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         Draw i does not depend on n_samples.
         """
         check_of(of)
+        check_columns_of(self, X)
         weights = self.sample_weights(n_samples, random_state, target)
         blocks, variances = [np.empty((0, n_samples))], [np.empty(0)]
         for block in self._features(X):
             phi = block.phi
-            self._check_width(phi)
+            self._mean_of(block)  # refuses what has no features
             left = np.concatenate([np.empty(0), *(part for _, _, part in self._parts(block))])
             variances.append(self._own_variances(left, target)[of == "y"])
             for rows in expanded_rows(len(phi), len(weights), np.float64):
@@ -554,8 +560,6 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def _predict_joint(self, X: Any, of: str, diagonal: npt.ArrayLike | None) -> tuple[Array, Array]:
         size = len(self.weights_)
         blocks = list(self._features(X, diagonal))
-        for block in blocks:
-            self._check_width(block.phi)
         n = sum(len(block.phi) for block in blocks)
         covariances, means = [], np.concatenate([np.empty((0, len(self.mean_))), *map(self._mean_of, blocks)])
         for t in range(len(self.mean_)):
@@ -575,7 +579,14 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return self._squeeze(means), joint
 
     def _mean_of(self, block: FeatureBlock) -> Array:
-        return self._means(block.phi)
+        """Return the means of a block; they are not finite where a feature is not."""
+        means = self._means(block.phi)
+        if not np.isfinite(means).all():
+            place = int(np.argmin(np.isfinite(means).all(axis=1)))
+            raise InputError(
+                f"The features of row {place} hold NaN or infinity, or are too large; repair that row."
+            )
+        return means
 
     def _left_out(self, X: Any, blocks: list[FeatureBlock], left: Array) -> Array:
         """Return the covariance of what features leave out of the rows, by units of `left_out_`."""

@@ -15,13 +15,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
+from daskrf.arrays import as_csr, check_columns_of, check_finite, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
 from daskrf.gp.fixedpoint import check_targets
 from daskrf.gp.linalg import NotPositiveError, ShiftedCholesky
 from daskrf.gp.posterior import standard_normal
 from daskrf.gp.rows import check_of
-from daskrf.gp.search import check_positive
+from daskrf.gp.search import ONE_LABEL, check_positive
 from daskrf.gp.tridiagonal import TridiagonalEvidence
 from daskrf.kernels.base import Kernel
 
@@ -128,11 +128,12 @@ class ExactGP(RegressorMixin, BaseEstimator):
             has several targets, or no variance where one is needed, a hyperparameter is out of range, or the
             n x n matrix cannot be had.
         """
-        X, y = _check_rows(X), _check_target(y)
+        given, X, y = X, _check_rows(X), _check_target(y)
         if X.shape[0] != len(y):
             raise InputError(f"X has {X.shape[0]} rows, but y has {len(y)}: they must be the same.")
         if len(y) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
+        check_rows_to_fit(X)
         m, a, s = (self._given(name) for name in ("mean", "amplitude", "noise"))
         subset = self._choose(len(y))
         if len(subset) < len(y):
@@ -159,6 +160,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.log_marginal_likelihood_value_ = value
         self.at_bound_, self.jitter_ = np.array([at_bound]), factor.jitter
         self._factor, self._evidence = factor, evidence
+        learn_columns(self, given)
         return self
 
     def predict(
@@ -192,6 +194,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         check_of(of)
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not for both.")
+        check_columns_of(self, X)
         X = _check_rows(X)
         noise = float(self.noise_[0]) if of == "y" else 0.0
         if return_cov:
@@ -230,6 +233,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if n_samples < 0:
             raise InputError(f"the number of draws must not be negative, but is {n_samples}.")
         seeds.check_seed(random_state)
+        check_columns_of(self, X)
         X = _check_rows(X)
         if hasattr(self, "alpha_"):
             noise = float(self.noise_[0])
@@ -394,6 +398,8 @@ def _check_target(y: npt.ArrayLike) -> Array:
 
 def _check_variance(y: Array) -> None:
     """Refuse y without variance, as far as float64 can tell: nothing could be found from it."""
+    if len(y) == 1:
+        raise InputError(ONE_LABEL)
     if float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max()):
         raise InputError(
             f"y is without variance over {len(y)} rows (all are {y[0]:.6g}): give labels that differ, or fix "

@@ -20,9 +20,10 @@ from daskrf.gp.evidence import (
 )
 from daskrf.gp.statistics import Moments
 
-__all__ = ["Given", "check_given", "check_positive", "find_hyperparameters"]
+__all__ = ["ONE_LABEL", "Given", "check_given", "check_positive", "find_hyperparameters"]
 
 Given = npt.ArrayLike | None
+ONE_LABEL = "one label tells nothing of amplitude and noise: give more labels, or fix both."
 _GUESS_SIZE = 512  # features that the first guess of the Cholesky route comes from
 _LARGE = 8_192  # above, a Cholesky factorization takes so long that few are made: see `approach_evidence`
 
@@ -117,6 +118,8 @@ def _given(value: Given, name: str, target: int, n_targets: int) -> float | None
 def _check_variance(moments: Moments, target: int) -> None:
     variance = moments.yy[target] - moments.y_sum[target] ** 2 / moments.n
     error = float(moments.yy_error[target])
+    if moments.n == 1:
+        raise InputError(ONE_LABEL)
     if variance <= error:
         raise InputError(
             f"y of target {target} is without variance over {moments.n} rows, as far as their sums can tell "

@@ -160,6 +160,6 @@ def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArr
 def clipped(data: Array, dtype: npt.DTypeLike) -> Array:
     """Return values of at least 0 in an unsigned integer type, those above its range as its largest one."""
     dtype = np.dtype(dtype)
-    if dtype.kind == "u":
+    if dtype.kind == "u" and np.can_cast(dtype, data.dtype):  # else no value is above
         data = np.minimum(data, np.iinfo(dtype).max)
     return data.astype(dtype, copy=False)

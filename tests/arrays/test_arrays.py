@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sparse
@@ -10,7 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from daskrf.arrays import as_csr, check_bits, check_counts, pack_signs, unpack_bits
+from daskrf.arrays import (
+    as_csr,
+    as_rows,
+    check_bits,
+    check_columns_of,
+    check_counts,
+    check_rows_to_fit,
+    learn_columns,
+    pack_signs,
+    unpack_bits,
+)
 from daskrf.errors import InputError
 from tests.naive import bits as naive
 
@@ -107,10 +121,11 @@ def test_wrong_dtypes_are_refused(bad: object) -> None:
         as_csr(bad)
 
 
-@pytest.mark.parametrize("bad", [np.ones((1, 1), np.float16), sparse.COO(np.ones((1, 1), np.float16))])
-def test_half_precision_is_refused(bad: object) -> None:
-    with pytest.raises(InputError, match="float16; convert them to float32"):
-        as_csr(bad)
+def test_floats_that_sparse_matrices_lack_become_usual_ones() -> None:
+    for unusual, kind in ((np.float16, np.float32), (np.longdouble, np.float64)):
+        assert as_csr(np.ones((1, 1), unusual)).dtype == kind
+        assert as_rows(np.ones((1, 1), unusual)).dtype == kind
+    assert as_csr(sparse.COO(np.ones((1, 1), np.float16))).dtype == np.float32
 
 
 @pytest.mark.parametrize("kind", [sparse.COO, sparse.GCXS])
@@ -161,3 +176,40 @@ def test_bits_of_another_shape_or_dtype_are_refused(bad: np.ndarray) -> None:
         check_bits(bad, 16)
     with pytest.raises(InputError, match="at least 1"):
         check_bits(bad, 0)
+
+
+def test_columns_are_those_of_the_fit() -> None:
+    fitted = SimpleNamespace()
+    table = pd.DataFrame(np.eye(3), columns=["a", "b", "c"])
+    learn_columns(fitted, table)
+    assert (fitted.n_features_in_, fitted.feature_names_in_.tolist()) == (3, ["a", "b", "c"])
+    check_columns_of(fitted, table)
+    check_columns_of(fitted, table.to_numpy())  # without names they are taken as they are
+    for wrong, message in (
+        (table[["a", "c", "b"]], "another order than at fit: 'c' is where 'b' was"),
+        (table[["a", "b"]], r"\['c'\] lack; give \['a', 'b', 'c'\]"),
+        (table.assign(d=0.0), r"\['d'\] are new; give"),
+        (table.rename(columns={"b": "B"}), r"\['b'\] lack, and \['B'\] are new"),
+        (table[["a", "b", "c", "c"]], "columns repeat: there are 4"),
+    ):
+        with pytest.raises(InputError, match=message):
+            check_columns_of(fitted, wrong)
+    with pytest.raises(InputError, match="must all be text, or none"):
+        learn_columns(fitted, table.rename(columns={"b": 1}))
+    learn_columns(fitted, np.eye(2))
+    assert not hasattr(fitted, "feature_names_in_")
+    check_columns_of(fitted, table[["c", "a"]])
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, pd.DataFrame, sparse.COO], ids=str)
+def test_rows_to_fit_are_some_and_finite(make: Callable[[np.ndarray], object]) -> None:
+    X = np.eye(4)
+    check_rows_to_fit(make(X))
+    for shape, what in (((0, 3), "row"), ((3, 0), "column")):
+        with pytest.raises(
+            InputError, match=rf"no {what} to fit to \(X has the shape \({shape[0]}, {shape[1]}\)"
+        ):
+            check_rows_to_fit(make(np.zeros(shape)))
+    X[2, 1] = np.nan
+    with pytest.raises(InputError, match="Value nan in row 2, column 1 is not a finite number"):
+        check_rows_to_fit(make(X))

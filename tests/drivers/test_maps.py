@@ -363,10 +363,23 @@ def test_an_empty_library_teaches_nothing(tmp_path: Path) -> None:
         _one_sentence(error)
 
 
-def test_more_landmarks_than_molecules(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="landmarks cannot be chosen") as error:
-        fit(store, inputs[1], tmp_path / "model", feature_map=LandmarkFeatures(601))
-    _one_sentence(error)
+def test_more_landmarks_than_molecules_are_all_of_them(
+    inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    """The reports say so, of a second run, too; the model is that of as many landmarks as there are."""
+    for make in (LandmarkFeatures, NystromFeatures):
+        name = make.__name__
+        for _ in range(2):
+            report = fit(store, inputs[1], tmp_path / name, feature_map=make(601))
+            assert report.warnings[0].startswith("there are ")
+            assert "landmarks, not 601: all distinct rows" in str(report)
+        there = int(report.warnings[0].split()[2])
+        fewer = fit(store, inputs[1], tmp_path / f"{name}-fewer", feature_map=make(there))
+        np.testing.assert_allclose(report.log_marginal_likelihood, fewer.log_marginal_likelihood, rtol=1e-6)
+        made = featurize(store, make(601), tmp_path / f"{name}-phi")
+        assert made.warnings[0] in str(made)
+        with pytest.warns(UserWarning, match="landmarks, not 601"):
+            fit_map(make(601), store)
 
 
 def test_a_criterion_is_for_landmarks(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
@@ -416,9 +429,9 @@ def test_a_row_outside_the_norms_is_named(inputs: tuple[Path, Path], store: Path
         TanimotoDotProductFeatures(64, norm_range=(100, 20)),
         TanimotoDotProductFeatures(3, norm_range=(20, 100)),
         TanimotoMinMaxFeatures(64, hashing="md5"),
-        LandmarkFeatures(601),
+        LandmarkFeatures(64, selection="best"),
     ],
-    ids=["range", "components", "hashing", "landmarks"],
+    ids=["range", "components", "hashing", "selection"],
 )
 def test_bad_parameters_begin_no_output(
     bad: FeatureMap, inputs: tuple[Path, Path], store: Path, tmp_path: Path

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -32,6 +33,47 @@ def case(request: pytest.FixtureRequest) -> Case:
 @pytest.fixture
 def feature_map(case: Case) -> FeatureMap:
     return case.make(case.size(SIZE), random_state=7).fit(case.rows())
+
+
+def test_columns_of_a_table_are_those_of_the_fit(case: Case) -> None:
+    """Another order or other names are refused by every method that takes rows, also of a restored copy."""
+    table = pd.DataFrame(case.rows(), columns=[f"c{i}" for i in range(40)])
+    feature_map = case.make(case.size(SIZE), random_state=7).fit(table)
+    assert feature_map.feature_names_in_.tolist() == list(table.columns)
+    assert feature_map.n_features_in_ == 40
+    Phi = feature_map.transform(table)
+    assert (
+        Phi.tobytes()
+        == case.make(case.size(SIZE), random_state=7).fit(case.rows()).transform(table).tobytes()
+    )
+    again = from_state(json.loads(json.dumps(feature_map.state())))
+    pickled = pickle.loads(pickle.dumps(feature_map))
+    for each in (feature_map, again, pickled):
+        assert each.transform(table).tobytes() == Phi.tobytes()
+        for method in (
+            each.transform,
+            each.transform_nearest,
+            *([each.transform_bits] if each.one_bit else []),
+        ):
+            with pytest.raises(InputError, match="another order than at fit: 'c39' is where 'c0' was"):
+                method(table[table.columns[::-1]])
+            with pytest.raises(InputError, match=r"\['c5'\] lack"):
+                method(table.drop(columns="c5"))
+
+
+def test_rows_that_nothing_can_be_learned_from_are_refused(case: Case) -> None:
+    make = case.make(case.size(SIZE), random_state=7)
+    for value in (np.nan, np.inf):
+        X = case.rows().astype(float)
+        X[3, 2] = value
+        for same in (X, sp.csr_matrix(X)):
+            with pytest.raises(InputError, match="in row 3, column 2 is not a finite number"):
+                make.fit(same)
+            with pytest.raises(InputError, match="in row 3, column 2 is not a finite number"):
+                case.make(case.size(SIZE), random_state=7).fit(case.rows()).transform(same)
+    for shape in ((0, 40), (12, 0)):
+        with pytest.raises(InputError, match="to fit to"):
+            make.fit(np.zeros(shape))
 
 
 def where(applies: Callable[[Case], bool]) -> pytest.MarkDecorator:

@@ -240,7 +240,7 @@ def test_what_cannot_be_served_is_refused() -> None:
     feature_map = GaussianMaclaurinFeatures(16)
     with pytest.raises(InputError, match="not fitted"):
         feature_map.transform(reals())
-    with pytest.raises(InputError, match="no row to learn"):
+    with pytest.raises(InputError, match="no row to fit to"):
         feature_map.fit(np.zeros((0, 3)))
     with pytest.raises(InputError, match="squares of the values do not fit"):
         feature_map.fit([[1e200], [1.0]])

@@ -14,10 +14,11 @@ from hypothesis.extra import numpy as hnp
 from sklearn.base import clone
 
 from daskrf.errors import InputError
-from daskrf.features import FeatureMap, LandmarkFeatures, from_state
+from daskrf.features import FeatureMap, LandmarkFeatures, NystromFeatures, from_state
 from daskrf.features.base import map_key
 from daskrf.features.selection import distinct_rows
 from daskrf.features.sparserows import compact, decode_rows, encode_rows
+from daskrf.gp import SparseGP, SufficientStatistics
 from daskrf.kernels import CompositionalTanimoto, Kernel, TanimotoDotProduct, TanimotoMinMax
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=50)
@@ -89,19 +90,39 @@ def test_whitened_features_are_the_kernel_at_the_landmarks(selection):
 
 @PROPERTY
 @given(st.integers(0, 2**32 - 1), st.sampled_from(SELECTIONS))
-def test_all_distinct_rows_can_be_landmarks_and_no_more(seed, selection):
+def test_all_distinct_rows_can_be_landmarks_and_no_more_are_taken(seed, selection):
     X = np.random.default_rng(seed).integers(0, 3, (12, 3))
     n = len(np.unique(X, axis=0))
     feature_map = LandmarkFeatures(n, selection=selection).fit(X)
     assert rows_of(feature_map.landmarks_) == rows_of(X)
-    with pytest.raises(InputError, match=rf"{n + 1} landmarks .* from 12 rows: of 12 candidates, {n} are"):
-        LandmarkFeatures(n + 1, selection=selection).fit(X)
+    assert feature_map.cautions() == []
+    with pytest.warns(UserWarning, match=rf"there are {n} landmarks, not {n + 1}: all distinct rows"):
+        more = LandmarkFeatures(n + 1, selection=selection).fit(X)
+    assert rows_of(more.landmarks_) == rows_of(X)
+    assert from_state(more.state()).transform(X).tobytes() == more.transform(X).tobytes()
 
 
-def test_more_landmarks_than_rows_are_refused(selection):
-    with pytest.raises(InputError, match="9 landmarks cannot be chosen from 5 rows"):
-        LandmarkFeatures(9, selection=selection).fit(counts()[:5])
-    with pytest.raises(InputError, match="from 0 rows"):
+@pytest.mark.filterwarnings("ignore:there are")
+def test_more_landmarks_than_rows_change_nothing(selection):
+    """Their features are 0, and weigh nothing in the model."""
+    X = np.unique(counts()[:9], axis=0)[:5]
+    exact = LandmarkFeatures(5, selection=selection).fit(X)
+    more = LandmarkFeatures(9, selection=selection).fit(X)
+    padded = more.transform(counts())
+    assert (padded[:, 5:] == 0.0).all()
+    assert sorted(padded[:, :5].T.tolist()) == sorted(exact.transform(counts()).T.tolist())
+    y = np.arange(40.0)
+    found, expected = (
+        SparseGP(each).fit_statistics(SufficientStatistics.from_chunk(each.transform(counts()), y), each)
+        for each in (more, exact)
+    )
+    assert found.log_marginal_likelihood_value_ == pytest.approx(expected.log_marginal_likelihood_value_)
+    for ours, theirs in zip(found.predict(counts(), True), expected.predict(counts(), True), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    nystrom = NystromFeatures(9, selection=selection).fit(X).transform(counts())
+    projected = KERNEL(counts(), X) @ np.linalg.pinv(KERNEL(X)) @ KERNEL(X, counts())
+    np.testing.assert_allclose(nystrom @ nystrom.T, projected, atol=1e-5)
+    with pytest.raises(InputError, match="no row to fit to"):
         LandmarkFeatures(1, selection=selection).fit(counts()[:0])
     assert LandmarkFeatures(1, selection=selection).fit([[0, 0]]).transform([[0, 0], [1, 0]]).tolist() == [
         [1.0],
@@ -245,7 +266,7 @@ def test_candidates_and_sample_sizes():
     assert LandmarkFeatures(8, selection="farthest", n_candidates=50).sample_size(10**8) == 50
     few = LandmarkFeatures(10, selection="farthest", n_candidates=10).fit(counts(100))
     assert rows_of(few.landmarks_) <= rows_of(counts(100))
-    with pytest.raises(InputError, match="of 11 candidates"):
+    with pytest.warns(UserWarning, match="there are 1 landmarks, not 11"):
         LandmarkFeatures(11, selection="farthest", n_candidates=11).fit(np.zeros((30, 3)))
 
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 from daskrf.errors import InputError
-from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.features import (
+    LandmarkFeatures,
+    LocalGaussianFeatures,
+    NystromFeatures,
+    TanimotoDotProductFeatures,
+    TanimotoMinMaxFeatures,
+)
 from daskrf.features.base import map_key
-from daskrf.gp import RandomFeatureGP, SufficientStatistics
+from daskrf.gp import ExactGP, LocalGaussianGP, RandomFeatureGP, SparseGP, SufficientStatistics
 from daskrf.gp.posterior import standard_normal
+from daskrf.kernels import Gaussian
 
 
 def counts_and_targets(n=40):
@@ -193,3 +202,71 @@ def test_targets_whose_squares_cannot_be_summed_are_refused():
         RandomFeatureGP().fit(phi, 1e150 * y)
     with pytest.raises(InputError, match="y must be an array of numbers"):
         RandomFeatureGP().fit(phi, ["a"] * 20)
+
+
+ROWS = np.random.default_rng(0).poisson(0.7, (30, 8)).astype(float)
+LABELS = ROWS @ np.arange(8.0) + np.random.default_rng(1).normal(size=30)
+PROCESSES = {
+    "features": RandomFeatureGP,
+    "bits": lambda: RandomFeatureGP(TanimotoMinMaxFeatures(64)),
+    "floats": lambda: RandomFeatureGP(TanimotoDotProductFeatures(64)),
+    "nystrom": lambda: RandomFeatureGP(NystromFeatures(10)),
+    "sparse": lambda: SparseGP(LandmarkFeatures(10)),
+    "local": lambda: LocalGaussianGP(LocalGaussianFeatures(20, n_centroids=2)),
+    "exact": lambda: ExactGP(Gaussian(2.0)),
+}
+
+
+def calls(gp):
+    """Return what takes rows of a fitted process."""
+    with_std = partial(gp.predict, return_std=True)
+    return (gp.predict, with_std, partial(gp.predict, return_cov=True), gp.sample_y)
+
+
+def arrays(found):
+    """Return one array or several as several."""
+    return found if isinstance(found, tuple) else (found,)
+
+
+@pytest.mark.parametrize("make", PROCESSES.values(), ids=PROCESSES.keys())
+def test_columns_are_those_of_the_fit(make):
+    table = pd.DataFrame(ROWS, columns=list("abcdefgh"))
+    gp, plain = make().fit(table, LABELS), make().fit(ROWS, LABELS)
+    assert (gp.n_features_in_, gp.feature_names_in_.tolist()) == (8, list("abcdefgh"))
+    assert plain.n_features_in_ == 8
+    for named, unnamed in zip(calls(gp), calls(plain), strict=True):
+        for found, expected in zip(arrays(named(table)), arrays(unnamed(ROWS)), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        with pytest.raises(InputError, match="another order than at fit"):
+            named(table[list("bacdefgh")])
+        with pytest.raises(InputError, match=r"\['c'\] lack"):
+            named(table.drop(columns="c"))
+        with pytest.raises(InputError, match="7"):
+            unnamed(ROWS[:, :-1])
+    if hasattr(gp, "partial_fit"):
+        with pytest.raises(InputError, match="another order than at fit"):
+            gp.partial_fit(table[list("bacdefgh")], LABELS)
+
+
+@pytest.mark.filterwarnings("ignore:there are 1 landmarks")
+@pytest.mark.parametrize("make", PROCESSES.values(), ids=PROCESSES.keys())
+def test_what_no_process_can_use_is_one_sentence(make):
+    gp = make().fit(ROWS, LABELS)
+    for value in (np.nan, np.inf):
+        X, y = ROWS.copy(), LABELS.copy()
+        X[4, 3] = y[3] = value
+        with pytest.raises(InputError, match="row 4"):
+            make().fit(X, LABELS)
+        with pytest.raises(InputError, match="row 3"):
+            make().fit(ROWS, y)
+        for call in calls(gp):
+            with pytest.raises(InputError, match="row 4"):
+                call(X)
+    for shape, what in (((0, 8), "row"), ((30, 0), "column")):
+        with pytest.raises(InputError, match=f"no {what} to fit to"):
+            make().fit(np.zeros(shape), LABELS[: shape[0]])
+    with pytest.raises(InputError, match="one label"):
+        make().fit(ROWS[:1], LABELS[:1])
+    with pytest.raises(InputError, match="without variance"):
+        make().fit(ROWS, np.full(30, 2.5))
+    assert len(gp.predict(ROWS[:0])) == 0

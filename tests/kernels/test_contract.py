@@ -7,8 +7,10 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sparse
 
 from daskrf.errors import InputError
 from daskrf.kernels import (
@@ -89,11 +91,46 @@ def test_the_distance_is_a_metric(kernel: Kernel, X: np.ndarray) -> None:
     assert (distance[:, None, :] <= through + 3e-8 * np.sqrt(scale(kernel, X))).all()
 
 
-def test_sparse_and_dense_and_any_number_type(kernel: Kernel) -> None:
-    X = np.minimum(ugly_rows(), 60_000)
-    expected = kernel(X)
-    for same in (sp.csr_matrix(X), sp.csr_array(X), sp.coo_array(X), X.astype(np.uint16), X.astype(np.int64)):
-        assert kernel(same).tobytes() == expected.tobytes()
+CONTAINERS = {
+    "dense": np.asarray,
+    "columns first": np.asfortranarray,
+    "lists": lambda X: X.tolist(),
+    "CSR matrix": sp.csr_matrix,
+    "CSR array": sp.csr_array,
+    "CSC": sp.csc_array,
+    "COO": sp.coo_array,
+    "LIL": sp.lil_array,
+    "sparse.COO": sparse.COO,
+    "sparse.GCXS": sparse.GCXS,
+    "sparse.DOK": lambda X: sparse.DOK(sparse.COO(X)),
+    "DataFrame": pd.DataFrame,
+}
+DTYPES = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
+DTYPES += [np.float16, np.float32, np.float64, np.longdouble]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_values_of_any_number_type_in_any_container(kernel: Kernel, dtype: type) -> None:
+    """They are those of the same numbers in double precision, the largest of each type included."""
+    X, Y = np.minimum(ugly_rows(), 60), np.minimum(ugly_rows(1), 60)
+    if np.dtype(dtype).kind in "iu":
+        X[9, 1] = min(2**31, np.iinfo(dtype).max)
+    X = X.astype(dtype)
+    wide = X.astype(np.float64)
+    expected, turned = kernel(wide, Y), kernel(Y, wide)
+    tolerance: dict[str, float] = {"rtol": 1e-13, "atol": 1e-13 * scale(kernel, wide)}
+    for name, make in CONTAINERS.items():
+        if dtype in (np.float16, np.longdouble) and "sparse" in name:  # which do not take them
+            continue
+        try:
+            same = make(X)
+        except ValueError:  # of float16, as SciPy says
+            assert dtype is np.float16
+            continue
+        np.testing.assert_allclose(kernel(same, Y), expected, **tolerance)
+        np.testing.assert_allclose(kernel(Y, same), turned, **tolerance)
+        np.testing.assert_allclose(kernel.diag(same), kernel.diag(wide), **tolerance)
+    assert kernel(X, X.astype(np.int64)).tobytes() == kernel(wide).tobytes()
 
 
 def test_blocks_are_rows_of_the_whole(kernel: Kernel) -> None:
@@ -162,6 +199,9 @@ def test_unfolded_identifiers(kernel: Kernel) -> None:
 def test_bad_input_is_refused(kernel: Kernel) -> None:
     with pytest.raises(InputError, match="same columns, not 4 and 3"):
         kernel([[1, 2, 0, 0]], [[1, 2, 0]])
+    for wrong in (np.eye(3) * 1j, np.eye(3).astype(object), np.eye(3).astype(str)):
+        with pytest.raises(InputError, match="must be an array of real numbers"):
+            kernel(wrong, np.eye(3))
     with pytest.raises(InputError, match="row 1, column 0 is not a finite"):
         kernel([[1, 2, 0]], [[1, 0, 0], [np.inf, 0, 0]])
     if (
