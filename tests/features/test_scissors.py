@@ -181,3 +181,13 @@ def test_lingo_similarities_by_a_kernel() -> None:
     X = np.random.default_rng(5).integers(0, 3, (30, 25))
     scissors = SCISSORS(30, similarity=TanimotoMinMax()).fit(X)
     np.testing.assert_allclose(scissors.similarities(scissors.transform(X)), TanimotoMinMax()(X), atol=1e-6)
+
+
+def test_a_molecule_of_the_basis_is_like_itself() -> None:
+    """Its product with itself is the self product, also where a program finds it a little unlike itself."""
+    S, own = similarities(), np.full(12, 1.5)
+    exact = SCISSORS(12).fit(S, self_products=own)
+    vectors = exact.transform(S, self_products=own)
+    np.testing.assert_allclose(np.square(vectors).sum(axis=1), own, rtol=1e-6)
+    S[np.diag_indices(12)] = 0.995
+    np.testing.assert_allclose(SCISSORS(12).fit(S, self_products=own).projection_, exact.projection_)

@@ -309,6 +309,20 @@ def test_the_nearest_block_has_the_bytes_of_all_blocks(data, n_centroids, size, 
     assert nearest.tobytes() == phi.tobytes()
 
 
+def test_rows_too_far_from_all_centroids_go_to_the_first() -> None:
+    """Their first features are 0 everywhere, and those tell the nearest centroid of stored features."""
+    local = LocalGaussianFeatures(20, n_centroids=2).fit_centroids([[0.0], [100.0]], [[0.0], [100.0]])
+    for far in (1e3, 1e200):
+        phi = local.transform([[far]])
+        assert (phi[:, ::10] == 0.0).all()
+        nearest = local.transform_nearest([[far]])
+        assert (nearest[0, 10:] == 0.0).all()
+        np.testing.assert_array_equal(nearest[0, :10], phi[0, :10])
+    near = local.transform_nearest([[99.0]])
+    assert (near[0, :10] == 0.0).all()
+    assert near[0, 10] > 0.5
+
+
 def test_messages_name_rows_whichever_block_they_are_of() -> None:
     X = np.array([[0.0], [-40.0], [0.0], [-40.0]])
     local = LocalGaussianFeatures(120, n_centroids=2).fit_centroids(X, [[-40.0], [0.0]])

@@ -214,3 +214,20 @@ def test_many_blocks_of_rows_give_the_same_as_one(monkeypatch):
     for left, right in zip(whole.predict(phi, True), blocks.predict(phi, True), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-5)
     assert blocks.predict(phi[:0], True)[1].shape == (0,)
+
+
+def test_draws_of_a_target_have_its_own_noise():
+    rng = np.random.default_rng(0)
+    phi = rng.standard_normal((200, 3))
+    f = phi @ [1.0, -2.0, 0.5]
+    gp = RandomFeatureGP().fit(
+        phi, np.column_stack([f + 0.01 * rng.standard_normal(200), f + 2 * rng.standard_normal(200)])
+    )
+    for target in (0, 1):
+        for of in ("f", "y"):
+            std = gp.predict(phi[:5], return_std=True, of=of, target=target)[1]
+            draws = gp.sample_y(phi[:5], 4_000, of=of, target=target)
+            np.testing.assert_allclose(draws.std(axis=1), std, rtol=5 / np.sqrt(2 * 4_000))
+        weights = gp.sample_weights(4_000, 0, target)
+        expected = gp.predict(np.eye(3), return_std=True, of="f", target=target)[1]
+        np.testing.assert_allclose(weights.std(axis=1), expected, rtol=5 / np.sqrt(2 * 4_000))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
-from daskrf.gp import SufficientStatistics, choose_exponent
+from daskrf.gp import StackedStatistics, SufficientStatistics, choose_exponent
 from daskrf.gp.fixedpoint import exact_cross_products, integers_from_bytes, integers_to_bytes, to_fixed
 from tests.gp.strategies import SEEDS, bit_problems, dense_problems
 from tests.naive import gp as naive
@@ -258,3 +258,35 @@ def test_precision_of_combined_sums_is_the_lower_one():
     assert (double + double).precision == (none + double).precision == (double + none).precision == "double"
     assert (none + none).precision == "double"
     assert double.subtract(single).precision == "single"
+
+
+@pytest.mark.parametrize("kind", ["bits", "single", "double", "blocks"])
+def test_every_row_counts_with_its_own_target(kind):
+    """Over several blocks of rows, of 2,048 and of 16,384."""
+    rng = np.random.default_rng(0)
+    n = 17_000
+    signs, y = rng.choice([-1.0, 1.0], (n, 8)), rng.standard_normal((n, 2))
+    y[2_048:] += 5.0
+    if kind == "bits":
+        sums = SufficientStatistics.from_chunk(np.packbits(signs < 0, axis=1, bitorder="little"), y)
+    elif kind == "blocks":
+        sums = StackedStatistics.zero(8, 4, 2).update(signs, y).rows
+    else:
+        sums = SufficientStatistics.from_chunk(signs.astype(np.float32), y, precision=kind)
+    moments = sums.moments(gram=False)
+    scale = np.sqrt(sums.scale)
+    np.testing.assert_allclose(moments.phi_y, scale * signs.T @ (y - moments.shift), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(moments.yy, np.square(y - moments.shift).sum(axis=0), rtol=1e-9)
+
+
+def test_rows_of_a_centroid_count_with_their_own_targets():
+    """Of features about two centroids, where the nearest one of each row is told by the first feature."""
+    rng = np.random.default_rng(1)
+    phi, y = rng.random((5_000, 4)), rng.standard_normal(5_000)
+    y[2_048:] += 5.0
+    own = phi.copy()
+    first = phi[:, 0] >= phi[:, 2]
+    own[first, 2:], own[~first, :2] = 0.0, 0.0
+    stack = StackedStatistics.zero(4, 2).update(phi, y)
+    np.testing.assert_allclose(stack.own.phi_y[:, 0], own.T @ y)
+    np.testing.assert_allclose(stack.rows.phi_y[:, 0], phi.T @ y)
