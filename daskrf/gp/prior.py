@@ -6,6 +6,7 @@ prior covariance amplitude I; their moments follow from those of phi.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from scipy.linalg import blas, lapack
 
 from daskrf.errors import InputError
-from daskrf.gp.posterior import as_features
+from daskrf.gp.posterior import DOUBLE_LIMIT, as_features
 from daskrf.gp.statistics import Moments
 
 __all__ = ["PriorPrecision"]
@@ -65,6 +66,7 @@ class PriorPrecision:
                 "the prior precision of the features is not positive semi-definite: take a positive definite "
                 "kernel for the landmarks."
             )
+        self._largest = float(np.abs(precision).sum(axis=1).max())  # no eigenvalue of K is larger
 
     def whiten(self, moments: Moments) -> Moments:
         """Return the moments of the features L^-1 phi; takes the Gram matrix of `moments` over."""
@@ -86,12 +88,28 @@ class PriorPrecision:
             return weights.copy()
         return lapack.dtrtrs(self._lower, weights, lower=1, trans=1)[0]
 
-    def project(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return W = Phi L^-T, shape (n, M): W W^T is Phi K^-1 Phi^T, and W are features with the prior I."""
-        features = as_features(phi, len(self._lower), np.float64)
-        return blas.dtrmm(1.0, self._inverse, features.T, side=0, lower=1, overwrite_b=1).T
+    def project(self, phi: npt.NDArray[Any], error: float = 0.0) -> npt.NDArray[Any]:
+        """Return W = Phi L^-T, shape (n, M): W W^T is Phi K^-1 Phi^T, and W are features with the prior I.
+
+        In single precision where that changes the squared length of a row, at most 1, by less than `error`.
+        """
+        single = len(self._lower) > DOUBLE_LIMIT and self._single_error <= error
+        inverse, trmm = (self._single, blas.strmm) if single else (self._inverse, blas.dtrmm)
+        features = as_features(phi, len(self._lower), inverse.dtype)
+        return trmm(1.0, inverse, features.T, side=0, lower=1, overwrite_b=1).T
 
     @cached_property
     def _inverse(self) -> Array:
         """L^-1 in Fortran order, lower triangle."""
         return lapack.dtrtri(self._lower, lower=1)[0]
+
+    @cached_property
+    def _single(self) -> npt.NDArray[np.float32]:
+        return self._inverse.astype(np.float32, order="F")
+
+    @cached_property
+    def _single_error(self) -> float:
+        """Bound of the error of squared lengths in single precision."""
+        longest = max(float(np.linalg.norm(self._inverse[row, : row + 1])) for row in range(len(self._lower)))
+        # |phi|^2 is at most the largest eigenvalue of K, for phi^T K^-1 phi is at most 1.
+        return 2.0 * float(np.finfo(np.float32).eps) * longest * math.sqrt(self._largest)

@@ -19,6 +19,8 @@ from daskrf.gp.statistics import Moments, SufficientStatistics
 
 __all__ = ["SparseGP", "gp_for", "model_from_state"]
 
+_PART_OF_NOISE = 1e-4  # by which variances may be off; bounds are far from real errors
+
 Array = npt.NDArray[np.float64]
 
 
@@ -240,8 +242,9 @@ class SparseGP(FeatureSpaceGP):
         # Titsias' bound charges what landmarks leave out to the fit, so that its noise is that of the labels.
         return super()._noise_has_left_out() and self.criterion == "evidence"
 
-    def _whitened(self, phi: npt.NDArray[Any]) -> Array:
-        return self._prior_factor().project(phi)
+    def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        error = _PART_OF_NOISE * float((self.noise_ / self.left_out_).min())
+        return self._prior_factor().project(phi, error)
 
     def _left_out(self, X: Any, blocks: list[FeatureBlock], left: Array) -> Array:
         if self.feature_map_ is None:
