@@ -8,6 +8,7 @@ from daskrf.gp.fixedpoint import choose_exponent
 from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.model import RandomFeatureGP
+from daskrf.gp.separate import SeparateGP
 from daskrf.gp.sparse import SparseGP, gp_for, model_from_state
 from daskrf.gp.stack import StackedStatistics
 from daskrf.gp.statistics import SufficientStatistics, enough_precision
@@ -20,6 +21,7 @@ __all__ = [
     "LengthScaleSearch",
     "LocalGaussianGP",
     "RandomFeatureGP",
+    "SeparateGP",
     "SparseGP",
     "StackedStatistics",
     "SufficientStatistics",

@@ -15,6 +15,7 @@ from daskrf.gp.posterior import PosteriorFactor
 from daskrf.gp.prior import PriorPrecision
 from daskrf.gp.rounding import CoarseSumsError
 from daskrf.gp.rows import FeatureBlock
+from daskrf.gp.separate import SeparateGP
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
 __all__ = ["SparseGP", "gp_for", "model_from_state"]
@@ -291,7 +292,9 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     return model
 
 
-def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> FeatureSpaceGP:
+def model_from_state(
+    state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+) -> FeatureSpaceGP | SeparateGP:
     """Rebuild a fitted model of whatever class from its `state` and `arrays`.
 
     Raises
@@ -299,6 +302,9 @@ def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]])
     InputError
         If the class is unknown or of another version, or the weights are missing.
     """
+    if state.get("class") == SeparateGP.__name__:
+        parts = [model_from_state(*part) for part in SeparateGP.stored_parts(state, arrays)]
+        return SeparateGP([part for part in parts if isinstance(part, FeatureSpaceGP)], state["targets"])
     classes: dict[Any, type[FeatureSpaceGP]] = {
         kind.__name__: kind for kind in (RandomFeatureGP, SparseGP, LocalGaussianGP)
     }
