@@ -15,16 +15,27 @@ import io
 import os
 import posixpath
 import re
+import stat
+import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from daskrf.errors import InputError, StoreError
 
-__all__ = ["ObjectError", "ObjectPath", "as_list", "as_path", "each", "read_many", "readable"]
+__all__ = [
+    "ObjectError",
+    "ObjectPath",
+    "as_list",
+    "as_path",
+    "each",
+    "private_folder",
+    "read_many",
+    "readable",
+]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _COLLAPSED = re.compile(r"s3:/[^/]")  # what pathlib makes of a URL
@@ -79,6 +90,29 @@ def as_path(given: str | os.PathLike[str]) -> Path:
         raise InputError(f"{text} is no object: write s3://bucket/key, without empty parts, '.' and '..'.")
     _obstore()
     return cast(Path, ObjectPath(bucket, key))
+
+
+def private_folder() -> Path:
+    """Return this user's folder of temporary files for what is uploaded, which is made, and nobody else's.
+
+    Where temporary files are, everybody can write, and make a folder of this name first: what is put into
+    it, and deleted in it, must be this user's.
+
+    Raises
+    ------
+    InputError
+        Somebody else has made it, others may read or write in it, or it is a link.
+    """
+    folder = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise InputError(
+            f"The folder {folder} for temporary files belongs to another user, is open to others, or is a "
+            "link; delete it, or set TMPDIR to a folder of your own."
+        )
+    return folder
 
 
 def readable(path: Path) -> Any:

@@ -15,7 +15,7 @@ import zstandard
 
 from daskrf.molecules.library import Source
 from daskrf.molecules.streams import text_blocks
-from daskrf.paths import ObjectPath, as_path, each
+from daskrf.paths import ObjectPath, as_path, each, private_folder
 
 __all__ = ["CHUNK_ROWS", "SpoolWriter", "is_spooled", "spooled_blocks"]
 
@@ -42,8 +42,7 @@ class SpoolWriter:
         # that what a killed process leaves is deleted with theirs.
         beside = folder
         if isinstance(folder, ObjectPath):
-            beside = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
-            beside.mkdir(mode=0o700, exist_ok=True)
+            beside = private_folder()
         writer = f".tmp-spool~{socket.gethostname()}~{os.getpid()}~"
         self._partial = Path(tempfile.mkdtemp(prefix=writer, dir=beside))
         self._left = header + CHUNK_ROWS  # lines until the next chunk begins

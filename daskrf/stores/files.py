@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import socket
-import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ import google_crc32c
 import numpy as np
 
 from daskrf.errors import StoreError
-from daskrf.paths import ObjectError, ObjectPath, each
+from daskrf.paths import ObjectError, ObjectPath, each, private_folder
 
 __all__ = [
     "atomic_write",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 TEMPORARY = ".tmp-"
+_OURS = re.compile(r"\.tmp-.+~[^~]+~[0-9]+~[0-9a-z_]{8}", re.DOTALL)  # a name that `temporary_name` made
+_LONGEST = 120  # bytes of what a temporary file is to become that its own name shows: 255 are the most
 STALE_SECONDS = 24 * 3600.0
 READ_BYTES = 4 << 20
 
@@ -197,13 +200,19 @@ def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str]]:
 
 def temporary_name(stem: str) -> str:
     """A name for an unfinished file or directory: it says which process of which host is at work on it."""
-    return f"{TEMPORARY}{stem}~{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
+    return f"{_prefix(stem)}{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
+
+
+def _prefix(stem: str) -> str:
+    """What the temporary names of one file begin with; one whose own name is nearly too long has room."""
+    if len(os.fsencode(stem)) > _LONGEST:
+        stem = hashlib.sha256(os.fsencode(stem)).hexdigest()[:32]
+    return f"{TEMPORARY}{stem}~"
 
 
 def local_name(name: str) -> Path:
     """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
-    folder = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = private_folder()
     remove_stale(folder)
     return folder / name
 
@@ -336,7 +345,7 @@ def save_array(path: Path, values: np.ndarray, keep: bool = False) -> None:
 
 def is_gone(host: Any, pid: Any) -> bool:
     """Whether a process is known to have ended: only one of this host can be looked at."""
-    if host != socket.gethostname() or not isinstance(pid, int):
+    if host != socket.gethostname() or not (isinstance(pid, int) and 0 < pid < 2**31):
         return False
     try:
         os.kill(pid, 0)
@@ -349,14 +358,16 @@ def is_gone(host: Any, pid: Any) -> bool:
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:
     """Whether the writer of a temporary name is gone: dead on this host, or silent for a day."""
-    parts = entry.name.split("~")
-    if len(parts) == 4 and parts[2].isdigit() and is_gone(parts[1], int(parts[2])):
+    _, host, pid, _ = entry.name.rsplit("~", 3)
+    if is_gone(host, int(pid)):
         return True
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > STALE_SECONDS
 
 
 def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) -> int:
     """Delete what dead writers left in a directory; what living ones are at work on stays.
+
+    Only what bears a name as `temporary_name` makes them is ever deleted.
 
     Parameters
     ----------
@@ -373,15 +384,16 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
         Number of files and directories deleted.
     """
     removed = 0
-    # A writer that is alive after all may make it impossible for now: what it leaves does no harm.
-    passed: type[OSError] = OSError if all_writers else FileNotFoundError
-    prefix = f"{TEMPORARY}{stem}~" if stem else TEMPORARY
+    prefix = _prefix(stem) if stem else TEMPORARY
     if isinstance(directory, ObjectPath):  # what is unfinished is local
         return removed
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
-            with suppress(passed):
-                if entry.name.startswith(prefix) and (all_writers or _is_stale(entry)):
+            if not (entry.name.startswith(prefix) and _OURS.fullmatch(entry.name)):
+                continue
+            # A writer that is alive after all, or a read-only disk, may make it impossible: it does no harm.
+            with suppress(OSError):
+                if all_writers or _is_stale(entry):
                     remove(Path(entry.path))
                     removed += 1
     return removed

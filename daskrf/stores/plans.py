@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from daskrf.errors import StoreError
-from daskrf.stores.files import atomic_write, canonical_json, file_errors, remove_stale
+from daskrf.stores.files import atomic_write, canonical_json, file_errors
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
 
 FORMAT = "daskrf"
 FORMAT_VERSION = 1
 PLAN_FILE = "plan.json"
-SPOOL = "spool"  # a cache of decompressed inputs, which a driver may make before the plan
 MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
@@ -130,8 +129,7 @@ def prepare_directory(path: Path) -> None:
     """Make the directory of a new store, or accept an empty one."""
     with file_errors("create", path):
         path.mkdir(parents=True, exist_ok=True)
-        remove_stale(path)
-        others = any(not item.name.startswith(".") and item.name != SPOOL for item in path.iterdir())
+        others = any(not item.name.startswith(".") for item in path.iterdir())
         if others and not (path / PLAN_FILE).exists():  # a shard that began with this one may have made it
             raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 

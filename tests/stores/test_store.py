@@ -155,7 +155,7 @@ def test_tuples_in_a_spec_resume(tmp_path: Path) -> None:
 
 def test_stale_temporary_files_are_ignored_and_cleaned(tmp_path: Path) -> None:
     store = full_store(tmp_path / "s")
-    dead = f"{TEMPORARY}x~{os.uname().nodename}~{2**22 + 12345}~0"
+    dead = f"{TEMPORARY}x~{os.uname().nodename}~{2**22 + 12345}~0123abcd"
     for directory in (store.path, store.path / "commits", store.path / "staging"):
         (directory / dead).write_bytes(b"half")
     (store.path / "staging" / dead.replace("x~", "y~")).mkdir()
