@@ -65,7 +65,8 @@ def as_path(given: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InputError
-        Another scheme, a URL without a bucket, or one that `pathlib` has taken for a file name.
+        Another scheme, a URL without a bucket, one that `pathlib` has taken for a file name, or a name that
+        is not UTF-8 text: JSON and Parquet have no other.
     StoreError
         obstore is not installed.
 
@@ -77,6 +78,8 @@ def as_path(given: str | os.PathLike[str]) -> Path:
     if isinstance(given, ObjectPath):
         return cast(Path, given)
     text = os.fspath(given)
+    if "\0" in text or not _is_utf8(text):
+        raise InputError(f"The name {text} is not UTF-8 text, and cannot be used; rename it.")
     scheme = _SCHEME.match(text)
     if _COLLAPSED.match(text):
         raise InputError(f"{text} looks like an object that pathlib took for a file; give its URL as text.")
@@ -90,6 +93,14 @@ def as_path(given: str | os.PathLike[str]) -> Path:
         raise InputError(f"{text} is no object: write s3://bucket/key, without empty parts, '.' and '..'.")
     _obstore()
     return cast(Path, ObjectPath(bucket, key))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def private_folder() -> Path:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import google_crc32c
 import numpy as np
@@ -27,8 +27,10 @@ __all__ = [
     "atomic_write",
     "canonical_json",
     "crc32c_of",
-    "crc32c_of_file",
     "digest_of",
+    "digests_of",
+    "digests_of_file",
+    "digests_of_stream",
     "file_errors",
     "load_array",
     "sync_files",
@@ -112,7 +114,7 @@ def canonical_json(value: Any) -> bytes:
     b'{"a":[true,null],"b":1}'
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode()
+    return text.encode(errors="surrogatepass")  # names of files that are not UTF-8 hold surrogates
 
 
 def crc32c_of(data: bytes) -> str:
@@ -126,8 +128,34 @@ def crc32c_of(data: bytes) -> str:
     return f"{google_crc32c.value(data):08x}"
 
 
-def crc32c_of_file(path: Path, sync: bool = False) -> tuple[int, str]:
-    """Size and CRC32C of a file, read once in pieces; with `sync` its bytes are forced to the disk too.
+def digests_of(data: bytes) -> tuple[int, str, str]:
+    """What `digests_of_stream` returns, of the bytes of a whole file.
+
+    Examples
+    --------
+    >>> digests_of(b"123456789")
+    (9, 'e3069283', '18d12335')
+    """
+    body = google_crc32c.value(np.frombuffer(data, np.uint8)[:-4])
+    return len(data), f"{google_crc32c.extend(body, data[-4:]):08x}", f"{body:08x}"
+
+
+def digests_of_stream(file: IO[bytes]) -> tuple[int, str, str]:
+    """Size and CRC32C of the rest of an open file, and CRC32C of all but its last four bytes.
+
+    A file that ends in its own CRC32C, as chunks do, has the same CRC32C as every other such file: only
+    without these bytes does it tell one from another.
+    """
+    size, body, held = 0, 0, b""
+    while piece := file.read(READ_BYTES):
+        size += len(piece)
+        piece = held + piece
+        body, held = google_crc32c.extend(body, piece[:-4]), piece[-4:]
+    return size, f"{google_crc32c.extend(body, held):08x}", f"{body:08x}"
+
+
+def digests_of_file(path: Path, sync: bool = False) -> tuple[int, str, str]:
+    """What `digests_of_stream` returns of a file, read once; with `sync` it is forced to the disk too.
 
     Parameters
     ----------
@@ -138,27 +166,24 @@ def crc32c_of_file(path: Path, sync: bool = False) -> tuple[int, str]:
 
     Returns
     -------
-    (int, str)
-        Bytes, and eight hexadecimal digits.
+    (int, str, str)
+        Bytes, and twice eight hexadecimal digits.
 
     Raises
     ------
     OSError
         Where the file cannot be read.
     """
-    size, checksum = 0, 0
     with path.open("rb") as file:
-        while piece := file.read(READ_BYTES):
-            size += len(piece)
-            checksum = google_crc32c.extend(checksum, piece)
+        found = digests_of_stream(file)
         if sync:
             os.fsync(file.fileno())
-    return size, f"{checksum:08x}"
+    return found
 
 
 def digest_of(path: Path) -> str:
     """CRC32C of a file, or the tag of an object, which need not be fetched for it: equal ones are equal."""
-    return str(path.head()["e_tag"]).strip('"') if isinstance(path, ObjectPath) else crc32c_of_file(path)[1]
+    return str(path.head()["e_tag"]).strip('"') if isinstance(path, ObjectPath) else digests_of_file(path)[1]
 
 
 def sync_directory(path: Path) -> None:
@@ -176,13 +201,13 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str]]:
+def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str, str]]:
     """Force files and every directory between them and `root` to the disk.
 
     Returns
     -------
-    list of (str, int, str)
-        Path relative to `root` in POSIX form, bytes and CRC32C of each file, sorted by path.
+    list of (str, int, str, str)
+        Path relative to `root` in POSIX form, and what `digests_of_file` returns of it, sorted by path.
 
     Raises
     ------
@@ -191,7 +216,7 @@ def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str]]:
     """
     found, directories = [], {root}
     for path in sorted(paths):
-        found.append((path.relative_to(root).as_posix(), *crc32c_of_file(path, sync=True)))
+        found.append((path.relative_to(root).as_posix(), *digests_of_file(path, sync=True)))
         directories.update(parent for parent in path.parents if parent.is_relative_to(root))
     for directory in sorted(directories, reverse=True):
         sync_directory(directory)
@@ -217,7 +242,7 @@ def local_name(name: str) -> Path:
     return folder / name
 
 
-def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, int, str]]:
+def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, int, str, str]]:
     """Upload local files and directories to their final keys below `root`; returns what `sync_files` does.
 
     Raises
@@ -231,7 +256,7 @@ def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, 
         pairs += [(final / item.relative_to(local) if item != local else final, item) for item in files]
     each(lambda pair: cast(ObjectPath, pair[0]).upload(pair[1]), pairs)
     names = [final.relative_to(cast(Path, root)).as_posix() for final, _ in pairs]
-    return sorted((name, *crc32c_of_file(file)) for name, (_, file) in zip(names, pairs, strict=True))
+    return sorted((name, *digests_of_file(file)) for name, (_, file) in zip(names, pairs, strict=True))
 
 
 def load_array(path: Path) -> np.ndarray:

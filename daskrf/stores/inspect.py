@@ -13,9 +13,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from daskrf.errors import StoreError
+from daskrf.errors import StoreError, printable
 from daskrf.paths import as_path, readable
 from daskrf.stores import plans
+from daskrf.stores.checked import believed
 from daskrf.stores.container import read_container, read_metadata
 from daskrf.stores.describe import byte_words, fingerprint_words, map_words, model_words
 from daskrf.stores.files import file_errors
@@ -25,13 +26,14 @@ from daskrf.stores.store import Store
 
 __all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]
 
+_SHOWN = 2_000  # characters of a line, whatever a plan holds
 REASON_PARTITIONS = 100
 REJECT_FILES = 2_000  # looked at, so that a status takes no time
 REMEDIES = {
     "fingerprints": "`daskrf verify --repair {}` makes just these again",
     "features": "`daskrf verify --repair {}` makes just these again",
     "predictions": "`daskrf verify --repair {}` takes these out, and then `daskrf predict` makes them again",
-    "model": "a model is one piece: delete {} and fit again",
+    "model": "a model is one file: delete {}/model.zip and fit again",
 }
 
 
@@ -109,7 +111,7 @@ class StoreStatus:
         lines += self.job.lines() if self.job is not None else []
         if not self.complete and not running and self.kind in plans.KIND_COMMANDS:
             lines.append(f"  run `{plans.KIND_COMMANDS[self.kind]}` again with the same options to finish it")
-        return "\n".join(lines)
+        return "\n".join(printable(line, _SHOWN) for line in lines)
 
     def _row_lines(self) -> list[str]:
         """Rows, rejects and bytes."""
@@ -177,7 +179,7 @@ class VerifyReport:
             lines.append(f"  {REMEDIES[self.kind].format(self.path)}")
         if self.missing:
             lines.append(f"  {len(self.missing):,} partitions are not finished yet")
-        return "\n".join(lines)
+        return "\n".join(printable(line, _SHOWN) for line in lines)
 
 
 def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
@@ -279,13 +281,14 @@ def _store_status(path: Path) -> StoreStatus:
 def _store_words(store: Store) -> tuple[str, ...]:
     """What a store of partitions holds."""
     spec = store.spec
-    if store.kind == "fingerprints":
-        words = fingerprint_words(spec.get("fingerprint", {}))
-        return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
-    if store.kind == "features":
-        return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
-    model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"
-    return (f"predictions of the model {model}", _source_words(store))
+    with believed(store.path / plans.PLAN_FILE):
+        if store.kind == "fingerprints":
+            words = fingerprint_words(spec.get("fingerprint", {}))
+            return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
+        if store.kind == "features":
+            return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
+        model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"
+        return (f"predictions of the model {model}", _source_words(store))
 
 
 def _source_words(store: Store) -> str:
@@ -314,16 +317,8 @@ def _model_status(path: Path) -> StoreStatus:
     """Status of a model, from its header alone."""
     file = path / plans.MODEL_FILE
     header = read_metadata(file)
-    metadata = header["metadata"]
-    words = []
-    if "map" in metadata:
-        words.append(map_words(metadata["map"]))
-    if (model := model_words(metadata.get("gp", {}))) is not None:
-        words.append(model)
-    if metadata.get("targets"):
-        words.append(f"targets: {', '.join(map(str, metadata['targets']))}")
-    if isinstance(metadata.get("labels"), dict):
-        words.append("labels: " + ", ".join(f"{value} {key}" for key, value in metadata["labels"].items()))
+    with believed(file):
+        words = _model_words(header["metadata"])
     return StoreStatus(
         path=path,
         kind="model",
@@ -336,6 +331,20 @@ def _model_status(path: Path) -> StoreStatus:
         bytes=file.stat().st_size,
         provenance=header["provenance"],
     )
+
+
+def _model_words(metadata: dict[str, Any]) -> list[str]:
+    """What a model holds."""
+    words = []
+    if "map" in metadata:
+        words.append(map_words(metadata["map"]))
+    if (model := model_words(metadata.get("gp", {}))) is not None:
+        words.append(model)
+    if metadata.get("targets"):
+        words.append(f"targets: {', '.join(map(str, metadata['targets']))}")
+    if isinstance(metadata.get("labels"), dict):
+        words.append("labels: " + ", ".join(f"{value} {key}" for key, value in metadata["labels"].items()))
+    return words
 
 
 def verify(

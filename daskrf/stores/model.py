@@ -165,4 +165,4 @@ def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Container |
         return None
     if found.metadata.get("spec_hash") != spec_hash:
         return None
-    return Container(found.metadata["meta"], found.arrays, found.provenance)
+    return Container(found.metadata.get("meta", {}), found.arrays, found.provenance)
