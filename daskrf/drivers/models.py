@@ -11,9 +11,18 @@ from daskrf.drivers.maps import rebuild
 from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
 from daskrf.gp.base import FeatureSpaceGP
+from daskrf.stores.checked import believed
 from daskrf.stores.model import load_model
 
 __all__ = ["Model", "open_model", "read_model"]
+
+
+# What of the metadata its users take as it is.
+_METADATA = {
+    **{"gp": dict, "map": dict, "spec": dict, "labels": dict, "fingerprint": dict},
+    **{"spec_hash": str, "library": str, "fragments": str},
+    **{"targets": list, "range": list},
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,11 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
         If there is no model, or it is damaged or of another version.
     """
     found = load_model(path) if statistics else load_model(path, names=["weights"])
-    gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
+    with believed(path, "restore it from a copy, or fit again"):
+        wrong = [key for key, kind in _METADATA.items() if not isinstance(found.metadata.get(key), kind)]
+        if wrong or not all(isinstance(name, str) for name in found.metadata["targets"]):
+            raise ValueError(f"its {(*wrong, 'targets')[0]} is missing or wrong")
+        gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
     gp.feature_map_ = None  # sources hand features to the model
     return Model(gp, found.metadata)
 

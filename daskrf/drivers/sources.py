@@ -23,7 +23,7 @@ from daskrf.arrays import row_slice
 from daskrf.drivers.maps import MapReference, agrees, rebuild
 from daskrf.drivers.memory import block_rows
 from daskrf.drivers.opening import opened
-from daskrf.errors import ROW, InputError
+from daskrf.errors import ROW, InputError, StoreError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
@@ -321,6 +321,11 @@ class FeatureSource:
                 yield Block(
                     numbers, phi if self.bits else as_features(phi, self.store.n_components, np.float32)
                 )
+        if start != len(kept):
+            raise StoreError(
+                f"partition {partition} of {self.path} has {start} rows, but {len(kept)} in {self.rows_path} "
+                "that it was made from; run `daskrf featurize` into a new store"
+            )
 
     @property
     def table_bytes(self) -> int:
@@ -343,8 +348,7 @@ class FeatureSource:
 
 def planned_rows(store: FingerprintStore) -> list[int]:
     """Return the rows of each partition of a fingerprint store."""
-    assert not isinstance(store.partitions, int)
-    return [p["stop"] - p["start"] for p in store.partitions]
+    return [store.partition_rows(p) for p in range(store.n_partitions)]
 
 
 def largest_partition(source: Any) -> tuple[int, int | None]:

@@ -230,6 +230,8 @@ def _check_types(plan: dict[str, Any]) -> None:
             numbers = [entry.get(key, 0) for key in ("rows", "start", "stop")]
             if any(type(number) is not int or not 0 <= number < 2**63 for number in numbers):
                 raise ValueError("the rows of its partitions are no numbers")
+            if entry.get("stop", 0) < entry.get("start", 0):
+                raise ValueError("its partitions end before they start")
     elif type(partitions) is not int or not 0 <= partitions <= _MOST_PARTITIONS:
         raise ValueError("its number of partitions is impossible")
 
