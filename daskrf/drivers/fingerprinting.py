@@ -36,7 +36,8 @@ from daskrf.molecules import (
     read_partition,
 )
 from daskrf.paths import as_path
-from daskrf.stores.files import remove_quietly
+from daskrf.stores.checked import believed
+from daskrf.stores.files import remove_quietly, work_folder
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.records import CommitRecord
@@ -174,7 +175,7 @@ def fingerprint(
             made = complete(stage, store, rows, client=client, progress=progress)
         finally:
             if share.whole:
-                remove_quietly(spool_of(output))
+                remove_quietly(work_folder(output))
     return _report(store, strict, made, start)
 
 
@@ -212,7 +213,8 @@ def _library(
     spool, planned, pending = spool_of(output), None, True
     if not share.whole and kind_of(output, missing_ok=True) == "fingerprints":
         store = FingerprintStore.open(output)
-        planned = Library.from_state(store.spec["library"])
+        with believed(output):
+            planned = Library.from_state(store.spec["library"])
         pending = bool(store.pending() if share.prepare else share.of_all(store.pending()))
     return library_of(planned, inputs, format, rows_per_partition, spool, progress, unpacked=pending)
 
@@ -233,8 +235,7 @@ def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragmen
 
 def spool_of(output: Paths) -> Path:
     """Return where pieces of compressed inputs are kept while `output` is made: beside it."""
-    path = as_path(output)
-    return path.parent / f".{path.name}.spool"
+    return work_folder(as_path(output)) / "spool"
 
 
 @functools.lru_cache(maxsize=4)
@@ -245,10 +246,9 @@ def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Finge
             f"{path} is made with RDKit {store.spec['rdkit']}, and this worker has {rdkit_version()}; use "
             "one version everywhere."
         )
-    fingerprinter = Fingerprinter(
-        FingerprintSpec.from_state(store.spec["fingerprint"]), store.spec["fragments"]
-    )
-    return store, Library.from_state(store.spec["library"]), fingerprinter
+    with believed(path):
+        spec = FingerprintSpec.from_state(store.spec["fingerprint"])
+        return store, Library.from_state(store.spec["library"]), Fingerprinter(spec, store.spec["fragments"])
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,19 @@ from typing import IO, Any
 
 from daskrf.errors import DaskrfError, StoreError, printable
 from daskrf.paths import ObjectPath
-from daskrf.stores.files import crc32c_of
+from daskrf.stores.files import atomic_write, crc32c_of, file_errors
 
-__all__ = ["DAMAGE", "believed", "open_inside", "parsed", "read_inside", "sealed", "unsealed"]
+__all__ = [
+    "DAMAGE",
+    "believed",
+    "open_inside",
+    "parsed",
+    "read_inside",
+    "read_sealed",
+    "sealed",
+    "unsealed",
+    "write_sealed",
+]
 
 # What code raises on content that it was not written for: values of another type, shape, depth or size.
 DAMAGE = (
@@ -86,7 +96,9 @@ def unsealed(data: bytes) -> dict[str, Any]:
 
 
 @contextmanager
-def believed(path: Path | str, advice: str = "restore it from a copy, or make it again") -> Iterator[None]:
+def believed(
+    path: str | os.PathLike[str], advice: str = "restore it from a copy, or make it again"
+) -> Iterator[None]:
     """Turn what a block raises on values of the wrong type or shape into one `StoreError` sentence.
 
     For what has the right digest and yet makes no sense, as a file that daskrf has not written may.
@@ -121,6 +133,23 @@ def believed(path: Path | str, advice: str = "restore it from a copy, or make it
         raise StoreError(
             f"{path} is damaged, or not a daskrf file ({printable(reason, 200)}); {advice}"
         ) from error
+
+
+def write_sealed(path: Path, value: dict[str, Any], keep: bool = False) -> None:
+    """Write an object as JSON that is `sealed`, in one step; `keep` as of `atomic_write`."""
+    atomic_write(path, sealed(json.dumps(value).encode()), keep)
+
+
+def read_sealed(path: Path, advice: str) -> dict[str, Any]:
+    """Return the object that `write_sealed` wrote.
+
+    Raises
+    ------
+    StoreError
+        It is not there, cannot be read, or is not what was written; `advice` says what to do then.
+    """
+    with file_errors("read", path), believed(path, advice):
+        return unsealed(path.read_bytes())
 
 
 def open_inside(root: Path, name: str) -> IO[bytes]:

@@ -33,8 +33,10 @@ __all__ = [
     "digests_of_stream",
     "file_errors",
     "load_array",
+    "save_array",
     "sync_files",
     "upload_files",
+    "work_folder",
 ]
 
 TEMPORARY = ".tmp-"
@@ -55,6 +57,7 @@ _REASONS = {
     errno.ENOTDIR: "a part of the path is a file, not a directory; check the path",
     errno.EIO: "Input/output error; check the disk or the network, then run the same command again",
     errno.ESTALE: "the file server has lost the file; check the network, then run the same command again",
+    errno.ENAMETOOLONG: "the name is too long; give a shorter one",
     errno.EMFILE: "too many files are open; raise the limit with `ulimit -n`",
 }
 
@@ -235,6 +238,17 @@ def _prefix(stem: str) -> str:
     return f"{TEMPORARY}{stem}~"
 
 
+def work_folder(output: Path) -> Path:
+    """The folder of unfinished work on an output, beside it: its name says whose it is, who may delete it.
+
+    Examples
+    --------
+    >>> work_folder(Path("screens/hits.parquet")).as_posix()
+    'screens/.hits.parquet.daskrf'
+    """
+    return output.parent / f".{output.name}.daskrf"
+
+
 def local_name(name: str) -> Path:
     """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
     folder = private_folder()
@@ -259,24 +273,37 @@ def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, 
     return sorted((name, *digests_of_file(file)) for name, (_, file) in zip(names, pairs, strict=True))
 
 
-def load_array(path: Path) -> np.ndarray:
+def load_array(path: Path, checksum: str) -> np.ndarray:
     """Map an ``.npy`` file into memory; that of an object is a local copy, deleted when nothing maps it.
+
+    Parameters
+    ----------
+    path : Path
+        What `save_array` wrote.
+    checksum : str
+        What it returned.
 
     Raises
     ------
     StoreError
-        It cannot be read.
+        It cannot be read, or is not what was written.
     """
     with file_errors("read", path):
         if not isinstance(path, ObjectPath):
-            return np.load(path, mmap_mode="r")
+            return _mapped(path, path, checksum)
         copy = local_name(temporary_name(path.name))
         try:
             with path.open("rb") as source, copy.open("wb") as target:
                 shutil.copyfileobj(source, target, READ_BYTES)
-            return np.load(copy, mmap_mode="r")
+            return _mapped(copy, path, checksum)
         finally:
             copy.unlink(missing_ok=True)
+
+
+def _mapped(file: Path, path: Path, checksum: str) -> np.ndarray:
+    if digests_of_file(file)[1] != checksum:
+        raise StoreError(f"{path} is damaged; run the same command again, which makes it anew")
+    return np.load(file, mmap_mode="r")
 
 
 @contextmanager
@@ -344,8 +371,8 @@ def atomic_write(path: Path, data: bytes, keep: bool = False) -> None:
         temporary.write_bytes(data)
 
 
-def save_array(path: Path, values: np.ndarray, keep: bool = False) -> None:
-    """Write a .npy file in one step.
+def save_array(path: Path, values: np.ndarray, keep: bool = False) -> str:
+    """Write a .npy file in one step; return its CRC32C.
 
     Parameters
     ----------
@@ -363,9 +390,11 @@ def save_array(path: Path, values: np.ndarray, keep: bool = False) -> None:
     """
     values, header = np.ascontiguousarray(values), io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
+    data = values.reshape(-1).view(np.uint8)
     with file_errors("write", path), atomic_path(path, keep) as temporary, open(temporary, "wb") as file:
         file.write(header.getbuffer())
-        file.write(values.reshape(-1).view(np.uint8).data)
+        file.write(data.data)
+    return f"{google_crc32c.extend(google_crc32c.value(header.getvalue()), data):08x}"
 
 
 def is_gone(host: Any, pid: Any) -> bool:

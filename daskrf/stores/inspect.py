@@ -7,19 +7,18 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from daskrf.errors import StoreError, printable
-from daskrf.paths import as_path, readable
+from daskrf.paths import as_path
 from daskrf.stores import plans
-from daskrf.stores.checked import believed
+from daskrf.stores.checked import DAMAGE, believed
 from daskrf.stores.container import read_container, read_metadata
 from daskrf.stores.describe import byte_words, fingerprint_words, map_words, model_words
-from daskrf.stores.files import file_errors
+from daskrf.stores.files import file_errors, work_folder
 from daskrf.stores.rejects import RejectingStore
 from daskrf.stores.running import JobStatus, job_of
 from daskrf.stores.store import Store
@@ -239,7 +238,7 @@ def _unplanned_status(path: Path, job: JobStatus) -> StoreStatus:
     kind = {"fingerprint": "fingerprints", "featurize": "features", "predict": "predictions", "fit": "model"}
     done = path.is_file()
     size = path.stat().st_size if done else 0
-    rejected = _rejected_on_the_way(path.parent / f".{path.name}.work")
+    rejected = _rejected_on_the_way(work_folder(path))
     counts = {"rejected": rejected} if rejected else {}
     return StoreStatus(
         path, kind.get(job.runs[0].command, "hits"), (), 1, int(done), (), {}, counts, size, job=job
@@ -247,9 +246,12 @@ def _unplanned_status(path: Path, job: JobStatus) -> StoreStatus:
 
 
 def _rejected_on_the_way(work: Path) -> int:
-    """Rows rejected so far by a pass over SMILES files, from the footers of the rejects it leaves."""
-    files = [path for path in work.rglob("*.parquet") if path.parent.name == "rejects"]
-    return sum(pq.read_metadata(readable(file)).num_rows for file in files[:REJECT_FILES])
+    """Rows rejected so far by a pass over SMILES files, from the headers of the rejects it leaves."""
+    rows = 0
+    for file in list((work / "rejects").iterdir())[:REJECT_FILES] if (work / "rejects").is_dir() else []:
+        with suppress(StoreError, *DAMAGE):  # it goes, or is being written
+            rows += read_metadata(file)["metadata"]["meta"]["rows"] if file.is_file() else 0
+    return rows
 
 
 def _store_status(path: Path) -> StoreStatus:

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from daskrf.errors import StoreError, printable
 from daskrf.paths import ObjectPath, as_path
-from daskrf.stores.checked import open_inside, read_inside, sealed, unsealed
+from daskrf.stores.checked import is_sealed, open_inside, parsed, read_inside, sealed, unsealed
 from daskrf.stores.files import TEMPORARY, file_errors, is_gone, temporary_name
 
 __all__ = ["StoreLock"]
@@ -327,7 +327,7 @@ def _look(path: Path) -> tuple[bytes, dict[str, Any], float] | None:
         with open_inside(path.parent, path.name) as file:
             content = file.read()
             known = path.stat() if isinstance(path, ObjectPath) else os.fstat(file.fileno())
-        owner = unsealed(content) if content else {}  # its maker was just writing it, or died there
+        owner = _owner(content)
     except FileNotFoundError:
         return None
     except ValueError:
@@ -336,6 +336,22 @@ def _look(path: Path) -> tuple[bytes, dict[str, Any], float] | None:
             "or give another path"
         ) from None
     return content, owner, known.st_mtime
+
+
+def _owner(content: bytes) -> dict[str, Any]:
+    """What a lock says; nothing where its maker was just writing it, or died there.
+
+    Raises
+    ------
+    ValueError
+        It is no lock, or damaged.
+    """
+    if not content or is_sealed(content):
+        return unsealed(content) if content else {}
+    owner = parsed(content)
+    if not (isinstance(owner, dict) and "token" in owner):  # those of version 0.1.0 were not sealed
+        raise ValueError("it is no lock")
+    return owner
 
 
 def _create_file(path: Path, content: bytes) -> int:

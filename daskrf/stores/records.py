@@ -150,7 +150,7 @@ class CommitRecord:
         body = unsealed(data)
         bodies = body.get("bodies", [None] * len(body["objects"]))
         named = zip(body["objects"], bodies, strict=True)
-        objects = tuple(StoredObject(*item[:3], inner) for item, inner in named)
+        objects = tuple(StoredObject._make([*item, digest]) for item, digest in named)
         record = cls(body["partition"], body["spec_hash"], body["counts"], objects)
         record._check()
         return record
