@@ -210,12 +210,14 @@ def _library(
     progress: Progress,
 ) -> Library:
     """Return what the input files hold: of a shard whose store is planned, as it is planned."""
-    spool, planned, pending = spool_of(output), None, True
-    if not share.whole and kind_of(output, missing_ok=True) == "fingerprints":
+    planned, pending = None, True
+    if kind_of(output, missing_ok=True) == "fingerprints":
         store = FingerprintStore.open(output)
-        with believed(output):
-            planned = Library.from_state(store.spec["library"])
+        if not share.whole:
+            with believed(output):
+                planned = Library.from_state(store.spec["library"])
         pending = bool(store.pending() if share.prepare else share.of_all(store.pending()))
+    spool = spool_of(output) if pending else None  # a complete store may lie on a read-only disk
     return library_of(planned, inputs, format, rows_per_partition, spool, progress, unpacked=pending)
 
 
