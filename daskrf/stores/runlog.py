@@ -251,7 +251,9 @@ def _is_record(value: Any) -> bool:
     if not isinstance(value.get("time"), (int, float)) or not 0 <= value["time"] < LATEST:
         return False
     fields = _FIELDS.get(value["event"], {})
-    found = [(value.get(name), kind) for name, kind in fields.items()]
+    if not fields.keys() <= value.keys():
+        return False
+    found = [(value[name], kind) for name, kind in fields.items()]
     return all(
         isinstance(x, kind) and not (isinstance(x, (int, float)) and not 0 <= x < _MOST) for x, kind in found
     )

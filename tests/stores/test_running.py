@@ -184,6 +184,9 @@ def test_a_log_of_wrong_types_is_no_error_and_obeys_no_escape(tmp_path, value):
             lines = job_of(tmp_path / "out").lines()
             assert all(line.isprintable() for line in lines)
             assert len(lines) < 20
+        del changed[i][name]
+        path.write_text("".join(json.dumps(record) + "\n" for record in changed))
+        assert len(job_of(tmp_path / "out").lines()) < 20
 
 
 def test_what_is_no_log_is_left_out(tmp_path):
