@@ -119,6 +119,16 @@ def test_what_is_no_regular_file_is_not_read(store: FingerprintStore, name: str,
         store.read_fingerprints(0) is None or store.read_rows(0)
 
 
+@pytest.mark.parametrize("name", ["data/000000", "data/000000/indices", "data/000000/indices/c"])
+def test_no_link_is_followed_on_the_way(store: FingerprintStore, name: str) -> None:
+    """Although what it leads to is right to the bit."""
+    path = store.path / name
+    path.symlink_to(path.rename(store.path.parent / "home" / "copy"))
+    assert all("is a link, or not a regular file" in problem for problem in verify(store.path).damaged[0])
+    with pytest.raises(StoreError, match=r"partition 0 of .* is damaged .*is a link, or not a regular file"):
+        store.read_fingerprints(0)
+
+
 def test_a_pipe_in_place_of_a_plan_or_a_model_is_none(tmp_path: Path) -> None:
     for name in (plans.PLAN_FILE, MODEL_FILE):
         (tmp_path / name).mkdir(parents=True) if name == MODEL_FILE else os.mkfifo(tmp_path / name)
