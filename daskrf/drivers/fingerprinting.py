@@ -214,8 +214,7 @@ def _library(
     if kind_of(output, missing_ok=True) == "fingerprints":
         store = FingerprintStore.open(output)
         if not share.whole:
-            with believed(output):
-                planned = Library.from_state(store.spec["library"])
+            planned = _planned(store)
         pending = bool(store.pending() if share.prepare else share.of_all(store.pending()))
     spool = spool_of(output) if pending else None  # a complete store may lie on a read-only disk
     return library_of(planned, inputs, format, rows_per_partition, spool, progress, unpacked=pending)
@@ -250,7 +249,16 @@ def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Finge
         )
     with believed(path):
         spec = FingerprintSpec.from_state(store.spec["fingerprint"])
-        return store, Library.from_state(store.spec["library"]), Fingerprinter(spec, store.spec["fragments"])
+        return store, _planned(store), Fingerprinter(spec, store.spec["fragments"])
+
+
+def _planned(store: FingerprintStore) -> Library:
+    """Return the library that a store was planned for."""
+    with believed(store.path):
+        library = Library.from_state(store.spec["library"])
+        if len(library.partitions) != store.n_partitions:
+            raise ValueError("its library has other partitions")
+        return library
 
 
 @dataclass(frozen=True)

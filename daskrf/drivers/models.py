@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from daskrf.drivers.maps import rebuild
 from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
@@ -57,12 +59,29 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
     """
     found = load_model(path) if statistics else load_model(path, names=["weights"])
     with believed(path, "restore it from a copy, or fit again"):
-        wrong = [key for key, kind in _METADATA.items() if not isinstance(found.metadata.get(key), kind)]
-        if wrong or not all(isinstance(name, str) for name in found.metadata["targets"]):
-            raise ValueError(f"its {(*wrong, 'targets')[0]} is missing or wrong")
         gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
+        _check(gp, found.metadata)
     gp.feature_map_ = None  # sources hand features to the model
     return Model(gp, found.metadata)
+
+
+def _check(gp: FeatureSpaceGP, metadata: dict[str, Any]) -> None:
+    """Refuse metadata that are not those of a model, or not of as many targets as it has.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, kind in _METADATA.items():
+        if not isinstance(metadata.get(name), kind):
+            raise ValueError(f"its {name} is missing or wrong")
+    n_targets = len(metadata["targets"])
+    numbers = (gp.mean_, gp.amplitude_, gp.noise_, gp.log_marginal_likelihoods_, gp.at_bound_)
+    shapes = {(n_targets,), *(array.shape for array in numbers), gp.weights_.shape[1:]}
+    ranges = np.array(metadata["range"], dtype=np.float64)
+    texts = all(isinstance(name, str) for name in metadata["targets"])
+    if len(shapes) > 1 or ranges.shape != (n_targets, 2) or not texts:
+        raise ValueError("its numbers are not those of its targets")
 
 
 @functools.lru_cache(maxsize=1)
