@@ -23,8 +23,11 @@ from daskrf.stores.files import atomic_write, crc32c_of, file_errors
 __all__ = [
     "DAMAGE",
     "believed",
+    "folder_inside",
+    "is_sealed",
     "open_inside",
     "parsed",
+    "read_at",
     "read_inside",
     "read_sealed",
     "sealed",
@@ -171,31 +174,61 @@ def open_inside(root: Path, name: str) -> IO[bytes]:
     """
     if isinstance(root, ObjectPath):
         return (root / name).open("rb")
-    *folders, last = name.split("/")
-    if {"", ".", ".."} & {*folders, last}:
-        raise ValueError(f"{name!r} is no name below a folder")
-    at = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
-    try:
-        for folder in folders:
-            below = os.open(folder, _FOLDER, dir_fd=at)
-            os.close(at)
-            at = below
-        file = os.open(last, _FILE, dir_fd=at)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-            raise ValueError(f"{name} is a link, or not a regular file") from None
-        raise
-    finally:
-        os.close(at)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise ValueError(f"{name} is a link, or not a regular file")
-    return os.fdopen(file, "rb")
+    folder, _, last = name.rpartition("/")
+    with folder_inside(root, folder) as at:
+        return os.fdopen(_file(at, last, name), "rb")
 
 
 def read_inside(root: Path, name: str) -> bytes:
     """Return the content of a file that `open_inside` opens."""
     if isinstance(root, ObjectPath):
         return (root / name).read_bytes()
-    with open_inside(root, name) as file:
+    folder, _, last = name.rpartition("/")
+    with folder_inside(root, folder) as at:
+        return read_at(at, last, name)
+
+
+@contextmanager
+def folder_inside(root: Path, name: str) -> Iterator[int]:
+    """Open a folder of a local store for `read_at`, or with an empty name the store; see `open_inside`."""
+    at = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
+    try:
+        for part in name.split("/") if name else ():
+            if part in ("", ".", ".."):
+                raise ValueError(f"{name!r} is no name below a folder")
+            with _regular(name):
+                below = os.open(part, _FOLDER, dir_fd=at)
+            os.close(at)
+            at = below
+        yield at
+    finally:
+        os.close(at)
+
+
+def read_at(folder: int, last: str, name: str) -> bytes:
+    """Return the content of a file of a folder that `folder_inside` opened; `name` is for messages."""
+    with os.fdopen(_file(folder, last, name), "rb", buffering=0) as file:
         return file.read()
+
+
+def _file(folder: int, last: str, name: str) -> int:
+    """Open a regular file of an open folder."""
+    if last in ("", ".", "..") or "/" in last:
+        raise ValueError(f"{name!r} is no name below a folder")
+    with _regular(name):
+        file = os.open(last, _FILE, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise ValueError(f"{name} is a link, or not a regular file")
+    return file
+
+
+@contextmanager
+def _regular(name: str) -> Iterator[None]:
+    """Turn what is raised on links, and on files in place of folders, into a `ValueError`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+            raise ValueError(f"{name} is a link, or not a regular file") from None
+        raise

@@ -227,11 +227,11 @@ def _check_types(plan: dict[str, Any]) -> None:
     partitions = plan["partitions"]
     if isinstance(partitions, list):
         for entry in partitions:
-            numbers = [entry.get(key, 0) for key in ("rows", "start", "stop")]
-            if any(type(number) is not int or not 0 <= number < 2**63 for number in numbers):
+            rows, start, stop = entry.get("rows", 0), entry.get("start", 0), entry.get("stop", 0)
+            if not (type(rows) is type(start) is type(stop) is int):
                 raise ValueError("the rows of its partitions are no numbers")
-            if entry.get("stop", 0) < entry.get("start", 0):
-                raise ValueError("its partitions end before they start")
+            if not (0 <= start <= stop < 2**63 and 0 <= rows < 2**63):
+                raise ValueError("the rows of its partitions are impossible")
     elif type(partitions) is not int or not 0 <= partitions <= _MOST_PARTITIONS:
         raise ValueError("its number of partitions is impossible")
 
@@ -310,6 +310,6 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     # Items of lists last: one option that differs may change all of them.
     for key in sorted(keys, key=lambda name: name.count("[")):
         was, now = (json.dumps(side[key]) if key in side else "absent" for side in (first, second))
-        named.append(f"{key} (was {_shown(was)}, now {_shown(now)})")
+        named.append(f"{printable(key, _SHOWN)} (was {_shown(was)}, now {_shown(now)})")
     more = f" and {len(named) - limit} more" if len(named) > limit else ""
     return ", ".join(named[:limit]) + more

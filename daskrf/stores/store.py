@@ -8,6 +8,8 @@ Layout::
     commits/000012.json the record: without it the partition does not exist
     .lock               there while a driver is at work; see `daskrf.stores.lock`
 
+What runs leave for each other until the store is complete lies beside it, in ``.NAME.daskrf``.
+
 A partition is written into a staging directory, moved to its final names, forced to the disk, and only
 then recorded. So a crash at any point leaves it pending, and complete means: a record that is valid.
 
@@ -28,7 +30,7 @@ from typing import Any, ClassVar, Self
 from daskrf.errors import StoreError
 from daskrf.paths import ObjectPath, as_path, read_many
 from daskrf.stores import plans
-from daskrf.stores.checked import read_inside
+from daskrf.stores.checked import believed, folder_inside, read_at
 from daskrf.stores.files import (
     atomic_write,
     file_errors,
@@ -136,10 +138,12 @@ class Store:
         _refuse_links(path)
         if found["spec_hash"] != plan["spec_hash"]:
             plans.check_kind(found["kind"], kind, path)
-            old, new = ({key: side[key] for key in plans.HASHED} for side in (found, plan))
+            with believed(path / plans.PLAN_FILE):
+                old, new = ({key: side[key] for key in plans.HASHED} for side in (found, plan))
+                differing = plans.differences(old, new)
             raise StoreError(
-                f"{path} was made for another specification: {plans.differences(old, new)}; give another "
-                "output path, or repeat the options that it was made with"
+                f"{path} was made for another specification: {differing}; give another output path, or "
+                "repeat the options that it was made with"
             )
         store = cls(path, found)
         store.clean()
@@ -342,15 +346,23 @@ class Store:
             read = read_many(map(self.record_path, partitions))
             yield from ((p, self._parsed(p, data)) for p, data in zip(partitions, read, strict=True))
             return
-        for p in partitions:
-            try:
-                data = read_inside(self.path, f"{COMMITS}/{self.partition_name(p)}.json")
-            except FileNotFoundError:
-                yield p, self._parsed(p, None)
-            except ValueError as error:
-                yield p, f"its commit record is damaged ({error})"
-            else:
-                yield p, self._parsed(p, data)
+        try:
+            with folder_inside(self.path, COMMITS) as folder:
+                yield from ((p, self._record_in(folder, p)) for p in partitions)
+        except FileNotFoundError:
+            yield from ((p, self._parsed(p, None)) for p in partitions)
+        except ValueError as error:
+            yield from ((p, f"its commit record is damaged ({error})") for p in partitions)
+
+    def _record_in(self, folder: int, p: int) -> CommitRecord | str:
+        """The valid record of partition `p`, or why there is none, in the open folder of records."""
+        name = f"{self.partition_name(p)}.json"
+        try:
+            return self._parsed(p, read_at(folder, name, name))
+        except FileNotFoundError:
+            return self._parsed(p, None)
+        except ValueError as error:
+            return f"its commit record is damaged ({error})"
 
     def _parsed(self, p: int, data: bytes | None) -> CommitRecord | str:
         """The valid record of partition `p` in some bytes, or why there is none."""

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from daskrf import featurize, fingerprint, fit, verify
+from daskrf import featurize, fingerprint, fit, predict, screen, status, verify
 from daskrf.drivers.labelling import labels_of
 from daskrf.drivers.models import read_model
 from daskrf.drivers.shards import PLAN, Shard, Share, agree
 from daskrf.drivers.smiles import planned_library
 from daskrf.drivers.sources import Block, open_source
-from daskrf.errors import DaskrfError, StoreError
+from daskrf.errors import DaskrfError, InputError, StoreError
 from daskrf.stores import plans
 from daskrf.stores.checked import sealed
 from daskrf.stores.fingerprints import FingerprintStore
@@ -123,3 +123,24 @@ def test_work_files_that_are_none(job: Path, inputs: tuple[Path, Path], tmp_path
     first.keep()
     (first.folder / "joined.json").write_bytes(data)
     assert not labels_of(inputs[1], store, tmp_path, "id", None, None, False).there
+
+
+@pytest.mark.parametrize("name", ["caf\udce9.model", "a\0b"])
+def test_names_that_are_not_text_are_one_sentence(
+    job: Path, inputs: tuple[Path, Path], tmp_path: Path, name: str
+) -> None:
+    output = f"{tmp_path}/{name}"
+    for call in (
+        lambda: fingerprint(job / "library.smi", output),
+        lambda: fingerprint(output, tmp_path / "fp"),
+        lambda: featurize(job / "fp", FEATURES, output),
+        lambda: fit(job / "phi", inputs[1], output),
+        lambda: predict(job / "model", job / "phi", output),
+        lambda: screen(job / "model", job / "phi", f"{output}.parquet"),
+        lambda: verify(output),
+        lambda: status(output),
+    ):
+        with pytest.raises(InputError, match=r"is not UTF-8 text, and cannot be used; rename it") as caught:
+            call()
+        assert str(caught.value).isprintable()
+    assert list(tmp_path.iterdir()) == []

@@ -256,6 +256,24 @@ def test_text_that_is_no_object(store: FingerprintStore, data: bytes) -> None:
             look(store.path)
 
 
+@pytest.mark.parametrize("depth", [50, 200, 450, 900])
+def test_deep_specifications(store: FingerprintStore, depth: int) -> None:
+    """So deep that some of what is done with them goes, and some does not."""
+    deep: dict[str, Any] = {}
+    for _ in range(depth):
+        deep = {"kernel": deep}
+    plan = json.loads((store.path / "plan.json").read_bytes())
+    try:
+        forge_plan(store.path, spec={**plan["spec"], "fingerprint": deep, "library": deep})
+    except RecursionError:
+        pytest.skip("Python writes none that is so deep")
+    sentence(lambda: everything(store.path))
+    assert sentence(lambda: new_store(store.path, 2, 30))
+    for changes in ({"spec": {**plan["spec"], "rdkit": deep}}, {"provenance": {"host": deep}}):
+        forge_plan(store.path, **{**plan, **changes})
+        assert sentence(lambda: everything(store.path))
+
+
 def test_a_plan_of_more_partitions_than_there_are(store: FingerprintStore) -> None:
     forge_plan(store.path, partitions=10**12)
     for look in (Store.open, status, verify):
