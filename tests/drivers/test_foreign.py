@@ -77,7 +77,7 @@ def test_models_of_wrong_types(job: Path, tmp_path: Path, value: Any) -> None:
         sentence(lambda: used(path.parent, block))
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", [None, "x", []], ids=repr)
 @pytest.mark.parametrize("kind", ["fp", "phi"])
 def test_stores_of_wrong_types(
     job: Path, inputs: tuple[Path, Path], tmp_path: Path, kind: str, value: Any
