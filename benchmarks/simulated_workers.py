@@ -102,7 +102,8 @@ class SleepStage:
         """See `daskrf.drivers.partitions.PartitionStage`."""
         self.draws.sleep(partition)
         store = _store(self.path)
-        return store.commit(partition, {"kept": store.partition_rows(partition)}, [])
+        rows = store.partition_rows(partition)
+        return store.commit(partition, {"read": rows, "kept": rows, "rejected": 0}, [])
 
 
 @dataclass

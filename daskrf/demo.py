@@ -200,11 +200,15 @@ class _Run:
                 )
             self.progress.note(f"{self.directory} is there already: what is done is kept.")
         self.directory.mkdir(parents=True, exist_ok=True)
+        # One that was killed as it began has left its settings half written.
+        own = (settings.name, f"{settings.name}.part")
+        if not settings.exists() and any(item.name not in own for item in self.directory.iterdir()):
+            raise InputError(f"{self.directory} holds other files; name another directory.")
+        _write_text(settings, json.dumps(wanted, indent=1) + "\n")  # first, so that it is known again
         if not self.path("library.smi").exists():
             with self.timed("make library"):
                 lines = self.in_parallel("make library", _library_lines, range(self.n), self.seed)
                 _write_text(self.path("library.smi"), "smiles name\n" + "".join(lines))
-        _write_text(settings, json.dumps(wanted, indent=1) + "\n")
         with self.timed("fingerprint"):
             drivers.fingerprint([self.path("library.smi")], self.path("fingerprints"), **self.where)
         with self.timed("featurize"):

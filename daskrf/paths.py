@@ -15,16 +15,27 @@ import io
 import os
 import posixpath
 import re
+import stat
+import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from daskrf.errors import InputError, StoreError
 
-__all__ = ["ObjectError", "ObjectPath", "as_list", "as_path", "each", "read_many", "readable"]
+__all__ = [
+    "ObjectError",
+    "ObjectPath",
+    "as_list",
+    "as_path",
+    "each",
+    "private_folder",
+    "read_many",
+    "readable",
+]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _COLLAPSED = re.compile(r"s3:/[^/]")  # what pathlib makes of a URL
@@ -54,7 +65,8 @@ def as_path(given: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InputError
-        Another scheme, a URL without a bucket, or one that `pathlib` has taken for a file name.
+        Another scheme, a URL without a bucket, one that `pathlib` has taken for a file name, or a name that
+        is not UTF-8 text: JSON and Parquet have no other.
     StoreError
         obstore is not installed.
 
@@ -66,6 +78,8 @@ def as_path(given: str | os.PathLike[str]) -> Path:
     if isinstance(given, ObjectPath):
         return cast(Path, given)
     text = os.fspath(given)
+    if "\0" in text or not _is_utf8(text):
+        raise InputError(f"The name {text} is not UTF-8 text, and cannot be used; rename it.")
     scheme = _SCHEME.match(text)
     if _COLLAPSED.match(text):
         raise InputError(f"{text} looks like an object that pathlib took for a file; give its URL as text.")
@@ -79,6 +93,37 @@ def as_path(given: str | os.PathLike[str]) -> Path:
         raise InputError(f"{text} is no object: write s3://bucket/key, without empty parts, '.' and '..'.")
     _obstore()
     return cast(Path, ObjectPath(bucket, key))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def private_folder() -> Path:
+    """Return this user's folder of temporary files for what is uploaded, which is made, and nobody else's.
+
+    Where temporary files are, everybody can write, and make a folder of this name first: what is put into
+    it, and deleted in it, must be this user's.
+
+    Raises
+    ------
+    InputError
+        Somebody else has made it, others may read or write in it, or it is a link.
+    """
+    folder = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise InputError(
+            f"The folder {folder} for temporary files belongs to another user, is open to others, or is a "
+            "link; delete it, or set TMPDIR to a folder of your own."
+        )
+    return folder
 
 
 def readable(path: Path) -> Any:

@@ -65,6 +65,13 @@ def test_other_parameters_are_refused(done):
         quickstart(done.directory, **{**SMALL, "n_components": 256})
 
 
+def test_a_directory_of_the_user_is_refused(tmp_path):
+    (tmp_path / "labels.csv").write_text("do not touch")
+    with pytest.raises(InputError, match="holds other files; name another directory"):
+        quickstart(tmp_path, **SMALL)
+    assert [item.read_text() for item in tmp_path.iterdir()] == ["do not touch"]
+
+
 def test_too_few_molecules_are_refused(tmp_path):
     with pytest.raises(InputError, match="200 others"):
         quickstart(tmp_path / "demo", n=300, n_labelled=200)

@@ -85,7 +85,7 @@ def test_a_simulated_job_is_done_by_the_real_driver_after_an_error_a_task(script
         with pytest.raises(OSError, match="simulated"):  # without a client there is no second attempt
             complete(failing, store, [10] * 6)
     assert complete(failing, store, [10] * 6) == 1
-    assert store.counts() == {"kept": 60}
+    assert store.counts() == {"read": 60, "kept": 60, "rejected": 0}
 
 
 def test_a_simulated_fold_counts_every_leaf(script, tmp_path):

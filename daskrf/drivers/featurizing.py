@@ -30,7 +30,7 @@ from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.features.localgaussian import refuse_half
 from daskrf.paths import ObjectPath, as_path
 from daskrf.stores.features import FeatureStore
-from daskrf.stores.files import remove_quietly
+from daskrf.stores.files import remove_quietly, work_folder
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.records import CommitRecord
@@ -177,7 +177,7 @@ def _(
     size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
     n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)
     disk.check_disk(output, n_bytes // share.count, "the features")
-    work = output.with_name(f".{output.name}.work")
+    work = work_folder(output)
     with share.lock(output, "featurize", progress):
         unfitted = feature_map
         feature_map = fit_map_once(

@@ -36,7 +36,8 @@ from daskrf.molecules import (
     read_partition,
 )
 from daskrf.paths import as_path
-from daskrf.stores.files import remove_quietly
+from daskrf.stores.checked import believed
+from daskrf.stores.files import remove_quietly, work_folder
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.records import CommitRecord
@@ -174,7 +175,7 @@ def fingerprint(
             made = complete(stage, store, rows, client=client, progress=progress)
         finally:
             if share.whole:
-                remove_quietly(spool_of(output))
+                remove_quietly(work_folder(output))
     return _report(store, strict, made, start)
 
 
@@ -209,11 +210,13 @@ def _library(
     progress: Progress,
 ) -> Library:
     """Return what the input files hold: of a shard whose store is planned, as it is planned."""
-    spool, planned, pending = spool_of(output), None, True
-    if not share.whole and kind_of(output, missing_ok=True) == "fingerprints":
+    planned, pending = None, True
+    if kind_of(output, missing_ok=True) == "fingerprints":
         store = FingerprintStore.open(output)
-        planned = Library.from_state(store.spec["library"])
+        if not share.whole:
+            planned = _planned(store)
         pending = bool(store.pending() if share.prepare else share.of_all(store.pending()))
+    spool = spool_of(output) if pending else None  # a complete store may lie on a read-only disk
     return library_of(planned, inputs, format, rows_per_partition, spool, progress, unpacked=pending)
 
 
@@ -233,8 +236,7 @@ def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragmen
 
 def spool_of(output: Paths) -> Path:
     """Return where pieces of compressed inputs are kept while `output` is made: beside it."""
-    path = as_path(output)
-    return path.parent / f".{path.name}.spool"
+    return work_folder(as_path(output)) / "spool"
 
 
 @functools.lru_cache(maxsize=4)
@@ -245,10 +247,18 @@ def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Finge
             f"{path} is made with RDKit {store.spec['rdkit']}, and this worker has {rdkit_version()}; use "
             "one version everywhere."
         )
-    fingerprinter = Fingerprinter(
-        FingerprintSpec.from_state(store.spec["fingerprint"]), store.spec["fragments"]
-    )
-    return store, Library.from_state(store.spec["library"]), fingerprinter
+    with believed(path):
+        spec = FingerprintSpec.from_state(store.spec["fingerprint"])
+        return store, _planned(store), Fingerprinter(spec, store.spec["fragments"])
+
+
+def _planned(store: FingerprintStore) -> Library:
+    """Return the library that a store was planned for."""
+    with believed(store.path):
+        library = Library.from_state(store.spec["library"])
+        if len(library.partitions) != store.n_partitions:
+            raise ValueError("its library has other partitions")
+        return library
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from distributed import Client
 from daskrf.drivers import memory
 from daskrf.drivers.fitneeds import Groups, check_eigen, check_fit, check_labels, check_partials
 from daskrf.drivers.folding import fold, fold_share, remove_checkpoints
-from daskrf.drivers.labelling import LabelFiles, labels_of
+from daskrf.drivers.labelling import LabelFiles, kept_arrays, labels_of
 from daskrf.drivers.models import Model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.preparing import Planned, prepared
@@ -45,7 +45,8 @@ from daskrf.gp.stack import Statistics, precision_for, statistics_from_arrays, z
 from daskrf.gp.statistics import Precision
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
 from daskrf.paths import as_path
-from daskrf.stores.files import load_array
+from daskrf.stores.checked import believed
+from daskrf.stores.files import work_folder
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
 from daskrf.stores.labels import JoinedLabels
@@ -185,7 +186,7 @@ def fit(
     progress = progress or Progress()
     fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
     share, output = Share.of(shard, prepare, client), as_path(output)
-    partials = output / "partials"
+    partials = work_folder(output)
     options = _checked(fixed, criterion=criterion, rows=rows, residual=residual)
     features = open_source(source, feature_map)
     gp = gp_for(features.feature_map, **options)
@@ -252,8 +253,9 @@ def _learned(
 ) -> FeatureSource | FingerprintSource:
     """Return the source with its map fitted, once it is known that there is memory for the sums."""
     check_fit(features, _grouped(features, joined), client, here, solves=share.whole)
-    planned, partials = _planned(output), output / "partials"
-    fitted = prepared(features, partials, planned=planned, client=client, progress=progress)
+    fitted = prepared(
+        features, work_folder(output), planned=_planned(output), client=client, progress=progress
+    )
     if fitted != features:  # the size of its tables may be known only now
         check_fit(fitted, _grouped(fitted, joined), client, here, solves=share.whole)
     return fitted
@@ -287,7 +289,8 @@ def _planned(output: Path) -> Planned | None:
     if kind_of(output, missing_ok=True) != "model":
         return None
     metadata = load_model(output, names=[]).metadata
-    return Planned(output, metadata["spec"]["source"], metadata["map"])
+    with believed(output):
+        return Planned(output, metadata["spec"]["source"], metadata["map"])
 
 
 def _spec(features: Source, state: dict[str, Any], joined: JoinedLabels) -> dict[str, Any]:
@@ -432,8 +435,7 @@ def _sum_share(
 
 @functools.lru_cache(maxsize=4)
 def _labels(directory: str, key: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    path = as_path(directory)
-    return load_array(path / "rows.npy"), load_array(path / "labels.npy")
+    return kept_arrays(as_path(directory))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from daskrf.drivers.sources import Source
 from daskrf.errors import InputError
 from daskrf.paths import readable
+from daskrf.stores.checked import DAMAGE
 from daskrf.stores.files import atomic_path, file_errors, remove_stale
 from daskrf.stores.fingerprints import write_parquet
 
@@ -22,16 +24,29 @@ _SEARCH = b"daskrf.search"  # key of the hash of what the hits depend on
 
 
 def search_of(output: Path) -> str | None:
-    """Refuse to write over anything but hits; return the hash of the search that made those at `output`."""
-    if not output.exists():
-        return None
-    try:
-        known = pq.read_schema(readable(output)).metadata or {}
-    except (OSError, pa.ArrowException):
-        known = {}
+    """Refuse to write over anything but hits; return the hash of the search that made those at `output`.
+
+    The rejects of SMILES files may come beside them, over those of an earlier search.
+    """
+    earlier = [_search_of(path) for path in (_rejects_path(output), output)]
+    return earlier[1]
+
+
+def _search_of(path: Path) -> str | None:
+    with file_errors("write", path):
+        if not path.exists():
+            return None
+        known: dict[bytes, bytes] = {}
+        if path.is_file():
+            with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):
+                known = pq.read_schema(readable(path)).metadata or {}
     if _MARK not in known:
-        raise InputError(f"{output} is there already and holds no hits of daskrf; give another output path.")
-    return known.get(_SEARCH, b"").decode()
+        raise InputError(f"{path} is there already and holds no hits of daskrf; give another output path.")
+    return known.get(_SEARCH, b"").decode(errors="replace")
+
+
+def _rejects_path(output: Path) -> Path:
+    return output.with_name(f"{output.name.removesuffix('.parquet')}.rejects.parquet")
 
 
 def write_hits(table: pa.Table, output: Path, search: str) -> None:
@@ -44,7 +59,7 @@ def write_hits(table: pa.Table, output: Path, search: str) -> None:
 
 def write_rejects(features: Source, output: Path, search: str) -> tuple[int, Path | None]:
     """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
-    path = output.with_name(f"{output.name.removesuffix('.parquet')}.rejects.parquet")
+    path = _rejects_path(output)
     tables = [features.rejects(p) for p in range(len(features.partition_rows))]
     table = pa.concat_tables(tables).unify_dictionaries()
     if not table.num_rows:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from daskrf.errors import StoreError
 from daskrf.molecules.formats import is_parquet
 from daskrf.molecules.streams import compression_of, raw_blocks
 from daskrf.paths import as_path
-from daskrf.stores.files import atomic_write, load_array, save_array
+from daskrf.stores.checked import DAMAGE, believed, read_sealed, write_sealed
+from daskrf.stores.files import load_array, save_array
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.labels import JoinedLabels, join_labels, read_labels
 from daskrf.stores.plans import hash_of
 
-__all__ = ["LabelFiles", "labels_of"]
+__all__ = ["LabelFiles", "kept_arrays", "labels_of"]
 
-_RECORD = "joined.json"
+_RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
+_ADVICE = "run the same command again, which makes it anew"
 
 
 @dataclass(frozen=True)
@@ -43,15 +47,16 @@ class LabelFiles:
         if self.there:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, values in (("rows", self.joined.row), ("labels", self.joined.y)):
-            save_array(self.folder / f"{name}.npy", values, keep=not self.damaged)
+        digests = {
+            name: save_array(self.folder / name, values, keep=not self.damaged)
+            for name, values in ((_ROWS, self.joined.row), (_LABELS, self.joined.y))
+        }
         rest = {
             field.name: getattr(self.joined, field.name)
             for field in dataclasses.fields(self.joined)
             if field.name not in ("row", "y")
         }
-        record = {"digest": self.joined.digest, "labels": rest}
-        atomic_write(self.folder / _RECORD, json.dumps(record).encode(), keep=not self.damaged)
+        write_sealed(self.folder / _RECORD, {"digests": digests, "labels": rest}, keep=not self.damaged)
 
 
 def labels_of(
@@ -91,14 +96,28 @@ def labels_of(
     return LabelFiles(joined, folder, there=False, damaged=there)
 
 
+def kept_arrays(folder: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the rows and labels kept in `folder`, mapped into memory.
+
+    Raises
+    ------
+    StoreError
+        They are not there, or not what was kept.
+    """
+    record = read_sealed(folder / _RECORD, _ADVICE)
+    with believed(folder / _RECORD, _ADVICE):
+        rows, y = (load_array(folder / name, record["digests"][name]) for name in (_ROWS, _LABELS))
+        if len(rows) != len(y):
+            raise ValueError("there are not as many rows as labels")
+        return rows, y
+
+
 def _read(folder: Path) -> JoinedLabels | None:
     """Return the labels kept in `folder`, or None where they are damaged."""
     try:
-        record: dict[str, Any] = json.loads((folder / _RECORD).read_bytes())
-        rows, y = (load_array(folder / f"{name}.npy") for name in ("rows", "labels"))
-        rest: dict[str, Any] = record["labels"]
+        rows, y = kept_arrays(folder)
+        rest: dict[str, Any] = read_sealed(folder / _RECORD, _ADVICE)["labels"]
         rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys")}
-        found = JoinedLabels(row=rows, y=y, **rest)
-    except (OSError, ValueError, KeyError, TypeError):
+        return JoinedLabels(row=rows, y=y, **rest)
+    except (StoreError, *DAMAGE):
         return None
-    return found if found.digest == record["digest"] else None

@@ -20,10 +20,12 @@ from daskrf.errors import InputError, StoreError
 from daskrf.molecules import Library
 from daskrf.paths import as_path
 from daskrf.stores import inspect
+from daskrf.stores.checked import believed
 from daskrf.stores.features import FeatureStore
-from daskrf.stores.files import remove_quietly
+from daskrf.stores.files import remove_quietly, work_folder
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.lock import StoreLock
+from daskrf.stores.plans import MODEL_FILE
 from daskrf.stores.predictions import PredictionStore
 from daskrf.stores.store import Store
 
@@ -97,7 +99,7 @@ def verify(
             f"{len(found.damaged) + len(found.missing)} partitions of {store} are damaged (taken out now) or "
             "missing; run the same daskrf predict command again, which makes just those."
         )
-    work = as_path(store).with_name(f".{as_path(store).name}.work")
+    work = work_folder(as_path(store))
     with StoreLock(store, "daskrf verify --repair", tell=progress.note):
         stage, opened, rows = _repair_stage(as_path(store), work)
         _take_out(opened, found.damaged)
@@ -118,7 +120,9 @@ def _checked(store: Paths, progress: Progress) -> inspect.VerifyReport:
 
 def _check_inputs(store: FingerprintStore) -> None:
     """Refuse to repair from input files that are not those that the store was made from."""
-    for source in Library.from_state(store.spec["library"]).sources:
+    with believed(store.path):
+        sources = Library.from_state(store.spec["library"]).sources
+    for source in sources:
         path = as_path(source.path)
         if not path.is_file():
             raise InputError(
@@ -158,4 +162,6 @@ def _repair_stage(
             features,
             planned_rows(origin),
         )
-    raise StoreError(f"{path} is a damaged model, which is one piece; delete it and fit again.")
+    raise StoreError(
+        f"{path} is a damaged model, which is one file; delete {path / MODEL_FILE} and fit again."
+    )

@@ -16,6 +16,7 @@ from typing import Any
 from daskrf.errors import StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.base import map_key
+from daskrf.stores.checked import believed
 from daskrf.stores.model import read_checkpoint, write_checkpoint
 
 __all__ = ["MapReference", "agrees", "rebuild"]
@@ -86,8 +87,15 @@ def _rebuilt(reference: MapReference) -> FeatureMap:
 
 
 def rebuild(state: dict[str, Any]) -> FeatureMap:
-    """Return the feature map of a state, the same object for the same state within a process."""
-    return MapReference.of(state).feature_map
+    """Return the feature map of a state, the same object for the same state within a process.
+
+    Raises
+    ------
+    StoreError
+        It is the state of no map.
+    """
+    with believed("the feature map of a store or a model"):
+        return MapReference.of(state).feature_map
 
 
 def agrees(feature_map: FeatureMap, state: dict[str, Any]) -> bool:
@@ -100,6 +108,7 @@ def agrees(feature_map: FeatureMap, state: dict[str, Any]) -> bool:
     [True, False]
     """
     mine = feature_map.state()
-    if feature_map.is_fitted():
-        return map_key(mine) == map_key(state)
-    return all(mine[name] == state.get(name) for name in ("class", "version", "parameters"))
+    with believed("the feature map of a store or a model"):
+        if feature_map.is_fitted():
+            return map_key(mine) == map_key(state)
+        return all(mine[name] == state.get(name) for name in ("class", "version", "parameters"))

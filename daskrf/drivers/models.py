@@ -7,13 +7,25 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from daskrf.drivers.maps import rebuild
 from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
 from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.separate import SeparateGP
+from daskrf.stores.checked import believed
 from daskrf.stores.model import load_model
 
 __all__ = ["Model", "open_model", "read_model"]
+
+
+# What of the metadata its users take as it is.
+_METADATA = {
+    **{"gp": dict, "map": dict, "spec": dict, "labels": dict, "fingerprint": dict},
+    **{"spec_hash": str, "library": str, "fragments": str},
+    **{"targets": list, "range": list},
+}
 
 
 @dataclass(frozen=True)
@@ -22,14 +34,14 @@ class Model:
 
     Attributes
     ----------
-    gp : RandomFeatureGP, SparseGP or LocalGaussianGP
+    gp : RandomFeatureGP, SparseGP, LocalGaussianGP or SeparateGP
         Without its statistics (means only) unless they were asked for.
     metadata : dict
         ``gp`` (its state), ``targets``, ``labels`` (counts), ``spec_hash``, ``library`` (spec hash of the
         fingerprint store), ``fingerprint`` (specification), ``fragments``, ``map``.
     """
 
-    gp: FeatureSpaceGP
+    gp: FeatureSpaceGP | SeparateGP
     metadata: dict[str, Any]
 
     @property
@@ -47,9 +59,30 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
         If there is no model, or it is damaged or of another version.
     """
     found = load_model(path) if statistics else load_model(path, names=["weights"])
-    gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
+    with believed(path, "restore it from a copy, or fit again"):
+        gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
+        _check(gp, found.metadata)
     gp.feature_map_ = None  # sources hand features to the model
     return Model(gp, found.metadata)
+
+
+def _check(gp: FeatureSpaceGP | SeparateGP, metadata: dict[str, Any]) -> None:
+    """Refuse metadata that are not those of a model, or not of as many targets as it has.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, kind in _METADATA.items():
+        if not isinstance(metadata.get(name), kind):
+            raise ValueError(f"its {name} is missing or wrong")
+    n_targets = len(metadata["targets"])
+    numbers = (gp.mean_, gp.amplitude_, gp.noise_, gp.log_marginal_likelihoods_, gp.at_bound_)
+    shapes = {(n_targets,), *(array.shape for array in numbers), gp.weights_.shape[1:]}
+    ranges = np.array(metadata["range"], dtype=np.float64)
+    texts = all(isinstance(name, str) for name in metadata["targets"])
+    if len(shapes) > 1 or ranges.shape != (n_targets, 2) or not texts:
+        raise ValueError("its numbers are not those of its targets")
 
 
 @functools.lru_cache(maxsize=1)

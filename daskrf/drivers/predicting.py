@@ -26,7 +26,7 @@ from daskrf.drivers.watching import watched
 from daskrf.features.base import brief_state
 from daskrf.molecules import TableFormat
 from daskrf.paths import as_list, as_path
-from daskrf.stores.files import remove_quietly
+from daskrf.stores.files import remove_quietly, work_folder
 from daskrf.stores.predictions import PredictionStore
 from daskrf.stores.records import CommitRecord
 
@@ -115,7 +115,7 @@ def predict(
     here = memory.libraries_of(None)
     fitted = read_model(model, statistics=False)
     output = as_path(output)
-    share, work = Share.of(shard, prepare, client), output.parent / f".{output.name}.work"
+    share, work = Share.of(shard, prepare, client), work_folder(output)
     with share.lock(output, "predict", progress):
         features = source_for(
             fitted, source, work, format=format, fragments=fragments, progress=progress, share=share

@@ -34,6 +34,7 @@ from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.landmarks import LandmarkMap
+from daskrf.stores.checked import believed
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.model import read_checkpoint, write_checkpoint
 from daskrf.stores.plans import differences, hash_of
@@ -145,13 +146,14 @@ def fit_map_once(
     if feature_map.is_fitted():
         return feature_map
     if planned is not None:
-        if planned.source == store.spec_hash and agrees(feature_map, planned.state):
-            return from_state(planned.state)
-        asked = Planned(planned.path, store.spec_hash, feature_map.state())
+        with believed(planned.path):
+            if planned.source == store.spec_hash and agrees(feature_map, planned.state):
+                return from_state(planned.state)
+            asked = Planned(planned.path, store.spec_hash, feature_map.state())
+            differing = differences(planned.unfitted(), asked.unfitted())
         raise StoreError(
-            f"{planned.path} was made for another specification: "
-            f"{differences(planned.unfitted(), asked.unfitted())}; give another output path, or repeat the "
-            "options that it was made with"
+            f"{planned.path} was made for another specification: {differing}; give another output path, or "
+            "repeat the options that it was made with"
         )
     key = hash_of([store.spec_hash, feature_map.state()])
     path = directory / f"map-of-library-{key[:16]}"

@@ -36,7 +36,7 @@ def library_of(
     inputs: Paths | Sequence[Paths],
     format: TableFormat | None,
     rows_per_partition: int | None,
-    spool: Path,
+    spool: Path | None,
     progress: Progress,
     *,
     unpacked: bool,
@@ -48,7 +48,8 @@ def library_of(
     planned : Library or None
         What another process has found, whose digests are believed.
     unpacked : bool
-        Scan all the same where what lies deep in compressed files is not in the folder `spool`.
+        Scan all the same where what lies deep in compressed files is not in the folder `spool`; without it,
+        `spool` may be None.
 
     Raises
     ------
@@ -57,7 +58,7 @@ def library_of(
     """
     if planned is not None:
         _check_same(planned, inputs, format, rows_per_partition)
-        if not unpacked or all(is_spooled(spool, source) for source in planned.sources):
+        if not unpacked or (spool and all(is_spooled(spool, source) for source in planned.sources)):
             return planned
     return scan_inputs(inputs, format, rows_per_partition, spool, progress)
 

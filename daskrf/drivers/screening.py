@@ -28,14 +28,14 @@ from daskrf.drivers.shards import PLAN, Shard, ShardReport, Share, agree
 from daskrf.drivers.sources import Block, Source, largest_partition
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.drivers.watching import watched
-from daskrf.errors import InputError
+from daskrf.errors import InputError, StoreError
 from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.molecules import TableFormat
 from daskrf.paths import as_path
 from daskrf.screening import TopK
-from daskrf.stores.files import load_array, remove_quietly, save_array
-from daskrf.stores.model import load_model
+from daskrf.stores.files import remove_quietly, work_folder
+from daskrf.stores.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.stores.plans import hash_of
 
 __all__ = ["ScreenReport", "screen"]
@@ -164,7 +164,7 @@ def screen(
     start, here = time.monotonic(), memory.libraries_of(None)
     progress = progress or Progress()
     output = as_path(output)
-    share, work = Share.of(shard, prepare, client), output.parent / f".{output.name}.work"
+    share, work = Share.of(shard, prepare, client), work_folder(output)
     _check_options(k, std, output)
     earlier = search_of(output)
     fitted = read_model(
@@ -279,12 +279,15 @@ def _same_library(model: Model, features: Source) -> bool:
 
 def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
     """Leave the weights of one draw of the whole function where every task finds them; return the file."""
-    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}.npy"
-    if not path.exists():
+    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}"
+    if read_checkpoint(path, path.name) is None:
         work.mkdir(parents=True, exist_ok=True)
         with ONE_BLAS_THREAD:  # whatever number of processors the one shard has that draws for all
             weights = model.gp.draw(seed, target).weights_
-        save_array(path, weights, keep=True)
+        for keep in (True, False):  # that of another shard may be there meanwhile, but not a damaged one
+            write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
+            if read_checkpoint(path, path.name) is not None:
+                break
     return str(path.resolve())
 
 
@@ -431,7 +434,10 @@ def _labelled_rows(path: str, model_hash: str) -> npt.NDArray[np.int64]:
 def _drawn(draw: str, path: str, model_hash: str, target: int) -> FeatureSpaceGP:
     """Return a model whose mean is one draw of the whole function."""
     drawn = copy.copy(open_model(path, model_hash, statistics=False).gp)
-    drawn.weights_, drawn.mean_ = load_array(as_path(draw)), drawn.mean_[[target]]
+    found = read_checkpoint(as_path(draw), as_path(draw).name)
+    if found is None:
+        raise StoreError(f"{draw} is gone or damaged; run the same command again, which makes it anew")
+    drawn.weights_, drawn.mean_ = found.arrays["weights"], drawn.mean_[[target]]
     return drawn
 
 

@@ -21,7 +21,7 @@ from distributed import Client
 
 from daskrf.drivers.progress import Progress
 from daskrf.errors import InputError, StoreError
-from daskrf.stores.files import atomic_write, file_errors
+from daskrf.stores.checked import read_sealed, write_sealed
 from daskrf.stores.lock import StoreLock
 from daskrf.stores.plans import differences
 
@@ -206,11 +206,10 @@ def agree(share: Share, path: Path, spec: dict[str, Any]) -> None:
     spec = json.loads(json.dumps(spec))
     if not share.whole:
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, json.dumps(spec, indent=1).encode(), keep=True)
+        write_sealed(path, spec, keep=True)
     elif not path.exists():
         return
-    with file_errors("read", path):
-        found = json.loads(path.read_bytes())
+    found = read_sealed(path, "delete that folder, and run all commands of the job again")
     if found != spec:
         raise StoreError(
             f"{path.parent} was prepared for shards with other options: {differences(found, spec)}; repeat "

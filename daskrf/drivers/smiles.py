@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,34 +18,48 @@ from daskrf.drivers.fingerprinting import fingerprints_of, rejects_table, rows_t
 from daskrf.drivers.maps import MapReference
 from daskrf.drivers.shards import PLAN, Share, agree
 from daskrf.drivers.sources import Block, feature_blocks, positions
-from daskrf.errors import InputError
+from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
-from daskrf.paths import as_path, readable
-from daskrf.stores.files import atomic_path, atomic_write, remove_quietly
+from daskrf.paths import as_path
+from daskrf.stores.checked import believed, read_sealed, write_sealed
+from daskrf.stores.files import remove_quietly
+from daskrf.stores.model import read_checkpoint, write_checkpoint
 from daskrf.stores.plans import hash_of
 
 __all__ = ["SmilesSource", "planned_library"]
 
+_LIBRARY = "library.json"
+_ADVICE = "delete the folder that it is in, and run the same command again"
+
 
 def planned_library(directory: Path) -> Library | None:
     """Return the library that an earlier or another process has described in `directory`, if there is one."""
-    path = directory / "library.json"
-    return Library.from_state(json.loads(path.read_text())["library"]) if path.exists() else None
+    path = directory / _LIBRARY
+    if not path.exists():
+        return None
+    plan = read_sealed(path, _ADVICE)
+    with believed(path, _ADVICE):
+        return Library.from_state(plan["library"])
 
 
-def _plan_hash(directory: Path) -> str | None:
-    path = directory / "library.json"
-    return hash_of(json.loads(path.read_text())) if path.exists() else None
+def _is_planned(directory: Path, plan: dict[str, Any]) -> bool:
+    """Whether an earlier run has described just these files in `directory`."""
+    try:
+        return hash_of(read_sealed(directory / _LIBRARY, _ADVICE)) == hash_of(plan)
+    except StoreError:  # none has, or it is damaged
+        return False
 
 
 @functools.lru_cache(maxsize=4)
 def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
-    plan = json.loads((as_path(directory) / "library.json").read_text())
+    path = as_path(directory) / _LIBRARY
+    plan = read_sealed(path, _ADVICE)
     if hash_of(plan) != spec_hash:
         raise InputError(f"{directory} was replaced while it was in use; run the same command again.")
-    fingerprinter = Fingerprinter(FingerprintSpec.from_state(plan["fingerprint"]), plan["fragments"])
-    return Library.from_state(plan["library"]), fingerprinter
+    with believed(path, _ADVICE):
+        fingerprinter = Fingerprinter(FingerprintSpec.from_state(plan["fingerprint"]), plan["fragments"])
+        return Library.from_state(plan["library"]), fingerprinter
 
 
 @dataclass(frozen=True)
@@ -81,11 +95,11 @@ class SmilesSource:
         }
         rejects = directory / "rejects"
         if not share.whole or (directory / PLAN).exists():
-            agree(share, directory / "library.json", plan)
-        elif _plan_hash(directory) != hash_of(plan):
+            agree(share, directory / _LIBRARY, plan)
+        elif not _is_planned(directory, plan):
             remove_quietly(rejects)  # those of other files, whose run never ended
             directory.mkdir(parents=True, exist_ok=True)
-            atomic_write(directory / "library.json", json.dumps(plan).encode())
+            write_sealed(directory / _LIBRARY, plan)
         rejects.mkdir(parents=True, exist_ok=True)
         return cls(str(directory.resolve()), hash_of(plan), MapReference.of(feature_map.state()), bits)
 
@@ -142,13 +156,19 @@ class SmilesSource:
         batches = read_partition(self.library, partition, spool=self.spool)
         return pa.concat_tables([rows_table(b, self.library, positions(b.row, rows)) for b in batches])
 
+    def _rejects_path(self, partition: int) -> Path:
+        return as_path(self.directory) / "rejects" / f"{partition:06d}"
+
     def _write_rejects(self, partition: int, rejects: list[Reject], library: Library) -> None:
-        path = as_path(self.directory) / "rejects" / f"{partition:06d}.parquet"
+        path = self._rejects_path(partition)
         if not rejects:
             path.unlink(missing_ok=True)
             return
-        with atomic_path(path) as temporary:
-            pq.write_table(rejects_table(rejects, library), temporary)
+        table = io.BytesIO()
+        pq.write_table(rejects_table(rejects, library), table)
+        # As a checkpoint, which has a digest of all its bytes.
+        arrays = {"parquet": np.frombuffer(table.getbuffer(), np.uint8)}
+        write_checkpoint(path, arrays, {"rows": len(rejects)}, self.spec_hash)
 
     @property
     def seconds_per_row(self) -> float:
@@ -157,5 +177,10 @@ class SmilesSource:
 
     def rejects(self, partition: int) -> pa.Table:
         """See `Source`."""
-        path = as_path(self.directory) / "rejects" / f"{partition:06d}.parquet"
-        return pq.read_table(readable(path)) if path.is_file() else rejects_table([], self.library)
+        path = self._rejects_path(partition)
+        if not path.is_file():
+            return rejects_table([], self.library)
+        found = read_checkpoint(path, self.spec_hash)
+        if found is None:
+            raise StoreError(f"{path} is damaged; delete {self.directory} and run the same command again")
+        return pq.read_table(pa.BufferReader(found.arrays["parquet"]))

@@ -23,7 +23,7 @@ from daskrf.arrays import row_slice
 from daskrf.drivers.maps import MapReference, agrees, rebuild
 from daskrf.drivers.memory import block_rows
 from daskrf.drivers.opening import opened
-from daskrf.errors import ROW, InputError
+from daskrf.errors import ROW, InputError, StoreError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
@@ -334,12 +334,19 @@ class FeatureSource:
         for phi in self.store.blocks(partition):
             own = slice(start, start + len(phi))
             start = own.stop
+            if start > len(kept):
+                break
             block = Block(kept[own], phi, None if whole is None else whole[own])
             if chosen is not None:
                 block = block.where(chosen[own])
             if len(block.rows):
                 floats = None if self.bits else as_features(block.phi, self.store.n_components, np.float32)
                 yield block if floats is None else replace(block, phi=floats)
+        if start != len(kept):
+            raise StoreError(
+                f"partition {partition} of {self.path} does not have the {len(kept)} rows of "
+                f"{self.rows_path}, which it was made from; run `daskrf featurize` into a new store"
+            )
 
     @property
     def table_bytes(self) -> int:
@@ -362,8 +369,7 @@ class FeatureSource:
 
 def planned_rows(store: FingerprintStore) -> list[int]:
     """Return the rows of each partition of a fingerprint store."""
-    assert not isinstance(store.partitions, int)
-    return [p["stop"] - p["start"] for p in store.partitions]
+    return [store.partition_rows(p) for p in range(store.n_partitions)]
 
 
 def largest_partition(source: Any) -> tuple[int, int | None]:

@@ -9,17 +9,22 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import IO, cast
 
+import google_crc32c
 import numpy as np
 import zstandard
 
+from daskrf.errors import InputError
 from daskrf.molecules.library import Source
-from daskrf.molecules.streams import text_blocks
-from daskrf.paths import ObjectPath, as_path, each
+from daskrf.molecules.streams import raw_blocks, text_blocks
+from daskrf.paths import ObjectPath, as_path, each, private_folder
 
 __all__ = ["CHUNK_ROWS", "SpoolWriter", "is_spooled", "spooled_blocks"]
 
 CHUNK_ROWS = 50_000
+_SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00"  # the head of a skippable frame of 4 bytes
+_END_BYTES = len(_SKIPPED) + 4
 
 
 class SpoolWriter:
@@ -42,8 +47,7 @@ class SpoolWriter:
         # that what a killed process leaves is deleted with theirs.
         beside = folder
         if isinstance(folder, ObjectPath):
-            beside = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
-            beside.mkdir(mode=0o700, exist_ok=True)
+            beside = private_folder()
         writer = f".tmp-spool~{socket.gethostname()}~{os.getpid()}~"
         self._partial = Path(tempfile.mkdtemp(prefix=writer, dir=beside))
         self._left = header + CHUNK_ROWS  # lines until the next chunk begins
@@ -87,8 +91,8 @@ class SpoolWriter:
     def _keep(self, part: bytes) -> None:
         if self._chunk and part:
             if self._writer is None:
-                file = _chunk_path(self._partial, self._chunk).open("wb")
-                self._writer = zstandard.ZstdCompressor(level=1).stream_writer(file)
+                file = _ChunkFile(_chunk_path(self._partial, self._chunk))
+                self._writer = zstandard.ZstdCompressor(level=1).stream_writer(cast(IO[bytes], file))
             self._writer.write(part)
 
     def _finish_chunk(self) -> None:
@@ -112,10 +116,45 @@ class SpoolWriter:
                     raise
 
 
+class _ChunkFile:
+    """A file that ends in the CRC32C of what was written to it, in a frame that Zstandard passes over."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._checksum = 0
+
+    def write(self, data: bytes) -> int:
+        self._checksum = google_crc32c.extend(self._checksum, bytes(data))
+        return self._file.write(data)
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self._file.write(_end(self._checksum))
+        self._file.close()
+
+
 def spooled_blocks(spool: Path, source: Source, chunk: int) -> Iterator[bytes] | None:
-    """Return the text of chunk number `chunk` (from 1) of `source`, or None if it is not there."""
+    """Return the text of chunk number `chunk` (from 1) of `source`, or None if it is not there.
+
+    Raises
+    ------
+    InputError
+        It is damaged; readers that stop early would not see that from Zstandard's own checksum.
+    """
     path = _chunk_path(_folder_of(as_path(spool), source.sha256), chunk)
-    return text_blocks(path, "zstd") if path.is_file() else None
+    if not path.is_file():
+        return None
+    checksum, held = 0, b""
+    for block in raw_blocks(path):
+        block = held + block
+        checksum, held = google_crc32c.extend(checksum, block[:-_END_BYTES]), block[-_END_BYTES:]
+    if held != _end(checksum):
+        raise InputError(f"{path} is damaged; delete its folder and run the same command again.")
+    return text_blocks(path, "zstd")
+
+
+def _end(checksum: int) -> bytes:
+    return _SKIPPED + checksum.to_bytes(4, "little")
 
 
 def is_spooled(spool: Path, source: Source) -> bool:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import struct
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,8 +26,16 @@ import zstandard
 
 from daskrf.errors import StoreError
 from daskrf.paths import ObjectPath, readable
+from daskrf.stores.checked import believed, parsed
 from daskrf.stores.files import atomic_path, file_errors
-from daskrf.stores.plans import FORMAT, FORMAT_VERSION, check_format, check_kind, provenance
+from daskrf.stores.plans import (
+    FORMAT,
+    FORMAT_VERSION,
+    check_format,
+    check_kind,
+    check_provenance,
+    provenance,
+)
 
 __all__ = ["Container", "read_container", "read_metadata", "read_whole_metadata", "write_container"]
 
@@ -34,6 +44,7 @@ SUFFIX = ".npy.zst"
 LEVEL = 1
 PIECE_BYTES = 8 << 20
 HEAD_BYTES = 30  # of a ZIP member, before its name
+EXPANSION = 1 << 15  # bytes that Zstandard makes of one at most: a block of 4 bytes stands for 128 KiB
 STORED_KINDS = "biufcUS"
 
 
@@ -138,8 +149,7 @@ def read_container(
         Absent, damaged, of another kind or of an unknown format version.
     """
     with _open(path) as archive:
-        header = _read_header(archive, path)
-        check_kind(header["kind"], kind, path)
+        header = _read_header(archive, path, kind)
         wanted = [
             name for name in header["arrays"] if (names is None or name in names) and name not in except_names
         ]
@@ -187,20 +197,44 @@ def read_whole_metadata(path: Path) -> dict[str, Any]:
 @contextmanager
 def _open(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open an archive; whatever its damage raises becomes one sentence."""
-    damage = (zipfile.BadZipFile, zstandard.ZstdError, ValueError, KeyError, TypeError, EOFError)
-    try:
-        with file_errors("read", path), zipfile.ZipFile(readable(path)) as archive:
-            yield archive
-    except (*damage, NotImplementedError, RuntimeError) as error:
-        raise StoreError(
-            f"{path} is damaged or no file of daskrf ({error}); restore it from a copy, or make it again"
-        ) from error
+    with file_errors("read", path), believed(path):
+        try:
+            with zipfile.ZipFile(readable(path)) as archive:
+                if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                    # Which could make gigabytes of a few bytes, before anything tells what they are.
+                    raise ValueError("its members are not stored as daskrf stores them")
+                yield archive
+        except (zipfile.BadZipFile, zstandard.ZstdError, struct.error) as error:
+            raise ValueError(str(error)) from error
 
 
-def _read_header(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
-    header = json.loads(archive.read(METADATA))
+def _read_header(archive: zipfile.ZipFile, path: Path, kind: str | None = None) -> dict[str, Any]:
+    """Read what the file says of itself; of another kind than `kind`, it is refused before it is believed."""
+    header = parsed(archive.read(METADATA))
     check_format(header, path)
+    check_kind(header["kind"], kind, path)
+    for part, type_ in (("kind", str), ("arrays", dict), ("metadata", dict), ("provenance", dict)):
+        if not isinstance(header[part], type_):
+            raise ValueError(f"its {part} is of the wrong type")
+    check_provenance(header["provenance"])
+    for name, entry in header["arrays"].items():
+        _check_entry(name, entry, archive.getinfo(name + SUFFIX).file_size)
     return header
+
+
+def _check_entry(name: str, entry: dict[str, Any], stored_bytes: int) -> None:
+    """Refuse an array of a type that is not stored, or larger than what is stored of it can be."""
+    stored, made, shape = np.dtype(entry["stored"]), np.dtype(entry["dtype"]), entry["shape"]
+    smaller = stored.kind == made.kind == "i" and stored.itemsize <= made.itemsize <= 8
+    if made.kind not in STORED_KINDS or not (smaller or stored == made.newbyteorder("<")):
+        raise ValueError(f"array {name!r} is of a type that is not stored")
+    square = len(shape) == 2 and shape[0] == shape[1]
+    if entry["form"] not in (("full", "upper", "symmetric") if square else ("full",)):
+        raise ValueError(f"array {name!r} is of a form that is not stored")
+    if not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"array {name!r} has an impossible shape")
+    if math.prod(_stored_shape(entry)) * stored.itemsize > EXPANSION * stored_bytes:
+        raise ValueError(f"array {name!r} is larger than its {stored_bytes:,} bytes can hold")
 
 
 def _member(name: str) -> zipfile.ZipInfo:

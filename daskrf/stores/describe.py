@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from daskrf.stores.checked import DAMAGE
+
 __all__ = ["byte_words", "duration_words", "fingerprint_words", "kernel_words", "map_words", "model_words"]
 
 _SHOWN = 80  # characters of a value of a map that is not known here
@@ -92,6 +94,13 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
     >>> map_words(state, "bits").split(", ")[-1]
     '8 bytes a molecule'
     """
+    try:
+        return _map_words(state, dtype)
+    except DAMAGE:  # of a store that daskrf has not written
+        return f"an unknown feature map ({_short(state)})"
+
+
+def _map_words(state: dict[str, Any], dtype: str | None) -> str:
     parameters = dict(state.get("parameters", {}))
     name = str(state.get("class", "unknown"))
     n_components, seed = parameters.get("n_components"), parameters.pop("random_state", None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import zarr
 
 from daskrf.errors import StoreError
 from daskrf.paths import ObjectPath, as_path
@@ -35,6 +36,12 @@ class FeatureStore(Store):
     """
 
     needed_kind: ClassVar[str | None] = "features"
+    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {
+        "source": str,
+        "map": dict,
+        "dtype": DTYPES,
+        "n_components": int,
+    }
 
     @classmethod
     def new(
@@ -113,9 +120,10 @@ class FeatureStore(Store):
         StoreError
             It is at neither place, or the file system fails.
         """
-        places = [as_path(self.provenance["source_path"])] if "source_path" in self.provenance else []
-        if "source_relative" in self.provenance:
-            moved = _moved(self.path.resolve(), self.provenance["source_relative"])
+        origin = self.provenance
+        places = [as_path(origin["source_path"])] if isinstance(origin.get("source_path"), str) else []
+        if isinstance(origin.get("source_relative"), str):
+            moved = _moved(self.path.resolve(), origin["source_relative"])
             places += [moved] if moved not in places else []
         problems = []
         for place in places:
@@ -221,9 +229,8 @@ class FeatureStore(Store):
         StoreError
             The partition is pending or damaged.
         """
-        self.record(p)
         with read_errors(self.path, p):
-            return np.asarray(open_array(self.partition_path(p), "phi")[start:stop])
+            return np.asarray(self._array(p)[start:stop])
 
     def blocks(self, p: int) -> Iterator[np.ndarray]:
         """Read one partition chunk by chunk, at most 16 MiB each.
@@ -233,11 +240,21 @@ class FeatureStore(Store):
         ndarray of shape (rows, n_stored_columns)
             In order.
         """
-        self.record(p)
         with read_errors(self.path, p):
-            array = open_array(self.partition_path(p), "phi")
+            array = self._array(p)
             for start in range(0, array.shape[0], array.chunks[0]):
                 yield np.asarray(array[start : start + array.chunks[0]])
+
+    def _array(self, p: int) -> zarr.Array[Any]:
+        """The array of partition `p`, of the shape and type that its record and the plan say."""
+        record = self.record(p)
+        array = open_array(self.path, self.partition_path(p), "phi", record)
+        shape = (record.counts["kept"], self.n_stored_columns)
+        if array.shape != shape or array.dtype != self.dtype:
+            raise ValueError(
+                f"its array has shape {array.shape} and type {array.dtype}, not {shape} and {self.dtype}"
+            )
+        return array
 
 
 def _relative(place: Path, path: Path) -> dict[str, str]:

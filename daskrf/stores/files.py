@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import socket
-import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import google_crc32c
 import numpy as np
 
 from daskrf.errors import StoreError
-from daskrf.paths import ObjectError, ObjectPath, each
+from daskrf.paths import ObjectError, ObjectPath, each, private_folder
 
 __all__ = [
     "atomic_write",
     "canonical_json",
     "crc32c_of",
-    "crc32c_of_file",
     "digest_of",
+    "digests_of",
+    "digests_of_file",
+    "digests_of_stream",
     "file_errors",
     "load_array",
+    "save_array",
     "sync_files",
     "upload_files",
+    "work_folder",
 ]
 
 TEMPORARY = ".tmp-"
+_OURS = re.compile(r"\.tmp-.+~[^~]+~[0-9]+~[0-9a-z_]{8}", re.DOTALL)  # a name that `temporary_name` made
+_LONGEST = 120  # bytes of what a temporary file is to become that its own name shows: 255 are the most
 STALE_SECONDS = 24 * 3600.0
 READ_BYTES = 4 << 20
 
@@ -50,6 +57,7 @@ _REASONS = {
     errno.ENOTDIR: "a part of the path is a file, not a directory; check the path",
     errno.EIO: "Input/output error; check the disk or the network, then run the same command again",
     errno.ESTALE: "the file server has lost the file; check the network, then run the same command again",
+    errno.ENAMETOOLONG: "the name is too long; give a shorter one",
     errno.EMFILE: "too many files are open; raise the limit with `ulimit -n`",
 }
 
@@ -109,7 +117,7 @@ def canonical_json(value: Any) -> bytes:
     b'{"a":[true,null],"b":1}'
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode()
+    return text.encode(errors="surrogatepass")  # names of files that are not UTF-8 hold surrogates
 
 
 def crc32c_of(data: bytes) -> str:
@@ -123,8 +131,34 @@ def crc32c_of(data: bytes) -> str:
     return f"{google_crc32c.value(data):08x}"
 
 
-def crc32c_of_file(path: Path, sync: bool = False) -> tuple[int, str]:
-    """Size and CRC32C of a file, read once in pieces; with `sync` its bytes are forced to the disk too.
+def digests_of(data: bytes) -> tuple[int, str, str]:
+    """What `digests_of_stream` returns, of the bytes of a whole file.
+
+    Examples
+    --------
+    >>> digests_of(b"123456789")
+    (9, 'e3069283', '18d12335')
+    """
+    body = google_crc32c.value(np.frombuffer(data, np.uint8)[:-4])
+    return len(data), f"{google_crc32c.extend(body, data[-4:]):08x}", f"{body:08x}"
+
+
+def digests_of_stream(file: IO[bytes]) -> tuple[int, str, str]:
+    """Size and CRC32C of the rest of an open file, and CRC32C of all but its last four bytes.
+
+    A file that ends in its own CRC32C, as chunks do, has the same CRC32C as every other such file: only
+    without these bytes does it tell one from another.
+    """
+    size, body, held = 0, 0, b""
+    while piece := file.read(READ_BYTES):
+        size += len(piece)
+        piece = held + piece
+        body, held = google_crc32c.extend(body, piece[:-4]), piece[-4:]
+    return size, f"{google_crc32c.extend(body, held):08x}", f"{body:08x}"
+
+
+def digests_of_file(path: Path, sync: bool = False) -> tuple[int, str, str]:
+    """What `digests_of_stream` returns of a file, read once; with `sync` it is forced to the disk too.
 
     Parameters
     ----------
@@ -135,27 +169,24 @@ def crc32c_of_file(path: Path, sync: bool = False) -> tuple[int, str]:
 
     Returns
     -------
-    (int, str)
-        Bytes, and eight hexadecimal digits.
+    (int, str, str)
+        Bytes, and twice eight hexadecimal digits.
 
     Raises
     ------
     OSError
         Where the file cannot be read.
     """
-    size, checksum = 0, 0
     with path.open("rb") as file:
-        while piece := file.read(READ_BYTES):
-            size += len(piece)
-            checksum = google_crc32c.extend(checksum, piece)
+        found = digests_of_stream(file)
         if sync:
             os.fsync(file.fileno())
-    return size, f"{checksum:08x}"
+    return found
 
 
 def digest_of(path: Path) -> str:
     """CRC32C of a file, or the tag of an object, which need not be fetched for it: equal ones are equal."""
-    return str(path.head()["e_tag"]).strip('"') if isinstance(path, ObjectPath) else crc32c_of_file(path)[1]
+    return str(path.head()["e_tag"]).strip('"') if isinstance(path, ObjectPath) else digests_of_file(path)[1]
 
 
 def sync_directory(path: Path) -> None:
@@ -173,13 +204,13 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str]]:
+def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str, str]]:
     """Force files and every directory between them and `root` to the disk.
 
     Returns
     -------
-    list of (str, int, str)
-        Path relative to `root` in POSIX form, bytes and CRC32C of each file, sorted by path.
+    list of (str, int, str, str)
+        Path relative to `root` in POSIX form, and what `digests_of_file` returns of it, sorted by path.
 
     Raises
     ------
@@ -188,7 +219,7 @@ def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str]]:
     """
     found, directories = [], {root}
     for path in sorted(paths):
-        found.append((path.relative_to(root).as_posix(), *crc32c_of_file(path, sync=True)))
+        found.append((path.relative_to(root).as_posix(), *digests_of_file(path, sync=True)))
         directories.update(parent for parent in path.parents if parent.is_relative_to(root))
     for directory in sorted(directories, reverse=True):
         sync_directory(directory)
@@ -197,18 +228,35 @@ def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str]]:
 
 def temporary_name(stem: str) -> str:
     """A name for an unfinished file or directory: it says which process of which host is at work on it."""
-    return f"{TEMPORARY}{stem}~{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
+    return f"{_prefix(stem)}{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
+
+
+def _prefix(stem: str) -> str:
+    """What the temporary names of one file begin with; one whose own name is nearly too long has room."""
+    if len(os.fsencode(stem)) > _LONGEST:
+        stem = hashlib.sha256(os.fsencode(stem)).hexdigest()[:32]
+    return f"{TEMPORARY}{stem}~"
+
+
+def work_folder(output: Path) -> Path:
+    """The folder of unfinished work on an output, beside it: its name says whose it is, who may delete it.
+
+    Examples
+    --------
+    >>> work_folder(Path("screens/hits.parquet")).as_posix()
+    'screens/.hits.parquet.daskrf'
+    """
+    return output.parent / f".{output.name}.daskrf"
 
 
 def local_name(name: str) -> Path:
     """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
-    folder = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = private_folder()
     remove_stale(folder)
     return folder / name
 
 
-def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, int, str]]:
+def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, int, str, str]]:
     """Upload local files and directories to their final keys below `root`; returns what `sync_files` does.
 
     Raises
@@ -222,27 +270,40 @@ def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, 
         pairs += [(final / item.relative_to(local) if item != local else final, item) for item in files]
     each(lambda pair: cast(ObjectPath, pair[0]).upload(pair[1]), pairs)
     names = [final.relative_to(cast(Path, root)).as_posix() for final, _ in pairs]
-    return sorted((name, *crc32c_of_file(file)) for name, (_, file) in zip(names, pairs, strict=True))
+    return sorted((name, *digests_of_file(file)) for name, (_, file) in zip(names, pairs, strict=True))
 
 
-def load_array(path: Path) -> np.ndarray:
+def load_array(path: Path, checksum: str) -> np.ndarray:
     """Map an ``.npy`` file into memory; that of an object is a local copy, deleted when nothing maps it.
+
+    Parameters
+    ----------
+    path : Path
+        What `save_array` wrote.
+    checksum : str
+        What it returned.
 
     Raises
     ------
     StoreError
-        It cannot be read.
+        It cannot be read, or is not what was written.
     """
     with file_errors("read", path):
         if not isinstance(path, ObjectPath):
-            return np.load(path, mmap_mode="r")
+            return _mapped(path, path, checksum)
         copy = local_name(temporary_name(path.name))
         try:
             with path.open("rb") as source, copy.open("wb") as target:
                 shutil.copyfileobj(source, target, READ_BYTES)
-            return np.load(copy, mmap_mode="r")
+            return _mapped(copy, path, checksum)
         finally:
             copy.unlink(missing_ok=True)
+
+
+def _mapped(file: Path, path: Path, checksum: str) -> np.ndarray:
+    if digests_of_file(file)[1] != checksum:
+        raise StoreError(f"{path} is damaged; run the same command again, which makes it anew")
+    return np.load(file, mmap_mode="r")
 
 
 @contextmanager
@@ -310,8 +371,8 @@ def atomic_write(path: Path, data: bytes, keep: bool = False) -> None:
         temporary.write_bytes(data)
 
 
-def save_array(path: Path, values: np.ndarray, keep: bool = False) -> None:
-    """Write a .npy file in one step.
+def save_array(path: Path, values: np.ndarray, keep: bool = False) -> str:
+    """Write a .npy file in one step; return its CRC32C.
 
     Parameters
     ----------
@@ -329,14 +390,16 @@ def save_array(path: Path, values: np.ndarray, keep: bool = False) -> None:
     """
     values, header = np.ascontiguousarray(values), io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
+    data = values.reshape(-1).view(np.uint8)
     with file_errors("write", path), atomic_path(path, keep) as temporary, open(temporary, "wb") as file:
         file.write(header.getbuffer())
-        file.write(values.reshape(-1).view(np.uint8).data)
+        file.write(data.data)
+    return f"{google_crc32c.extend(google_crc32c.value(header.getvalue()), data):08x}"
 
 
 def is_gone(host: Any, pid: Any) -> bool:
     """Whether a process is known to have ended: only one of this host can be looked at."""
-    if host != socket.gethostname() or not isinstance(pid, int):
+    if host != socket.gethostname() or not (isinstance(pid, int) and 0 < pid < 2**31):
         return False
     try:
         os.kill(pid, 0)
@@ -349,14 +412,16 @@ def is_gone(host: Any, pid: Any) -> bool:
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:
     """Whether the writer of a temporary name is gone: dead on this host, or silent for a day."""
-    parts = entry.name.split("~")
-    if len(parts) == 4 and parts[2].isdigit() and is_gone(parts[1], int(parts[2])):
+    _, host, pid, _ = entry.name.rsplit("~", 3)
+    if is_gone(host, int(pid)):
         return True
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > STALE_SECONDS
 
 
 def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) -> int:
     """Delete what dead writers left in a directory; what living ones are at work on stays.
+
+    Only what bears a name as `temporary_name` makes them is ever deleted.
 
     Parameters
     ----------
@@ -373,15 +438,16 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
         Number of files and directories deleted.
     """
     removed = 0
-    # A writer that is alive after all may make it impossible for now: what it leaves does no harm.
-    passed: type[OSError] = OSError if all_writers else FileNotFoundError
-    prefix = f"{TEMPORARY}{stem}~" if stem else TEMPORARY
+    prefix = _prefix(stem) if stem else TEMPORARY
     if isinstance(directory, ObjectPath):  # what is unfinished is local
         return removed
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
-            with suppress(passed):
-                if entry.name.startswith(prefix) and (all_writers or _is_stale(entry)):
+            if not (entry.name.startswith(prefix) and _OURS.fullmatch(entry.name)):
+                continue
+            # A writer that is alive after all, or a read-only disk, may make it impossible: it does no harm.
+            with suppress(OSError):
+                if all_writers or _is_stale(entry):
                     remove(Path(entry.path))
                     removed += 1
     return removed

@@ -18,10 +18,10 @@ from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
 from daskrf.stores.files import file_errors
-from daskrf.stores.parquet import read_parquet, typed, write_parquet
+from daskrf.stores.parquet import typed, write_parquet
 from daskrf.stores.records import CommitRecord
 from daskrf.stores.rejects import REJECT_SCHEMA, SOURCE_TYPE, RejectingStore
-from daskrf.stores.zarrays import create_group, read_array, read_errors, write_array
+from daskrf.stores.zarrays import create_group, open_array, read_errors, write_array
 
 __all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]
 
@@ -54,6 +54,14 @@ class FingerprintStore(RejectingStore):
     """
 
     needed_kind: ClassVar[str | None] = "fingerprints"
+    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {
+        "library": dict,
+        "fingerprint": dict,
+        "n_columns": int,
+        "fragments": str,
+        "extra": list,
+        "rdkit": str,
+    }
 
     @classmethod
     def new(
@@ -208,15 +216,22 @@ class FingerprintStore(RejectingStore):
         StoreError
             The partition is pending or damaged.
         """
-        self.record(p)
+        record = self.record(p)
         with read_errors(self.path, p):
-            path = self.partition_path(p)
-            lengths, indices, counts = (read_array(path, name) for name in ("lengths", "indices", "counts"))
+            lengths, indices, counts = (
+                np.asarray(open_array(self.path, self.partition_path(p), name, record)[...])
+                for name in ("lengths", "indices", "counts")
+            )
+            n, nonzeros = record.counts["kept"], record.counts["nonzeros"]
+            if (lengths.shape, indices.shape, counts.shape) != ((n,), (nonzeros,), (nonzeros,)):
+                raise ValueError("its arrays are not as long as its record counts")
             index_type = np.int32 if max(self.n_columns, len(indices)) < 2**31 else np.int64
             indptr = np.zeros(len(lengths) + 1, dtype=index_type)
             np.cumsum(lengths, out=indptr[1:])
-            if indptr[-1] != len(indices) or len(indices) != len(counts):
+            if indptr[-1] != len(indices):
                 raise ValueError("the lengths of its rows do not add up")
+            if indices.max(initial=0) >= self.n_columns:
+                raise ValueError("it has more columns than its plan")
             fingerprints = csr_matrix((len(lengths), self.n_columns), dtype=np.uint16)
             # Assigned, because the constructor would read every index to find a smaller type for them.
             fingerprints.indptr = indptr
@@ -247,6 +262,4 @@ class FingerprintStore(RejectingStore):
         StoreError
             The partition is pending or damaged.
         """
-        self.record(p)
-        with read_errors(self.path, p):
-            return read_parquet(self.rows_path(p), columns)
+        return self._read_table(p, "rows", columns, "kept")

@@ -7,31 +7,32 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from daskrf.errors import StoreError
-from daskrf.paths import as_path, readable
+from daskrf.errors import StoreError, printable
+from daskrf.paths import as_path
 from daskrf.stores import plans
+from daskrf.stores.checked import DAMAGE, believed
 from daskrf.stores.container import read_container, read_metadata
 from daskrf.stores.describe import byte_words, fingerprint_words, map_words, model_words
-from daskrf.stores.files import file_errors
+from daskrf.stores.files import file_errors, work_folder
 from daskrf.stores.rejects import RejectingStore
 from daskrf.stores.running import JobStatus, job_of
 from daskrf.stores.store import Store
 
 __all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]
 
+_SHOWN = 2_000  # characters of a line, whatever a plan holds
 REASON_PARTITIONS = 100
 REJECT_FILES = 2_000  # looked at, so that a status takes no time
 REMEDIES = {
     "fingerprints": "`daskrf verify --repair {}` makes just these again",
     "features": "`daskrf verify --repair {}` makes just these again",
     "predictions": "`daskrf verify --repair {}` takes these out, and then `daskrf predict` makes them again",
-    "model": "a model is one piece: delete {} and fit again",
+    "model": "a model is one file: delete {}/model.zip and fit again",
 }
 
 
@@ -109,7 +110,7 @@ class StoreStatus:
         lines += self.job.lines() if self.job is not None else []
         if not self.complete and not running and self.kind in plans.KIND_COMMANDS:
             lines.append(f"  run `{plans.KIND_COMMANDS[self.kind]}` again with the same options to finish it")
-        return "\n".join(lines)
+        return "\n".join(printable(line, _SHOWN) for line in lines)
 
     def _row_lines(self) -> list[str]:
         """Rows, rejects and bytes."""
@@ -177,7 +178,7 @@ class VerifyReport:
             lines.append(f"  {REMEDIES[self.kind].format(self.path)}")
         if self.missing:
             lines.append(f"  {len(self.missing):,} partitions are not finished yet")
-        return "\n".join(lines)
+        return "\n".join(printable(line, _SHOWN) for line in lines)
 
 
 def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
@@ -237,7 +238,7 @@ def _unplanned_status(path: Path, job: JobStatus) -> StoreStatus:
     kind = {"fingerprint": "fingerprints", "featurize": "features", "predict": "predictions", "fit": "model"}
     done = path.is_file()
     size = path.stat().st_size if done else 0
-    rejected = _rejected_on_the_way(path.parent / f".{path.name}.work")
+    rejected = _rejected_on_the_way(work_folder(path))
     counts = {"rejected": rejected} if rejected else {}
     return StoreStatus(
         path, kind.get(job.runs[0].command, "hits"), (), 1, int(done), (), {}, counts, size, job=job
@@ -245,9 +246,12 @@ def _unplanned_status(path: Path, job: JobStatus) -> StoreStatus:
 
 
 def _rejected_on_the_way(work: Path) -> int:
-    """Rows rejected so far by a pass over SMILES files, from the footers of the rejects it leaves."""
-    files = [path for path in work.rglob("*.parquet") if path.parent.name == "rejects"]
-    return sum(pq.read_metadata(readable(file)).num_rows for file in files[:REJECT_FILES])
+    """Rows rejected so far by a pass over SMILES files, from the headers of the rejects it leaves."""
+    rows = 0
+    for file in list((work / "rejects").iterdir())[:REJECT_FILES] if (work / "rejects").is_dir() else []:
+        with suppress(StoreError, *DAMAGE):  # it goes, or is being written
+            rows += read_metadata(file)["metadata"]["meta"]["rows"] if file.is_file() else 0
+    return rows
 
 
 def _store_status(path: Path) -> StoreStatus:
@@ -279,13 +283,14 @@ def _store_status(path: Path) -> StoreStatus:
 def _store_words(store: Store) -> tuple[str, ...]:
     """What a store of partitions holds."""
     spec = store.spec
-    if store.kind == "fingerprints":
-        words = fingerprint_words(spec.get("fingerprint", {}))
-        return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
-    if store.kind == "features":
-        return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
-    model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"
-    return (f"predictions of the model {model}", _source_words(store))
+    with believed(store.path / plans.PLAN_FILE):
+        if store.kind == "fingerprints":
+            words = fingerprint_words(spec.get("fingerprint", {}))
+            return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
+        if store.kind == "features":
+            return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
+        model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"
+        return (f"predictions of the model {model}", _source_words(store))
 
 
 def _source_words(store: Store) -> str:
@@ -314,16 +319,8 @@ def _model_status(path: Path) -> StoreStatus:
     """Status of a model, from its header alone."""
     file = path / plans.MODEL_FILE
     header = read_metadata(file)
-    metadata = header["metadata"]
-    words = []
-    if "map" in metadata:
-        words.append(map_words(metadata["map"]))
-    if (model := model_words(metadata.get("gp", {}))) is not None:
-        words.append(model)
-    if metadata.get("targets"):
-        words.append(f"targets: {', '.join(map(str, metadata['targets']))}")
-    if isinstance(metadata.get("labels"), dict):
-        words.append("labels: " + ", ".join(f"{value} {key}" for key, value in metadata["labels"].items()))
+    with believed(file):
+        words = _model_words(header["metadata"])
     return StoreStatus(
         path=path,
         kind="model",
@@ -336,6 +333,20 @@ def _model_status(path: Path) -> StoreStatus:
         bytes=file.stat().st_size,
         provenance=header["provenance"],
     )
+
+
+def _model_words(metadata: dict[str, Any]) -> list[str]:
+    """What a model holds."""
+    words = []
+    if "map" in metadata:
+        words.append(map_words(metadata["map"]))
+    if (model := model_words(metadata.get("gp", {}))) is not None:
+        words.append(model)
+    if metadata.get("targets"):
+        words.append(f"targets: {', '.join(map(str, metadata['targets']))}")
+    if isinstance(metadata.get("labels"), dict):
+        words.append("labels: " + ", ".join(f"{value} {key}" for key, value in metadata["labels"].items()))
+    return words
 
 
 def verify(

@@ -47,7 +47,7 @@ def save_model(
         if (path / PLAN_FILE).is_file():
             check_kind(read_plan(path)["kind"], "model", path)
         path.mkdir(parents=True, exist_ok=True)
-        remove_stale(path)
+        remove_stale(path, MODEL_FILE)
     write_container(path / MODEL_FILE, "model", arrays, metadata)
     return path / MODEL_FILE
 
@@ -165,4 +165,4 @@ def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Container |
         return None
     if found.metadata.get("spec_hash") != spec_hash:
         return None
-    return Container(found.metadata["meta"], found.arrays, found.provenance)
+    return Container(found.metadata.get("meta", {}), found.arrays, found.provenance)

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daskrf.errors import StoreError
-from daskrf.paths import readable
 
-__all__ = ["read_parquet", "typed", "write_parquet"]
+__all__ = ["parse_parquet", "typed", "write_parquet"]
 
 LEVEL = 3
 
@@ -21,20 +20,24 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     pq.write_table(table, path, compression="zstd", compression_level=LEVEL, write_page_checksum=True)
 
 
-def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a table, or some of its columns, and check its page checksums.
+def parse_parquet(data: bytes, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return the table, or some of its columns, of the bytes of a file, whose digest has been checked.
+
+    Page checksums, which are there for other readers, would leave out the footer and the heads of pages.
 
     Raises
     ------
     OSError, pyarrow.ArrowException
-        Absent or damaged.
+        It is no Parquet.
+    StoreError
+        It has no such column; `name` is that of the file.
     """
     names = None if columns is None else list(columns)
-    with pq.ParquetFile(readable(path), page_checksum_verification=True) as file:
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
         absent = [name for name in names or () if name not in file.schema_arrow.names]
         if absent:
             raise StoreError(
-                f"{path} has no column {absent[0]!r}; its columns are {', '.join(file.schema_arrow.names)}"
+                f"{name} has no column {absent[0]!r}; its columns are {', '.join(file.schema_arrow.names)}"
             )
         return file.read(columns=names)
 

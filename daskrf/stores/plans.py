@@ -12,20 +12,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from daskrf.errors import StoreError
-from daskrf.stores.files import atomic_write, canonical_json, file_errors, remove_stale
+from daskrf.errors import StoreError, printable
+from daskrf.stores.checked import believed, is_sealed, parsed, read_inside, sealed, unsealed
+from daskrf.stores.files import atomic_write, canonical_json, file_errors
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
 
 FORMAT = "daskrf"
 FORMAT_VERSION = 1
 PLAN_FILE = "plan.json"
-SPOOL = "spool"  # a cache of decompressed inputs, which a driver may make before the plan
 MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
 _VECTOR = 8  # numbers of a list that is shown whole, such as a range of norms
 _SHOWN = 200  # characters of a value in an error message
+_MOST_PARTITIONS = 10**6  # of a plan that gives their number alone: it need not be as long as its list
 KIND_NAMES = {
     "fingerprints": "a fingerprint store",
     "features": "a feature store",
@@ -123,15 +124,15 @@ def make_plan(
 
 def write_plan(path: Path, plan: dict[str, Any]) -> None:
     """Write ``plan.json`` atomically into the directory `path`, unless somebody else just did."""
-    atomic_write(path / PLAN_FILE, json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n", keep=True)
+    text = json.dumps(plan, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
+    atomic_write(path / PLAN_FILE, sealed(text), keep=True)
 
 
 def prepare_directory(path: Path) -> None:
     """Make the directory of a new store, or accept an empty one."""
     with file_errors("create", path):
         path.mkdir(parents=True, exist_ok=True)
-        remove_stale(path)
-        others = any(not item.name.startswith(".") and item.name != SPOOL for item in path.iterdir())
+        others = any(not item.name.startswith(".") for item in path.iterdir())
         if others and not (path / PLAN_FILE).exists():  # a shard that began with this one may have made it
             raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
@@ -146,11 +147,14 @@ def check_format(found: Any, path: Path) -> None:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise StoreError(f"{path} was not made by daskrf; check the path")
     if found.get("format_version") != FORMAT_VERSION:
-        made_by = found.get("provenance", {}).get("daskrf", "of an unknown version")
+        origin = found.get("provenance")
+        made_by = origin.get("daskrf") if isinstance(origin, dict) else None
+        made_by = printable(made_by or "of an unknown version", 40)
+        number = printable(found.get("format_version"), 20)
         raise StoreError(
-            f"{path} has format version {found.get('format_version')} (made by daskrf {made_by}), and this "
-            f"daskrf {version('daskrf')} knows version {FORMAT_VERSION} only: use the daskrf that made it, "
-            f"or make it again"
+            f"{path} has format version {number} (made by daskrf {made_by}), and this daskrf "
+            f"{version('daskrf')} knows version {FORMAT_VERSION} only: use the daskrf that made it, or make "
+            "it again"
         )
 
 
@@ -163,7 +167,8 @@ def check_kind(found: str, wanted: str | None, path: Path) -> None:
     """
     if wanted is None or found == wanted:
         return
-    name, needed = KIND_NAMES.get(found, f"a store of kind {found!r}"), KIND_NAMES.get(wanted, wanted)
+    name = KIND_NAMES.get(found, f"a store of kind {printable(found, 40)!r}")
+    needed = KIND_NAMES.get(wanted, wanted)
     command = KIND_COMMANDS.get(wanted)
     advice = f": make one with `{command}`" if command else ""
     raise StoreError(f"{path} is {name}, but {needed} is needed here{advice}")
@@ -194,21 +199,52 @@ def read_plan(path: Path) -> dict[str, Any]:
                     f"{path} is a model, and a store of partitions is needed here; check the path"
                 )
             raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
-        data = file.read_bytes()
-    try:
-        plan = json.loads(data)
-    except ValueError as error:
-        raise StoreError(
-            f"{file} is damaged ({error}); restore it from a copy, or make the store again"
-        ) from error
-    check_format(plan, path)
-    missing = [key for key in (*HASHED, "spec_hash") if key not in plan]
-    if missing or plan_hash(plan) != plan["spec_hash"]:
-        raise StoreError(
-            f"{file} is damaged or was edited (its content does not match its hash); restore it from a copy, "
-            "or make the store again"
-        )
+    advice = "restore it from a copy, or make the store again"
+    with file_errors("read", file), believed(file, advice):
+        data = read_inside(path, PLAN_FILE)
+        plan = unsealed(data) if is_sealed(data) else parsed(data)  # older plans are not
+        check_format(plan, path)
+        missing = [key for key in (*HASHED, "spec_hash") if key not in plan]
+        if missing or plan_hash(plan) != plan["spec_hash"]:
+            raise StoreError(
+                f"{file} is damaged or was edited (its content does not match its hash); {advice}"
+            )
+        _check_types(plan)
     return plan
+
+
+def _check_types(plan: dict[str, Any]) -> None:
+    """Refuse a plan that has its hash and yet is none: anybody can compute a hash.
+
+    Raises
+    ------
+    ValueError
+    """
+    for key, kind in (("kind", str), ("spec", dict), ("spec_hash", str), ("provenance", dict)):
+        if not isinstance(plan.get(key, {}), kind):
+            raise ValueError(f"its {key} is of the wrong type")
+    check_provenance(plan.get("provenance", {}))
+    partitions = plan["partitions"]
+    if isinstance(partitions, list):
+        for entry in partitions:
+            rows, start, stop = entry.get("rows", 0), entry.get("start", 0), entry.get("stop", 0)
+            if not (type(rows) is type(start) is type(stop) is int):
+                raise ValueError("the rows of its partitions are no numbers")
+            if not (0 <= start <= stop < 2**63 and 0 <= rows < 2**63):
+                raise ValueError("the rows of its partitions are impossible")
+    elif type(partitions) is not int or not 0 <= partitions <= _MOST_PARTITIONS:
+        raise ValueError("its number of partitions is impossible")
+
+
+def check_provenance(origin: dict[str, Any]) -> None:
+    """Refuse a provenance that is not made of texts and numbers: it is shown, and may be anybody's.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not all(isinstance(value, (str, int, float, type(None))) for value in origin.values()):
+        raise ValueError("its provenance is not made of texts and numbers")
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -274,6 +310,6 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     # Items of lists last: one option that differs may change all of them.
     for key in sorted(keys, key=lambda name: name.count("[")):
         was, now = (json.dumps(side[key]) if key in side else "absent" for side in (first, second))
-        named.append(f"{key} (was {_shown(was)}, now {_shown(now)})")
+        named.append(f"{printable(key, _SHOWN)} (was {_shown(was)}, now {_shown(now)})")
     more = f" and {len(named) - limit} more" if len(named) > limit else ""
     return ", ".join(named[:limit]) + more

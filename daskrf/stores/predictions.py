@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from daskrf.stores.files import file_errors
-from daskrf.stores.parquet import read_parquet, write_parquet
+from daskrf.stores.parquet import write_parquet
 from daskrf.stores.records import CommitRecord
 from daskrf.stores.rejects import REJECT_SCHEMA, RejectingStore
-from daskrf.stores.zarrays import read_errors
 
 __all__ = ["PredictionStore"]
 
@@ -27,6 +26,11 @@ class PredictionStore(RejectingStore):
     """
 
     needed_kind: ClassVar[str | None] = "predictions"
+    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {
+        "source": str,
+        "model": str,
+        "options": dict,
+    }
 
     @classmethod
     def new(
@@ -118,6 +122,4 @@ class PredictionStore(RejectingStore):
         StoreError
             The partition is pending or damaged.
         """
-        self.record(p)
-        with read_errors(self.path, p):
-            return read_parquet(self.table_path(p), columns)
+        return self._read_table(p, "rows", columns, "kept")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from daskrf.errors import StoreError
-from daskrf.stores.parquet import read_parquet, typed, write_parquet
+from daskrf.stores.parquet import parse_parquet, typed, write_parquet
 from daskrf.stores.store import Store
 from daskrf.stores.zarrays import read_errors
 
@@ -42,8 +43,16 @@ class RejectingStore(Store):
         """
         if not self.record(p).counts["rejected"]:
             return REJECT_SCHEMA.empty_table()
+        return self._read_table(p, "rejects", None, "rejected")
+
+    def _read_table(self, p: int, folder: str, columns: Sequence[str] | None, counted: str) -> pa.Table:
+        """Read the Parquet file of a partition in a folder, with as many rows as its record counts."""
+        record, name = self.record(p), f"{folder}/{self.partition_name(p)}.parquet"
         with read_errors(self.path, p):
-            return read_parquet(self.rejects_path(p))
+            table = parse_parquet(record.read(self.path, name), f"{self.path}/{name}", columns)
+            if table.num_rows != record.counts[counted]:
+                raise ValueError(f"{name} has {table.num_rows} rows instead of {record.counts[counted]}")
+        return table
 
     def _stage_rejects(self, p: int, rejects: pa.Table, directory: Path) -> dict[Path, Path]:
         """Write rejects, if any, into a staging directory: final path -> staged path, for `publish`."""

@@ -32,11 +32,28 @@ from pathlib import Path
 from typing import Any
 
 from daskrf.paths import ObjectPath, as_path
+from daskrf.stores.checked import open_inside, parsed
 
 __all__ = ["RunLog", "first_sentence", "log_directory", "read_first", "read_log"]
 
 BEAT_SECONDS = 10.0  # between two touches, by which others see that the writer lives
 _SENTENCE = 300  # characters
+LATEST = 2.0**33  # seconds since 1970: of any time that can be shown
+_MOST = 2**63  # of any number of rows or bytes
+# What readers take from each record. A log may be anybody's, and a record that lacks these is no record.
+_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "start": {
+        **{"stage": str, "unit": str, "command": str, "host": str},
+        **{"total": (int, float), "done": (int, float), "pid": int},
+        **{"shard": (str, type(None)), "dashboard": (str, type(None))},
+    },
+    "task": {"rows": (int, float)},
+    "done": {"amount": (int, float)},
+    "workers": {"n": int},
+    "lost": {"key": str, "sentence": str},
+    "error": {"key": str, "sentence": str},
+    "stop": {"sentence": str},
+}
 
 
 def log_directory(output: str | os.PathLike[str]) -> Path:
@@ -197,24 +214,46 @@ def first_sentence(error: BaseException) -> str:
 
 
 def read_first(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Return the first record of a log, or None where there is none."""
-    with open(path, "rb") as file:
-        return _record(file.readline())
+    """Return the first record of a log, or None where there is none, or no log that can be read."""
+    try:
+        with open_inside(Path(path).parent, Path(path).name) as file:
+            record = parsed(file.readline())
+    except (OSError, ValueError):
+        return None
+    return record if _is_record(record) else None
 
 
 def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the records of a log; a line that is torn, because its writer was killed, is left out."""
-    lines = [line for line in Path(path).read_bytes().split(b"\n") if line]
     try:
-        records = json.loads(b"[%s]" % b",".join(lines))  # all at once takes half the time
+        with open_inside(Path(path).parent, Path(path).name) as file:
+            lines = [line for line in file.read().split(b"\n") if line]
+    except (OSError, ValueError):
+        return []
+    try:
+        records = parsed(b"[%s]" % b",".join(lines))  # all at once takes half the time
     except ValueError:
-        records = [record for line in lines if (record := _record(line)) is not None]
-    return [record for record in records if isinstance(record, dict) and "event" in record]
+        records = [_value(line) for line in lines]
+    return [record for record in records if _is_record(record)]
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def _value(line: bytes) -> Any:
     try:
-        record = json.loads(line)
+        return parsed(line)
     except ValueError:
         return None
-    return record if isinstance(record, dict) and "event" in record else None
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a value has what readers take from a record of its event."""
+    if not isinstance(value, dict) or not isinstance(value.get("event"), str):
+        return False
+    if not isinstance(value.get("time"), (int, float)) or not 0 <= value["time"] < LATEST:
+        return False
+    fields = _FIELDS.get(value["event"], {})
+    if not fields.keys() <= value.keys():
+        return False
+    found = [(value[name], kind) for name, kind in fields.items()]
+    return all(
+        isinstance(x, kind) and not (isinstance(x, (int, float)) and not 0 <= x < _MOST) for x, kind in found
+    )

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from daskrf.errors import printable
 from daskrf.stores.describe import duration_words
 from daskrf.stores.files import is_gone
-from daskrf.stores.runlog import log_directory, read_first, read_log
+from daskrf.stores.runlog import LATEST, log_directory, read_first, read_log
 
 __all__ = ["JobStatus", "RunStatus", "job_of"]
 
@@ -104,7 +105,7 @@ class JobStatus:
             lines += _running_lines(group)
         for run in ended:
             lines += _ended_lines(run)
-        return lines
+        return [printable(line) for line in lines]
 
 
 def job_of(output: str | os.PathLike[str]) -> JobStatus | None:
@@ -153,7 +154,7 @@ def _run_of(path: Path, now: float) -> RunStatus | None:
     first = next((record for record in records if record["event"] == "start"), None)
     if first is None:
         return None
-    touched = path.stat().st_mtime
+    touched = min(max(path.stat().st_mtime, 0.0), LATEST)
     run = RunStatus(
         log=path,
         started=first["time"],

@@ -8,6 +8,8 @@ Layout::
     commits/000012.json the record: without it the partition does not exist
     .lock               there while a driver is at work; see `daskrf.stores.lock`
 
+What runs leave for each other until the store is complete lies beside it, in ``.NAME.daskrf``.
+
 A partition is written into a staging directory, moved to its final names, forced to the disk, and only
 then recorded. So a crash at any point leaves it pending, and complete means: a record that is valid.
 
@@ -28,9 +30,9 @@ from typing import Any, ClassVar, Self
 from daskrf.errors import StoreError
 from daskrf.paths import ObjectPath, as_path, read_many
 from daskrf.stores import plans
+from daskrf.stores.checked import believed, folder_inside, read_at
 from daskrf.stores.files import (
     atomic_write,
-    crc32c_of_file,
     file_errors,
     local_name,
     remove,
@@ -46,6 +48,12 @@ __all__ = ["Store"]
 
 STAGING = "staging"
 COMMITS = "commits"
+# What readers take from records, and records must therefore hold.
+_COUNTS = {
+    "fingerprints": ("read", "kept", "rejected", "nonzeros"),
+    "features": ("kept",),
+    "predictions": ("read", "kept", "rejected"),
+}
 
 
 class Store:
@@ -68,8 +76,16 @@ class Store:
     """
 
     needed_kind: ClassVar[str | None] = None
+    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {}  # types, or the values that there are
 
     def __init__(self, path: Path, plan: dict[str, Any]) -> None:
+        for key, wanted in self.needed_spec.items():
+            if not _is_one_of(plan["spec"].get(key), wanted):
+                name = plans.KIND_NAMES[plan["kind"]]
+                raise StoreError(
+                    f"{path / plans.PLAN_FILE} is not the plan of {name} (its {key} is missing or wrong); "
+                    "restore it from a copy, or make the store again"
+                )
         self.path = path
         self.kind: str = plan["kind"]
         self.spec: dict[str, Any] = plan["spec"]
@@ -119,12 +135,15 @@ class Store:
             plans.prepare_directory(path)
             plans.write_plan(path, plan)
         found = plans.read_plan(path)
+        _refuse_links(path)
         if found["spec_hash"] != plan["spec_hash"]:
             plans.check_kind(found["kind"], kind, path)
-            old, new = ({key: side[key] for key in plans.HASHED} for side in (found, plan))
+            with believed(path / plans.PLAN_FILE):
+                old, new = ({key: side[key] for key in plans.HASHED} for side in (found, plan))
+                differing = plans.differences(old, new)
             raise StoreError(
-                f"{path} was made for another specification: {plans.differences(old, new)}; give another "
-                "output path, or repeat the options that it was made with"
+                f"{path} was made for another specification: {differing}; give another output path, or "
+                "repeat the options that it was made with"
             )
         store = cls(path, found)
         store.clean()
@@ -153,6 +172,7 @@ class Store:
         path = as_path(path)
         plan = plans.read_plan(path)
         plans.check_kind(plan["kind"], kind or cls.needed_kind, path)
+        _refuse_links(path)
         return cls(path, plan)
 
     @property
@@ -293,7 +313,7 @@ class Store:
             self.record_path(p).parent.mkdir(exist_ok=True)
         return self._record(p, counts, found)
 
-    def _record(self, p: int, counts: dict[str, int], found: list[tuple[str, int, str]]) -> CommitRecord:
+    def _record(self, p: int, counts: dict[str, int], found: list[tuple[str, int, str, str]]) -> CommitRecord:
         """Write the record of partition `p`, whose data are safe."""
         plain = {key: int(value) for key, value in counts.items()}
         record = CommitRecord(p, self.spec_hash, plain, tuple(StoredObject(*item) for item in found))
@@ -318,20 +338,31 @@ class Store:
 
     def _valid_record(self, p: int) -> CommitRecord | str:
         """The record of partition `p`, or why there is none."""
-        return self._parsed(p, next(data for _, data in self._read_records([p])))
+        return next(record for _, record in self._read_records([p]))
 
-    def _read_records(self, partitions: list[int]) -> Iterator[tuple[int, bytes | None]]:
-        """The content of the record of each partition, None where there is none."""
+    def _read_records(self, partitions: list[int]) -> Iterator[tuple[int, CommitRecord | str]]:
+        """The valid record of each partition, or why there is none."""
         if isinstance(self.path, ObjectPath):
-            yield from zip(partitions, read_many(map(self.record_path, partitions)), strict=True)
+            read = read_many(map(self.record_path, partitions))
+            yield from ((p, self._parsed(p, data)) for p, data in zip(partitions, read, strict=True))
             return
-        for p in partitions:
-            try:
-                # Not by `record_path`, which would take longer than the file system.
-                with open(f"{self.path}/{COMMITS}/{self.partition_name(p)}.json", "rb") as file:
-                    yield p, file.read()
-            except FileNotFoundError:
-                yield p, None
+        try:
+            with folder_inside(self.path, COMMITS) as folder:
+                yield from ((p, self._record_in(folder, p)) for p in partitions)
+        except FileNotFoundError:
+            yield from ((p, self._parsed(p, None)) for p in partitions)
+        except ValueError as error:
+            yield from ((p, f"its commit record is damaged ({error})") for p in partitions)
+
+    def _record_in(self, folder: int, p: int) -> CommitRecord | str:
+        """The valid record of partition `p`, or why there is none, in the open folder of records."""
+        name = f"{self.partition_name(p)}.json"
+        try:
+            return self._parsed(p, read_at(folder, name, name))
+        except FileNotFoundError:
+            return self._parsed(p, None)
+        except ValueError as error:
+            return f"its commit record is damaged ({error})"
 
     def _parsed(self, p: int, data: bytes | None) -> CommitRecord | str:
         """The valid record of partition `p` in some bytes, or why there is none."""
@@ -345,6 +376,8 @@ class Store:
             return "its commit record belongs to another specification"
         if record.partition != p:
             return f"its commit record is that of partition {record.partition}"
+        if lacking := [name for name in _COUNTS.get(self.kind, ()) if name not in record.counts]:
+            return f"its commit record is damaged (it does not count {lacking[0]})"
         return record
 
     def _missing_object(self, record: CommitRecord, sizes: dict[str, int] | None = None) -> str | None:
@@ -354,7 +387,7 @@ class Store:
             sizes = self.path.sizes_of([item.path for item in record.objects])
         for item in record.objects:
             try:
-                size = os.stat(f"{root}/{item.path}").st_size if sizes is None else sizes[item.path]
+                size = os.lstat(f"{root}/{item.path}").st_size if sizes is None else sizes[item.path]
             except (FileNotFoundError, KeyError):
                 return f"{item.path} is missing"
             if size != item.bytes:
@@ -362,21 +395,19 @@ class Store:
         return None
 
     def record(self, p: int) -> CommitRecord:
-        """The valid record of one partition, whose objects are all there.
+        """The valid record of one partition; what it names is checked when it is read (`StoredObject.read`).
 
         Raises
         ------
         StoreError
-            Where the partition is pending: a reader must not go on, because a chunk that is gone would
-            read as zeros.
+            Where the partition is pending.
         """
         with file_errors("read", self.record_path(p)):
             record = self._valid_record(p)
-            problem = record if isinstance(record, str) else self._missing_object(record)
-        if problem is None and isinstance(record, CommitRecord):
+        if isinstance(record, CommitRecord):
             return record
         raise StoreError(
-            f"partition {p} of {self.path} cannot be read: {problem}; run the command that makes the store "
+            f"partition {p} of {self.path} cannot be read: {record}; run the command that makes the store "
             f"again, or `daskrf verify --repair {self.path}`"
         )
 
@@ -390,13 +421,9 @@ class Store:
 
     def records(self) -> dict[int, CommitRecord]:
         """Valid records by partition: one scan of the directory, objects not looked at."""
-        found = {}
         with file_errors("read", self.path):
-            for p, data in self._read_records(self._recorded()):
-                record = self._parsed(p, data)
-                if isinstance(record, CommitRecord):
-                    found[p] = record
-        return found
+            found = self._read_records(self._recorded())
+            return {p: record for p, record in found if isinstance(record, CommitRecord)}
 
     def _recorded(self) -> list[int]:
         """Partitions of the plan that have a file of the name of a record."""
@@ -416,8 +443,7 @@ class Store:
         survey = Survey({}, {}, sorted(set(range(self.n_partitions)).difference(recorded)))
         with file_errors("read", self.path):
             sizes = self.path.sizes() if isinstance(self.path, ObjectPath) else None
-            for p, data in self._read_records(recorded):
-                record = self._parsed(p, data)
+            for p, record in self._read_records(recorded):
                 problem = record if isinstance(record, str) else self._missing_object(record, sizes)
                 if problem is not None:
                     survey.damaged[p] = problem
@@ -455,19 +481,7 @@ class Store:
             record = self._valid_record(p)
             if isinstance(record, str):
                 return [record]
-            return [problem for item in record.objects if (problem := self._check(item))]
-
-    def _check(self, item: StoredObject) -> str | None:
-        """What is wrong with one object, or None."""
-        try:
-            size, checksum = crc32c_of_file(self.path / item.path)
-        except FileNotFoundError:
-            return f"{item.path} is missing"
-        if size != item.bytes:
-            return f"{item.path} has {size} bytes instead of {item.bytes}"
-        if checksum != item.crc32c:
-            return f"{item.path} has CRC32C {checksum} instead of {item.crc32c}"
-        return None
+            return [problem for item in record.objects if (problem := item.problem(self.path))]
 
     def require_complete(self) -> None:
         """Refuse an unfinished store in one sentence.
@@ -487,3 +501,27 @@ class Store:
         inner = (self.path / STAGING, self.path / COMMITS)
         with file_errors("clean", self.path):
             return remove_stale(self.path) + sum(remove_stale(path, all_writers=finished) for path in inner)
+
+
+def _is_one_of(value: object, wanted: type | tuple[str, ...]) -> bool:
+    """Whether a value is among those wanted, or of the type, and as a number positive."""
+    if isinstance(wanted, tuple):
+        return value in wanted
+    return isinstance(value, wanted) and not (isinstance(value, int) and value < 1)
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse a store whose folders are links: what is written into them, or deleted, would not be its own.
+
+    Raises
+    ------
+    StoreError
+    """
+    if isinstance(path, ObjectPath):
+        return
+    for folder in ("data", "rows", "rejects", COMMITS, STAGING):
+        if os.path.islink(path / folder):
+            raise StoreError(
+                f"{path / folder} is a link, and a store holds its files itself; move the whole store, and "
+                "link to that"
+            )

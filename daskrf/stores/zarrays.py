@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
-from zarr.abc.store import ByteRequest, Store
+from zarr.abc.store import ByteRequest
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import LocalStore, ObjectStore, WrapperStore
+from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
-from daskrf.errors import StoreError
-from daskrf.paths import ObjectPath
+from daskrf.errors import MemoryLimitError, StoreError, printable
+from daskrf.stores.checked import DAMAGE
 from daskrf.stores.files import file_errors
+from daskrf.stores.records import CommitRecord
 
-__all__ = ["create_array", "create_group", "open_array", "read_array", "read_errors", "write_array"]
-
-
-class _Gone(Exception):
-    """An object that its record lists, and that was there when the record was checked."""
+__all__ = ["create_array", "create_group", "open_array", "read_errors", "write_array"]
 
 
-class _Whole(WrapperStore[Store]):
-    """A store in which a chunk that is not there is an error: Zarr would fill it with zeros."""
+class _Recorded(WrapperStore[MemoryStore]):
+    """The files of a partition as its commit record names them: each is checked against it when it is read.
+
+    What a record does not name is an error, metadata as well as chunks, which Zarr would fill with zeros.
+    Nothing is read from the store within, which is empty.
+    """
+
+    def __init__(self, root: Path, record: CommitRecord) -> None:
+        super().__init__(MemoryStore(read_only=True))
+        self._root, self._record = root, record
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Return the bytes of an object."""
-        data = await super().get(key, prototype, byte_range)
-        if data is None and "/c/" in key:
-            raise _Gone(key)
-        return data
+        """Return the bytes of a file."""
+        if byte_range is not None:
+            raise ValueError("its arrays are not stored as daskrf stores them")
+        return prototype.buffer.from_bytes(await asyncio.to_thread(self._record.read, self._root, key))
 
 
 def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
@@ -43,24 +48,10 @@ def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
     return zarr.create_group(LocalStore(path), zarr_format=3, attributes=attributes)
 
 
-def open_array(path: Path, name: str) -> zarr.Array[Any]:
-    """Open one array of the group at `path` for reading only, in which no chunk may be missing."""
-    store: Store
-    if isinstance(path, ObjectPath):
-        store, name = ObjectStore(path.store, read_only=True), f"{path.key}/{name}"
-    else:
-        store = LocalStore(path, read_only=True)
-    try:
-        return zarr.open_array(_Whole(store), path=name, mode="r", zarr_format=3)
-    except FileNotFoundError as error:
-        if error.errno is not None:  # Zarr's own, of an array without metadata, have none
-            raise
-        raise _Gone(name) from error
-
-
-def read_array(path: Path, name: str) -> np.ndarray:
-    """Read one whole array of the group at `path`."""
-    return np.asarray(open_array(path, name)[...])
+def open_array(root: Path, group: Path, name: str, record: CommitRecord) -> zarr.Array[Any]:
+    """Open one array of a group of the store at `root` for reading only; its files are in `record`."""
+    path = f"{group.relative_to(root).as_posix()}/{name}"
+    return zarr.open_array(_Recorded(root, record), path=path, mode="r", zarr_format=3)
 
 
 def create_array(
@@ -109,25 +100,26 @@ def read_errors(path: Path, partition: int) -> Iterator[None]:
     Raises
     ------
     StoreError
+    MemoryLimitError
+        The partition does not fit.
     """
     try:
         with file_errors("read", path):
             try:
-                with path.errors() if isinstance(path, ObjectPath) else nullcontext():
-                    yield
+                yield
             except OSError as error:
                 if error.errno is None:  # Arrow's way of saying that the content is wrong
                     raise ValueError(str(error)) from error
                 raise
-    except StoreError:
+    except (StoreError, MemoryLimitError):
         raise
-    except _Gone as error:
-        raise StoreError(
-            f"partition {partition} of {path} was removed or damaged while it was read ({error} is missing); "
-            f"run `daskrf verify {path}`"
+    except MemoryError as error:
+        raise MemoryLimitError(
+            f"partition {partition} of {path} does not fit into memory ({printable(error, 200)}); read it "
+            "where there is more, or make the store again with smaller partitions"
         ) from error
-    # zarr: ValueError, KeyError, RuntimeError (zstd); pyarrow: ArrowInvalid is a ValueError.
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+    except DAMAGE as error:
         raise StoreError(
-            f"partition {partition} of {path} is damaged ({error}); run `daskrf verify --repair {path}`"
+            f"partition {partition} of {path} is damaged ({printable(error, 200)}); run "
+            f"`daskrf verify --repair {path}`"
         ) from error

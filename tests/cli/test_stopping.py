@@ -15,6 +15,7 @@ from daskrf.cli.app import run
 from daskrf.drivers import status
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.molecules.objective import score
+from daskrf.stores.files import work_folder
 from daskrf.stores.model import load_model
 from daskrf.stores.runlog import log_directory, read_log
 
@@ -139,8 +140,8 @@ def test_ctrl_c_checkpoints_the_leaves_in_hand(files, tmp_path, monkeypatch):
         assert code == 130, said
         assert "run the same command again" in said
         assert len(program.begun()) == 2
-        assert {int(path.name[-5:]) for path in (out / "partials").glob("level-0-*")} == program.begun()
-        assert not list((out / "partials").glob("level-1-*"))
+        assert {int(path.name[-5:]) for path in work_folder(out).glob("level-0-*")} == program.begun()
+        assert not list(work_folder(out).glob("level-1-*"))
     assert run(fit_arguments(files, out, 0)) == 0
     ours, whole = load_model(out).arrays, load_model(tmp_path / "whole").arrays
     assert sorted(ours) == sorted(whole)
@@ -196,7 +197,7 @@ def test_status_of_a_running_job_and_of_a_killed_one(files, tmp_path, capsys):
         assert "2 workers" in shown
         assert "dashboard: http" in shown
         program.open()
-        directory = out / "partials"
+        directory = work_folder(out)
         while not list(directory.glob("level-0-*")):
             assert program.process.poll() is None
             time.sleep(0.005)

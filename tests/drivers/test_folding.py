@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.drivers.folding import FAN_IN, _key_of, _make_node, _tree, fold, remove_checkpoints
+from daskrf.drivers import folding
+from daskrf.drivers.execution import Task, run_tasks
+from daskrf.drivers.folding import FAN_IN, fold, remove_checkpoints
 from daskrf.drivers.partitions import group_by_rows
 
 
@@ -86,20 +89,28 @@ def test_third_run_makes_nothing(tmp_path: Path) -> None:
     assert _run(tmp_path, 20) == (sum(p * p for p in range(40)), [])
 
 
-def test_nodes_may_be_made_twice(tmp_path: Path) -> None:
+def test_tasks_may_be_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask runs a task again if its worker dies before the result is taken; by then children may be gone."""
-    groups = [(i,) for i in range(11)]
-    (tmp_path / "marks").write_text("")
-    reduction = SumOfSquares(str(tmp_path / "marks"))
-    directory = tmp_path / "tree"
-    fold(reduction, groups, [1] * 11, directory, "spec")
-    root = _tree(groups)[-1][0]
-    assert [p.name for p in directory.iterdir()] == [root.path(directory).name]
-    _make_node(reduction, root, directory, _key_of(groups, "spec"))
-    assert len((tmp_path / "marks").read_text().split()) == 11
-    root.path(directory).unlink()
-    _make_node(reduction, root, directory, _key_of(groups, "spec"))
-    assert _run(tmp_path, 11, size=1) == (sum(p * p for p in range(11)), [])
+    again = []
+
+    def twice(function: Callable[..., Any], tasks: Iterable[Task], *rest: Any) -> Iterator[tuple[Task, Any]]:
+        for task, result in run_tasks(function, tasks, *rest):
+            yield task, result  # after which the driver deletes what the task has read
+            again.append(function(*task.arguments) == result)
+
+    monkeypatch.setattr(folding, "run_tasks", twice)
+    value, made = _run(tmp_path, 11)
+    assert value == sum(p * p for p in range(22))
+    assert made == [2 * i for i in range(11)], "what is there is not made again"
+    assert again == [True] * (11 + 2 + 1)
+
+
+def test_a_result_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    first = _run(tmp_path, 11)
+    (root,) = (tmp_path / "tree").iterdir()
+    root.unlink()
+    assert _run(tmp_path, 11) == first
+    assert _run(tmp_path, 11) == (first[0], [])
 
 
 def test_checkpoints_of_other_work_are_not_taken(tmp_path: Path) -> None:
@@ -111,14 +122,25 @@ def test_checkpoints_of_other_work_are_not_taken(tmp_path: Path) -> None:
 
 def test_checkpoints_of_another_cut_are_not_taken(tmp_path: Path) -> None:
     """Another version may group the same partitions otherwise: a leaf's number is not what it holds."""
-    marks = tmp_path / "marks"
-    for cut in ([(0,), (1, 2), (3,)], [(0, 1), (2,), (3,)]):
-        if cut[0] == (0,):
-            with pytest.raises(RuntimeError):
-                fold(SumOfSquares(str(marks), fail_at=3), cut, [1] * 3, tmp_path / "tree", "spec")
-        else:
-            result = fold(SumOfSquares(str(marks)), cut, [1] * 3, tmp_path / "tree", "spec")
-    assert result.value == 14
+    tree = tmp_path / "tree"
+    # Of leaves 0 and 1 of the first cut and leaf 2 of the second, 2 would be in twice.
+    first, second = [(0, 1), (2,), (3,)], [(0,), (1,), (2, 3)]
+    with pytest.raises(RuntimeError):
+        fold(SumOfSquares(str(tmp_path / "marks"), fail_at=3), first, [1] * 3, tree, "spec")
+    assert len(list(tree.iterdir())) == 2
+    result = fold(SumOfSquares(str(tmp_path / "marks")), second, [1] * 3, tree, "spec")
+    assert isinstance(result, Total)
+    assert result.value == 0 + 1 + 4 + 9
+
+
+def test_checkpoints_of_another_fan_in_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node's number is not what is below it, either."""
+    monkeypatch.setattr(folding, "FAN_IN", 2)
+    _run(tmp_path, 8)
+    inner = tmp_path / "tree" / "level-1-00000"
+    (tmp_path / "tree" / "level-3-00000").rename(inner)  # the sum of all
+    monkeypatch.setattr(folding, "FAN_IN", 4)
+    assert _run(tmp_path, 8) == (sum(p * p for p in range(16)), [2 * i for i in range(8)])
 
 
 @pytest.mark.parametrize("where", [0.0, 0.2, 0.5, 0.9])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +12,7 @@ import textwrap
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +21,11 @@ import pytest
 from distributed import Client
 
 from daskrf import RandomFeatureGP, featurize, fingerprint, fit, local_cluster, predict, screen
+from daskrf.drivers import screening
 from daskrf.drivers.models import read_model
+from daskrf.drivers.progress import Progress
 from daskrf.drivers.sources import open_source
+from daskrf.errors import InputError, StoreError
 from daskrf.gp import Acquisition
 from daskrf.stores import plans
 from daskrf.stores.fingerprints import FingerprintStore
@@ -54,11 +61,97 @@ def test_a_finished_store_keeps_nothing_of_workers_killed_elsewhere(
 ) -> None:
     """No process of another host can be looked at, so that a run before the end lets it live."""
     fingerprint(inputs[0], tmp_path / "fp", prepare=True)
-    left = tmp_path / "fp" / "staging" / ".tmp-000000~elsewhere~1~0"
+    left = tmp_path / "fp" / "staging" / ".tmp-000000~elsewhere~1~0123abcd"
     left.mkdir(parents=True)
     (left / "half").touch()
     fingerprint(inputs[0], tmp_path / "fp")
     assert not left.exists()
+
+
+def test_a_complete_store_on_a_read_only_disk_is_found_complete(
+    inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "library.smi.bz2"  # of which pieces would be kept beside the output
+    library.write_bytes(bz2.compress(inputs[0].read_bytes()))
+    monkeypatch.setattr("daskrf.molecules.spool.CHUNK_ROWS", 100)
+    made = fingerprint(library, tmp_path / "fp", rows_per_partition=100)
+    before = sorted(tmp_path.rglob("*"))
+    notes: list[str] = []
+
+    class Notes(Progress):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    with monkeypatch.context() as patch:
+        read_only(patch)
+        report = fingerprint(library, tmp_path / "fp", rows_per_partition=100, progress=Notes())
+        with pytest.raises(StoreError, match="made for another specification"):
+            fingerprint(library, tmp_path / "fp", rows_per_partition=100, fragments="largest")
+        with pytest.raises(StoreError, match=r"cannot lock .* read-only; give another path"):
+            fingerprint(library, tmp_path / "other", rows_per_partition=100)
+    assert (report.made, report.kept, report.partitions) == (0, made.kept, made.partitions)
+    assert [note for note in notes if "7 partitions are done already" in note]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def read_only(patch: pytest.MonkeyPatch) -> None:
+    """Let every call fail that would change a file, as on a disk that is mounted for reading."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def opened(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            refuse()
+        return original(path, flags, *arguments, **options)
+
+    original = os.open
+    patch.setattr(os, "open", opened)
+    for name in ("mkdir", "replace", "rename", "unlink", "rmdir", "link", "utime"):
+        patch.setattr(os, name, refuse)
+
+
+def test_names_of_hits_are_refused_before_the_work_or_written(done: Path, tmp_path: Path) -> None:
+    hits = tmp_path / ("h" * 237 + ".parquet")
+    assert screen(done / "model", done / "phi", hits, k=3).hits == hits
+    assert pq.read_table(hits).num_rows == 3
+    for name in ("h" * 241 + ".parquet", "h" * 300 + ".parquet"):
+        with (
+            patch.object(screening, "fold", side_effect=AssertionError("the work has begun")),
+            pytest.raises(StoreError, match="the name is too long; give a shorter one"),
+        ):
+            screen(done / "model", done / "phi", tmp_path / name, k=3)
+
+
+def test_rejects_do_not_replace_a_file_of_the_user(
+    done: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    mine = tmp_path / "hits.rejects.parquet"
+    for content in (b"do not touch", b"PAR1" + b"\0" * 40 + b"PAR1"):
+        mine.write_bytes(content)
+        with pytest.raises(InputError, match=r"hits\.rejects\.parquet is there already and holds no hits"):
+            screen(done / "model", inputs[0], tmp_path / "hits.parquet", k=3)
+        assert mine.read_bytes() == content
+    mine.unlink()
+    os.mkfifo(mine)
+    with pytest.raises(InputError, match="holds no hits"):
+        screen(done / "model", done / "phi", tmp_path / "hits.parquet", k=3)
+    assert [item.name for item in tmp_path.iterdir()] == [mine.name]
+
+
+def test_a_folder_of_the_user_is_left_as_it_was(
+    done: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for name in ("partials/level-0-00000", ".model.work/draft", ".lock"):
+        (tmp_path / "model" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "model" / name).write_text("do not touch")
+    with pytest.raises(StoreError, match="is not a lock of daskrf"):
+        fit(done / "phi", inputs[1], tmp_path / "model")
+    (tmp_path / "model" / ".lock").unlink()
+    fit(done / "phi", inputs[1], tmp_path / "model")
+    found = {item.relative_to(tmp_path).as_posix() for item in tmp_path.rglob("*") if item.is_file()}
+    assert found >= {"model/partials/level-0-00000", "model/.model.work/draft", "model/model.zip"}
+    assert not [name for name in found if name.startswith(".")]
 
 
 def test_plans_are_read_once_a_process_and_not_once_a_partition(
@@ -287,7 +380,7 @@ def test_hyperparameters_can_be_changed_without_a_pass(
     assert (tmp_path / "m" / "model.zip").stat().st_mtime_ns == written
     assert again.noise != first.noise
     assert read_model(tmp_path / "m").gp.noise_ == 0.3
-    assert not (tmp_path / "m" / "partials").exists()
+    assert not (tmp_path / ".m.daskrf").exists()
 
 
 def test_source_of_a_store_knows_its_rows(done: Path) -> None:

@@ -211,7 +211,7 @@ def test_killed_fit_resumes_without_choosing_again(
         """
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
-    partials = tmp_path / "model" / "partials"
+    partials = tmp_path / ".model.daskrf"
     while len(list(partials.glob("level-0-*"))) < 2 and process.poll() is None:
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)

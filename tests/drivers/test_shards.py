@@ -137,20 +137,20 @@ def test_shards_keep_the_spool_for_each_other(packed: Path, whole: Path, tmp_pat
     with patch("daskrf.molecules.spool.CHUNK_ROWS", 100):
         arguments = {"inputs": packed, "output": tmp_path / "fp", "rows_per_partition": 50}
         fingerprint(**arguments, prepare=True)
-        chunks = list((tmp_path / ".fp.spool").rglob("*.zst"))
+        chunks = list((tmp_path / ".fp.daskrf").rglob("*.zst"))
         assert len(chunks) == 6
         with no_scan():
             fingerprint(**arguments, shard="0/2")
-        assert list((tmp_path / ".fp.spool").rglob("*.zst")) == chunks
+        assert list((tmp_path / ".fp.daskrf").rglob("*.zst")) == chunks
         for chunk in chunks:
             chunk.unlink()
         chunks[0].parent.rmdir()
         with no_scan(), pytest.raises(AssertionError, match="scanned again"):
             fingerprint(**arguments, shard="1/2")  # slow without the spool, so it is made again
         fingerprint(**arguments, shard="1/2")
-        assert list((tmp_path / ".fp.spool").rglob("*.zst"))
+        assert list((tmp_path / ".fp.daskrf").rglob("*.zst"))
         fingerprint(**arguments)
-    assert not (tmp_path / ".fp.spool").exists()
+    assert not (tmp_path / ".fp.daskrf").exists()
     assert FingerprintStore.open(tmp_path / "fp").counts() == FingerprintStore.open(whole / "fp").counts()
 
 

@@ -144,7 +144,7 @@ def test_processes_that_start_at_once_agree(done: Path, inputs: tuple[Path, Path
     fitted = ("fit", done / "fp", inputs[1], "-o", tmp_path / "model", "--map", "landmarks", "-M", 24)
     command = (*fitted, "--selection", "random", "--seed", 3)
     processes = [start(*command, "--shard", f"{i}/3") for i in range(3)]
-    wait_for(tmp_path, "model/partials/level-0-*")
+    wait_for(tmp_path, ".model.daskrf/level-0-*")
     processes[0].send_signal(signal.SIGKILL)
     for process in processes[1:]:
         ended(process)

@@ -134,7 +134,7 @@ def test_damaged_bits_are_made_again(
     plain = StripFold.from_partitions
 
     def damaging(self: StripFold, partitions: tuple[int, ...]) -> GramStrip:
-        path = tmp_path / "model" / "partials" / f"bits-{partitions[0]:08d}"
+        path = tmp_path / ".model.daskrf" / f"bits-{partitions[0]:08d}"
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
@@ -152,7 +152,7 @@ def test_killed_workers_change_nothing(
 
     def kill() -> None:
         for pattern in ("vectors/level-0-*", "strip-001/level-0-*", "strip-003/level-0-*"):
-            while not list((tmp_path / "model" / "partials").glob(pattern)):
+            while not list((tmp_path / ".model.daskrf").glob(pattern)):
                 time.sleep(0.002)
             found = psutil.Process().children(recursive=True)
             workers = [p for p in found if "spawn_main" in " ".join(p.cmdline()) and not p.children()]

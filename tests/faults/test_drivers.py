@@ -101,7 +101,9 @@ def test_two_drivers(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> N
             StoreError, match=rf"is in use by daskrf \w+ \(process {first.pid} on host"
         ) as error:
             run_job(inputs, out, None)
-        assert stage.partition(":")[2].lower().startswith(str(error.value).partition("daskrf ")[2].split()[0])
+        assert (
+            stage.partition(":")[2].lower().startswith(str(error.value).partition("by daskrf ")[2].split()[0])
+        )
         seen.append(stage)
         os.kill(first.pid, signal.SIGCONT)
     first.join()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 
 from daskrf.errors import InputError
 from daskrf.molecules import Library, TableFormat, expand, read_partition, sample_rows, scan
@@ -91,6 +92,28 @@ def test_a_spool_that_is_gone_is_not_missed(tmp_path: Path) -> None:
     library = scan(write(tmp_path / "a.smi.gz", numbered(120_000)), rows_per_partition=60_000, spool=spool)
     next(iter(spool.rglob("*.zst"))).unlink()
     assert [row[3] for row in rows_of(library, spool)] == [f"ID{k:07d}" for k in range(120_000)]
+
+
+def test_a_damaged_spool_is_not_read_and_is_zstandard_otherwise(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    library = scan(write(tmp_path / "a.smi.gz", numbered(120_000)), rows_per_partition=1_000, spool=spool)
+    chunk = min(spool.rglob("*.zst"))
+    data = chunk.read_bytes()
+    text = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+    assert text.splitlines() == numbered(120_000).splitlines()[50_000:100_000]
+    (batch,) = read_partition(library, 70, spool)
+    for position in [*range(len(data) - 16, len(data)), *range(0, len(data), len(data) // 50)]:
+        for bit in (1, 64):
+            chunk.write_bytes(data[:position] + bytes([data[position] ^ bit]) + data[position + 1 :])
+            with pytest.raises(InputError, match="is damaged; delete its folder"):
+                list(read_partition(library, 70, spool))
+    for size in (0, 5, len(data) - 12, len(data) - 1):
+        chunk.write_bytes(data[:size])
+        with pytest.raises(InputError, match="is damaged; delete its folder"):
+            list(read_partition(library, 70, spool))
+    chunk.write_bytes(data)
+    (again,) = read_partition(library, 70, spool)
+    assert again.smiles == batch.smiles
 
 
 def test_state_goes_through_json(tmp_path: Path) -> None:

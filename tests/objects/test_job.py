@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -18,6 +19,7 @@ from daskrf import fingerprint, fit, local_cluster, predict, screen, verify
 from daskrf.errors import StoreError
 from daskrf.paths import as_path
 from daskrf.stores import lock
+from daskrf.stores.checked import sealed, unsealed
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.lock import StoreLock
 from tests.drivers.conftest import inputs  # noqa: F401  # a fixture
@@ -131,7 +133,7 @@ def test_a_killed_job_goes_on_to_the_same_bytes(remote, local_run, bucket):
     out = bucket / "killed"
     context = multiprocessing.get_context("spawn")
     kept: dict[str, str] = {}
-    for found in ("fp/commits/000003.json", "model/partials/level-0-00002"):
+    for found in ("fp/commits/000003.json", ".model.daskrf/level-0-00002"):
         process = context.Process(target=job, args=(*map(str, remote), str(out)))
         process.start()
         while not (out / found).is_file():
@@ -172,7 +174,8 @@ def test_a_second_driver_is_refused_and_a_dead_one_is_not_waited_for(remote, buc
     assert not out.exists()
     with StoreLock(out, "daskrf fingerprint") as held:
         content = held.path.read_bytes()
-    held.path.write_bytes(content.replace(b'"pid": %d' % os.getpid(), b'"pid": 999999999'))
+    dead = unsealed(content) | {"pid": 999999999}
+    held.path.write_bytes(sealed(json.dumps(dead).encode()))
     assert fingerprint(str(remote[0]), str(out), rows_per_partition=ROWS).made == 7
     assert not held.path.exists()
 

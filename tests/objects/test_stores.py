@@ -13,7 +13,7 @@ from daskrf.errors import StoreError
 from daskrf.paths import _Reader
 from daskrf.stores import features, inspect
 from daskrf.stores.features import FeatureStore
-from daskrf.stores.files import load_array
+from daskrf.stores.files import load_array, save_array
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.model import (
     has_checkpoint,
@@ -76,7 +76,7 @@ def test_a_partition_that_goes_while_it_is_read_is_no_zeros(bucket, monkeypatch)
     blocks = store.blocks(0)
     next(blocks)
     store.discard(0)
-    with pytest.raises(StoreError, match="was removed or damaged while it was read"):
+    with pytest.raises(StoreError, match=r"partition 0 of .* is damaged \(data/.* is missing\)"):
         next(blocks)
 
 
@@ -94,7 +94,9 @@ def test_what_is_gone_or_damaged_is_found_and_made_again(bucket):
     found = inspect.verify(store.path).damaged
     assert set(found) == {0, 1, 2}
     assert "CRC32C" in found[1][0]
-    with pytest.raises(StoreError, match=r"partition 0 of s3://.* cannot be read: .* is missing"):
+    with pytest.raises(
+        StoreError, match=r"partition 0 of s3://.* is damaged \(rows/000000.parquet is missing\)"
+    ):
         store.read_rows(0)
     with pytest.raises(StoreError, match=r"partition 1 of s3://.* is damaged"):
         store.read_fingerprints(1)
@@ -218,12 +220,14 @@ def test_the_header_of_a_large_checkpoint_is_read_by_itself(bucket):
 
 def test_arrays_of_tasks_are_fetched_and_mapped(bucket, tmp_path):
     values = np.arange(1000.0)
-    np.save(tmp_path / "y.npy", values)
-    (bucket / "y.npy").upload(tmp_path / "y.npy")
+    digests = {save_array(path / "y.npy", values) for path in (tmp_path, bucket)}
+    (digest,) = digests
     for path in (tmp_path, bucket):
-        np.testing.assert_array_equal(load_array(path / "y.npy"), values)
+        np.testing.assert_array_equal(load_array(path / "y.npy", digest), values)
+        with pytest.raises(StoreError, match="is damaged"):
+            load_array(path / "y.npy", "00000000")
     with pytest.raises(StoreError, match=r"cannot read s3://.*/absent\.npy: no such file"):
-        load_array(bucket / "absent.npy")
+        load_array(bucket / "absent.npy", digest)
 
 
 def test_a_bucket_that_is_not_there_is_named(endpoint):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -42,6 +43,7 @@ def swap_neighbours(path: Path) -> None:
 
 SILENT = (flip, zero_page, swap_neighbours)  # the size stays
 VISIBLE = (truncate, Path.unlink)
+GROUP = "data/000000/zarr.json"  # which no reader reads: arrays are opened by themselves
 N_OBJECTS = len(("zarr.json", *("lengths", "indices", "counts") * 2, "rows", "rejects"))
 
 
@@ -59,6 +61,10 @@ def store(template: Path, tmp_path: Path) -> FingerprintStore:
 
 def objects(store: FingerprintStore, p: int) -> list[Path]:
     return [store.path / item.path for item in store.record(p).objects]
+
+
+def read_all(store: FingerprintStore) -> tuple[object, ...]:
+    return store.read_fingerprints(0), store.read_rows(0), store.read_rejects(0)
 
 
 @pytest.mark.parametrize("damage", [*SILENT, *VISIBLE])
@@ -80,31 +86,86 @@ def test_each_object(store: FingerprintStore, damage: Callable[[Path], None], in
     assert verify(store.path).sound
 
 
-@pytest.mark.parametrize("damage", SILENT)
-def test_damaged_chunks_are_not_read(store: FingerprintStore, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("damage", [*SILENT, *VISIBLE])
+def test_what_is_damaged_is_not_read(store: FingerprintStore, damage: Callable[[Path], None]) -> None:
+    readers = {"data": store.read_fingerprints, "rows": store.read_rows, "rejects": store.read_rejects}
     for path in objects(store, 0):
         kept = path.read_bytes()
         damage(path)
-        if path.suffix == ".parquet":
-            continue  # page checksums cover the data, verify covers the rest of the file
-        if "/c/" in path.as_posix():
-            with pytest.raises(StoreError, match=r"partition 0 of .* is damaged .*verify --repair"):
-                store.read_fingerprints(0)
+        name = path.relative_to(store.path).as_posix()
+        for folder, read in readers.items():
+            if folder == name.split("/")[0] and name != GROUP:
+                with pytest.raises(
+                    StoreError, match=rf"partition 0 of .* is damaged \({name} .*verify --repair"
+                ):
+                    read(0)
+            else:
+                read(0)
         path.write_bytes(kept)
-    store.read_fingerprints(0)
+
+
+def test_metadata_that_would_give_other_numbers_are_not_read(store: FingerprintStore) -> None:
+    """Each is one flipped bit of what is well-formed without it: absent chunks, and rows that vanish."""
+    for name, old, new in (
+        ("indices", b'"separator": "/"', b'"separator": "."'),
+        ("lengths", b"29", b"28"),
+        ("counts", b'"fill_value": 0', b'"fill_value": 1'),
+    ):
+        path = store.partition_path(0) / name / "zarr.json"
+        kept = path.read_bytes()
+        assert kept.count(old) >= 1
+        path.write_bytes(kept.replace(old, new, 1))
+        with pytest.raises(StoreError, match=rf"{name}/zarr.json has CRC32C"):
+            store.read_fingerprints(0)
+        path.write_bytes(kept)
+
+
+def test_files_of_other_partitions_are_not_read(store: FingerprintStore) -> None:
+    """Their own checksums are right."""
+    for path in objects(store, 0):
+        other = store.path / path.relative_to(store.path).as_posix().replace("000000", "000001", 1)
+        kept = path.read_bytes()
+        if other.stat().st_size != len(kept) or other.read_bytes() == kept or path == store.path / GROUP:
+            continue
+        path.write_bytes(other.read_bytes())
+        assert len(store.verify(0)) == 1
+        with pytest.raises(StoreError, match="CRC32C"):
+            read_all(store)
+        path.write_bytes(kept)
 
 
 def test_flips_anywhere_in_features_are_not_read(tmp_path: Path) -> None:
     store = FeatureStore.new(tmp_path / "f", new_store(tmp_path / "s"), {"class": "X"}, 64)
     record = store.write_partition(0, np.arange(800, dtype=np.uint8).reshape(100, 8))
-    (path,) = (store.path / item.path for item in record.objects if "/c/" in item.path)
-    data = path.read_bytes()
-    for position in range(0, len(data), 37):
-        path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
-        with pytest.raises(StoreError, match="damaged"):
-            store.read(0)
-        with pytest.raises(StoreError, match="damaged"):
-            list(store.blocks(0))
+    for path in (store.path / item.path for item in record.objects if "/phi/" in item.path):
+        data = path.read_bytes()
+        for position in range(0, len(data), 37):
+            path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+            with pytest.raises(StoreError, match="damaged"):
+                store.read(0)
+            with pytest.raises(StoreError, match="damaged"):
+                list(store.blocks(0))
+        path.write_bytes(data)
+
+
+def test_what_a_record_does_not_name_or_count_is_not_read(store: FingerprintStore) -> None:
+    """Of a writer that is not this one: its record has the right digest."""
+    record = store.record(0)
+    for item in record.objects:
+        if item.path == GROUP:
+            continue
+        rest = tuple(other for other in record.objects if other != item)
+        store.record_path(0).write_bytes(dataclasses.replace(record, objects=rest).to_json())
+        with pytest.raises(StoreError, match=f"record does not name {item.path}"):
+            read_all(store)
+    for name in ("kept", "nonzeros", "rejected"):
+        counts = {**record.counts, name: record.counts[name] + 1}
+        store.record_path(0).write_bytes(dataclasses.replace(record, counts=counts).to_json())
+        with pytest.raises(StoreError, match=r"partition 0 of .* is damaged"):
+            read_all(store)
+        del counts[name]
+        store.record_path(0).write_bytes(dataclasses.replace(record, counts=counts).to_json())
+        assert store.pending() == [0]
 
 
 def test_deleted_record(store: FingerprintStore) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.stores.files import atomic_write, file_errors
+from daskrf.stores.records import StoredObject
 from tests.stores.strategies import full_store
 
 
@@ -38,7 +39,8 @@ def test_the_number_reaches_the_caller_of_a_store(tmp_path: Path, monkeypatch: p
     with pytest.raises(StoreError) as caught:
         atomic_write(tmp_path / "absent" / "x", b"")
     assert caught.value.errno == errno.ENOENT
-    monkeypatch.setattr("zarr.storage._local._get", stale)
-    with pytest.raises(StoreError) as caught:
-        store.read_fingerprints(0)
-    assert caught.value.errno == errno.ESTALE
+    monkeypatch.setattr(StoredObject, "read", stale)
+    for read in (store.read_fingerprints, store.read_rows):
+        with pytest.raises(StoreError) as caught:
+            read(0)
+        assert caught.value.errno == errno.ESTALE

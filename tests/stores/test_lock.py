@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
 import re
@@ -11,16 +13,19 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 
 import pytest
 
 from daskrf.errors import StoreError
 from daskrf.stores import lock as lock_module
+from daskrf.stores.checked import sealed
 from daskrf.stores.inspect import verify
 from daskrf.stores.lock import LOCK_FILE, StoreLock
 from tests.stores.strategies import full_store, new_store
 
+DEAD = 2**22 + 12345  # no process has such a number
 HOLDER = """
 import sys, time
 from daskrf.stores.lock import StoreLock
@@ -33,7 +38,7 @@ with StoreLock(sys.argv[1], what="daskrf fit"):
 def foreign_lock(directory: Path, age: float, **changes: object) -> bytes:
     """A lock of another host, touched `age` seconds ago."""
     owner = {"host": "node7", "pid": 4321, "started": "2026-01-02T03:04:05+00:00", "what": "daskrf fit"}
-    content = json.dumps({**owner, **changes}).encode()
+    content = sealed(json.dumps({**owner, **changes}).encode())
     (directory / LOCK_FILE).write_bytes(content)
     then = time.time() - age
     os.utime(directory / LOCK_FILE, (then, then))
@@ -90,7 +95,7 @@ def test_another_host_is_judged_by_its_heartbeat(tmp_path: Path) -> None:
 
 def test_a_lock_that_is_being_written_counts(tmp_path: Path) -> None:
     (tmp_path / LOCK_FILE).write_bytes(b"")
-    with pytest.raises(StoreError, match="in use by unknown"), StoreLock(tmp_path):
+    with pytest.raises(StoreError, match="in use by a command that has not said"), StoreLock(tmp_path):
         pytest.fail("its owner has just made it")
 
 
@@ -264,3 +269,130 @@ def test_an_owner_elsewhere_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
     foreign_lock(tmp_path, 50.0)
     with pytest.raises(StoreError, match="in use by daskrf fit"), StoreLock(tmp_path, tell=beat):
         pytest.fail("its heart has beaten")
+
+
+def no_wait(seconds: float) -> None:
+    pytest.fail("there is nobody to wait for")
+
+
+def guard_of(directory: Path, content: bytes, age: float = 0.0, **maker: object) -> Path:
+    """The guard of somebody who was about to take away a lock of this content."""
+    guard = directory / f"{lock_module.GUARD}{hashlib.sha256(content).hexdigest()[:16]}"
+    owner = {
+        "host": socket.gethostname(),
+        "pid": DEAD,
+        "what": "daskrf fit",
+        "token": uuid.uuid4().hex,
+        **maker,
+    }
+    guard.write_bytes(sealed(json.dumps(owner).encode()))
+    os.utime(guard, (time.time() - age,) * 2)
+    return guard
+
+
+@pytest.mark.parametrize("lock_is_gone", [False, True])
+def test_who_died_while_taking_a_lock_away_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock_is_gone: bool
+) -> None:
+    monkeypatch.setattr(time, "sleep", no_wait)
+    content = foreign_lock(tmp_path, 200.0)
+    guard_of(tmp_path, guard_of(tmp_path, content).read_bytes())  # and so did he who took the guard away
+    if lock_is_gone:
+        (tmp_path / LOCK_FILE).unlink()
+    with StoreLock(tmp_path):
+        assert [item.name for item in tmp_path.iterdir()] == [LOCK_FILE]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("maker", [{"host": "node7"}, {"pid": os.getpid()}, None])
+def test_a_guard_that_stays_is_waited_for_with_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maker: dict[str, object] | None
+) -> None:
+    for name, seconds in (("LOOK_SECONDS", 0.02), ("STALE_SECONDS", 0.3), ("GUARD_SECONDS", 0.01)):
+        monkeypatch.setattr(lock_module, name, seconds)
+    # As far in the future as a clock that was set back may be.
+    guard = guard_of(tmp_path, foreign_lock(tmp_path, 200.0), -1e6, **(maker or {}))
+    if maker is None:  # of version 0.1.0
+        guard.write_bytes(b"")
+    told: list[str] = []
+    with StoreLock(tmp_path, tell=told.append):
+        assert [item.name for item in tmp_path.iterdir()] == [LOCK_FILE]
+    who = "that has not said its name" if maker is None else "daskrf fit .process"
+    assert len(told) == 1
+    assert re.search(
+        f"is being taken over by .*{who}.*; waiting for a sign of life, at most 0 seconds", told[0]
+    )
+    guard_of(tmp_path, foreign_lock(tmp_path, 200.0), **(maker or {"host": "node7"}))
+    monkeypatch.setattr(lock_module, "STALE_SECONDS", 100.0)
+    with pytest.raises(StoreError, match="in use by daskrf fit"), StoreLock(tmp_path):
+        pytest.fail("nobody can be told")
+
+
+@pytest.mark.parametrize("owner", [{}, {"host": socket.gethostname(), "pid": os.getpid()}, None])
+def test_a_lock_whose_time_is_in_the_future_or_that_is_empty_is_waited_for_no_longer_than_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: dict[str, object] | None
+) -> None:
+    monkeypatch.setattr(lock_module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(lock_module, "STALE_SECONDS", 0.3)
+    foreign_lock(tmp_path, -1e6, **(owner or {}))
+    if owner is None:
+        (tmp_path / LOCK_FILE).write_bytes(b"")
+        os.utime(tmp_path / LOCK_FILE, (time.time() + 1e6,) * 2)
+    told: list[str] = []
+    with StoreLock(tmp_path, tell=told.append):
+        assert json.loads((tmp_path / LOCK_FILE).read_bytes())["pid"] == os.getpid()
+    assert ["waiting for a sign of life" in text for text in told] == [True]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_somebody_else_is_no_lock(tmp_path: Path) -> None:
+    lock = tmp_path / LOCK_FILE
+    old = sealed(json.dumps({"host": "node7", "pid": 1}).encode())
+    for content in (
+        b"pacman",
+        b"{}",
+        json.dumps({"host": "node7", "pid": 1}).encode(),
+        old[:-3],
+        b"[" * 10**5,
+    ):
+        lock.write_bytes(content)
+        os.utime(lock, (0, 0))
+        with (
+            pytest.raises(StoreError, match="is not a lock of daskrf, or damaged; delete it"),
+            StoreLock(tmp_path),
+        ):
+            pytest.fail("it is in use by another program")
+        assert lock.read_bytes() == content
+    lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(StoreError, match="is not a lock of daskrf"), StoreLock(tmp_path):
+        pytest.fail("a pipe")
+    lock.unlink()
+    (tmp_path / f"{lock_module.GUARD}notes").write_text("mine")
+    with StoreLock(tmp_path):
+        pass
+    assert [item.name for item in tmp_path.iterdir()] == [f"{lock_module.GUARD}notes"]
+
+
+def test_who_holds_it_is_shown_in_printable_words(tmp_path: Path) -> None:
+    foreign_lock(tmp_path, 0.0, what="fit\x1b[2J\u202e", host=["\x9b"] * 1000, pid={"a": "b"})
+    with (
+        pytest.raises(StoreError, match=r"in use by fit\\x1b\[2J\\u202e \(process") as caught,
+        StoreLock(tmp_path),
+    ):
+        pytest.fail("it is held")
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
+
+
+def test_nothing_is_locked_where_nobody_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(*_: object, **__: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(lock_module, "_create_file", read_only)
+    with StoreLock(tmp_path):
+        assert list(tmp_path.iterdir()) == []
+    assert tmp_path.is_dir()
+    monkeypatch.setattr(Path, "mkdir", read_only)
+    with pytest.raises(StoreError, match="read-only; give another path"), StoreLock(tmp_path / "new"):
+        pytest.fail("there is no directory")

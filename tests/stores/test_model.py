@@ -181,10 +181,7 @@ def test_checkpoints(tmp_path: Path) -> None:
     assert path.read_bytes() == data, "equal content gives equal bytes"
     for damaged in (b"", data[:-9], data[:99] + b"x" + data[100:], b"\0" * len(data)):
         path.write_bytes(damaged)
-        found = read_checkpoint(path, "h")
-        assert found is None or all(same_bits(found.arrays[name], arrays[name]) for name in arrays)
-    path.write_bytes(b"")
-    assert read_checkpoint(path, "h") is None
+        assert read_checkpoint(path, "h") is None
 
 
 def test_a_checkpoint_is_found_by_its_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

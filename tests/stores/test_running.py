@@ -164,3 +164,39 @@ def test_a_writer_is_alive_by_its_own_log(tmp_path):
     log.finish()
     log.close()
     assert states(tmp_path / "out") == [(None, "finished")]
+
+
+VALUES = [None, True, -1, 1e300, 10**400, float("nan"), "x", [], {}, [[]], "\x1b[2J\u202e\n all is well"]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_log_of_wrong_types_is_no_error_and_obeys_no_escape(tmp_path, value):
+    write_log(tmp_path / "out", 0, {"event": "stop", "sentence": "It was interrupted."})
+    path = write_log(tmp_path / "out", 1, {"event": "error", "key": "k", "attempt": 1, "sentence": "OSError"})
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    places = [(i, name) for i in (0, 1, -1) for name in records[i]]
+    for i, name in places:
+        changed = [dict(record) for record in records]
+        changed[i][name] = value
+        path.write_text("".join(json.dumps(record) + "\n" for record in changed))
+        for mtime in (time.time(), 1e12, -1e9):
+            os.utime(path, (mtime, mtime))
+            lines = job_of(tmp_path / "out").lines()
+            assert all(line.isprintable() for line in lines)
+            assert len(lines) < 20
+        del changed[i][name]
+        path.write_text("".join(json.dumps(record) + "\n" for record in changed))
+        assert len(job_of(tmp_path / "out").lines()) < 20
+
+
+def test_what_is_no_log_is_left_out(tmp_path):
+    write_log(tmp_path / "out", 0, {"event": "finish"})
+    known = job_of(tmp_path / "out").lines()
+    folder = log_directory(tmp_path / "out")
+    (folder / "1.jsonl").write_text("[" * 100_000)
+    (folder / "2.jsonl").write_bytes(b"\xff\n\xfe")
+    (folder / "3.jsonl").mkdir()
+    os.mkfifo(folder / "4.jsonl")
+    (folder / "5.jsonl").symlink_to(next(folder.iterdir()))
+    (folder / "6.jsonl").symlink_to(tmp_path / "absent")
+    assert job_of(tmp_path / "out").lines() == known

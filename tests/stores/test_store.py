@@ -12,7 +12,7 @@ import pytest
 from daskrf.errors import StoreError
 from daskrf.stores import plans
 from daskrf.stores.features import FeatureStore
-from daskrf.stores.files import TEMPORARY, temporary_name
+from daskrf.stores.files import TEMPORARY, crc32c_of, temporary_name
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.store import Store
 from tests.stores.strategies import fill, full_store, new_store
@@ -67,7 +67,7 @@ def test_edited_or_broken_plans_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "s" / "plan.json"
     text = file.read_text()
     file.write_text(text.replace('"keep"', '"drop"'))
-    with pytest.raises(StoreError, match="does not match its hash"):
+    with pytest.raises(StoreError, match="does not match its CRC32C"):
         Store.open(tmp_path / "s")
     file.write_text(text[: len(text) // 2])
     with pytest.raises(StoreError, match="damaged"):
@@ -130,11 +130,11 @@ def test_unfinished_stores_say_so(tmp_path: Path) -> None:
 
 def test_numpy_counts_become_numbers(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "s", "features", {"a": 1}, 2)
-    (store.path / "data").mkdir()
-    (store.path / "data" / "x").write_bytes(b"123456789")
-    record = store.commit(0, {"kept": np.int64(3)}, [store.path / "data" / "x"])
+    store.partition_path(0).mkdir(parents=True)
+    (store.partition_path(0) / "x").write_bytes(b"123456789")
+    record = store.commit(0, {"kept": np.int64(3)}, [store.partition_path(0)])
     assert record.counts == {"kept": 3}
-    assert [(item.path, item.bytes, item.crc32c) for item in record.objects] == [("data/x", 9, "e3069283")]
+    assert record.objects == (("data/000000/x", 9, "e3069283", crc32c_of(b"12345")),)
     assert Store.open(tmp_path / "s").records() == {0: record}
     with pytest.raises(StoreError, match="does not say how many rows"):
         store.partition_rows(0)
@@ -155,7 +155,7 @@ def test_tuples_in_a_spec_resume(tmp_path: Path) -> None:
 
 def test_stale_temporary_files_are_ignored_and_cleaned(tmp_path: Path) -> None:
     store = full_store(tmp_path / "s")
-    dead = f"{TEMPORARY}x~{os.uname().nodename}~{2**22 + 12345}~0"
+    dead = f"{TEMPORARY}x~{os.uname().nodename}~{2**22 + 12345}~0123abcd"
     for directory in (store.path, store.path / "commits", store.path / "staging"):
         (directory / dead).write_bytes(b"half")
     (store.path / "staging" / dead.replace("x~", "y~")).mkdir()
