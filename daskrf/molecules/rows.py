@@ -94,19 +94,23 @@ def _first_chunk(source: Source) -> Iterator[bytes]:
     """Yield the first 50,000 rows of a compressed file, which the spool leaves out."""
     lines = LineStream(text_blocks(as_path(source.path), source.layout.compression))
     lines.skip(source.layout.header)
-    for _ in range(0, CHUNK_ROWS, BATCH_ROWS):
-        yield lines.take(BATCH_ROWS)
+    left = CHUNK_ROWS
+    while left and (part := lines.take(min(left, BATCH_ROWS))):
+        left -= part.count(b"\n")
+        yield part
 
 
 def _text_batches(lines: LineStream, source: Source, segment: Segment, row: int) -> Iterator[RowBatch]:
     """Yield the rows of `segment` from `lines`, which begin at its first row."""
     line = source.layout.header + segment.first_row + 1
-    for done in range(0, segment.n_rows, BATCH_ROWS):
-        count = min(BATCH_ROWS, segment.n_rows - done)
-        batch = parse_lines(lines.take(count), segment.source, row + done, line + done, source.layout)
-        if batch.n_read != count:
+    done = 0
+    while done < segment.n_rows:
+        part = lines.take(min(BATCH_ROWS, segment.n_rows - done))
+        batch = parse_lines(part, segment.source, row + done, line + done, source.layout)
+        if not batch.n_read:
             raise _changed(source)
         yield batch
+        done += batch.n_read
 
 
 def _parquet_batches(source: Source, segment: Segment, row: int) -> Iterator[RowBatch]:

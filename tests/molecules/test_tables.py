@@ -119,6 +119,38 @@ def test_memory_does_not_grow_with_the_file(ending: str, tmp_path: Path) -> None
     assert peak(200_000) < small + 2_000_000  # the larger file has 8 MB
 
 
+@pytest.mark.parametrize(
+    ("ending", "lines", "size"),
+    [*((ending, 1, 100_000_000) for ending in COMPRESS), ("", 200, 500_000), (".zst", 12_000, 9_000)],
+)
+def test_memory_does_not_grow_with_lines(ending: str, lines: int, size: int, tmp_path: Path) -> None:
+    """A line of 2 GB is 60 kB in zstd, and 1,500 bytes in bzip2."""
+    path = write(tmp_path / f"a.smi{ending}", (b"C" * size + b" long\n") * lines + b"CCO short\n")
+    spool = tmp_path / "spool"
+    tracemalloc.start()
+    try:
+        library = scan(path, TableFormat(smiles=0), rows_per_partition=lines + 1, spool=spool)
+        reasons: Counter[str] = Counter()
+        kept = 0
+        for batch in read_partition(library, 0, spool):
+            reasons.update(reject.reason for reject in batch.rejects)
+            kept += len(batch.smiles)
+        assert tracemalloc.get_traced_memory()[1] < 80_000_000
+    finally:
+        tracemalloc.stop()
+    long = size > 10_000
+    assert kept == (1 if long else lines + 1)
+    assert reasons == ({"longer than 10,000 bytes": lines} if long else {})
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
+def test_many_small_members_and_padding_after_them(ending: str, tmp_path: Path) -> None:
+    lines = [b"CCO line%d\n" % number for number in range(3000)]
+    path = tmp_path / f"a.smi{ending}"
+    path.write_bytes(b"".join(COMPRESS[ending](line) for line in lines) + bytes(70_000))
+    assert [row[3] for row in rows_of(scan(path))] == [f"line{number}" for number in range(3000)]
+
+
 def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
     path = write(tmp_path / "a.smi", b"CC A\n" + b"C" * 30_000_000 + b"\nCCO B\n")
     tracemalloc.start()
