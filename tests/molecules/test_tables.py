@@ -86,6 +86,16 @@ def test_an_unfinished_spool_of_a_killed_process_is_deleted(
         assert files.remove_stale(tmp_path) == 1
 
 
+def test_a_file_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/lib\xff\x1b.smi"))
+    path.write_bytes(b"CCO\n")
+    with pytest.raises(InputError) as caught:
+        scan(path)
+    assert str(caught.value) == (
+        rf"the name of {tmp_path}/lib\udcff\x1b.smi is not UTF-8 text; rename the file."
+    )
+
+
 def test_a_spool_that_is_gone_is_not_missed(tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     library = scan(write(tmp_path / "a.smi.gz", numbered(120_000)), rows_per_partition=60_000, spool=spool)
