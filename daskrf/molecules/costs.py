@@ -105,7 +105,10 @@ def refusal_of_rings(text: str) -> str:
     closures = bonds - atoms + len(Chem.GetMolFrags(molecule))
     if closures > max(MAX_CLOSURES, 2 * atoms):
         return f"{closures:,} ring closures among {atoms:,} atoms are more than a molecule has"
-    Chem.FindRingFamilies(molecule)
+    try:
+        Chem.FindRingFamilies(molecule)
+    except RuntimeError:  # RDKit may be built without it
+        return ""
     rings = molecule.GetRingInfo()
     count, families = rings.NumRelevantCycles(), rings.NumRingFamilies()
     limit = MAX_RINGS

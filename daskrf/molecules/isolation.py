@@ -72,9 +72,10 @@ class Lost(NamedTuple):
 def seconds_a_text() -> float:
     """Return the processor time that one text may take: 30 s, or the variable DASKRF_MOLECULE_SECONDS."""
     try:
-        return max(0.01, float(os.environ.get("DASKRF_MOLECULE_SECONDS", _SECONDS)))
+        seconds = float(os.environ.get("DASKRF_MOLECULE_SECONDS", _SECONDS))
     except ValueError:
         return _SECONDS
+    return min(seconds, 1e6) if seconds > 0 else _SECONDS
 
 
 def each(maker: str, arguments: tuple[Any, ...], texts: Sequence[str]) -> list[Any]:
@@ -387,7 +388,8 @@ def serve(progress: int, seconds: float, memory: int, idle: float) -> None:
     for deadly in (signal.SIGPROF, signal.SIGIO):
         signal.signal(deadly, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {deadly})
-    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     output = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -415,7 +417,8 @@ def serve(progress: int, seconds: float, memory: int, idle: float) -> None:
 def _watching_parent() -> Iterator[None]:
     """Have the kernel end this process when the other end of its input is closed: a call may take long."""
     flags = fcntl.fcntl(0, fcntl.F_GETFL)
-    fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC)
     if select.select([0], [], [], 0)[0]:  # closed already
         os._exit(0)
     yield
@@ -448,7 +451,7 @@ def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, in
 def _limit_memory(memory: int) -> None:
     """Limit what this process may take beyond what it has."""
     with open("/proc/self/status") as file:
-        used = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
+        used = sum(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limits = [used + memory, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))

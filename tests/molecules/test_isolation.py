@@ -125,8 +125,15 @@ def test_other_limits_hold_for_the_next_call(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("DASKRF_MOLECULE_SECONDS", "0.3")
     assert isinstance(do("spin")[0], Lost)
     wait_until_gone(pid)
-    monkeypatch.setenv("DASKRF_MOLECULE_SECONDS", "soon")
-    assert isolation.seconds_a_text() == 30
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("soon", 30), ("0", 30), ("-1", 30), ("nan", 30), ("inf", 1e6)]
+)
+def test_a_limit_that_is_none(given: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASKRF_MOLECULE_SECONDS", given)
+    assert isolation.seconds_a_text() == seconds
+    assert do("a") == ["A"]
 
 
 def test_a_text_that_needs_too_much_memory_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
