@@ -53,6 +53,7 @@ _CHUNK = 256  # texts a request: a tenth of a second of work
 _ATTEMPTS = 3  # with a text that a helper has died of, since something else may have killed it
 _STARTS = 3  # of helpers that die before they have begun with any text
 _OUT_OF_MEMORY = 77  # exit code
+_CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
 
 _NONE = -1  # no text is in hand
 _INDEX = struct.Struct("<q")
@@ -289,8 +290,11 @@ class _Helper:
             words = os.pread(self._errors, 100_000, 0).decode(errors="replace").split("\n")
             last = next((line for line in reversed(words) if line.strip()), f"ended with exit code {code}")
             return _Death(begun, f"said: {last[:300]}" if any(words) else last, again=True)
+        if code in _CRASHES:  # C and C++ may end so where they get no memory
+            limit = f"or needed more than {MEMORY / 2**30:g} GiB of memory"
+            return _Death(begun, f"crashed ({signal.Signals(-code).name}), {limit}", again=True)
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return _Death(begun, f"crashed ({how})", again=True)
+        return _Death(begun, f"ended ({how})", again=True)
 
     def end(self) -> None:
         """End the process."""

@@ -28,16 +28,10 @@ def bipartite(atoms: int) -> Bonds:
     return list(itertools.product(range(atoms), range(atoms, 2 * atoms)))
 
 
-def cube(width: int) -> Bonds:
-    """Return the bonds of a primitive cubic lattice."""
-    places = list(itertools.product(range(width), repeat=3))
-    number = {place: k for k, place in enumerate(places)}
-    return [
-        (number[x, y, z], number[other])
-        for x, y, z in places
-        for other in ((x + 1, y, z), (x, y + 1, z), (x, y, z + 1))
-        if other in number
-    ]
+def lattice(width: int) -> Bonds:
+    """Return the bonds of a square lattice."""
+    across = [(row * width + k, row * width + k + 1) for row in range(width) for k in range(width - 1)]
+    return across + [(k, k + width) for k in range(width * (width - 1))]
 
 
 def paraphenylene(rings: int) -> str:

@@ -80,7 +80,12 @@ def test_an_exception_is_about_its_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason"), [("crash", "crashed (SIGSEGV)"), ("exit", "crashed (exit code 5)")]
+    ("deed", "reason"),
+    [
+        ("crash", "crashed (SIGSEGV), or needed more than 1 GiB of memory"),
+        ("exit", "ended (exit code 5)"),
+        ("kill", "ended (SIGKILL)"),
+    ],
 )
 def test_a_crash_costs_its_text_alone(deed: str, reason: str) -> None:
     texts = ["a", deed, "b", *["c"] * 300, deed, deed, "d"]
@@ -91,7 +96,7 @@ def test_a_crash_costs_its_text_alone(deed: str, reason: str) -> None:
 def test_a_text_that_crashes_is_tried_again_and_those_before_it_are_not_lost(tmp_path: Path) -> None:
     assert do(f"note {tmp_path / 'one'}", f"note-and-crash {tmp_path / 'two'}", "a") == [
         "noted",
-        Lost("crashed (SIGABRT)"),
+        Lost("crashed (SIGABRT), or needed more than 1 GiB of memory"),
         "A",
     ]
     assert (tmp_path / "two").read_text() == "xxx"
