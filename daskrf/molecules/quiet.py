@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 import re
+import threading
+from types import TracebackType
 
 from rdkit import Chem, rdBase
 
-__all__ = ["explain", "sentence"]
+__all__ = ["Quiet", "explain", "sentence"]
 
 _MAX_BONDS = 127  # of one atom, as RDKit counts them
+
+_capturing = threading.Lock()
+
+
+class Quiet:
+    """Context in which RDKit writes no log; the user's own log setting is back afterwards.
+
+    ``rdBase.BlockLogs`` switches the channels of the whole process, so that the first of two overlapping
+    blocks to end would switch them on again under the other. The contexts are counted instead: the first
+    switches off, the last switches back on.
+
+    Examples
+    --------
+    >>> from rdkit import Chem
+    >>> from daskrf.molecules.quiet import Quiet
+    >>> with Quiet():
+    ...     print(Chem.MolFromSmiles("not a SMILES"))
+    None
+    """
+
+    _lock = threading.Lock()
+    _depth = 0
+    _block: rdBase.BlockLogs | None = None
+
+    def __enter__(self) -> None:
+        with Quiet._lock:
+            if Quiet._depth == 0:
+                Quiet._block = rdBase.BlockLogs()
+            Quiet._depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with Quiet._lock:
+            Quiet._depth -= 1
+            if Quiet._depth == 0:
+                Quiet._block = None
 
 
 def explain(smiles: str) -> str:
     """Return why RDKit does not take `smiles`, in one line that begins with "RDKit cannot parse".
-
-    Its log is switched off meanwhile, and what it says is caught; not for several threads at once.
 
     Examples
     --------
@@ -26,7 +63,7 @@ def explain(smiles: str) -> str:
     >>> explain("[#119]")
     'RDKit cannot parse: Atomic number not found'
     """
-    with rdBase.BlockLogs():
+    with Quiet():
         molecule = Chem.MolFromSmiles(smiles, sanitize=False)
         message = _syntax_message(smiles) if molecule is None else _chemistry_message(molecule)
     return f"RDKit cannot parse: {' '.join(message.split())[:200]}"
@@ -61,11 +98,14 @@ def _chemistry_message(molecule: Chem.Mol) -> str:
 
 
 def _syntax_message(smiles: str) -> str:
-    """Return the parser's complaint; it reaches Python through the log alone."""
+    """Return the parser's complaint; it reaches Python through the log alone.
+
+    Another thread's complaint may land in the same capture, so a line counts only if it quotes `smiles`.
+    """
     capture = getattr(rdBase, "CaptureErrorLog", None)  # absent from older RDKit
     if capture is None:
         return "syntax error"
-    with capture() as log:
+    with _capturing, capture() as log:  # captures that overlap would restore each other's setting
         Chem.MolFromSmiles(smiles, sanitize=False)
     text = log.messages
     for ending in (f" while parsing: {smiles}", f" for input: '{smiles}'"):

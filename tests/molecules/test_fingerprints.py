@@ -214,6 +214,8 @@ def test_rdkit_is_silent_and_the_setting_of_the_user_is_back(
     try:
         before = rdBase.LogStatus()
         Fingerprinter()(BROKEN)
+        for text in BROKEN:
+            explain(text)
         assert rdBase.LogStatus() == before
         assert capfd.readouterr() == ("", "")
         Chem.MolFromSmiles("CX")
@@ -224,14 +226,24 @@ def test_rdkit_is_silent_and_the_setting_of_the_user_is_back(
 
 def test_threads_do_not_switch_the_log_on_under_each_other(capfd: pytest.CaptureFixture) -> None:
     before = rdBase.LogStatus()
+    reasons: list[str] = []
+    work = threading.Thread(target=lambda: reasons.extend(map(explain, BROKEN * 200)))
+    work.start()
+    while work.is_alive():
+        explain("CX")
+    work.join()
+    assert capfd.readouterr() == ("", "")
+    assert rdBase.LogStatus() == before
+    assert reasons == list(map(explain, BROKEN)) * 200
+
+
+def test_threads_that_fingerprint_at_once_reject_the_same() -> None:
     blocks: list[FingerprintBlock] = []
     work = threading.Thread(target=lambda: blocks.append(Fingerprinter()(BROKEN * 200)))
     work.start()
     while work.is_alive():
         Fingerprinter()(["CX"])
     work.join()
-    assert capfd.readouterr() == ("", "")
-    assert rdBase.LogStatus() == before
     assert blocks[0].rejects == Fingerprinter()(BROKEN * 200).rejects
 
 
