@@ -184,7 +184,7 @@ def block_size(compression: str) -> int:
 class LineStream:
     """Lines of a stream of blocks, skipped or taken many at a time; only one block is held.
 
-    A line ends with a newline or with the stream. Of a line longer than 16 KiB only the beginning is kept.
+    A line ends with a newline or with the stream. Of a line of several blocks only the beginning is kept.
 
     Examples
     --------
@@ -216,22 +216,12 @@ class LineStream:
         parts: list[bytes] = []
         taken = size = 0
         while taken < count and size < _TAKEN and self._has_line():
-            first, start = self._next, self._start
+            start = self._start
             lines, end = self._pass(count - taken)
             taken += lines
-            parts.append(self._cut(first, start, end))
-            size += len(parts[-1])
+            parts.append(self._buffer[start:end])
+            size += end - start
         return b"".join(parts)
-
-    def _cut(self, first: int, start: int, end: int) -> bytes:
-        """Return the lines of the buffer from `start` to `end`, of long ones the beginning."""
-        part = self._buffer[start:end]
-        if end - start <= _KEPT_OF_A_LONG_LINE:
-            return part
-        lengths = np.diff(self._ends[first : self._next], prepend=start)
-        if lengths.max() <= _KEPT_OF_A_LONG_LINE:
-            return part
-        return b"".join(line[:_KEPT_OF_A_LONG_LINE] + b"\n" for line in part[:-1].split(b"\n"))
 
     def _pass(self, count: int) -> tuple[int, int]:
         """Advance by up to `count` lines of the buffer; return how many, and where they end."""
