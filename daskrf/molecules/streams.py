@@ -55,11 +55,9 @@ class _Gzip:
         return self._inner.unused_data
 
     def contents(self, block: bytes) -> Iterator[bytes]:
-        full = True  # there may be more inside, though the whole block has gone in
-        while block or full:
-            content = self._inner.decompress(block, _CONTENT)
-            block, full = self._inner.unconsumed_tail, len(content) == _CONTENT
-            yield content
+        while block and not self.eof:  # what has gone in and not come out comes with the next one
+            yield self._inner.decompress(block, _CONTENT)
+            block = self._inner.unconsumed_tail
 
 
 class _Bzip2:

@@ -18,6 +18,7 @@ import pytest
 from daskrf.errors import InputError
 from daskrf.molecules import Library, TableFormat, expand, read_partition, sample_rows, scan
 from daskrf.molecules.spool import SpoolWriter
+from daskrf.molecules.streams import compression_of, decompressed
 from daskrf.stores import files
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
@@ -151,6 +152,22 @@ def test_memory_does_not_grow_with_lines(ending: str, lines: int, size: int, tmp
     long = size > 10_000
     assert kept == (1 if long else lines + 1)
     assert reasons == ({"longer than 10,000 bytes": lines} if long else {})
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("block", [1, 7, 4096, 1 << 20])
+def test_content_comes_in_pieces_and_whole(ending: str, block: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(block)
+    content = b"C" * (3 << 20) + random.bytes(50_000) + b"N" * ((1 << 20) - 50_000) + bytes(1 << 21)
+    packed = COMPRESS[ending](content) + COMPRESS[ending](b"") + COMPRESS[ending](content[:1000])
+    compression = compression_of(write(tmp_path / f"a{ending}", b"CCO"))
+    blocks = (packed[at : at + block] for at in range(0, len(packed), block))
+    pieces = list(decompressed(tmp_path, blocks, compression))
+    assert b"".join(pieces) == content + content[:1000]
+    assert max(map(len, pieces)) < 10_000_000
+    cut = (packed[at : min(at + block, len(packed) - 3)] for at in range(0, len(packed) - 3, block))
+    with pytest.raises(InputError, match="ends in the middle"):
+        list(decompressed(tmp_path, cut, compression))
 
 
 @pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
