@@ -49,7 +49,10 @@ IDLE = 30.0
 """Seconds without a request after which a helper ends."""
 
 _SECONDS = 30.0
-_CHUNK = 256  # texts a request: a tenth of a second of work
+_CHUNK = 1024  # texts a request
+_ANSWER_SECONDS = 0.5  # of work, or so many bytes, after which a helper answers what it has
+_ANSWER_BYTES = 1 << 22
+_PIPE_BYTES = 1 << 20  # so that who writes need not wait for who reads, on a busy machine
 _ATTEMPTS = 3  # with a text that a helper has died of, since something else may have killed it
 _STARTS = 3  # of helpers that die before they have begun with any text
 _OUT_OF_MEMORY = 77  # exit code
@@ -151,7 +154,7 @@ class _Run:
         return list(self.texts[self.at : stop])
 
     def take(self, answer: list[Any]) -> None:
-        """Append the results of the next texts."""
+        """Append the results of the next texts, which may be fewer than were asked for."""
         self.results += answer
         self.at += len(answer)
         self._starts = 0
@@ -210,8 +213,10 @@ class _Helper:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._input, False)
-        os.set_blocking(self._output, False)
+        for pipe in (self._input, self._output):
+            os.set_blocking(pipe, False)
+            with contextlib.suppress(OSError):  # there is a limit for all pipes of a user
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._moved = time.monotonic()  # when there was progress last
         self._seen = _NONE
 
@@ -224,7 +229,7 @@ class _Helper:
         return self._process.poll() is None and self._seconds == seconds_a_text()
 
     def ask(self, task: bytes, texts: list[str]) -> list[Any] | _Death:
-        """Return the results of `texts`, or how the process ended."""
+        """Return the results of the first of `texts`, one at least, or how the process ended."""
         _INDEX.pack_into(self._progress, 0, _NONE)
         self._moved, self._seen = time.monotonic(), _NONE
         request = pickle.dumps((task, texts))
@@ -438,12 +443,16 @@ def _function(task: bytes) -> Callable[[str], Any]:
 
 
 def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, index: mmap.mmap) -> list[Any]:
-    answer = []
+    answer: list[Any] = []
+    start, size = time.monotonic(), 0
     for k, text in enumerate(texts):
+        if answer and (size > _ANSWER_BYTES or time.monotonic() > start + _ANSWER_SECONDS):
+            break
         _INDEX.pack_into(index, 0, k)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             answer.append(function(text))
+            size += sys.getsizeof(answer[-1])
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)  # nothing may depend on what is left of it
         except Exception as error:
