@@ -185,31 +185,14 @@ class _Helper:
 
     def __init__(self) -> None:
         self._seconds = seconds_a_text()
-        # Files in memory: a full disk must not get in the way.
-        progress = os.memfd_create("daskrf-progress")
-        self._errors = os.memfd_create("daskrf-errors")
         try:
-            os.ftruncate(progress, _INDEX.size)
-            self._progress = mmap.mmap(progress, _INDEX.size)
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM, self._arguments(progress)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                pass_fds=(progress,),
-                bufsize=0,
-                process_group=0,  # Ctrl-C in the terminal is for its parent
-                env={**os.environ, **_ONE_THREAD},
-            )
+            self._start()
         except OSError as error:
-            os.close(self._errors)
             raise WorkerError(
                 f"The helper process that reads molecules cannot be started ({error.strerror}); see that "
-                f"{sys.executable} runs on this machine, and how many processes and how much memory you may "
-                "have."
+                f"{sys.executable} runs on this machine, and how many processes, open files and how much "
+                "memory you may have."
             ) from error
-        finally:
-            os.close(progress)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
@@ -220,8 +203,27 @@ class _Helper:
         self._moved = time.monotonic()  # when there was progress last
         self._seen = _NONE
 
-    def _arguments(self, progress: int) -> str:
-        return json.dumps([[str(path) for path in sys.path], progress, self._seconds, MEMORY, IDLE])
+    def _start(self) -> None:
+        # Files in memory: a full disk must not get in the way.
+        with (
+            open(os.memfd_create("daskrf-progress"), "wb", buffering=0) as progress,
+            open(os.memfd_create("daskrf-errors"), "wb", buffering=0) as errors,
+        ):
+            os.ftruncate(progress.fileno(), _INDEX.size)
+            self._errors = os.dup(errors.fileno())
+            self._progress = mmap.mmap(progress.fileno(), _INDEX.size)
+            paths = [str(path) for path in sys.path]
+            arguments = json.dumps([paths, progress.fileno(), self._seconds, MEMORY, IDLE])
+            self._process = subprocess.Popen(
+                [str(sys.executable), "-P", "-c", _PROGRAM, arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                pass_fds=(progress.fileno(),),
+                bufsize=0,
+                process_group=0,  # Ctrl-C in the terminal is for its parent
+                env={**os.environ, **_ONE_THREAD},
+            )
 
     @property
     def usable(self) -> bool:
