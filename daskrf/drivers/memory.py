@@ -21,6 +21,7 @@ from daskrf.drivers.models import open_model
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.statistics import Precision
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
+from daskrf.molecules.isolation import end_idle
 
 __all__ = [
     "LIBRARIES",
@@ -41,10 +42,11 @@ __all__ = [
 ]
 
 _MIB = 2**20
-LIBRARIES = 275 * _MIB  # Python, Dask, NumPy, SciPy, Arrow, Numba and RDKit, loaded: measured 269 - 276
+LIBRARIES = 275 * _MIB  # Python, Dask, NumPy, SciPy, Arrow and Numba, loaded: measured 245 - 281
 # Machine code and buffers that come with the first task: measured 65 - 80, and 50 more where Numba has to
 # compile because nobody has run that task on the machine before.
 _FIRST_TASK = 115 * _MIB
+_HELPER = 70 * _MIB  # the process beside it in which RDKit works: measured 59, and 70 for its paths
 _FIRST_READ = 45 * _MIB  # the same where nothing is compiled, but files are read: measured 20 - 35
 _BATCH_ROWS = 10_000  # rows of a file that are read and fingerprinted at a time
 NONZEROS = 40  # of a drug-like molecule's Morgan counts at radius 1, where no store counts them
@@ -57,6 +59,7 @@ _TABLE_BYTES = 32 * _MIB  # of their distinct pairs, at most
 _BLOCK_BYTES = 128 * _MIB  # of one block of dense float32 features
 _EXPANDED = 64 * _MIB  # of features unpacked or converted for deviations; see daskrf.gp.posterior
 _PIECES = 24 * _MIB  # of a checkpoint or a Gram matrix that is read, written or copied piece by piece
+_RDKIT = "the process of RDKit"
 _USABLE = 0.95  # of a worker's limit: from there on Dask's nanny ends it
 _CHUNK_BYTES = 16 * _MIB  # of a feature store
 _TILE_BYTES = 32 * _MIB  # of a product in double precision on its way to a strip
@@ -129,6 +132,7 @@ def libraries_of(client: Client | None, here: int | None = None) -> int:
     `LIBRARIES`. A driver asks for its own process before it reads anything, which would be counted twice, and
     gives that as `here`.
     """
+    end_idle()
     if client is None:
         return _resident() if here is None else here
     if isinstance(client, QueuedClient):
@@ -139,6 +143,7 @@ def libraries_of(client: Client | None, here: int | None = None) -> int:
 def _resident() -> int:
     """Return what this process takes, the first task's code and buffers and a model that is open left out."""
     open_model.cache_clear()
+    end_idle()
     gc.collect()
     return max(_at_first(), psutil.Process().memory_info().rss - _FIRST_TASK)
 
@@ -211,7 +216,7 @@ def need_of_rows(
     # Made by batches, whose vectors are RDKit's bytes first; then joined; then written, indices in 32 bits.
     making = (_STORED + 40 * batch) * n + (110 + 500 * batch) * partition_rows
     writing = (_STORED + 8) * n + 220 * partition_rows
-    phase = {"a partition of fingerprints": max(making, writing)}
+    phase = {"a partition of fingerprints": max(making, writing), _RDKIT: _HELPER}
     return _need("fingerprint", libraries, phase, compiled=False)
 
 
@@ -424,7 +429,7 @@ def need_of_screen(
     blas = 32 * _MIB if std or not one_bit else 0
     model = "statistics and factors, M x M each"
     stage = "standard deviations" if std else "screen"
-    return _need(
+    need = _need(
         stage,
         libraries,
         {model: held * square, **making.decoding, "the best k": k * (making.row_bytes + 64)},
@@ -452,6 +457,7 @@ def need_of_screen(
         },
         {model: held * square, "rows that are described": _ROW_BYTES * partition_rows if not k else 0},
     )
+    return need.plus(_RDKIT, _HELPER) if nonzeros is None else need
 
 
 Smaller = Mapping[str, tuple[int, int, Callable[[int], MemoryNeed]]]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rdkit import Chem
 
 from daskrf.errors import InputError
 from daskrf.molecules.formats import Column, TableFormat, delimiter_of, is_parquet
+from daskrf.molecules.isolation import each
 from daskrf.molecules.library import Layout
 from daskrf.molecules.lines import MAX_LINE_BYTES, clean_smiles, split_line
-from daskrf.molecules.quiet import Quiet
 from daskrf.molecules.streams import LineStream, compression_of, text_blocks
 from daskrf.paths import readable
 
@@ -161,13 +161,13 @@ def _continues(earlier: Layout, delimiter: str, n_columns: int, rows: list[list[
     return any(_is_smiles(row[earlier.smiles]) for row in rows if earlier.smiles < len(row))
 
 
+@functools.lru_cache(maxsize=10_000)
 def _is_smiles(text: str) -> bool:
     """Return whether RDKit can parse `text`."""
     smiles = clean_smiles(text)
     if len(smiles.split()) != 1:  # RDKit would take the rest for a name
         return False
-    with Quiet():
-        return Chem.MolFromSmiles(smiles, sanitize=False) is not None
+    return each("daskrf.molecules.counting:syntax_checker", (), [smiles]) == [True]
 
 
 def _columns(

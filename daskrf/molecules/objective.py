@@ -135,6 +135,13 @@ def score_molecule(mol: Chem.Mol) -> float:
     return value
 
 
+def _parsed(smiles: str) -> Chem.Mol | None:
+    try:
+        return Chem.MolFromSmiles(smiles)
+    except (RuntimeError, ValueError):  # a violated condition within RDKit, or a text that it cannot take
+        return None
+
+
 def score(molecules: Sequence[str | Chem.Mol]) -> npt.NDArray[np.float64]:
     """Return the objective of molecules given as SMILES or as RDKit molecules.
 
@@ -161,7 +168,7 @@ def score(molecules: Sequence[str | Chem.Mol]) -> npt.NDArray[np.float64]:
     """
     values = np.empty(len(molecules), dtype=np.float64)
     for i, entry in enumerate(molecules):
-        mol = Chem.MolFromSmiles(entry) if isinstance(entry, str) else entry
+        mol = _parsed(entry) if isinstance(entry, str) else entry
         if mol is None:
             raise InputError(f"Molecule {i} ({entry!r}) cannot be read as SMILES: remove it before scoring.")
         values[i] = score_molecule(mol)

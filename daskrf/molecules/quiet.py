@@ -8,7 +8,9 @@ from types import TracebackType
 
 from rdkit import Chem, rdBase
 
-__all__ = ["Quiet", "explain"]
+__all__ = ["Quiet", "explain", "sentence"]
+
+_MAX_BONDS = 127  # of one atom, as RDKit counts them
 
 _capturing = threading.Lock()
 
@@ -58,15 +60,41 @@ def explain(smiles: str) -> str:
     'RDKit cannot parse: Explicit valence for atom # 0 C, 5, is greater than permitted'
     >>> explain("CC)")
     'RDKit cannot parse: extra close parentheses at position 3'
+    >>> explain("[#119]")
+    'RDKit cannot parse: Atomic number not found'
     """
     with Quiet():
         molecule = Chem.MolFromSmiles(smiles, sanitize=False)
-        if molecule is not None:
-            problems = [problem.Message() for problem in Chem.DetectChemistryProblems(molecule)]
-            message = problems[0] if problems else "the molecule cannot be sanitized"
-        else:
-            message = _syntax_message(smiles)
+        message = _syntax_message(smiles) if molecule is None else _chemistry_message(molecule)
     return f"RDKit cannot parse: {' '.join(message.split())[:200]}"
+
+
+def sentence(error: Exception) -> str:
+    """Return what an error says, in one line; of a violated condition within RDKit, which one it is.
+
+    Examples
+    --------
+    >>> from daskrf.molecules.quiet import sentence
+    >>> sentence(RuntimeError("Pre-condition Violation\\n\\tno such ring\\n\\tViolation occurred on line 1"))
+    'no such ring'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith("Violation"):
+        del lines[0]
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def _chemistry_message(molecule: Chem.Mol) -> str:
+    """Return what is wrong with a molecule whose text is none the worse."""
+    for atom in molecule.GetAtoms():
+        bonds = atom.GetNumExplicitHs() + sum(bond.GetBondTypeAsDouble() for bond in atom.GetBonds())
+        if bonds > _MAX_BONDS:  # its counter overflows, and its check of valences with it
+            return f"atom # {atom.GetIdx()} {atom.GetSymbol()} has more than {_MAX_BONDS} bonds"
+    try:
+        problems = [problem.Message() for problem in Chem.DetectChemistryProblems(molecule)]
+    except (RuntimeError, ValueError, OverflowError) as error:
+        return sentence(error)
+    return problems[0] if problems else "the molecule cannot be sanitized"
 
 
 def _syntax_message(smiles: str) -> str:

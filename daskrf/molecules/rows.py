@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -94,19 +95,23 @@ def _first_chunk(source: Source) -> Iterator[bytes]:
     """Yield the first 50,000 rows of a compressed file, which the spool leaves out."""
     lines = LineStream(text_blocks(as_path(source.path), source.layout.compression))
     lines.skip(source.layout.header)
-    for _ in range(0, CHUNK_ROWS, BATCH_ROWS):
-        yield lines.take(BATCH_ROWS)
+    left = CHUNK_ROWS
+    while left and (part := lines.take(min(left, BATCH_ROWS))):
+        left -= part.count(b"\n")
+        yield part
 
 
 def _text_batches(lines: LineStream, source: Source, segment: Segment, row: int) -> Iterator[RowBatch]:
     """Yield the rows of `segment` from `lines`, which begin at its first row."""
     line = source.layout.header + segment.first_row + 1
-    for done in range(0, segment.n_rows, BATCH_ROWS):
-        count = min(BATCH_ROWS, segment.n_rows - done)
-        batch = parse_lines(lines.take(count), segment.source, row + done, line + done, source.layout)
-        if batch.n_read != count:
+    done = 0
+    while done < segment.n_rows:
+        part = lines.take(min(BATCH_ROWS, segment.n_rows - done))
+        batch = parse_lines(part, segment.source, row + done, line + done, source.layout)
+        if not batch.n_read:
             raise _changed(source)
         yield batch
+        done += batch.n_read
 
 
 def _parquet_batches(source: Source, segment: Segment, row: int) -> Iterator[RowBatch]:
@@ -140,29 +145,50 @@ def _parquet_batches(source: Source, segment: Segment, row: int) -> Iterator[Row
             raise InputError(f"{source.path} is damaged ({reason}); fetch the file again.") from None
 
 
-def _text_column(source: Source, table: pa.RecordBatch, name: str) -> list[str | None]:
-    """Return a column as text."""
+def _text_column(source: Source, table: pa.RecordBatch, name: str) -> list[str | bytes | None]:
+    """Return a column as text; bytes where it is not."""
     column = table.column(table.schema.get_field_index(name))
     try:
-        return column.cast(pa.string()).to_pylist()
+        text = column.cast(pa.string())
+        try:
+            return text.to_pylist()
+        except UnicodeDecodeError:  # Parquet does not look at what it calls text
+            return [_decoded(cell) for cell in text.cast(pa.binary()).to_pylist()]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(
             f"column {name!r} of {source.path} is {column.type}, which is not text or a number; leave it out."
         ) from None
 
 
+def _decoded(cell: bytes | None) -> str | bytes | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return cell
+
+
 def _parquet_batch(
-    segment: Segment, has_id: bool, columns: list[list[str | None]], row: int, first: int, source: Source
+    segment: Segment,
+    has_id: bool,
+    columns: list[list[Any]],
+    row: int,
+    first: int,
+    source: Source,
 ) -> RowBatch:
     """Return a batch of `columns` (SMILES, ID if there is one, extra ones) from row `first` of the file."""
     position, smiles, rejects = [], [], []
-    for k, value in enumerate(columns[0]):
-        text = clean_smiles(value or "")
-        reason = "" if text else "no SMILES"
-        if len(value or "") > MAX_LINE_BYTES:
+    for k, cells in enumerate(zip(*columns, strict=True)):
+        value = cells[0] or ""
+        if any(isinstance(cell, bytes) for cell in cells):
+            value = value.decode(errors="replace") if isinstance(value, bytes) else value
+            reason = "not UTF-8 text"
+        elif len(value) > MAX_LINE_BYTES:
             reason = f"longer than {MAX_LINE_BYTES:,} bytes"
+        else:
+            text = clean_smiles(value)
+            reason = "" if text else "no SMILES"
         if reason:
-            rejects.append(Reject(row + k, segment.source, first + k + 1, (value or "")[:MAX_TEXT], reason))
+            rejects.append(Reject(row + k, segment.source, first + k + 1, value[:MAX_TEXT], reason))
         else:
             position.append(k)
             smiles.append(text)

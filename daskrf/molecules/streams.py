@@ -6,7 +6,7 @@ import bz2
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +17,91 @@ from daskrf.errors import InputError
 __all__ = ["LineStream", "compression_of", "decompressed", "raw_blocks", "text_blocks"]
 
 _PLAIN_BLOCK = 1 << 20
-_COMPRESSED_BLOCK = 1 << 15  # a small one, because it may hold a thousand times as much
-_KEPT_OF_A_LONG_LINE = 1 << 16
+_COMPRESSED_BLOCK = 1 << 15
+_CONTENT = 1 << 20  # of a compressed file, at a time: a block of it may hold a million times as much
+_ZSTD_PIECE = 256  # bytes: zstandard gives all of their content at once, which is 8 MiB at most
+_KEPT_OF_A_LONG_LINE = 1 << 14
+_TAKEN = 1 << 23
 
 _MAGIC = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "zstd": b"\x28\xb5\x2f\xfd"}
 _SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
-_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    "gzip": lambda: zlib.decompressobj(wbits=31),
-    "bzip2": bz2.BZ2Decompressor,
-    "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
-}
+
+
+class _Decompressor(Protocol):
+    """One member, stream or frame of a compressed file."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether its end has been reached."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What of the last block came after that."""
+
+    def contents(self, block: bytes) -> Iterator[bytes]:
+        """Yield the content of a block, in pieces of bounded size."""
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def contents(self, block: bytes) -> Iterator[bytes]:
+        while block and not self.eof:  # what has gone in and not come out comes with the next one
+            yield self._inner.decompress(block, _CONTENT)
+            block = self._inner.unconsumed_tail
+
+
+class _Bzip2:
+    def __init__(self) -> None:
+        self._inner = bz2.BZ2Decompressor()
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def contents(self, block: bytes) -> Iterator[bytes]:
+        yield self._inner.decompress(block, _CONTENT)
+        while not (self._inner.needs_input or self._inner.eof):
+            yield self._inner.decompress(b"", _CONTENT)
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._inner = zstandard.ZstdDecompressor().decompressobj()
+        self.unused_data = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    def contents(self, block: bytes) -> Iterator[bytes]:
+        held, size, at = [], 0, 0
+        while at < len(block) and not self.eof:
+            content = self._inner.decompress(block[at : at + _ZSTD_PIECE])
+            at += _ZSTD_PIECE
+            held.append(content)
+            size += len(content)
+            if size >= _CONTENT:
+                yield b"".join(held)
+                held, size = [], 0
+        self.unused_data = self._inner.unused_data + block[at:]
+        yield b"".join(held)
+
+
+_DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {"gzip": _Gzip, "bzip2": _Bzip2, "zstd": _Zstd}
 
 
 def compression_of(path: Path) -> str:
@@ -64,6 +139,8 @@ def raw_blocks(path: Path, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterato
 def decompressed(path: Path, blocks: Iterator[bytes], compression: str) -> Iterator[bytes]:
     """Yield the content of compressed `blocks`: gzip members, bzip2 streams or zstd frames one after another.
 
+    No piece has more than 9 MiB, whatever the blocks hold; zstd takes its window besides, 128 MiB at most.
+
     Raises
     ------
     InputError
@@ -80,7 +157,7 @@ def decompressed(path: Path, blocks: Iterator[bytes], compression: str) -> Itera
                         break
                     current = new()
                 fed = True
-                yield current.decompress(block)
+                yield from current.contents(block)
                 block = current.unused_data if current.eof else b""
     except InputError:  # of the blocks: a file that cannot be read is not damaged
         raise
@@ -105,7 +182,7 @@ def block_size(compression: str) -> int:
 class LineStream:
     """Lines of a stream of blocks, skipped or taken many at a time; only one block is held.
 
-    A line ends with a newline or with the stream. Of a line longer than 64 KiB only the beginning is kept.
+    A line ends with a newline or with the stream. Of a line of several blocks only the beginning is kept.
 
     Examples
     --------
@@ -130,14 +207,18 @@ class LineStream:
         return skipped
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` lines, or as many as are left, each ended by a newline."""
-        parts = []
-        taken = 0
-        while taken < count and self._has_line():
+        """Return the next `count` lines, each ended by a newline; fewer at the end, or where they are long.
+
+        At least one comes back, if any is left, and no more than begin in some 8 MiB.
+        """
+        parts: list[bytes] = []
+        taken = size = 0
+        while taken < count and size < _TAKEN and self._has_line():
             start = self._start
             lines, end = self._pass(count - taken)
             taken += lines
             parts.append(self._buffer[start:end])
+            size += end - start
         return b"".join(parts)
 
     def _pass(self, count: int) -> tuple[int, int]:

@@ -112,11 +112,12 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> Iterator[tuple[Path
     Raises
     ------
     InputError
-        If a file is missing or of unknown layout.
+        If a file is missing or of unknown layout, or its name is not UTF-8.
     """
     fmt = fmt or TableFormat()
     files = expand(paths)
     for path in files:
+        _check_name(path)
         if not is_parquet(path):
             delimiter_of(path, fmt)  # refuse before the first long read
     named: Layout | None = None
@@ -125,6 +126,14 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> Iterator[tuple[Path
         if layout.header:
             named = layout
         yield path, layout
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a file whose name no plan and no table can hold."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the name of {path} is not UTF-8 text; rename the file.") from None
 
 
 def usual_rows(n_rows: int) -> int:

@@ -11,7 +11,7 @@ import textwrap
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +96,21 @@ def needs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[memory.MemoryNeed, str]
 
 
 def _high_water() -> int:
-    """Return the peak of this process since `_forget`, as the kernel has counted it."""
-    return 1024 * int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0])
+    """Return the peak of this process since `_forget`, and of its helpers, as the kernel has counted it."""
+    peaks = []
+    for process in (psutil.Process(), *psutil.Process().children()):
+        with suppress(OSError):
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            peaks += re.findall(r"VmHWM:\s+(\d+)", status)
+    return 1024 * sum(map(int, peaks))
+
+
+def _resident(process: psutil.Process) -> int:
+    """Return what a process and its helpers take."""
+    total: int = process.memory_info().rss
+    with suppress(psutil.NoSuchProcess):
+        total += sum(helper.memory_info().rss for helper in process.children())
+    return total
 
 
 def _forget() -> int:
@@ -114,7 +127,7 @@ def _measured(client: Client) -> Iterator[Callable[[], int]]:
     def sample() -> None:
         nonlocal sampled
         while not stop.wait(0.002):
-            sampled = max([sampled, *(process.memory_info().rss for process in workers)])
+            sampled = max([sampled, *map(_resident, workers)])
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()

@@ -5,15 +5,20 @@ from __future__ import annotations
 import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rdkit import Chem, rdBase
+from rdkit.Chem import rdFingerprintGenerator
 
 from daskrf.errors import InputError
-from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec, fingerprints, unpack
+from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
+from daskrf.molecules.lingo import sum_equal
+from daskrf.molecules.quiet import explain
+from daskrf.molecules.unpack import packed, width_of
 from tests.naive import fingerprints as naive
 
 SPECS = [
@@ -50,7 +55,7 @@ MOLECULES += [
     "F/C=C/F",
     "F/C=C\\F",
 ]
-BROKEN = ["", "CX", "C1CC", "CC)", "C(C)(C)(C)(C)C", "c1cccc1", "näh", "C\0C", "C\nC(", "[Foo]", "%99"]
+BROKEN = ["", "CX", "C1CC", "CC)", "C(C)(C)(C)(C)C", "c1cccc1", "näh", "C\0C", "C\nC(", "[Foo]", "%99", "CCé"]
 
 
 def as_dicts(block: FingerprintBlock) -> list[dict[int, int]]:
@@ -126,14 +131,21 @@ def test_counts_that_do_not_fit_saturate_and_are_counted() -> None:
     assert (binary.fingerprints.data.tolist(), binary.saturated) == ([1, 1], 0)
 
 
-def test_torsions_that_meet_in_a_column_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = FingerprintSpec("torsion")
-    total = Fingerprinter(spec)(MOLECULES).fingerprints.sum(axis=1)
-    monkeypatch.setattr(fingerprints, "splitmix64", lambda ids: (ids % np.uint64(3)) << np.uint64(32))
-    block = Fingerprinter(spec)(MOLECULES)
-    rows = as_dicts(block)
-    assert all(set(row) <= {0, 1, 2} for row in rows)
-    assert (block.fingerprints.sum(axis=1) == total).all()
+@settings(max_examples=50, derandomize=True, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 70_000)), max_size=8), max_size=6))
+def test_features_that_meet_in_a_column_add_up(rows: list[list[tuple[int, int]]]) -> None:
+    """As hashed identifiers of torsions and folded LINGOs may."""
+    indptr = np.cumsum([0, *map(len, rows)])
+    entries = np.array([entry for row in rows for entry in row], dtype=np.int64).reshape(-1, 2)
+    starts, columns, counts = sum_equal(indptr, entries[:, 0].astype(np.uint64), entries[:, 1])
+    for k, row in enumerate(rows):
+        expected: dict[int, int] = {}
+        for column, count in row:
+            expected[column] = expected.get(column, 0) + count
+        found = slice(starts[k], starts[k + 1])
+        assert list(zip(columns[found].tolist(), counts[found].tolist(), strict=True)) == sorted(
+            expected.items()
+        )
 
 
 def test_rows_without_feature_are_kept_and_counted() -> None:
@@ -191,7 +203,7 @@ def test_reasons_are_those_of_rdkit(smiles: str, reason: str) -> None:
 
 def test_an_older_rdkit_gives_a_shorter_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(rdBase, "CaptureErrorLog", raising=False)
-    assert Fingerprinter()(["CCX"]).rejects == [(0, "RDKit cannot parse: syntax error")]
+    assert explain("CCX") == "RDKit cannot parse: syntax error"
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -202,6 +214,8 @@ def test_rdkit_is_silent_and_the_setting_of_the_user_is_back(
     try:
         before = rdBase.LogStatus()
         Fingerprinter()(BROKEN)
+        for text in BROKEN:
+            explain(text)
         assert rdBase.LogStatus() == before
         assert capfd.readouterr() == ("", "")
         Chem.MolFromSmiles("CX")
@@ -212,22 +226,41 @@ def test_rdkit_is_silent_and_the_setting_of_the_user_is_back(
 
 def test_threads_do_not_switch_the_log_on_under_each_other(capfd: pytest.CaptureFixture) -> None:
     before = rdBase.LogStatus()
+    reasons: list[str] = []
+    work = threading.Thread(target=lambda: reasons.extend(map(explain, BROKEN * 200)))
+    work.start()
+    while work.is_alive():
+        explain("CX")
+    work.join()
+    assert capfd.readouterr() == ("", "")
+    assert rdBase.LogStatus() == before
+    assert reasons == list(map(explain, BROKEN)) * 200
+
+
+def test_threads_that_fingerprint_at_once_reject_the_same() -> None:
     blocks: list[FingerprintBlock] = []
     work = threading.Thread(target=lambda: blocks.append(Fingerprinter()(BROKEN * 200)))
     work.start()
     while work.is_alive():
         Fingerprinter()(["CX"])
     work.join()
-    assert capfd.readouterr() == ("", "")
-    assert rdBase.LogStatus() == before
     assert blocks[0].rejects == Fingerprinter()(BROKEN * 200).rejects
 
 
-def test_vectors_of_another_version_are_read_through_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = FingerprintSpec("atompair", size=512)
-    expected = as_dicts(Fingerprinter(spec)(MOLECULES))
-    monkeypatch.setattr(unpack, "_VERSION", 2)
-    assert as_dicts(Fingerprinter(spec)(MOLECULES)) == expected
+class OtherVector:
+    """A count vector as another version of RDKit might write it."""
+
+    def __init__(self, vector: Any) -> None:
+        self.GetNonzeroElements = vector.GetNonzeroElements
+        self.ToBinary = lambda: b"\x02" + vector.ToBinary()[1:-1]
+
+
+@pytest.mark.parametrize("size", [0, 512])
+def test_vectors_of_another_version_are_read_through_dicts(size: int) -> None:
+    generator = rdFingerprintGenerator.GetAtomPairGenerator(fpSize=size or 2048)
+    count = generator.GetCountFingerprint if size else generator.GetSparseCountFingerprint
+    vector = count(Chem.MolFromSmiles("CCOCCN"))
+    assert packed(OtherVector(vector), width_of(size)) == packed(vector, width_of(size)) != b""
 
 
 def test_fingerprinter_is_pickled_before_and_after_use() -> None:

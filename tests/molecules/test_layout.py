@@ -209,6 +209,19 @@ def test_format_goes_through_its_state() -> None:
     assert TableFormat(extra="score").extra == ("score",)  # type: ignore[arg-type]
 
 
+def test_cells_of_parquet_that_are_not_text_are_rejects(tmp_path: Path) -> None:
+    smiles = pa.array([b"CC", b"CC\xff", None, b"CN", b"CO"], pa.binary()).view(pa.string())
+    names = pa.array([b"a", b"b", b"c", b"\xed\xa0\x80", "ö\0\x1b".encode()], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"smiles": smiles, "id": names}), tmp_path / "a.parquet")
+    library = scan(tmp_path / "a.parquet")
+    assert [row[3:] for row in rows_of(library)] == [("a", "CC"), ("ö\0\x1b", "CO")]
+    assert [(reject.line, reject.text, reject.reason) for reject in rejects_of(library)] == [
+        (2, "CC\ufffd", "not UTF-8 text"),
+        (3, "", "no SMILES"),
+        (4, "CN", "not UTF-8 text"),
+    ]
+
+
 @pytest.mark.parametrize("columns", [["score"], ["smiles", "score"]])
 def test_parquet_without_smiles_names_its_columns(columns: list[str], tmp_path: Path) -> None:
     pq.write_table(pa.table({name: [1.5] for name in columns}), tmp_path / "a.parquet")

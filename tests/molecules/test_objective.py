@@ -83,8 +83,9 @@ def test_the_value_does_not_depend_on_the_way_of_writing(products: list[str]) ->
 
 
 def test_what_is_not_a_molecule_is_refused_by_position() -> None:
-    with pytest.raises(InputError, match=r"Molecule 1 \('C1CC'\)"):
-        objective.score(["C", "C1CC"])
+    for smiles in ("C1CC", "[#119]", "C\ud800"):
+        with pytest.raises(InputError, match=r"Molecule 1 \("):
+            objective.score(["C", smiles])
 
 
 def test_no_molecules_give_an_empty_array() -> None:

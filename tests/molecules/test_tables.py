@@ -19,6 +19,7 @@ import zstandard
 from daskrf.errors import InputError
 from daskrf.molecules import Library, TableFormat, expand, read_partition, sample_rows, scan
 from daskrf.molecules.spool import SpoolWriter
+from daskrf.molecules.streams import compression_of, decompressed
 from daskrf.stores import files
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
@@ -87,6 +88,16 @@ def test_an_unfinished_spool_of_a_killed_process_is_deleted(
         assert files.remove_stale(tmp_path) == 1
 
 
+def test_a_file_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/lib\xff\x1b.smi"))
+    path.write_bytes(b"CCO\n")
+    with pytest.raises(InputError) as caught:
+        scan(path)
+    assert str(caught.value) == (
+        rf"the name of {tmp_path}/lib\udcff\x1b.smi is not UTF-8 text; rename the file."
+    )
+
+
 def test_a_spool_that_is_gone_is_not_missed(tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     library = scan(write(tmp_path / "a.smi.gz", numbered(120_000)), rows_per_partition=60_000, spool=spool)
@@ -140,6 +151,54 @@ def test_memory_does_not_grow_with_the_file(ending: str, tmp_path: Path) -> None
 
     small = peak(60_000)
     assert peak(200_000) < small + 2_000_000  # the larger file has 8 MB
+
+
+@pytest.mark.parametrize(
+    ("ending", "lines", "size"),
+    [*((ending, 1, 100_000_000) for ending in COMPRESS), ("", 200, 500_000), (".zst", 12_000, 9_000)],
+)
+def test_memory_does_not_grow_with_lines(ending: str, lines: int, size: int, tmp_path: Path) -> None:
+    """A line of 2 GB is 60 kB in zstd, and 1,500 bytes in bzip2."""
+    path = write(tmp_path / f"a.smi{ending}", (b"C" * size + b" long\n") * lines + b"CCO short\n")
+    spool = tmp_path / "spool"
+    tracemalloc.start()
+    try:
+        library = scan(path, TableFormat(smiles=0), rows_per_partition=lines + 1, spool=spool)
+        reasons: Counter[str] = Counter()
+        kept = 0
+        for batch in read_partition(library, 0, spool):
+            reasons.update(reject.reason for reject in batch.rejects)
+            kept += len(batch.smiles)
+        assert tracemalloc.get_traced_memory()[1] < 80_000_000
+    finally:
+        tracemalloc.stop()
+    long = size > 10_000
+    assert kept == (1 if long else lines + 1)
+    assert reasons == ({"longer than 10,000 bytes": lines} if long else {})
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("block", [1, 7, 4096, 1 << 20])
+def test_content_comes_in_pieces_and_whole(ending: str, block: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(block)
+    content = b"C" * (3 << 20) + random.bytes(50_000) + b"N" * ((1 << 20) - 50_000) + bytes(1 << 21)
+    packed = COMPRESS[ending](content) + COMPRESS[ending](b"") + COMPRESS[ending](content[:1000])
+    compression = compression_of(write(tmp_path / f"a{ending}", b"CCO"))
+    blocks = (packed[at : at + block] for at in range(0, len(packed), block))
+    pieces = list(decompressed(tmp_path, blocks, compression))
+    assert b"".join(pieces) == content + content[:1000]
+    assert max(map(len, pieces)) < 10_000_000
+    cut = (packed[at : min(at + block, len(packed) - 3)] for at in range(0, len(packed) - 3, block))
+    with pytest.raises(InputError, match="ends in the middle"):
+        list(decompressed(tmp_path, cut, compression))
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
+def test_many_small_members_and_padding_after_them(ending: str, tmp_path: Path) -> None:
+    lines = [b"CCO line%d\n" % number for number in range(3000)]
+    path = tmp_path / f"a.smi{ending}"
+    path.write_bytes(b"".join(COMPRESS[ending](line) for line in lines) + bytes(70_000))
+    assert [row[3] for row in rows_of(scan(path))] == [f"line{number}" for number in range(3000)]
 
 
 def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:

@@ -67,7 +67,9 @@ def lingo_columns(molecule: Chem.Mol, spec: FingerprintSpec) -> dict[int, int]:
 
 
 def fingerprint(smiles: str, spec: FingerprintSpec) -> dict[int, int] | None:
-    """Return the counts by column, or None if RDKit cannot parse `smiles`."""
+    """Return the counts by column, or None if RDKit cannot parse `smiles`, or would read a part of it."""
+    if any(not " " < letter <= "~" for letter in smiles.strip(" ").partition(" ")[0]):
+        return None
     RDLogger.DisableLog("rdApp.error")
     try:
         molecule = Chem.MolFromSmiles(smiles)
@@ -84,3 +86,18 @@ def fingerprint(smiles: str, spec: FingerprintSpec) -> dict[int, int] | None:
         column = mixed(feature) >> 32 if spec.kind == "torsion" and not spec.size else feature
         columns[column] = columns.get(column, 0) + count
     return {column: min(count, 65_535) if spec.counts else 1 for column, count in columns.items()}
+
+
+def count_paths(bonds: list[tuple[int, int]], longest: int) -> int:
+    """Return the number of connected sets of 1 to `longest` bonds, by growing them bond by bond."""
+    found = {frozenset([k]) for k in range(len(bonds))}
+    total = len(found)
+    for _ in range(longest - 1):
+        found = {
+            grown | {k}
+            for grown in found
+            for k, bond in enumerate(bonds)
+            if k not in grown and any(set(bond) & set(bonds[other]) for other in grown)
+        }
+        total += len(found)
+    return total

@@ -1,0 +1,491 @@
+"""Calls that may crash, hang or eat all memory, made one text at a time in a process that can be replaced.
+
+RDKit is C++: a line that it cannot get through (rings without number, paths without number, a fault of its
+own) cannot be interrupted from Python, and takes the process with it when it crashes. So whatever it does
+with lines of files, it does in a helper process, which limits its own processor time and memory by the
+kernel's means, and notes in shared memory which text it has in hand. When it dies, that text is given up and
+a new helper goes on with the next one.
+
+The helper is a plain child that talks over pipes: workers of Dask may not have children of `multiprocessing`,
+and a process of several threads should not fork. It reads a request as a whole before it answers, so that
+never both wait for the other to read; it ends when its parent is gone, in the middle of its work too, and by
+itself after some idle time. This module imports nothing but the standard library, so that a helper is small.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import functools
+import importlib
+import json
+import mmap
+import os
+import pickle
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from daskrf.errors import WorkerError
+
+__all__ = ["IDLE", "MEMORY", "SILENCE", "Lost", "each", "end_idle", "seconds_a_text", "serve"]
+
+MEMORY = 1 << 30
+"""Bytes that a helper may take beyond what it has at its start."""
+
+SILENCE = 300.0
+"""Seconds without progress (it is stopped, or waits for a disk) after which a helper is replaced."""
+
+IDLE = 30.0
+"""Seconds without a request after which a helper ends."""
+
+_SECONDS = 30.0
+_CHUNK = 1024  # texts a request
+_ANSWER_SECONDS = 0.5  # of work, or so many bytes, after which a helper answers what it has
+_ANSWER_BYTES = 1 << 22
+_PIPE_BYTES = 1 << 20  # so that who writes need not wait for who reads, on a busy machine
+_ATTEMPTS = 3  # with a text that a helper has died of, since something else may have killed it
+_STARTS = 3  # of helpers that die before they have begun with any text
+_OUT_OF_MEMORY = 77  # exit code
+_CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
+
+_NONE = -1  # no text is in hand
+_INDEX = struct.Struct("<q")
+_SIZE = struct.Struct("<Q")
+_PROGRAM = (
+    "import json, sys; path, *rest = json.loads(sys.argv[1]); sys.path[:] = path; "
+    "from daskrf.molecules.isolation import serve; serve(*rest)"
+)
+
+
+class Lost(NamedTuple):
+    """Stands for the result of a text that could not be had, and says why: "crashed (SIGSEGV)", say."""
+
+    reason: str
+
+
+def seconds_a_text() -> float:
+    """Return the processor time that one text may take: 30 s, or the variable DASKRF_MOLECULE_SECONDS."""
+    try:
+        seconds = float(os.environ.get("DASKRF_MOLECULE_SECONDS", _SECONDS))
+    except ValueError:
+        return _SECONDS
+    return min(seconds, 1e6) if seconds > 0 else _SECONDS
+
+
+def each(maker: str, arguments: tuple[Any, ...], texts: Sequence[str]) -> list[Any]:
+    """Return what a function says of each text, called in a helper process.
+
+    Parameters
+    ----------
+    maker : str
+        ``"module:name"`` of what makes the function, in the helper.
+    arguments : tuple
+        Of the maker. They are pickled, and so are the results.
+    texts : sequence of str
+
+    Returns
+    -------
+    list
+        One entry a text: the function's result, or `Lost`. A text is lost if the function raises; if the
+        helper has died of it three times, the last two with nothing else in hand, as when it crashes or needs
+        more than `MEMORY`; or if it takes more than `seconds_a_text`. Nothing else depends on the machine.
+
+    Raises
+    ------
+    WorkerError
+        If helpers cannot be started.
+
+    Examples
+    --------
+    >>> from daskrf.molecules.isolation import each
+    >>> each("operator:methodcaller", ("title",), ["one", "two"])
+    ['One', 'Two']
+    """
+    run = _Run(texts)
+    task = pickle.dumps((maker, arguments))
+    with _Borrowed() as borrowed:
+        while part := run.part():
+            answer = borrowed.helper().ask(task, part)
+            if isinstance(answer, _Death):
+                borrowed.drop()
+                run.bury(answer)
+            else:
+                run.take(answer)
+    return run.results
+
+
+class _Death(NamedTuple):
+    """How a helper ended: the text of the request that it had in hand, why, and whether to try that again."""
+
+    begun: int
+    reason: str
+    again: bool
+
+
+class _Run:
+    """The texts of one call: results of those before `at`, and which of the others have killed helpers."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+        self.at = 0
+        self.results: list[Any] = []
+        self._deaths: dict[int, int] = {}
+        self._settled: dict[int, str] = {}
+        self._starts = 0
+
+    def part(self) -> list[str]:
+        """Return the next texts: as far as one that has killed a helper, or that one alone."""
+        while self.at in self._settled:
+            self.take([Lost(self._settled[self.at])])
+        stop = min(self.at + _CHUNK, len(self.texts))
+        suspects = [index for index in self._deaths if self.at <= index < stop]
+        if suspects:
+            stop = max(min(suspects), self.at + 1)
+        return list(self.texts[self.at : stop])
+
+    def take(self, answer: list[Any]) -> None:
+        """Append the results of the next texts, which may be fewer than were asked for."""
+        self.results += answer
+        self.at += len(answer)
+        self._starts = 0
+
+    def bury(self, death: _Death) -> None:
+        """Note the death of a helper; give up the text that it died of, if that is settled."""
+        if death.begun == _NONE:
+            self._starts += 1
+            if self._starts == _STARTS:
+                raise WorkerError(
+                    f"The helper process that reads molecules cannot be started (it {death.reason}); see "
+                    f"that {sys.executable} runs on this machine and can import daskrf and rdkit."
+                )
+            return
+        # Results of the same request before it went with the helper, and are made again without it.
+        index = self.at + death.begun
+        self._deaths[index] = self._deaths.get(index, 0) + 1
+        if not death.again or self._deaths[index] == _ATTEMPTS:
+            self._settled[index] = death.reason
+
+
+class _Gone(Exception):
+    """The helper does not read or write any more."""
+
+
+class _Helper:
+    """A helper process, seen from its parent."""
+
+    def __init__(self) -> None:
+        self._seconds = seconds_a_text()
+        try:
+            self._start()
+        except OSError as error:
+            raise WorkerError(
+                f"The helper process that reads molecules cannot be started ({error.strerror}); see that "
+                f"{sys.executable} runs on this machine, and how many processes, open files and how much "
+                "memory you may have."
+            ) from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
+        for pipe in (self._input, self._output):
+            os.set_blocking(pipe, False)
+            with contextlib.suppress(OSError):  # there is a limit for all pipes of a user
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._moved = time.monotonic()  # when there was progress last
+        self._seen = _NONE
+
+    def _start(self) -> None:
+        # Files in memory: a full disk must not get in the way.
+        with (
+            open(os.memfd_create("daskrf-progress"), "wb", buffering=0) as progress,
+            open(os.memfd_create("daskrf-errors"), "wb", buffering=0) as errors,
+        ):
+            os.ftruncate(progress.fileno(), _INDEX.size)
+            self._errors = os.dup(errors.fileno())
+            self._progress = mmap.mmap(progress.fileno(), _INDEX.size)
+            paths = [str(path) for path in sys.path]
+            arguments = json.dumps([paths, progress.fileno(), self._seconds, MEMORY, IDLE])
+            self._process = subprocess.Popen(
+                [str(sys.executable), "-P", "-c", _PROGRAM, arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                pass_fds=(progress.fileno(),),
+                bufsize=0,
+                process_group=0,  # Ctrl-C in the terminal is for its parent
+                env={**os.environ, **_ONE_THREAD},
+            )
+
+    @property
+    def usable(self) -> bool:
+        """Whether the process runs, under the limits of today."""
+        return self._process.poll() is None and self._seconds == seconds_a_text()
+
+    def ask(self, task: bytes, texts: list[str]) -> list[Any] | _Death:
+        """Return the results of the first of `texts`, one at least, or how the process ended."""
+        _INDEX.pack_into(self._progress, 0, _NONE)
+        self._moved, self._seen = time.monotonic(), _NONE
+        request = pickle.dumps((task, texts))
+        try:
+            self._send(_SIZE.pack(len(request)) + request)
+            (size,) = _SIZE.unpack(self._receive(_SIZE.size))
+            answer: list[Any] = pickle.loads(self._receive(size))
+            return answer
+        except _Gone:
+            return self._death()
+
+    def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            self._wait(self._input, select.POLLOUT)
+            try:
+                view = view[os.write(self._input, view) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise _Gone from None
+
+    def _receive(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            self._wait(self._output, select.POLLIN)
+            try:
+                piece = os.read(self._output, min(size - len(data), 1 << 20))
+            except BlockingIOError:
+                continue
+            if not piece:
+                raise _Gone
+            data += piece
+        return bytes(data)
+
+    def _wait(self, file: int, event: int) -> None:
+        """Wait until something can be read or written, or the process has made no progress for too long."""
+        poll = select.poll()
+        poll.register(file, event)
+        while not poll.poll(1000 * min(1.0, SILENCE / 4)):
+            (index,) = _INDEX.unpack_from(self._progress)
+            if index != self._seen:
+                self._moved, self._seen = time.monotonic(), index
+            elif time.monotonic() > self._moved + SILENCE:
+                self._process.kill()
+
+    def _death(self) -> _Death:
+        """End the process, if it has not ended, and return why."""
+        silent = time.monotonic() > self._moved + SILENCE
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it closes its pipes a moment before it ends
+            self._process.wait(10)
+        self._process.kill()
+        code = self._process.wait()
+        (begun,) = _INDEX.unpack_from(self._progress)
+        if code == -signal.SIGPROF:
+            took = f"took more than {self._seconds:g} s of processor time on this machine"
+            return _Death(begun, took, again=False)
+        if silent:
+            return _Death(begun, f"did not come back within {SILENCE:g} s on this machine", again=True)
+        if code == _OUT_OF_MEMORY:
+            return _Death(begun, f"needed more than {MEMORY / 2**30:g} GiB of memory", again=True)
+        if begun == _NONE:
+            words = os.pread(self._errors, 100_000, 0).decode(errors="replace").split("\n")
+            last = next((line for line in reversed(words) if line.strip()), f"ended with exit code {code}")
+            return _Death(begun, f"said: {last[:300]}" if any(words) else last, again=True)
+        if code in _CRASHES:  # C and C++ may end so where they get no memory
+            limit = f"or needed more than {MEMORY / 2**30:g} GiB of memory"
+            return _Death(begun, f"crashed ({signal.Signals(-code).name}), {limit}", again=True)
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return _Death(begun, f"ended ({how})", again=True)
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what belongs to the process; it ends with its pipes."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        os.close(self._errors)
+        self._progress.close()
+        self._process.returncode = self._process.returncode or 0  # a fork of the parent must not wait for it
+
+
+_idle: list[_Helper] = []
+_lock = threading.Lock()
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+class _Borrowed:
+    """Context that lends a helper: an idle one, or a new one where all are at work for other threads."""
+
+    def __init__(self) -> None:
+        self._helper: _Helper | None = None
+
+    def helper(self) -> _Helper:
+        """Return the helper."""
+        while self._helper is None:
+            with _lock:
+                found = _idle.pop() if _idle else None
+            if found is None:
+                self._helper = _Helper()
+            elif found.usable:
+                self._helper = found
+            else:
+                found.end()
+        return self._helper
+
+    def drop(self) -> None:
+        """Do without this helper: the next one is another."""
+        if self._helper is not None:
+            self._helper.end()
+            self._helper = None
+
+    def __enter__(self) -> _Borrowed:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:  # it may be in the middle of an answer
+            self.drop()
+        if self._helper is not None:
+            with _lock:
+                _idle.append(self._helper)
+
+
+def end_idle() -> None:
+    """End the helpers that no call uses; the next call starts another."""
+    while _idle:
+        _idle.pop().end()
+
+
+def _forget() -> None:
+    """Leave the helpers to the process that this one was forked from."""
+    global _lock
+    _lock = threading.Lock()
+    while _idle:
+        _idle.pop().close()
+
+
+atexit.register(end_idle)
+os.register_at_fork(after_in_child=_forget)
+
+
+def serve(progress: int, seconds: float, memory: int, idle: float) -> None:
+    """Answer the requests of the parent until there are no more: the program of a helper.
+
+    Parameters
+    ----------
+    progress : int
+        Descriptor of the file that holds the index of the text in hand.
+    seconds : float
+        Processor time of a text, after which the kernel ends this process.
+    memory : int
+        Bytes beyond what the process has now.
+    idle : float
+        Seconds without a request after which it ends.
+    """
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)  # the parent gets them, too, and decides
+    for deadly in (signal.SIGPROF, signal.SIGIO):
+        signal.signal(deadly, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {deadly})
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    output = os.dup(1)
+    os.dup2(2, 1)  # what a library prints is no answer
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    index = mmap.mmap(progress, _INDEX.size)
+    limited = False
+    while (head := _read(_SIZE.size, idle)) is not None:
+        request = _read(_SIZE.unpack(head)[0], idle)
+        if request is None:
+            return
+        task, texts = pickle.loads(request)
+        function = _function(task)
+        if not limited:
+            _limit_memory(memory)
+            limited = True
+        with _watching_parent():
+            answer = _answer(function, texts, seconds, index)
+        data = pickle.dumps(answer)
+        try:
+            _write(output, _SIZE.pack(len(data)) + data)
+        except BrokenPipeError:
+            return
+
+
+@contextlib.contextmanager
+def _watching_parent() -> Iterator[None]:
+    """Have the kernel end this process when the other end of its input is closed: a call may take long."""
+    flags = fcntl.fcntl(0, fcntl.F_GETFL)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if select.select([0], [], [], 0)[0]:  # closed already
+        os._exit(0)
+    yield
+    fcntl.fcntl(0, fcntl.F_SETFL, flags)
+
+
+@functools.lru_cache(maxsize=4)
+def _function(task: bytes) -> Callable[[str], Any]:
+    maker, arguments = pickle.loads(task)
+    module, _, name = maker.partition(":")
+    function: Callable[[str], Any] = getattr(importlib.import_module(module), name)(*arguments)
+    return function
+
+
+def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, index: mmap.mmap) -> list[Any]:
+    answer: list[Any] = []
+    start, size = time.monotonic(), 0
+    for k, text in enumerate(texts):
+        if answer and (size > _ANSWER_BYTES or time.monotonic() > start + _ANSWER_SECONDS):
+            break
+        _INDEX.pack_into(index, 0, k)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            answer.append(function(text))
+            size += sys.getsizeof(answer[-1])
+        except MemoryError:
+            os._exit(_OUT_OF_MEMORY)  # nothing may depend on what is left of it
+        except Exception as error:
+            answer.append(Lost(f"{type(error).__name__}: {error}"))
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return answer
+
+
+def _limit_memory(memory: int) -> None:
+    """Limit what this process may take beyond what it has."""
+    with open("/proc/self/status") as file:
+        used = sum(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limits = [used + memory, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+
+
+def _read(size: int, idle: float) -> bytes | None:
+    """Return so many bytes of the parent, or None if it has gone, or has asked nothing for some time."""
+    data = bytearray()
+    while len(data) < size:
+        if not select.select([0], [], [], idle)[0]:
+            return None
+        piece = os.read(0, size - len(data))
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
