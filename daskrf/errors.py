@@ -5,14 +5,67 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ["ROW", "DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError", "renumbered"]
+__all__ = [
+    "ROW",
+    "DaskrfError",
+    "InputError",
+    "MemoryLimitError",
+    "StoreError",
+    "WorkerError",
+    "printable",
+    "renumbered",
+]
 
 ROW = re.compile(r"\b([Rr]ow) (\d+)\b")
 """A row as messages name it: by its position in what a function was given."""
 
 
+def printable(text: object, limit: int = 500) -> str:
+    r"""Return text of a file, or of a user, as a terminal may show it: on one line, and of bounded length.
+
+    Whoever wrote a file that is read here may be anybody, and a terminal obeys what it is shown: it renames
+    its window, overwrites lines that it has shown, turns the direction of what follows.
+
+    Parameters
+    ----------
+    text : object
+        Anything; ``str()`` of it is shown.
+    limit : int
+        At most so many characters; what is longer ends in ``...``.
+
+    Returns
+    -------
+    str
+        With control characters (C0, C1, line ends), marks and overrides of the direction of writing, and all
+        else that `str.isprintable` refuses as Python's escapes. What is printable, a backslash too, stays as
+        it is, so that to call it twice does no harm.
+
+    Examples
+    --------
+    >>> print(printable("score\x1b]0;gone\x07\u202e of Z1\n"))
+    score\x1b]0;gone\x07\u202e of Z1\n
+    >>> printable("C" * 1000, limit=8)
+    'CCCCC...'
+    """
+    shown = _escaped(str(text)[: limit + 1])
+    return shown if len(shown) <= limit else f"{shown[: max(0, limit - 3)]}..."
+
+
+def _escaped(text: str) -> str:
+    """Return the text with what a terminal would obey, or not show, as Python's escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class DaskrfError(Exception):
-    """Base of every error that the command line prints as one sentence instead of a traceback."""
+    """Base of every error that the command line prints as one sentence instead of a traceback.
+
+    Its text is `printable`, of any length: messages name paths, and quote what files hold.
+    """
+
+    def __str__(self) -> str:
+        return _escaped(super().__str__())
 
 
 class _FileError(DaskrfError):
