@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from daskrf.molecules.formats import is_parquet
+from daskrf.molecules.contents import is_parquet
 from daskrf.molecules.streams import compression_of, raw_blocks
 from daskrf.paths import as_path
 from daskrf.stores.files import atomic_write, load_array, save_array

@@ -1,6 +1,7 @@
 """Molecules: files of SMILES, fingerprints, and a make-on-demand library; the only importer of RDKit."""
 
 from daskrf.molecules.fingerprints import FingerprintBlock, Fingerprinter, FingerprintSpec, rdkit_version
+from daskrf.molecules.library import file_words, table_words, text_words
 from daskrf.molecules.lines import clean_smiles
 from daskrf.molecules.lingo import lingo_counts
 from daskrf.molecules.spool import is_spooled
@@ -17,6 +18,7 @@ from daskrf.molecules.tables import (
     read_partition,
     sample_rows,
     scan,
+    scan_files,
     usual_rows,
 )
 
@@ -33,6 +35,7 @@ __all__ = [
     "TableFormat",
     "clean_smiles",
     "expand",
+    "file_words",
     "is_spooled",
     "lay_out",
     "lingo_counts",
@@ -40,5 +43,8 @@ __all__ = [
     "read_partition",
     "sample_rows",
     "scan",
+    "scan_files",
+    "table_words",
+    "text_words",
     "usual_rows",
 ]
