@@ -9,7 +9,7 @@ from typing import Any
 
 from daskrf.drivers.models import Model, feature_map_of
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scanning import library_of
+from daskrf.drivers.scanning import library_of, tables_of
 from daskrf.drivers.shards import Share
 from daskrf.drivers.smiles import SmilesSource, planned_library
 from daskrf.drivers.sources import Source, open_source, rows_store
@@ -18,7 +18,7 @@ from daskrf.molecules import TableFormat
 from daskrf.paths import as_list, as_path
 from daskrf.stores.inspect import kind_of
 
-__all__ = ["source_for", "std_seconds", "target_names"]
+__all__ = ["inputs_of", "source_for", "std_seconds", "target_names"]
 
 Paths = str | os.PathLike[str]
 
@@ -30,6 +30,7 @@ def source_for(
     *,
     format: TableFormat | None = None,
     fragments: str | None = None,
+    accept_rejects: bool = False,
     progress: Progress,
     share: Share,
 ) -> Source:
@@ -59,7 +60,9 @@ def source_for(
         spool = directory / "spool"
         return SmilesSource.of(
             share,
-            library_of(planned, inputs, format, None, spool, progress, unpacked=True),
+            library_of(
+                planned, inputs, format, None, spool, progress, unpacked=True, accept_rejects=accept_rejects
+            ),
             directory,
             model.metadata["fingerprint"],
             fragments or model.metadata["fragments"],
@@ -75,6 +78,11 @@ def source_for(
             f"{store.spec['fingerprint']}; make a store with the model's options."
         )
     return source
+
+
+def inputs_of(source: Source) -> tuple[str, ...]:
+    """Return how the SMILES files of a source were read, for a report; nothing of a store."""
+    return tables_of(source.library) if isinstance(source, SmilesSource) else ()
 
 
 def target_names(model: Model, prefix: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Molecules: files of SMILES, fingerprints, and a make-on-demand library; the only importer of RDKit."""
 
 from daskrf.molecules.fingerprints import FingerprintBlock, Fingerprinter, FingerprintSpec, rdkit_version
+from daskrf.molecules.first_lines import check_first_lines
 from daskrf.molecules.library import file_words, table_words, text_words
 from daskrf.molecules.lines import clean_smiles
 from daskrf.molecules.lingo import lingo_counts
@@ -33,6 +34,7 @@ __all__ = [
     "Segment",
     "Source",
     "TableFormat",
+    "check_first_lines",
     "clean_smiles",
     "expand",
     "file_words",
