@@ -236,6 +236,7 @@ class _Run:
                 self.path("labels.csv"),
                 self.path("model"),
                 targets=["score"],
+                direction="minimize",
                 **self.where,
             )
             self.progress.note(str(report))

@@ -18,7 +18,7 @@ from daskrf.molecules import TableFormat
 from daskrf.paths import as_list, as_path
 from daskrf.stores.inspect import kind_of
 
-__all__ = ["inputs_of", "source_for", "std_seconds", "target_names"]
+__all__ = ["inputs_of", "source_for", "source_words", "std_seconds", "target_names"]
 
 Paths = str | os.PathLike[str]
 
@@ -83,6 +83,12 @@ def source_for(
 def inputs_of(source: Source) -> tuple[str, ...]:
     """Return how the SMILES files of a source were read, for a report; nothing of a store."""
     return tables_of(source.library) if isinstance(source, SmilesSource) else ()
+
+
+def source_words(inputs: Paths | Sequence[Paths]) -> str:
+    """Return what is scored by its name alone, wherever that is: the same words for the same bytes."""
+    paths = as_list(inputs)
+    return f"{as_path(paths[0]).name}{f' and {len(paths) - 1:,} more' if len(paths) > 1 else ''}"
 
 
 def target_names(model: Model, prefix: str) -> list[str]:
