@@ -14,7 +14,7 @@ from typing import Any
 
 import dask
 import psutil
-from dask.utils import parse_bytes
+from dask.utils import format_bytes, parse_bytes
 from distributed import Client, LocalCluster
 from distributed.system import MEMORY_LIMIT
 
@@ -22,10 +22,13 @@ from daskrf.errors import InputError, WorkerError
 
 __all__ = [
     "CONFIG",
+    "LEAST_MEMORY",
     "Jobs",
     "QueuedClient",
     "ask_workers",
     "connect",
+    "dashboard_address",
+    "dashboard_config",
     "local_cluster",
     "worker_memory",
     "worker_threads",
@@ -45,6 +48,10 @@ CONFIG = {
     "distributed.comm.timeouts.connect": "60s",
 }
 
+LEAST_MEMORY = 320 * 2**20
+"""Bytes that a worker needs to live: Python and its libraries take 275 MiB before any work."""
+
+_LOOPBACK = "127.0.0.1"
 _ANSWER_SECONDS = 30.0  # a worker in the middle of a long call of C answers late, a frozen one never
 _FILE_SECONDS = 2.0  # for which a scheduler file may be half written
 
@@ -111,6 +118,22 @@ def usable_cpus() -> int:
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
+def dashboard_address() -> str:
+    """Return where the dashboard of a scheduler that is started here listens: on this host alone, or as set.
+
+    Anyone who reaches a dashboard sees paths, addresses and code. The Dask setting `daskrf.dashboard-address`
+    opens it, to all networks by ``":8787"``.
+    """
+    return str(dask.config.get("daskrf.dashboard-address", f"{_LOOPBACK}:0"))
+
+
+def dashboard_config() -> dict[str, Any]:
+    """Return the Dask settings by which the link to the dashboard names the address where it listens."""
+    if not dashboard_address().startswith(f"{_LOOPBACK}:"):
+        return {}
+    return {"distributed.dashboard.link": f"{{scheme}}://{_LOOPBACK}:{{port}}/status"}
+
+
 @contextmanager
 def local_cluster(
     n_workers: int | None = None, memory_limit: str | int | None = None, dashboard: bool = True
@@ -127,11 +150,17 @@ def local_cluster(
     memory_limit : str or int, optional
         Memory of one worker, such as ``"4GiB"``; default: the machine's share.
     dashboard : bool
-        Serve Dask's dashboard on a free port.
+        Serve Dask's dashboard on a free port of this host, for this host only: see the Dask setting
+        ``daskrf.dashboard-address``, such as ``":8787"`` for anyone on the network.
 
     Yields
     ------
     distributed.Client
+
+    Raises
+    ------
+    InputError
+        If there are no workers, or one has less memory than its libraries take.
 
     Examples
     --------
@@ -143,20 +172,26 @@ def local_cluster(
     n_workers = usable_cpus() if n_workers is None else n_workers
     if n_workers < 1:
         raise InputError(f"The number of workers must be at least 1, not {n_workers}.")
-    limit = MEMORY_LIMIT // n_workers
+    limit, way_out = MEMORY_LIMIT // n_workers, "start fewer workers"
     if memory_limit is not None:
+        way_out = "raise the limit"
         try:
             limit = parse_bytes(memory_limit)
         except ValueError:
             raise InputError(f"The memory limit is a size such as 4GiB, not {memory_limit!r}.") from None
+    if limit < LEAST_MEMORY:
+        raise InputError(
+            f"A worker needs {format_bytes(LEAST_MEMORY)} of memory at least, for Python and its libraries, "
+            f"and would have {format_bytes(limit)}; {way_out}."
+        )
     with (
-        dask.config.set(CONFIG),
+        dask.config.set(CONFIG | dashboard_config()),
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             processes=True,
             memory_limit=limit,
-            dashboard_address=":0",
+            dashboard_address=dashboard_address(),
             scheduler_kwargs={"dashboard": dashboard},
             silence_logs=50,
         ) as cluster,
@@ -185,11 +220,15 @@ def connect(scheduler: str | None = None, scheduler_file: str | Path | None = No
     default = dask.config.get("scheduler", None)
     try:
         client = Client(**options, timeout="30s")
-    except (OSError, TimeoutError, ValueError) as error:
-        dask.config.set(
-            scheduler=default
-        )  # a client that fails leaves itself there, for every later compute()
+    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+        # A client that fails leaves itself there, for every later compute().
+        dask.config.set(scheduler=default)
         where = scheduler or scheduler_file
+        if "tls" in str(error).lower() and "ssl_context" in str(error):
+            raise InputError(
+                f"{where} wants certificates; name them in Dask's settings distributed.comm.tls.ca-file and "
+                "distributed.comm.tls.client.cert and .key."
+            ) from error
         raise WorkerError(
             f"No Dask scheduler answers at {where} ({error}); check the address, and that it is running."
         ) from error
