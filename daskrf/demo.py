@@ -22,6 +22,7 @@ from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import Calibration, calibration_report
 from daskrf.molecules import objective
 from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.paths import as_path
 from daskrf.report.evaluation import (
     LibraryPredictions,
     read_hits,
@@ -151,6 +152,7 @@ def quickstart(
             f"A quickstart needs at least 20 labelled molecules and {2 * _N_BEST} others, "
             f"not {n_labelled} labelled of {n}."
         )
+    as_path(directory)  # refuses a name that no store could hold
     run = _Run(Path(directory), n, n_labelled, n_components, seed, client, progress or Progress())
     run.prepare()
     run.label()

@@ -54,7 +54,8 @@ def as_path(given: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InputError
-        Another scheme, a URL without a bucket, or one that `pathlib` has taken for a file name.
+        Another scheme, a URL without a bucket, one that `pathlib` has taken for a file name, or a name that
+        is not UTF-8.
     StoreError
         obstore is not installed.
 
@@ -67,6 +68,10 @@ def as_path(given: str | os.PathLike[str]) -> Path:
         return cast(Path, given)
     text = os.fspath(given)
     scheme = _SCHEME.match(text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # of bytes that Python could not decode; a store's plan is UTF-8
+        raise InputError(f"the path {text} is not UTF-8 text; give another one, or a link to it") from None
     if _COLLAPSED.match(text):
         raise InputError(f"{text} looks like an object that pathlib took for a file; give its URL as text.")
     if scheme is None:

@@ -104,6 +104,7 @@ def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
     found: dict[Path, None] = {}
     for item in given:
         for path in _matches(item):
+            as_path(path)  # refuses a name that no store could hold
             if path in found:
                 raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
             found[path] = None
