@@ -16,6 +16,8 @@ import dask
 import psutil
 from dask.utils import format_bytes, parse_bytes
 from distributed import Client, LocalCluster
+from distributed.comm import parse_address, parse_host_port
+from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from daskrf.errors import InputError, WorkerError
@@ -52,6 +54,7 @@ LEAST_MEMORY = 320 * 2**20
 """Bytes that a worker needs to live: Python and its libraries take 275 MiB before any work."""
 
 _LOOPBACK = "127.0.0.1"
+_SCHEMES = ("tcp", "tls", "ws", "wss")  # of addresses of schedulers
 _ANSWER_SECONDS = 30.0  # a worker in the middle of a long call of C answers late, a frozen one never
 _FILE_SECONDS = 2.0  # for which a scheduler file may be half written
 
@@ -214,44 +217,62 @@ def connect(scheduler: str | None = None, scheduler_file: str | Path | None = No
     if (scheduler is None) == (scheduler_file is None):
         raise InputError("Name the scheduler either by its address or by its scheduler file.")
     options: dict[str, Any] = {"address": scheduler}
+    address = scheduler
     if scheduler_file is not None:
-        _check_scheduler_file(Path(scheduler_file))
+        address = _check_scheduler_file(Path(scheduler_file))
         options = {"scheduler_file": str(scheduler_file)}
-    default = dask.config.get("scheduler", None)
+    where = scheduler or scheduler_file
+    _check_address(str(address), str(where))
     try:
-        client = Client(**options, timeout="30s")
-    except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
-        # A client that fails leaves itself there, for every later compute().
-        dask.config.set(scheduler=default)
-        where = scheduler or scheduler_file
-        if "tls" in str(error).lower() and "ssl_context" in str(error):
-            raise InputError(
-                f"{where} wants certificates; name them in Dask's settings distributed.comm.tls.ca-file and "
-                "distributed.comm.tls.client.cert and .key."
-            ) from error
-        raise WorkerError(
-            f"No Dask scheduler answers at {where} ({error}); check the address, and that it is running."
-        ) from error
-    with client:
+        # Not as the default: a client that fails would stay that, and every later compute() wait for it.
+        client = Client(**options, timeout="30s", set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise _no_answer(str(where), error) from error
+    with client, client.as_current():
         yield client
 
 
-def _check_scheduler_file(path: Path) -> None:
-    """Wait a moment for a file that dask scheduler is still writing."""
+def _no_answer(where: str, error: Exception) -> WorkerError:
+    return WorkerError(
+        f"No Dask scheduler answers at {where} ({error}); check the address, and that it is running."
+    )
+
+
+def _check_address(address: str, where: str) -> None:
+    """Refuse an address by which no scheduler can be joined; Dask's client would never be rid of it."""
+    scheme, place = parse_address(address)
+    if scheme not in _SCHEMES:
+        known = ", ".join(f"{name}://" for name in _SCHEMES)
+        raise _no_answer(where, ValueError(f"{scheme}:// is none of {known}"))
+    try:
+        parse_host_port(place)
+    except ValueError as error:
+        raise _no_answer(where, error) from error
+    if scheme in ("tls", "wss") and Security().get_connection_args("client").get("ssl_context") is None:
+        raise InputError(
+            f"{where} wants certificates; name them in Dask's settings distributed.comm.tls.ca-file and "
+            "distributed.comm.tls.client.cert and .key."
+        )
+
+
+def _check_scheduler_file(path: Path) -> str:
+    """Return the address in a scheduler file; wait a moment for one that dask scheduler is still writing."""
     if not path.is_file():
         raise InputError(f"There is no scheduler file {path}; start dask scheduler first.")
     end = time.monotonic() + _FILE_SECONDS
-    while not _is_scheduler_file(path):
+    while (address := _address_in(path)) is None:
         if time.monotonic() > end:
             raise InputError(f"{path} is no scheduler file; name the one that dask scheduler wrote.")
         time.sleep(0.1)
+    return address
 
 
-def _is_scheduler_file(path: Path) -> bool:
+def _address_in(path: Path) -> str | None:
     try:
-        return isinstance(json.loads(path.read_text())["address"], str)
-    except (OSError, ValueError, TypeError, KeyError):
-        return False
+        address = json.loads(path.read_text())["address"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return address if isinstance(address, str) else None
 
 
 def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dask
+import dask.array as da
+import distributed
 import psutil
 import pytest
 
@@ -50,12 +52,34 @@ def test_workers_that_could_not_live_are_refused(options: dict, message: str) ->
     [
         ("tls://127.0.0.1:8786", InputError, "wants certificates; name them in Dask's settings"),
         ("nowhere", WorkerError, "No Dask scheduler answers at nowhere"),
-        ("http://127.0.0.1:8786", WorkerError, "unknown address scheme"),
-        ("inproc://x", WorkerError, "No Dask scheduler answers"),
+        ("http://127.0.0.1:8786", WorkerError, "http:// is none of tcp://, tls://, ws://, wss://"),
+        ("tcp://[::1", WorkerError, "No Dask scheduler answers"),
+        ("inproc://x", WorkerError, "inproc:// is none of"),
     ],
 )
 def test_an_address_that_cannot_be_joined_is_one_sentence(address: str, kind: type, message: str) -> None:
     with pytest.raises(kind, match=message) as error, connect(address):
         pass
     assert "\n" not in str(error.value)
-    assert dask.config.get("scheduler", None) is None
+
+
+def test_a_scheduler_that_is_not_there_leaves_no_client_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the default, and every later compute() would wait for it."""
+    original = distributed.Client.__init__
+    monkeypatch.setattr(
+        distributed.Client,
+        "__init__",
+        lambda self, *given, **options: original(self, *given, **{**options, "timeout": "1s"}),
+    )
+    with pytest.raises(WorkerError, match="No Dask scheduler answers"), connect("tcp://127.0.0.1:9"):
+        pass
+    assert da.ones(3).sum().compute() == 3
+
+
+def test_a_joined_scheduler_is_the_default() -> None:
+    with local_cluster(n_workers=1, memory_limit="1GiB", dashboard=False) as client:
+        address = client.scheduler.address
+        for name in (address, address.removeprefix("tcp://")):
+            with connect(name) as joined:
+                assert distributed.get_client() is joined
+                assert da.ones(3).sum().compute() == 3
