@@ -44,8 +44,10 @@ def _command(name: str, example: str, *, resumable: bool = True) -> Callable[[An
 
 def _print(report: Any) -> None:
     """Print a report; how files were read has been said when that began."""
+    from daskrf.cli.console import shown
+
     told = any(field.name == "inputs" for field in dataclasses.fields(report))
-    click.echo(dataclasses.replace(report, inputs=()) if told else report)
+    click.echo(shown(dataclasses.replace(report, inputs=()) if told else report))
 
 
 def _set_only(options: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +94,7 @@ def quickstart(
         report = quickstart(
             directory, n=molecules, n_labelled=labelled, n_components=components, seed=seed, **work
         )
-    click.echo(report)
+    _print(report)
 
 
 @_command("fingerprint", "daskrf fingerprint 'REAL_*.cxsmiles.bz2' -o real.fingerprints")
@@ -150,7 +152,7 @@ def featurize(source: str, output: str, **options: Any) -> None:
     check_map_for(chosen, source)
     with at_work(options) as work:
         report = featurize(source, chosen, output, **_set_only(options), **work)
-    click.echo(report)
+    _print(report)
 
 
 def _directions(
@@ -379,7 +381,7 @@ def status(store: str, as_json: bool) -> None:
     from daskrf.drivers import status
 
     found = status(store)
-    click.echo(found.to_json() if as_json else found)
+    click.echo(found.to_json()) if as_json else _print(found)
 
 
 @_command("verify", "daskrf verify real.fingerprints --repair", resumable=False)
@@ -399,7 +401,7 @@ def verify(store: str, repair: bool, **options: Any) -> int:
         options["workers"] = 0  # looking needs no workers, mending does
     with at_work(options) as work:
         report = verify(store, repair=repair, **work)
-    click.echo(report)
+    _print(report)
     return 1 if report.damaged or report.missing else 0
 
 
@@ -415,7 +417,7 @@ def maps(as_json: bool) -> None:
     from daskrf.report.maps import maps
 
     found = maps()
-    click.echo(found.to_json() if as_json else found)
+    click.echo(found.to_json()) if as_json else _print(found)
 
 
 @_command("plan", "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192 --labels 1000000", resumable=False)

@@ -141,7 +141,7 @@ class JoinedLabels:
     def __str__(self) -> str:
         parts = [f"{self.matched:,} labels attached"]
         if self.unmatched:
-            keys = ", ".join(self.unmatched_keys)
+            keys = listed(self.unmatched_keys)
             parts.append(f"{self.unmatched:,} are not in the library (such as {keys})")
         if self.duplicate_labels:
             parts.append(f"{self.duplicate_labels:,} repeat an earlier label and were left out")

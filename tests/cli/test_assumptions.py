@@ -165,3 +165,28 @@ def test_hits_are_replaced_only_on_demand(
     assert screened(*run_it, 5) == 0
     assert "holds these very hits already" in capsys.readouterr().out
     assert screened(*run_it, 6, "--overwrite") == 0
+
+
+def test_what_files_hold_cannot_steer_the_terminal(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In IDs and names of columns of labels, in SMILES and names of files."""
+    evil = "\x1b]0;gone\x07\x9b31m\u202e"
+    labels = tmp_path / f"{evil}.csv"
+    rows = [f"cmpd {k},{k}.5" for k in range(30)]
+    labels.write_text("\n".join([f"id,y{evil}", *rows, f"A{evil},1"]) + "\n")
+    molecules = tmp_path / f"b{evil}.smi"
+    molecules.write_text(f"Qq{evil} A{evil}\n" * 2)
+    fit = ["fit", str(made / "fps"), str(labels), "-M", "64", "-o", str(tmp_path / "m"), *HERE]
+    assert run([*fit, "--direction", "minimize"]) == 0
+    assert run([*fit, "--direction", "maximize"]) == 0
+    assert run(["status", str(tmp_path / "m")]) == 0
+    assert screened(tmp_path / "m", made / "fps", "-o", tmp_path / "h.parquet") == 0
+    assert screened(tmp_path / "m", made / "fps", "-o", tmp_path / "h.parquet", "--target", f"z{evil}") == 1
+    assert run(["fingerprint", str(molecules), "-o", str(tmp_path / "f"), *HERE]) == 1
+    found = capsys.readouterr()
+    text = found.out + found.err
+    assert not [c for c in text if not c.isprintable() and c != "\n"]
+    assert text.count(r"y\x1b]0;gone\x07\x9b31m\u202e") > 3
+    assert r"(such as A\x1b]0;gone\x07" in text
+    assert r"('Qq\x1b]0;gone\x07" in text
