@@ -18,7 +18,7 @@ from daskrf.drivers.sources import (
     rows_store,
 )
 from daskrf.errors import StoreError
-from daskrf.molecules.structures import Known, n_repeats
+from daskrf.molecules.structures import Molecules
 from daskrf.paths import as_path
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.model import load_model
@@ -51,7 +51,8 @@ def duplicates(
     """
     n_hits, smiles = len(smiles), smiles[:_MOST_HITS]
     best = "best " if len(smiles) < n_hits else ""
-    repeats = f"{n_repeats(smiles):,} of the {best}{len(smiles):,} hits are the same molecule as a better hit"
+    hits = Molecules(smiles, most=_MOST_PARSED)
+    repeats = f"{hits.n_repeats():,} of the {best}{len(smiles):,} hits are the same molecule as a better hit"
     what = "labelled molecules or copies of them" if labelled else "copies of labelled molecules"
     store = _library(model, source)
     if store is None:
@@ -59,7 +60,7 @@ def duplicates(
     else:
         rows = load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
         try:
-            n_copies, reason = _count(smiles, store, rows)
+            n_copies, reason = _count(hits, store, rows)
         except StoreError as error:
             n_copies, reason = 0, str(error)
     if reason:
@@ -67,20 +68,19 @@ def duplicates(
     return f"{repeats}, and {n_copies:,} are {what}"
 
 
-def _count(smiles: list[str], store: FingerprintStore, labelled: npt.NDArray[np.int64]) -> tuple[int, str]:
-    """Return how many SMILES are molecules of labelled rows, or why that was not counted."""
+def _count(hits: Molecules, store: FingerprintStore, labelled: npt.NDArray[np.int64]) -> tuple[int, str]:
+    """Return how many hits are molecules of labelled rows, or why that was not counted."""
     n_rows, batches = _labelled_smiles(store, labelled)
     if n_rows > _MOST_ROWS:
         return 0, f"it would take reading {n_rows:,} rows of {store.path}"
-    known = Known(smiles, most=_MOST_PARSED)
     for batch in batches:
-        known.look(batch)
-        if known.exhausted:
+        hits.look(batch)
+        if hits.exhausted:
             return (
                 0,
                 f"more than {_MOST_PARSED:,} of the {len(labelled):,} labelled molecules may be among them",
             )
-    return known.n_found, ""
+    return hits.n_found(), ""
 
 
 def _library(model: Model, source: Source) -> FingerprintStore | None:

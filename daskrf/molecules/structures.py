@@ -10,7 +10,7 @@ from rdkit import Chem
 
 from daskrf.molecules.quiet import Quiet
 
-__all__ = ["Known", "canonical_smiles", "n_repeats"]
+__all__ = ["Molecules", "canonical_smiles"]
 
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _RING = re.compile(r"%\(\d+\)|%\d\d|\d")
@@ -52,61 +52,70 @@ def composition(smiles: str) -> tuple[int, ...]:
     return (*(upper.count(letter) for letter in "CNOSPFILBR"), rings)
 
 
-def n_repeats(smiles: Sequence[str]) -> int:
-    """Return how many of the SMILES are the same molecule as an earlier one.
+class Molecules:
+    """Some molecules, given by SMILES: which of them are the same, and which are among others.
 
-    Examples
-    --------
-    >>> n_repeats(["OCC", "CCO", "CC=O", "C(C)O"])
-    2
-    """
-    compositions = [composition(text) for text in smiles]
-    often = Counter(compositions)
-    alike = [text for text, key in zip(smiles, compositions, strict=True) if often[key] > 1]
-    return len(alike) - len(set(canonical_smiles(alike)))
-
-
-class Known:
-    """Counts which of some SMILES are among others that come in batches.
+    RDKit is asked for canonical SMILES only where different texts have one composition.
 
     Parameters
     ----------
     smiles : sequence of str
-        Of the molecules to be found again.
     most : int
         Others that are parsed at most; see `exhausted`.
 
     Examples
     --------
-    >>> known = Known(["OCC", "CC", "CCO"])
-    >>> known.look(["C(C)O", "CCCC"])
-    >>> known.n_found
+    >>> molecules = Molecules(["OCC", "CC", "CCO", "CC=O"])
+    >>> molecules.n_repeats()
+    1
+    >>> molecules.look(["C(C)O", "CCCC"])
+    >>> molecules.n_found()
     2
     """
 
     def __init__(self, smiles: Sequence[str], most: int = 50_000) -> None:
         self._left = most
-        self._compositions = {composition(text) for text in smiles}
-        self._smiles = smiles
-        self._copies: Counter[str] = Counter()  # made when there is something to compare with
+        self._times = Counter(smiles)
+        self._alike: dict[tuple[int, ...], set[str]] = {}
+        for text in self._times:
+            self._alike.setdefault(composition(text), set()).add(text)
+        self._canonical: dict[str, str] = {}
         self._found: set[str] = set()
 
     @property
     def exhausted(self) -> bool:
-        """Whether more others would have had to be parsed than were allowed, so that the count is none."""
+        """Whether more others had to be parsed than were allowed, so that `n_found` is too small."""
         return self._left < 0
 
-    @property
-    def n_found(self) -> int:
-        """How many of the SMILES are among the others that were looked at."""
-        return sum(self._copies[text] for text in self._found)
+    def n_repeats(self) -> int:
+        """Return how many of the molecules are the same as an earlier one."""
+        groups = self._alike.values()
+        distinct = sum(len(set(self._names(group)) if len(group) > 1 else group) for group in groups)
+        return self._times.total() - distinct
 
     def look(self, others: Iterable[str]) -> None:
-        """Look at some others."""
-        alike = [text for text in others if composition(text) in self._compositions]
-        self._left -= len(alike)
-        if not alike or self.exhausted:
-            return
-        if not self._copies:
-            self._copies = Counter(canonical_smiles(self._smiles))
-        self._found.update(self._copies.keys() & set(canonical_smiles(alike)))
+        """Look for the molecules among some others."""
+        met: dict[tuple[int, ...], set[str]] = {}
+        for text in others:
+            if (key := composition(text)) in self._alike:
+                met.setdefault(key, set()).add(text)
+        for key, texts in met.items():
+            group = self._alike[key]
+            self._found |= group & texts
+            if (missing := group - self._found) and not self.exhausted:
+                self._left -= len(texts)
+                names = set(canonical_smiles(texts)) if not self.exhausted else set()
+                self._found.update(
+                    t for t, name in zip(missing, self._names(missing), strict=True) if name in names
+                )
+
+    def n_found(self) -> int:
+        """Return how many of the molecules are among the others that were looked at."""
+        return sum(self._times[text] for text in self._found)
+
+    def _names(self, texts: Iterable[str]) -> list[str]:
+        """Return the canonical SMILES of some of the molecules, each made once."""
+        texts = list(texts)
+        new = [text for text in texts if text not in self._canonical]
+        self._canonical.update(zip(new, canonical_smiles(new), strict=True))
+        return [self._canonical[text] for text in texts]

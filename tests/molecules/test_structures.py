@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import pytest
 from rdkit import Chem
 
 from daskrf.molecules import structures
 from daskrf.molecules.enumerate import ReactionLibrary
-from daskrf.molecules.structures import Known, canonical_smiles, composition, n_repeats
+from daskrf.molecules.structures import Molecules, canonical_smiles, composition
 
 HARD = [
     "[Na+].[Cl-]",
@@ -58,38 +59,50 @@ def test_charges_that_rdkit_separates_do_not_matter() -> None:
     assert composition("N[Pt@SP1](N)(Cl)Cl") == composition("Cl[Pt@SP3](N)(N)Cl")
 
 
+def n_repeats(smiles: list[str]) -> int:
+    return Molecules(smiles).n_repeats()
+
+
 def test_repeats_are_counted() -> None:
     again = [written_otherwise(smiles, k) for k, smiles in enumerate(SMILES[:20])]
     assert n_repeats(SMILES) == 0
-    assert n_repeats([*SMILES, *again, *again[:5]]) == 25
+    assert n_repeats([*SMILES, *again, *again[:5], SMILES[7]]) == 26
     assert n_repeats(["C[C@H](F)Cl", "C[C@@H](F)Cl", "CC(F)Cl"]) == 0  # stereoisomers
+    assert n_repeats(["Qq", "Qq", "?"]) == 1  # no molecules: by their text
     assert n_repeats([]) == 0
 
 
-def test_known_molecules_are_counted_among_others() -> None:
-    hits = [*SMILES[:30], written_otherwise(SMILES[20], 4)]
-    known = Known(hits)
-    assert known.n_found == 0
-    known.look(SMILES[30:])
-    assert known.n_found == 0
-    known.look([written_otherwise(SMILES[k], k) for k in (20, 3, 3, 40)])
-    known.look([SMILES[3]])
-    assert known.n_found == 3  # two writings of one hit, and another hit
+def test_molecules_are_counted_among_others() -> None:
+    molecules = Molecules([*SMILES[:30], written_otherwise(SMILES[20], 4), SMILES[4], SMILES[4]])
+    assert molecules.n_found() == 0
+    molecules.look(SMILES[30:])
+    assert molecules.n_found() == 0
+    molecules.look([written_otherwise(SMILES[k], k) for k in (20, 3, 3, 40)])
+    molecules.look([SMILES[3]])
+    assert molecules.n_found() == 3  # two writings of one molecule, and another molecule
+    molecules.look([SMILES[4]])
+    assert molecules.n_found() == 6
+    for k in range(30):
+        molecules.look([SMILES[k]])
+    assert molecules.n_found() == 33
 
 
 def test_few_molecules_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
-    canonical = canonical_smiles
-    monkeypatch.setattr(
-        structures, "canonical_smiles", lambda found: parsed.extend(found) or canonical(found)
-    )
-    assert n_repeats(["CCO", "OCC", "CCN", "c1ccccc1"]) == 1
-    assert parsed == ["CCO", "OCC"]
-    known = Known(["CCO"], most=2)
-    known.look(["CCCC", "CCN"])
-    assert len(parsed) == 2
-    known.look(["COC", "OCC"])
-    assert (known.n_found, known.exhausted) == (1, False)
-    known.look(["COC"])
-    assert known.exhausted
+
+    def counted(found: Iterable[str]) -> list[str]:
+        parsed.extend(found := list(found))
+        return canonical_smiles(found)
+
+    monkeypatch.setattr(structures, "canonical_smiles", counted)
+    molecules = Molecules(["CCO", "OCC", "CCN", "c1ccccc1", "CCCl", "CCCl"], most=2)
+    assert molecules.n_repeats() == 2
+    assert sorted(parsed) == ["CCO", "OCC"]
+    molecules.look(["CCCC", "CCCl"])  # another composition, the same text
+    assert (len(parsed), molecules.n_found()) == (2, 2)
+    molecules.look(["COC"])
+    molecules.look(["C(C)N"])
+    assert (len(parsed), molecules.n_found(), molecules.exhausted) == (5, 3, False)
+    molecules.look(["NCC", "C(O)C"])
+    assert molecules.exhausted
     assert len(parsed) == 5
