@@ -162,6 +162,8 @@ def _directions(
     named = {name: direction for name, mark, direction in (text.rpartition("=") for text in value) if mark}
     if len(named) != len(value) and len(value) > 1:
         raise click.BadParameter("give one for all targets, or NAME=... for each.", ctx, parameter)
+    if wrong := [text for text in value if text.rpartition("=")[2] not in ("maximize", "minimize")]:
+        raise click.BadParameter(f"{wrong[0]!r} is neither maximize nor minimize.", ctx, parameter)
     if named:
         return named
     return value[0] if value else None
@@ -268,6 +270,14 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
     _print(report)
 
 
+def _one_target(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> str | None:
+    """Return the target of a screen, if it is named."""
+    if len(value) > 1:
+        names = " and ".join(f"'{name}'" for name in value)
+        raise click.BadParameter(f"a screen ranks by one target, and not by {names}.", ctx, parameter)
+    return value[0] if value else None
+
+
 _model = click.argument("model", type=click.Path())
 _sources = click.argument("sources", nargs=-1, required=True, metavar="STORE|FILE...")
 _fragments = option(
@@ -331,7 +341,13 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
 )
 @option("--best", metavar="X", type=float, help="What ei and pi improve on.  [default: the best label]")
 @option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the sample for thompson.")
-@option("--target", metavar="NAME", help="Which target; needed only for a model of several.")
+@option(
+    "--target",
+    metavar="NAME",
+    multiple=True,
+    callback=_one_target,
+    help="Which target; needed only for a model of several.",
+)
 @option(
     "--exclude-labelled",
     is_flag=True,

@@ -72,7 +72,8 @@ def jobqueue_cluster(file: str | Path | ClusterFile) -> Iterator[Client]:
         with local_cluster(file.maximum, file.memory) as client:
             yield client
         return
-    with dask.config.set(CONFIG | dashboard_config()):
+    link = {} if "dashboard_address" in _scheduler_options(file) else dashboard_config()
+    with dask.config.set(CONFIG | link):
         processes = file.options["processes"]
         minimum, maximum = (math.ceil(n / processes) * processes for n in (file.minimum, file.maximum))
         threads, logs = file.options["cores"] // processes, Path(file.options["log_directory"])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from daskrf.errors import InputError
 from daskrf.molecules.streams import raw_blocks
 
-__all__ = ["is_parquet", "refuse_foreign"]
+__all__ = ["first_bytes", "is_parquet", "refuse_foreign"]
 
 _SIFTED = 1 << 16  # bytes that are looked at
+_ENOUGH = 4096  # bytes that tell one format from another
 _STRAY_NULS = 64  # that text may have: each is a line that is rejected by itself
 _TO_SMILES = "convert it to SMILES, with RDKit or with Open Babel (obabel IN -O OUT.smi)"
 _AS_TABLE = "save it as CSV or Parquet"
@@ -51,6 +52,17 @@ def is_parquet(path: Path) -> bool:
         If it cannot be read.
     """
     return next(raw_blocks(path, 4), b"") == b"PAR1"
+
+
+def first_bytes(blocks: Iterator[bytes]) -> bytes:
+    """Return the first blocks of a file, joined to as many bytes as tell one format from another.
+
+    The first blocks of compressed files may be empty.
+    """
+    first = b""
+    while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
+        first += block
+    return first
 
 
 def refuse_foreign(path: Path, head: bytes) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rdkit import Chem
 
 from daskrf.errors import InputError
-from daskrf.molecules.contents import is_parquet, refuse_foreign
+from daskrf.molecules.contents import first_bytes, is_parquet, refuse_foreign
 from daskrf.molecules.formats import Column, TableFormat, delimiter_of
 from daskrf.molecules.library import Layout
 from daskrf.molecules.lines import MAX_LINE_BYTES, clean_smiles, split_line
@@ -34,7 +34,6 @@ from daskrf.paths import readable
 __all__ = ["detect_layout", "open_parquet"]
 
 _SAMPLE_LINES = 26
-_FIRST_BYTES = 4096
 
 
 def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -> Layout:
@@ -96,19 +95,11 @@ def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -
 def _head(path: Path, compression: str) -> list[str]:
     """Return the first lines of the file."""
     blocks = text_blocks(path, compression)
-    first = _first_bytes(blocks)
+    first = first_bytes(blocks)
     refuse_foreign(path, first)  # before lines of it are looked for, which a binary file may not have
     head = LineStream(itertools.chain([first], blocks)).take(_SAMPLE_LINES)
     text = head.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
     return [line.rstrip("\r")[:MAX_LINE_BYTES] for line in text.split("\n")[:-1]]
-
-
-def _first_bytes(blocks: Iterator[bytes]) -> bytes:
-    """Return the first blocks, joined to as many bytes as tell one format from another."""
-    first = b""
-    while len(first) < _FIRST_BYTES and (block := next(blocks, None)) is not None:
-        first += block
-    return first
 
 
 def _delimiter(path: Path, fmt: TableFormat, lines: list[str]) -> str:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import InputError
 from daskrf.molecules import file_words, text_words
-from daskrf.molecules.contents import is_parquet, refuse_foreign
+from daskrf.molecules.contents import first_bytes, is_parquet, refuse_foreign
 from daskrf.molecules.formats import TableFormat, delimiter_of
 from daskrf.molecules.names import listed
 from daskrf.molecules.streams import compression_of, text_blocks
@@ -152,7 +152,7 @@ def open_labels(path: Path) -> LabelFile:
         raise InputError(f"the label file {path} does not exist; check the path")
     if is_parquet(path):
         return _open_parquet(path)
-    refuse_foreign(path, next(text_blocks(path, compression_of(path)), b""))
+    refuse_foreign(path, first_bytes(text_blocks(path, compression_of(path))))
     delimiter = _delimiter(path)
     lines = _text_rows(path, delimiter)
     line, first = next(lines, (0, []))

@@ -118,7 +118,6 @@ def test_a_screen_asks_for_direction_and_target(
 @pytest.mark.parametrize(
     ("twice", "name"),
     [
-        (["--target", "dock", "--target", "pIC50"], "--target"),
         (["-k", "5", "-k", "6"], "-k"),
         (["--maximize", "--minimize"], "--maximize/--minimize"),
         (["--no-header", "--header"], "--header/--no-header"),
@@ -129,6 +128,12 @@ def test_an_option_that_is_given_twice_is_refused(
 ) -> None:
     assert screened(made / "two", made / "library.csv", "-o", tmp_path / "h.parquet", *twice) == 2
     assert f"{name} is given 2 times; give it once." in capsys.readouterr().err
+
+
+def test_a_screen_is_by_one_target(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ("--target", "dock", "--target", "pIC50")
+    assert screened(made / "two", made / "library.csv", "-o", "h.parquet", *both) == 2
+    assert "a screen ranks by one target, and not by 'dock' and 'pIC50'" in capsys.readouterr().err
 
 
 def test_options_that_may_be_given_twice(made: Path, tmp_path: Path) -> None:
@@ -148,6 +153,9 @@ def test_directions_of_a_fit(made: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "minimizing 'dock'" in capsys.readouterr().out
     assert run([*both, "--direction", "maximize", "--direction", "minimize"]) == 2
     assert "give one for all targets, or NAME=... for each" in capsys.readouterr().err
+    for wrong in ("up", "dock=up", "dock"):
+        assert run([*both, "--direction", wrong]) == 2
+        assert f"'{wrong}' is neither maximize nor minimize" in capsys.readouterr().err
     assert run([*both, "--direction", "logD=maximize"]) == 1
     assert "There is no target 'logD'" in capsys.readouterr().err
 

@@ -63,11 +63,11 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-@pytest.mark.parametrize("ending", [".smi", ".csv", ".parquet", ".smi.gz", ""])
+@pytest.mark.parametrize("ending", [".smi", ".parquet", ".csv.gz", ".smi.bz2", ""])
 def test_foreign_content_is_refused_by_name(name: str, ending: str, tmp_path: Path) -> None:
     content, what, advice = FOREIGN[name]
     path = tmp_path / f"a{ending}"
-    path.write_bytes(COMPRESS[".gz" if ending.endswith(".gz") else ""](content))
+    path.write_bytes(COMPRESS[path.suffix if path.suffix in COMPRESS else ""](content))
     with pytest.raises(InputError, match=f"{path} is {what}") as error:
         scan(path)
     assert advice in str(error.value)
