@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from daskrf.drivers.models import Model
 from daskrf.drivers.sources import (
@@ -31,7 +32,7 @@ _MOST_PARSED = 50_000  # labelled molecules of a composition that a hit has: 7 s
 
 
 def duplicates(
-    smiles: list[str], model: Model, path: str | os.PathLike[str], source: Source, *, labelled: bool
+    smiles: pa.ChunkedArray, model: Model, path: str | os.PathLike[str], source: Source, *, labelled: bool
 ) -> str:
     """Return one sentence on the hits that are the same molecule as a better hit or as a labelled molecule.
 
@@ -39,7 +40,7 @@ def duplicates(
 
     Parameters
     ----------
-    smiles : list of str
+    smiles : pyarrow.ChunkedArray of strings
         Of the hits, best first. The first 100,000 are compared, and the sentence says so if there are more.
     model : Model
     path : path
@@ -49,37 +50,38 @@ def duplicates(
     labelled : bool
         Whether the labelled molecules themselves may be among the hits.
     """
-    n_hits, smiles = len(smiles), smiles[:_MOST_HITS]
-    best = "best " if len(smiles) < n_hits else ""
-    hits = Molecules(smiles, most=_MOST_PARSED)
-    repeats = f"{hits.n_repeats():,} of the {best}{len(smiles):,} hits are the same molecule as a better hit"
+    compared = smiles[:_MOST_HITS].to_pylist()
+    best = "best " if len(compared) < len(smiles) else ""
+    hits = Molecules(compared, most=_MOST_PARSED)
+    repeats = (
+        f"{hits.n_repeats():,} of the {best}{len(compared):,} hits are the same molecule as a better hit"
+    )
     what = "labelled molecules or copies of them" if labelled else "copies of labelled molecules"
-    store = _library(model, source)
-    if store is None:
-        reason = "the library that the model was fitted on is not where it was"
-    else:
-        rows = load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
-        try:
-            n_copies, reason = _count(hits, store, rows)
-        except StoreError as error:
-            n_copies, reason = 0, str(error)
+    try:
+        n_copies, reason = _count(hits, model, path, source)
+    except StoreError as error:  # damage elsewhere must not cost the hits
+        n_copies, reason = 0, str(error)
     if reason:
         return f"{repeats}; how many are {what} was not counted: {reason}"
     return f"{repeats}, and {n_copies:,} are {what}"
 
 
-def _count(hits: Molecules, store: FingerprintStore, labelled: npt.NDArray[np.int64]) -> tuple[int, str]:
+def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source) -> tuple[int, str]:
     """Return how many hits are molecules of labelled rows, or why that was not counted."""
-    n_rows, batches = _labelled_smiles(store, labelled)
+    store, n_labels = _library(model, source), int(model.metadata["labels"]["matched"])
+    if store is None:
+        return 0, "the library that the model was fitted on is not where it was"
+    if n_labels > _MOST_ROWS:
+        return 0, f"the model has {n_labels:,} labels"
+    n_rows, batches = _labelled_smiles(
+        store, load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
+    )
     if n_rows > _MOST_ROWS:
         return 0, f"it would take reading {n_rows:,} rows of {store.path}"
     for batch in batches:
         hits.look(batch)
         if hits.exhausted:
-            return (
-                0,
-                f"more than {_MOST_PARSED:,} of the {len(labelled):,} labelled molecules may be among them",
-            )
+            return 0, f"more than {_MOST_PARSED:,} of the {n_labels:,} labelled molecules may be among them"
     return hits.n_found(), ""
 
 
@@ -105,14 +107,13 @@ def _labelled_smiles(
 ) -> tuple[int, Iterator[list[str]]]:
     """Return how many rows must be read for the SMILES of the labelled rows, and these, by partition."""
     sizes = np.array(planned_rows(store))
-    bounds = np.concatenate([[0], np.cumsum(sizes)])
-    partition = np.searchsorted(bounds, labelled, side="right") - 1
-    touched = np.unique(partition)
+    ends = np.searchsorted(labelled, np.concatenate([[0], np.cumsum(sizes)]))
+    touched = np.flatnonzero(np.diff(ends))
 
     def batches() -> Iterator[list[str]]:
         for p in touched.tolist():
             table = store.read_rows(p, ["row", "smiles"])
-            chosen = positions(table["row"].to_numpy(), labelled[partition == p])
+            chosen = positions(table["row"].to_numpy(), labelled[ends[p] : ends[p + 1]])
             yield table["smiles"].take(chosen).to_pylist()
 
     return int(sizes[touched].sum()), batches()

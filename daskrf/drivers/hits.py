@@ -70,7 +70,7 @@ class Earlier:
 
 def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
     """Return a specification as people read it: as much of hashes as they do, and the name of the library."""
-    words = {key: value[:12] if key in ("library", "model") else value for key, value in spec.items()}
+    words = {key: str(value)[:12] if key in ("library", "model") else value for key, value in spec.items()}
     return words | ({"library": f"{source}, {words['library']}"} if "library" in words else {})
 
 

@@ -214,8 +214,9 @@ def screen(
         if earlier is not None and earlier.is_of(spec):
             if not share.whole:
                 return share.report(output, _PIECES, share.pieces(len(groups[0])), start)
+            report = replace(_report_again(earlier), inputs=inputs_of(features))
             remove_quietly(work)
-            return replace(_report_again(earlier), seconds=time.monotonic() - start)
+            return replace(report, seconds=time.monotonic() - start)
         asked.check_memory(features, client, here)
         agree(share, work / PLAN, spec)
         reduction = asked.reduction(features, work)
@@ -316,12 +317,9 @@ def _finished(
     """Write the hits and what is known of them, and return the report."""
     features, spec = reduction.source, asked.spec(reduction.source)
     table = described(features, _ranked(found.top, asked.model, asked.rule, reduction, asked.k))
-    smiles, labelled = table["smiles"].to_pylist(), not asked.exclude_labelled
-    notes = (
-        *notes,
-        *asked.notes,
-        duplicates(smiles, asked.model, asked.path, features, labelled=labelled),
-    )
+    labelled = not asked.exclude_labelled
+    copies = duplicates(table["smiles"], asked.model, asked.path, features, labelled=labelled)
+    notes = (*notes, *asked.notes, copies)
     rejected, rejects = write_rejects(features, output, hash_of(spec))
     about = {
         **spec,

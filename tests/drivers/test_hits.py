@@ -194,8 +194,10 @@ def test_copies_are_counted(
         "how many are labelled molecules or copies of them was not counted: more than 3 of the 250 labelled "
         "molecules may be among them"
     )
-    monkeypatch.setattr(duplicates, "_MOST_ROWS", 100)
+    monkeypatch.setattr(duplicates, "_MOST_ROWS", 300)
     assert "was not counted: it would take reading 600 rows of" in counts(tmp_path / "fp", k=63)[2]
+    monkeypatch.setattr(duplicates, "_MOST_ROWS", 100)
+    assert counts(tmp_path / "fp", k=65)[2].endswith("was not counted: the model has 250 labels")
     shutil.move(tmp_path / "fp", tmp_path / "moved")
     reason = "was not counted: the library that the model was fitted on is not where it was"
     assert counts(twice, k=64)[2].endswith(reason)
