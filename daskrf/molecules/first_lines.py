@@ -21,9 +21,7 @@ from daskrf.molecules.streams import LineStream, text_blocks
 __all__ = ["check_first_lines"]
 
 _LINES = 1_000  # of each file
-_LINES_OF_MANY = (
-    100  # of each of more than ten files, whose lines would take longer than the job's first task
-)
+_LINES_OF_MANY = 100  # of each of more than ten files
 _MANY_FILES = 10
 _EXAMPLES = 3
 _SHOWN = 40  # characters of a line

@@ -24,7 +24,7 @@ __all__ = ["LabelFile", "open_labels"]
 
 Column = str | int
 BLOCK_ROWS = 50_000
-HEAD_ROWS, HEAD_FIELDS = 25, 100_000  # of the first rows, by which columns are told
+HEAD_ROWS, HEAD_FIELDS, HEAD_BYTES = 25, 100_000, 1 << 20  # of the first rows, by which columns are told
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,11 @@ def _head_rows(n_columns: int) -> int:
 
 def _delimiter(path: Path) -> str:
     """Return what separates the columns of a text file: what its ending tells, unless another fits better."""
-    lines = [fields[0] + "\n" for _, fields in itertools.islice(_text_rows(path, "\n"), HEAD_ROWS)]
+    lines: list[str] = []
+    for _, fields in itertools.islice(_text_rows(path, "\n"), HEAD_ROWS):
+        lines += fields
+        if sum(map(len, lines)) > HEAD_BYTES:
+            break
     usual = delimiter_of(path, TableFormat())
     if usual != "auto" and _n_columns(lines, usual):
         return usual
