@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from daskrf import drivers, seeds
 from daskrf.drivers.execution import Task, run_tasks
+from daskrf.drivers.fitting import FitReport
 from daskrf.drivers.progress import Progress
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
@@ -241,7 +242,8 @@ class _Run:
                 direction="minimize",
                 **self.where,
             )
-            self.progress.note(str(report))
+            assert isinstance(report, FitReport)
+            self.progress.note(str(replace(report, inputs=())))  # how labels are read has been told
 
     def screen(self) -> list[dict[str, Any]]:
         """Find the hits; return the first ten."""
