@@ -156,7 +156,9 @@ def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
     stage(
         "screen",
         job.rows,
-        lambda times: screen(model, store, work / "hits.parquet", client=cluster.client, progress=times),
+        lambda times: screen(
+            model, store, work / "hits.parquet", client=cluster.client, progress=times, maximize=False
+        ),
     )
     found["spread"] = _spread(work / "hits.parquet", job.rows_per_partition)
     opened, start = FingerprintStore.open(store), time.perf_counter()

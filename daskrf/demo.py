@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,14 @@ import numpy.typing as npt
 
 from daskrf import drivers, seeds
 from daskrf.drivers.execution import Task, run_tasks
+from daskrf.drivers.fitting import FitReport
 from daskrf.drivers.progress import Progress
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import Calibration, calibration_report
 from daskrf.molecules import objective
 from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.paths import as_path
 from daskrf.report.evaluation import (
     LibraryPredictions,
     read_hits,
@@ -151,6 +153,7 @@ def quickstart(
             f"A quickstart needs at least 20 labelled molecules and {2 * _N_BEST} others, "
             f"not {n_labelled} labelled of {n}."
         )
+    as_path(directory)  # refuses a name that no store could hold
     run = _Run(Path(directory), n, n_labelled, n_components, seed, client, progress or Progress())
     run.prepare()
     run.label()
@@ -240,9 +243,11 @@ class _Run:
                 self.path("labels.csv"),
                 self.path("model"),
                 targets=["score"],
+                direction="minimize",
                 **self.where,
             )
-            self.progress.note(str(report))
+            assert isinstance(report, FitReport)
+            self.progress.note(str(replace(report, inputs=())))  # how labels are read has been told
 
     def screen(self) -> list[dict[str, Any]]:
         """Find the hits; return the first ten."""

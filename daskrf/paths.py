@@ -79,7 +79,7 @@ def as_path(given: str | os.PathLike[str]) -> Path:
         return cast(Path, given)
     text = os.fspath(given)
     if "\0" in text or not _is_utf8(text):
-        raise InputError(f"The name {text} is not UTF-8 text, and cannot be used; rename it.")
+        raise InputError(f"the path {text} is not UTF-8 text; give another one, or a link to it")
     scheme = _SCHEME.match(text)
     if _COLLAPSED.match(text):
         raise InputError(f"{text} looks like an object that pathlib took for a file; give its URL as text.")

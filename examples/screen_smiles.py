@@ -38,6 +38,7 @@ def main() -> None:
                 folder / "model",
                 feature_map=daskrf.TanimotoMinMaxFeatures(n_components=1024),
                 targets=["score"],
+                direction="minimize",
                 client=client,
             )
         )

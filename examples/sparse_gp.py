@@ -26,7 +26,8 @@ def main() -> None:
     landmarks = daskrf.LandmarkFeatures(256, kernel=daskrf.TanimotoMinMax(), random_state=0)
     for feature_map in (daskrf.TanimotoMinMaxFeatures(512), landmarks):
         model = folder / type(feature_map).__name__
-        print(daskrf.fit(store, folder / "labels.csv", model, feature_map=feature_map))
+        labels = folder / "labels.csv"
+        print(daskrf.fit(store, labels, model, feature_map=feature_map, direction="minimize"))
         best = daskrf.screen(model, store, folder / f"{model.name}.parquet", k=5, acquisition="ucb").table
         print("  best by ucb:", ", ".join(best["id"].to_pylist()))
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,12 +31,51 @@ def test_the_two_commands_come_first():
     assert blocks(REPOSITORY / "README.md", "console")[0].splitlines() == TWO_COMMANDS
 
 
-def test_the_check_run_takes_them_from_the_readme():
-    script = (REPOSITORY / ".ci" / "run").read_text()
-    assert "README.md" in script
-    assert 'bash -euo pipefail -c "${commands[0]}"' in script
-    assert 'bash -euo pipefail -c "${commands[1]}"' in script
-    assert not any(command in script for command in TWO_COMMANDS)  # no copy that could differ
+STUB = """#!/bin/bash
+echo "$(basename "$0") $*" >> "$CHECKED"
+case "$(basename "$0") $*" in
+    "daskrf quickstart"*) mkdir -p daskrf-quickstart; tee daskrf-quickstart/hits.{png,parquet} <<< made ;;
+    *" -m venv "*) mkdir -p "$3/bin"; touch "$3/bin/activate" ;;
+    "pytest"*) exit "$TESTED" ;;
+esac
+"""
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("tested", [0, 1])
+def test_the_check_run_makes_the_two_commands_of_the_readme(tested, tmp_path):
+    """The first one first of all and the second one last, whatever they are; it fails where they do."""
+    repository, tools, log = tmp_path / "repository", tmp_path / "tools", tmp_path / "log"
+    tools.mkdir()
+    slurm = ("slurmctld", "slurmd", "sbatch", "munged")
+    for name in ("python", "python3", "pip", "daskrf", "ruff", "mypy", "pytest", "apt-get", *slurm):
+        (tools / name).write_text(STUB)
+        (tools / name).chmod(0o755)
+    (repository / ".ci").mkdir(parents=True)
+    shutil.copy(REPOSITORY / ".ci" / "run", repository / ".ci" / "run")
+    commands = ["pip install . && daskrf quickstart --other", "pip install '.[all]' && pytest -x"]
+    lines = "\n".join(commands)
+    (repository / "README.md").write_text(f"# daskrf\n## Two commands\n\n```console\n{lines}\n```\n")
+    subprocess.run(["git", "init", "-q", repository], check=True)
+    done = subprocess.run(
+        ["bash", repository / ".ci" / "run"],
+        env={
+            **os.environ,
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "PYTHON": str(tools / "python"),
+            "CHECKED": str(log),
+            "TESTED": str(tested),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert bool(done.returncode) == bool(tested), done.stderr
+    venv, *ran = log.read_text().splitlines()
+    assert venv.startswith("python -m venv ")
+    assert ran[:2] == ["pip install .", "daskrf quickstart --other"]
+    assert ran[-2:] == ["pip install .[all]", "pytest -x"]
+    assert {"ruff check", "mypy "} < set(ran)
 
 
 def command_lines() -> list[str]:

@@ -16,7 +16,7 @@ from daskrf.cli.commands import COMMANDS
 from daskrf.cli.options import Session, debug_option
 from daskrf.cli.signals import Signals
 from daskrf.cli.wording import in_options
-from daskrf.errors import DaskrfError
+from daskrf.errors import DaskrfError, printable
 
 __all__ = ["main", "run"]
 
@@ -32,6 +32,7 @@ usage, 70 a defect in daskrf, 130 interrupted, 143 terminated (after these two
 run the same command to go on).
 """
 
+_LONGEST = 20_000  # characters of an error: columns and paths are in it
 _RESUME = " Finished work is kept: run the same command again and it goes on from there."
 
 
@@ -118,7 +119,7 @@ def _failed(session: Session, error: Exception, code: int, sentence: str) -> int
     """Print `sentence` with a full stop, or with --debug let the traceback through."""
     if session.debug:
         raise error
-    _say(f"daskrf: error: {sentence.rstrip().removesuffix('.')}.")
+    _say(f"daskrf: error: {printable(sentence.rstrip().removesuffix('.'), _LONGEST)}.")
     return code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,14 @@ def _command(name: str, example: str, *, resumable: bool = True) -> Callable[[An
         return command
 
     return register
+
+
+def _print(report: Any) -> None:
+    """Print a report; how files were read has been said when that began."""
+    from daskrf.cli.console import shown
+
+    told = any(field.name == "inputs" for field in dataclasses.fields(report))
+    click.echo(shown(dataclasses.replace(report, inputs=()) if told else report))
 
 
 def _set_only(options: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +94,7 @@ def quickstart(
         report = quickstart(
             directory, n=molecules, n_labelled=labelled, n_components=components, seed=seed, **work
         )
-    click.echo(report)
+    _print(report)
 
 
 @_command("fingerprint", "daskrf fingerprint 'REAL_*.cxsmiles.bz2' -o real.fingerprints")
@@ -100,9 +109,9 @@ def quickstart(
 def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     """Turn SMILES files into a fingerprint store.
 
-    Reads .smi, .smiles, .txt, .csv, .tsv (plain or .gz, .bz2, .zst) and Parquet. Lines that
-    cannot be used are kept aside with file, line, text and reason. Run the same command again
-    after an interruption and it finishes the job.
+    Reads tables of text, plain or compressed by gzip, bzip2 or zstd, and Parquet, whatever the names of the
+    files, and prints which columns it takes. Lines that cannot be used are kept aside with file, line, text
+    and reason. Run the same command again after an interruption and it finishes the job.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import fingerprint
@@ -110,7 +119,7 @@ def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     spec, table = fingerprint_spec(options), table_format(options)
     with at_work(options) as work:
         report = fingerprint(list(inputs), output, spec=spec, format=table, **_set_only(options), **work)
-    click.echo(report)
+    _print(report)
 
 
 @_command("featurize", "daskrf featurize real.fingerprints -o real.features -M 8192")
@@ -143,10 +152,27 @@ def featurize(source: str, output: str, **options: Any) -> None:
     check_map_for(chosen, source)
     with at_work(options) as work:
         report = featurize(source, chosen, output, **_set_only(options), **work)
-    click.echo(report)
+    _print(report)
 
 
-@_command("fit", "daskrf fit real.fingerprints docking.csv -o docking.model --key id --target score")
+def _directions(
+    ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> str | dict[str, str] | None:
+    """Return one direction for all targets, or those of targets by name."""
+    named = {name: direction for name, mark, direction in (text.rpartition("=") for text in value) if mark}
+    if len(named) != len(value) and len(value) > 1:
+        raise click.BadParameter("give one for all targets, or NAME=... for each.", ctx, parameter)
+    if wrong := [text for text in value if text.rpartition("=")[2] not in ("maximize", "minimize")]:
+        raise click.BadParameter(f"{wrong[0]!r} is neither maximize nor minimize.", ctx, parameter)
+    if named:
+        return named
+    return value[0] if value else None
+
+
+@_command(
+    "fit",
+    "daskrf fit real.fingerprints docking.csv -o docking.model --target score --direction minimize",
+)
 @click.argument("source", metavar="STORE", type=click.Path())
 @click.argument("labels", metavar="LABELS", type=click.Path())
 @output_option("the model")
@@ -174,6 +200,15 @@ def featurize(source: str, output: str, **options: Any) -> None:
     is_flag=True,
     show_default=False,
     help="Leave out labels that are NaN or infinite, instead of refusing them.",
+)
+@option(
+    "--direction",
+    "directions",
+    metavar="[NAME=]maximize|minimize",
+    multiple=True,
+    callback=_directions,
+    help="Whether large or small values of the target are good, for screen to know; NAME=... for one target "
+    "of several.",
 )
 @option("--mean", metavar="X", type=float, help="Prior mean, instead of the fitted one.")
 @option(
@@ -226,12 +261,21 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
         if options[name] is not None and given not in (None, of):
             raise click.UsageError(f"--{name} is an option of --map {of}, not of --map {given}.")
     options["targets"] = [column(name) for name in targets] or None
+    options["direction"] = options.pop("directions")
     options["key_column"] = column(options["key_column"])
     if wanted:
         check_map_for(chosen, source)
     with at_work(options) as work:
         report = fit(source, labels, output, **_set_only(options), **work)
-    click.echo(report)
+    _print(report)
+
+
+def _one_target(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> str | None:
+    """Return the target of a screen, if it is named."""
+    if len(value) > 1:
+        names = " and ".join(f"'{name}'" for name in value)
+        raise click.BadParameter(f"a screen ranks by one target, and not by {names}.", ctx, parameter)
+    return value[0] if value else None
 
 
 _model = click.argument("model", type=click.Path())
@@ -265,7 +309,7 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
     source, table = library(sources, options), table_format(options)
     with at_work(options) as work:
         report = predict(model, source, output, format=table, **_set_only(options), **work)
-    click.echo(report)
+    _print(report)
 
 
 @_command(
@@ -283,7 +327,11 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
     help="Rank by the mean, a confidence bound, expected improvement, probability of improvement, or a "
     "sample of the posterior.",
 )
-@option("--minimize/--maximize", default=True, help="Whether small or large values are good.")
+@option(
+    "--maximize/--minimize",
+    default=None,
+    help="Whether large or small values are good.  [default: as the model was fitted, if that was said]",
+)
 @option("--kappa", metavar="X", type=float, default=2.0, help="Standard deviations that ucb adds.")
 @option(
     "--std",
@@ -293,12 +341,21 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
 )
 @option("--best", metavar="X", type=float, help="What ei and pi improve on.  [default: the best label]")
 @option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the sample for thompson.")
-@option("--target", metavar="COLUMN", help="Which target of a model of several.  [default: the first]")
+@option(
+    "--target",
+    metavar="NAME",
+    multiple=True,
+    callback=_one_target,
+    help="Which target; needed only for a model of several.",
+)
 @option(
     "--exclude-labelled",
     is_flag=True,
     show_default=False,
     help="Leave out the molecules that the model was fitted to.",
+)
+@option(
+    "--overwrite", is_flag=True, show_default=False, help="Replace the hits of another search at the output."
 )
 @table_options
 @_fragments
@@ -322,10 +379,9 @@ def screen(model: str, sources: tuple[str, ...], output: str, **options: Any) ->
     from daskrf.drivers import screen
 
     source, table = library(sources, options), table_format(options)
-    options["maximize"] = not options.pop("minimize")
     with at_work(options) as work:
         report = screen(model, source, output, format=table, **_set_only(options), **work)
-    click.echo(report)
+    _print(report)
 
 
 @_command("status", "daskrf status real.fingerprints", resumable=False)
@@ -341,7 +397,7 @@ def status(store: str, as_json: bool) -> None:
     from daskrf.drivers import status
 
     found = status(store)
-    click.echo(found.to_json() if as_json else found)
+    click.echo(found.to_json()) if as_json else _print(found)
 
 
 @_command("verify", "daskrf verify real.fingerprints --repair", resumable=False)
@@ -361,7 +417,7 @@ def verify(store: str, repair: bool, **options: Any) -> int:
         options["workers"] = 0  # looking needs no workers, mending does
     with at_work(options) as work:
         report = verify(store, repair=repair, **work)
-    click.echo(report)
+    _print(report)
     return 1 if report.damaged or report.missing else 0
 
 
@@ -377,7 +433,7 @@ def maps(as_json: bool) -> None:
     from daskrf.report.maps import maps
 
     found = maps()
-    click.echo(found.to_json() if as_json else found)
+    click.echo(found.to_json()) if as_json else _print(found)
 
 
 @_command("plan", "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192 --labels 1000000", resumable=False)
@@ -403,4 +459,4 @@ def plan(inputs: tuple[str, ...], **options: Any) -> None:
         report = plan(
             list(inputs), spec=spec, format=table, feature_map=map_, progress=progress, **_set_only(options)
         )
-    click.echo(report)
+    _print(report)

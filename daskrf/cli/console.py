@@ -9,20 +9,34 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from daskrf.drivers.memory import format_bytes
 from daskrf.drivers.progress import Progress
+from daskrf.errors import printable
 from daskrf.stores.describe import duration_words as duration
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-__all__ = ["LineProgress", "TerminalProgress", "amount", "duration", "make_progress"]
+__all__ = ["LineProgress", "TerminalProgress", "amount", "duration", "make_progress", "shown"]
 
 _SECONDS_BETWEEN_LINES = 5.0
+_LONGEST_LINE = 5_000  # characters of what is printed: words of files come in it
 
 
 def make_progress(stream: TextIO | None = None) -> LineProgress | TerminalProgress:
     """Return the display for `stream` (default: standard error)."""
     stream = sys.stderr if stream is None else stream
     return TerminalProgress(stream) if stream.isatty() else LineProgress(stream)
+
+
+def shown(text: object) -> str:
+    r"""Return a report or a sentence as a terminal may show it, whatever words of files are in it.
+
+    Examples
+    --------
+    >>> print(shown("1 label\n  'x\x1b[2J' is not there"))
+    1 label
+      'x\x1b[2J' is not there
+    """
+    return "\n".join(printable(line, _LONGEST_LINE) for line in str(text).split("\n"))
 
 
 def amount(value: float, unit: str) -> str:
@@ -84,7 +98,7 @@ class LineProgress(Progress):
             self._write(f"{self._stage}: {self._state(now - self._begun)}")
 
     def note(self, text: str) -> None:
-        self._write(text)
+        self._write(shown(text))
 
     def finish(self, text: str = "") -> None:
         seconds = self._clock() - self._begun
@@ -142,7 +156,7 @@ class TerminalProgress(Progress):
             self._show(self._state())
 
     def note(self, text: str) -> None:
-        self._bars.console.print(text, markup=False)
+        self._bars.console.print(shown(text), markup=False)
 
     def finish(self, text: str = "") -> None:
         if self._task is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -77,9 +78,23 @@ class Command(click.Command):
             for line in self.example.splitlines():
                 formatter.write(f"  {line}\n")
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Click takes the last value of an option that is given twice, and drops the others without a word.
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter, times in Counter(given).items():
+            if times > 1 and isinstance(parameter, click.Option) and _takes_one_value(parameter):
+                names = "/".join((*parameter.opts[-1:], *parameter.secondary_opts[-1:]))
+                raise click.UsageError(f"{names} is given {times} times; give it once.", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         ctx.ensure_object(Session).resumable = self.resumable
         return super().invoke(ctx)
+
+
+def _takes_one_value(parameter: click.Option) -> bool:
+    """Return whether an option means something else if it is given once more."""
+    return not parameter.multiple and (not parameter.is_flag or bool(parameter.secondary_opts))
 
 
 class _MemorySize(click.ParamType[int]):
@@ -162,13 +177,14 @@ table_options = stack(
         "--smiles-column",
         metavar="COLUMN",
         section=READING,
-        help="Column of the SMILES: a name, or a position counted from 0. Found by itself when left out.",
+        help="Column of the SMILES: a name, or a position counted from 0. Detected when left out.",
     ),
     option(
         "--id-column",
         metavar="COLUMN",
         section=READING,
-        help="Column of the ID, by name or position. Rows without one are called row-0, row-1, ...",
+        help="Column of the ID, by name or position. Detected when left out; rows without an ID are called "
+        "row-0, row-1, ...",
     ),
     option(
         "--header/--no-header",
@@ -181,6 +197,14 @@ table_options = stack(
         metavar="CHARACTER",
         section=READING,
         help="What separates the columns, such as ',' or 'tab' or 'space'. Detected when left out.",
+    ),
+    option(
+        "--accept-rejects",
+        is_flag=True,
+        default=None,
+        show_default=False,
+        section=READING,
+        help="Go on even if more than half of a file's first 1,000 lines are no molecules.",
     ),
 )
 

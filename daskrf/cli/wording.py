@@ -22,13 +22,17 @@ _NAMES = (
     *("length_scale", "norm_range", "bias_correction", "degree_measure", "max_degree", "exclude_labelled"),
 )
 _WORDS = ("method", "expansion", "projection", "selection", "hashing", "threshold", "nu", "c")
-_FLAGS = ("normalize", "orthogonal")
+_FLAGS = ("normalize", "orthogonal", "accept_rejects", "overwrite", "maximize")
+_OPPOSITES = {"maximize": "minimize"}  # flags, and what they are called where they are off
+_CHOICES = ("direction", "target")  # with a value that needs no quotes
 _OPTION = {parameter: f"--{option}" for option, parameter in RENAMED.items()}
 _REPR = r"\w+\((?:[^()]|\([^()]*\))*\)"  # of a kernel, whose parameters stay what they are
 _FOUND = re.compile(
     rf"""(?P<repr>{_REPR})
     | (?<![\w./\\-])(?:
         (?:a\ kernel\ with\ )?(?P<flag>{"|".join(_FLAGS)})=True
+      | (?P<off>{"|".join(_OPPOSITES)})=False
+      | (?P<choice>{"|".join(_CHOICES)})=(?P<chosen>\w+)
       | (?P<given>{"|".join((*_NAMES, *_WORDS))})=(?P<quote>["'])(?P<value>\w+)(?P=quote)
       | (?P<name>{"|".join(_NAMES)})(?![\w/\\(=-]|\.\w)
       | (?:(?<=^)|(?<=;\ ))(?P<word>{"|".join(_WORDS)})(?=\ (?:must|is)\ )
@@ -54,7 +58,11 @@ def _translated(found: re.Match[str]) -> str:
     if found["repr"]:
         return found["repr"]
     if found["flag"]:
-        return f"--{found['flag']}"
+        return f"--{found['flag'].replace('_', '-')}"
+    if found["off"]:
+        return f"--{_OPPOSITES[found['off']]}"
+    if found["choice"]:
+        return f"--{found['choice']} {found['chosen']}"
     name = found["given"] or found["name"] or found["word"]
     option = _OPTION.get(name, f"--{name.replace('_', '-')}")
     return f"{option} {found['value']}" if found["given"] else option

@@ -14,18 +14,23 @@ from typing import Any
 
 import dask
 import psutil
-from dask.utils import parse_bytes
+from dask.utils import format_bytes, parse_bytes
 from distributed import Client, LocalCluster
+from distributed.comm import parse_address, parse_host_port
+from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from daskrf.errors import InputError, WorkerError
 
 __all__ = [
     "CONFIG",
+    "LEAST_MEMORY",
     "Jobs",
     "QueuedClient",
     "ask_workers",
     "connect",
+    "dashboard_address",
+    "dashboard_config",
     "local_cluster",
     "worker_memory",
     "worker_threads",
@@ -45,6 +50,11 @@ CONFIG = {
     "distributed.comm.timeouts.connect": "60s",
 }
 
+LEAST_MEMORY = 320 * 2**20
+"""Bytes that a worker needs to live: Python and its libraries take 275 MiB before any work."""
+
+_LOOPBACK = "127.0.0.1"
+_SCHEMES = ("tcp", "tls", "ws", "wss")  # of addresses of schedulers
 _ANSWER_SECONDS = 30.0  # a worker in the middle of a long call of C answers late, a frozen one never
 _FILE_SECONDS = 2.0  # for which a scheduler file may be half written
 
@@ -111,6 +121,22 @@ def usable_cpus() -> int:
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
+def dashboard_address() -> str:
+    """Return where the dashboard of a scheduler that is started here listens: on this host alone, or as set.
+
+    Anyone who reaches a dashboard sees paths, addresses and code. The Dask setting `daskrf.dashboard-address`
+    opens it, to all networks by ``":8787"``.
+    """
+    return str(dask.config.get("daskrf.dashboard-address", f"{_LOOPBACK}:0"))
+
+
+def dashboard_config() -> dict[str, Any]:
+    """Return the Dask settings by which the link to the dashboard names the address where it listens."""
+    if not dashboard_address().startswith(f"{_LOOPBACK}:"):
+        return {}
+    return {"distributed.dashboard.link": f"{{scheme}}://{_LOOPBACK}:{{port}}/status"}
+
+
 @contextmanager
 def local_cluster(
     n_workers: int | None = None, memory_limit: str | int | None = None, dashboard: bool = True
@@ -127,11 +153,17 @@ def local_cluster(
     memory_limit : str or int, optional
         Memory of one worker, such as ``"4GiB"``; default: the machine's share.
     dashboard : bool
-        Serve Dask's dashboard on a free port.
+        Serve Dask's dashboard on a free port of this host, for this host only: see the Dask setting
+        ``daskrf.dashboard-address``, such as ``":8787"`` for anyone on the network.
 
     Yields
     ------
     distributed.Client
+
+    Raises
+    ------
+    InputError
+        If there are no workers, or one has less memory than its libraries take.
 
     Examples
     --------
@@ -143,20 +175,26 @@ def local_cluster(
     n_workers = usable_cpus() if n_workers is None else n_workers
     if n_workers < 1:
         raise InputError(f"The number of workers must be at least 1, not {n_workers}.")
-    limit = MEMORY_LIMIT // n_workers
+    limit, way_out = MEMORY_LIMIT // n_workers, "start fewer workers"
     if memory_limit is not None:
+        way_out = "raise the limit"
         try:
             limit = parse_bytes(memory_limit)
         except ValueError:
             raise InputError(f"The memory limit is a size such as 4GiB, not {memory_limit!r}.") from None
+    if limit < LEAST_MEMORY:
+        raise InputError(
+            f"A worker needs {format_bytes(LEAST_MEMORY)} of memory at least, for Python and its libraries, "
+            f"and would have {format_bytes(limit)}; {way_out}."
+        )
     with (
-        dask.config.set(CONFIG),
+        dask.config.set(CONFIG | dashboard_config()),
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             processes=True,
             memory_limit=limit,
-            dashboard_address=":0",
+            dashboard_address=dashboard_address(),
             scheduler_kwargs={"dashboard": dashboard},
             silence_logs=50,
         ) as cluster,
@@ -179,40 +217,62 @@ def connect(scheduler: str | None = None, scheduler_file: str | Path | None = No
     if (scheduler is None) == (scheduler_file is None):
         raise InputError("Name the scheduler either by its address or by its scheduler file.")
     options: dict[str, Any] = {"address": scheduler}
+    address = scheduler
     if scheduler_file is not None:
-        _check_scheduler_file(Path(scheduler_file))
+        address = _check_scheduler_file(Path(scheduler_file))
         options = {"scheduler_file": str(scheduler_file)}
-    default = dask.config.get("scheduler", None)
+    where = scheduler or scheduler_file
+    _check_address(str(address), str(where))
     try:
-        client = Client(**options, timeout="30s")
+        # Not as the default: a client that fails would stay that, and every later compute() wait for it.
+        client = Client(**options, timeout="30s", set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        dask.config.set(
-            scheduler=default
-        )  # a client that fails leaves itself there, for every later compute()
-        where = scheduler or scheduler_file
-        raise WorkerError(
-            f"No Dask scheduler answers at {where} ({error}); check the address, and that it is running."
-        ) from error
-    with client:
+        raise _no_answer(str(where), error) from error
+    with client, client.as_current():
         yield client
 
 
-def _check_scheduler_file(path: Path) -> None:
-    """Wait a moment for a file that dask scheduler is still writing."""
+def _no_answer(where: str, error: Exception) -> WorkerError:
+    return WorkerError(
+        f"No Dask scheduler answers at {where} ({error}); check the address, and that it is running."
+    )
+
+
+def _check_address(address: str, where: str) -> None:
+    """Refuse an address by which no scheduler can be joined; Dask's client would never be rid of it."""
+    scheme, place = parse_address(address)
+    if scheme not in _SCHEMES:
+        known = ", ".join(f"{name}://" for name in _SCHEMES)
+        raise _no_answer(where, ValueError(f"{scheme}:// is none of {known}"))
+    try:
+        parse_host_port(place)
+    except ValueError as error:
+        raise _no_answer(where, error) from error
+    if scheme in ("tls", "wss") and Security().get_connection_args("client").get("ssl_context") is None:
+        raise InputError(
+            f"{where} wants certificates; name them in Dask's settings distributed.comm.tls.ca-file and "
+            "distributed.comm.tls.client.cert and .key."
+        )
+
+
+def _check_scheduler_file(path: Path) -> str:
+    """Return the address in a scheduler file; wait a moment for one that dask scheduler is still writing."""
     if not path.is_file():
         raise InputError(f"There is no scheduler file {path}; start dask scheduler first.")
     end = time.monotonic() + _FILE_SECONDS
-    while not _is_scheduler_file(path):
+    while (address := _address_in(path)) is None:
         if time.monotonic() > end:
             raise InputError(f"{path} is no scheduler file; name the one that dask scheduler wrote.")
         time.sleep(0.1)
+    return address
 
 
-def _is_scheduler_file(path: Path) -> bool:
+def _address_in(path: Path) -> str | None:
     try:
-        return isinstance(json.loads(path.read_text())["address"], str)
-    except (OSError, ValueError, TypeError, KeyError):
-        return False
+        address = json.loads(path.read_text())["address"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return address if isinstance(address, str) else None
 
 
 def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:

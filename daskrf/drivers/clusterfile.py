@@ -12,12 +12,13 @@ import dask
 import yaml
 from dask.utils import format_bytes, parse_bytes, parse_timedelta
 
-from daskrf.errors import InputError
+from daskrf.drivers.cluster import LEAST_MEMORY
+from daskrf.errors import InputError, printable
 
 __all__ = ["KINDS", "ClusterFile", "configured", "read_cluster_file"]
 
 _LOGS = "daskrf-jobs"
-_LEAST_MEMORY = 256 * 2**20  # of a worker: Python with RDKit and numba takes 0.3 GiB before any work
+_MOST_BYTES = 1 << 16  # of a cluster file
 
 _COMMON = frozenset(
     [
@@ -42,6 +43,7 @@ _COMMON = frozenset(
         "worker_extra_args",
     ]
 )
+_LISTS = ("job_script_prologue", "worker_extra_args", "job_extra_directives", "job_directives_skip")
 _OURS = frozenset({"kind", "workers", "adapt", "wait_for_workers"})
 
 
@@ -112,21 +114,40 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     """
     path = Path(path)
     try:
-        content = yaml.safe_load(path.read_text())
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise InputError(f"Cannot read the cluster file {path}: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        what = " ".join(str(error).split())
+    if len(text) > _MOST_BYTES:
+        raise InputError(f"{path} has more than {format_bytes(_MOST_BYTES)}, so that it is no cluster file.")
+    try:
+        content = yaml.load(text, _PlainLoader)  # a safe loader
+    except (yaml.YAMLError, ValueError) as error:
+        what = printable(" ".join(str(error).split()))
         raise InputError(f"The cluster file {path} is no YAML: {what}.") from error
+    except RecursionError:
+        raise InputError(
+            f"The cluster file {path} is nested too deeply; start from cluster/slurm.yaml."
+        ) from None
     if not isinstance(content, Mapping):
         raise InputError(f"The cluster file {path} holds no keys; start from cluster/slurm.yaml.")
     return _check({str(key).replace("-", "_"): value for key, value in content.items()}, str(path))
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """Reads YAML without aliases, of which a few lines may stand for more than memory holds."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.YAMLError(f"aliases (*name) are not read; write out what line {mark.line + 1} repeats")
+        return super().compose_node(parent, index)
+
+
 def _check(content: dict[str, Any], where: str) -> ClusterFile:
     kind = content.get("kind")
     if kind not in (*KINDS, "local"):
-        raise InputError(f"{where}: kind is one of {', '.join(KINDS)} and local, not {kind!r}.")
+        raise InputError(f"{where}: kind is one of {', '.join(KINDS)} and local, not {_shown(kind)}.")
     known = _LOCAL if kind == "local" else _OURS | _COMMON | KINDS[kind].options
     unknown = sorted(set(content) - known)
     if unknown:
@@ -138,6 +159,7 @@ def _check(content: dict[str, Any], where: str) -> ClusterFile:
         memory = _memory(content["memory"], 1, where) if "memory" in content else None
         return ClusterFile(kind, minimum, maximum, memory, notes=_notes(content.get("memory")))
     options = {name: value for name, value in content.items() if name not in _OURS}
+    _check_kinds(options, where)
     cores = options["cores"] = _whole(configured(kind, options, "cores") or 1, "cores", where)
     processes = _whole(configured(kind, options, "processes") or cores, "processes", where)
     options["processes"] = processes  # one thread each, unless the user wants less
@@ -145,12 +167,25 @@ def _check(content: dict[str, Any], where: str) -> ClusterFile:
         raise InputError(f"{where}: {cores} cores cannot be shared evenly by {processes} processes.")
     size = options["memory"] = configured(kind, options, "memory")
     memory = _memory(size, processes, where)
-    for name in ("job_script_prologue", "worker_extra_args", "job_extra_directives", "job_directives_skip"):
-        value = options.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(line, str | int | float) for line in value):
-            raise InputError(f"{where}: {name} is a list of lines, each after a dash, not {value!r}.")
     options["log_directory"] = configured(kind, options, "log_directory") or _LOGS
     return ClusterFile(kind, minimum, maximum, memory, options, _wait(content, where), _notes(size))
+
+
+def _check_kinds(options: Mapping[str, Any], where: str) -> None:
+    """Refuse lists where one value is meant, and single values where lines are."""
+    for name, value in options.items():
+        if name not in (*_LISTS, "scheduler_options") and isinstance(value, list | Mapping):
+            raise InputError(f"{where}: {name} is one value, not {_shown(value)}.")
+    if not isinstance(options.get("scheduler_options") or {}, Mapping):
+        raise InputError(f"{where}: scheduler_options are names and values, as in host: login1.")
+    for name in _LISTS:
+        value = options.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(line, str | int | float) for line in value):
+            raise InputError(f"{where}: {name} is a list of lines, each after a dash, not {_shown(value)}.")
+
+
+def _shown(value: Any) -> str:
+    return printable(repr(value), 80)
 
 
 def configured(kind: str, options: Mapping[str, Any], key: str) -> Any:
@@ -180,7 +215,7 @@ def _size(content: Mapping[str, Any], where: str) -> tuple[int, int]:
 
 def _whole(value: Any, name: str, where: str, least: int = 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{where}: {name} is a whole number of at least {least}, not {value!r}.")
+        raise InputError(f"{where}: {name} is a whole number of at least {least}, not {_shown(value)}.")
     return value
 
 
@@ -190,12 +225,12 @@ def _memory(size: Any, processes: int, where: str) -> int:
         raise InputError(f"{where}: memory, that of a whole job, is missing; give it as in memory: 16GiB.")
     try:
         total = parse_bytes(size)
-    except ValueError:
-        raise InputError(f"{where}: memory is a size such as 16GiB, not {size!r}.") from None
-    if total < _LEAST_MEMORY * processes:
+    except (ValueError, AttributeError, TypeError, OverflowError):
+        raise InputError(f"{where}: memory is a size such as 16GiB, not {_shown(size)}.") from None
+    if total < LEAST_MEMORY * processes:
         raise InputError(
             f"{where}: memory {size} is {format_bytes(total // processes)} for each of {processes} worker "
-            f"processes, and one needs {format_bytes(_LEAST_MEMORY)} at least; give it as in memory: 16GiB."
+            f"processes, and one needs {format_bytes(LEAST_MEMORY)} at least; give it as in memory: 16GiB."
         )
     return total // processes
 
@@ -215,6 +250,5 @@ def _wait(content: Mapping[str, Any], where: str) -> float | None:
     try:
         return float(parse_timedelta(content["wait_for_workers"], default="s"))
     except (ValueError, KeyError, TypeError):
-        raise InputError(
-            f"{where}: wait_for_workers is a time such as 10 minutes, not {content['wait_for_workers']!r}."
-        ) from None
+        shown = _shown(content["wait_for_workers"])
+        raise InputError(f"{where}: wait_for_workers is a time such as 10 minutes, not {shown}.") from None

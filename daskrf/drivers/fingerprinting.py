@@ -20,7 +20,7 @@ from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.opening import opened
 from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scanning import library_of
+from daskrf.drivers.scanning import library_of, tables_of
 from daskrf.drivers.shards import Shard, ShardReport, Share
 from daskrf.drivers.watching import watched
 from daskrf.errors import InputError, StoreError
@@ -71,6 +71,8 @@ class FingerprintReport:
     partitions, made : int
         Partitions of the store, and how many of them this run made.
     seconds : float
+    inputs : tuple of str
+        How the files were read, one line for each different layout.
     """
 
     store: Path
@@ -82,9 +84,11 @@ class FingerprintReport:
     partitions: int
     made: int
     seconds: float
+    inputs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.kept:,} fingerprints of {self.rows:,} rows in {self.store} ({self.seconds:.1f} s)"]
+        lines += [f"  {words}" for words in self.inputs]
         if self.made < self.partitions:
             lines.append(
                 f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
@@ -110,6 +114,7 @@ def fingerprint(
     format: TableFormat | None = None,
     fragments: str = "keep",
     strict: bool = False,
+    accept_rejects: bool = False,
     rows_per_partition: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
@@ -121,7 +126,7 @@ def fingerprint(
     Parameters
     ----------
     inputs : path, glob, or a sequence of them
-        .smi, .smiles, .txt, .csv, .tsv (plain, .gz, .bz2, .zst) or Parquet.
+        Tables of text (plain, or compressed by gzip, bzip2 or zstd) or Parquet, whatever their names.
     output : path
         Directory of the store, new or of an earlier run with the same options.
     spec : FingerprintSpec, optional
@@ -132,6 +137,8 @@ def fingerprint(
         What to do with molecules of several fragments.
     strict : bool
         Stop at the first rejected row instead of counting it.
+    accept_rejects : bool
+        Go on with files of which more than half of the first 1,000 lines are no molecules.
     rows_per_partition : int, optional
         Default: a 64th of the rows, between 2,000 and 100,000.
     client : distributed.Client, optional
@@ -150,7 +157,8 @@ def fingerprint(
     Raises
     ------
     InputError
-        If a file or a column is not there, no row could be used, or, with `strict`, a row is rejected.
+        If a file or a column is not there, most of the first lines are no molecules (unless
+        `accept_rejects`), no row could be used, or, with `strict`, a row is rejected.
     StoreError
         If `output` was made from other files or with other options; what differs is named.
     """
@@ -161,7 +169,7 @@ def fingerprint(
     share, output = Share.of(shard, prepare, client), as_path(output)
     with share.lock(output, "fingerprint", progress):
         try:
-            library = _library(share, inputs, format, rows_per_partition, output, progress)
+            library = _library(share, inputs, format, rows_per_partition, output, progress, accept_rejects)
             rows = [p.stop - p.start for p in library.partitions]
             where, largest = "a worker" if client else "this machine", max(rows)
             need_of = functools.partial(memory.need_of_rows, libraries=memory.libraries_of(client))
@@ -176,10 +184,12 @@ def fingerprint(
         finally:
             if share.whole:
                 remove_quietly(work_folder(output))
-    return _report(store, strict, made, start)
+    return _report(store, strict, made, start, tables_of(library))
 
 
-def _report(store: FingerprintStore, strict: bool, made: int, start: float) -> FingerprintReport:
+def _report(
+    store: FingerprintStore, strict: bool, made: int, start: float, inputs: tuple[str, ...]
+) -> FingerprintReport:
     counts = store.counts()
     if strict and counts["rejected"]:
         raise _first_refusal(store)
@@ -198,6 +208,7 @@ def _report(store: FingerprintStore, strict: bool, made: int, start: float) -> F
         store.n_partitions,
         made,
         time.monotonic() - start,
+        inputs,
     )
 
 
@@ -208,6 +219,7 @@ def _library(
     rows_per_partition: int | None,
     output: Path,
     progress: Progress,
+    accept_rejects: bool,
 ) -> Library:
     """Return what the input files hold: of a shard whose store is planned, as it is planned."""
     planned, pending = None, True
@@ -217,7 +229,16 @@ def _library(
             planned = _planned(store)
         pending = bool(store.pending() if share.prepare else share.of_all(store.pending()))
     spool = spool_of(output) if pending else None  # a complete store may lie on a read-only disk
-    return library_of(planned, inputs, format, rows_per_partition, spool, progress, unpacked=pending)
+    return library_of(
+        planned,
+        inputs,
+        format,
+        rows_per_partition,
+        spool,
+        progress,
+        unpacked=pending,
+        accept_rejects=accept_rejects,
+    )
 
 
 def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragments: str) -> FingerprintStore:

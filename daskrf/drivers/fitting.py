@@ -16,6 +16,7 @@ import numpy.typing as npt
 from distributed import Client
 
 from daskrf.drivers import memory
+from daskrf.drivers.directions import directions_of
 from daskrf.drivers.fitneeds import Groups, check_eigen, check_fit, check_labels, check_partials
 from daskrf.drivers.folding import fold, fold_share, remove_checkpoints
 from daskrf.drivers.labelling import LabelFiles, kept_arrays, labels_of
@@ -35,12 +36,13 @@ from daskrf.drivers.sources import (
 )
 from daskrf.drivers.strips import held_bits, sum_in_strips, trees
 from daskrf.drivers.watching import watched
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError, StoreError, printable
 from daskrf.features import FeatureMap
 from daskrf.features.base import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.rounding import CoarseSumsError
+from daskrf.gp.separate import SeparateGP
 from daskrf.gp.stack import Statistics, precision_for, statistics_from_arrays, zero_statistics
 from daskrf.gp.statistics import Precision
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
@@ -49,7 +51,7 @@ from daskrf.stores.checked import believed
 from daskrf.stores.files import work_folder
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.inspect import kind_of
-from daskrf.stores.labels import JoinedLabels
+from daskrf.stores.labels import JoinedLabels, label_words
 from daskrf.stores.model import load_model, save_model
 from daskrf.stores.plans import differences, hash_of
 
@@ -59,6 +61,8 @@ COUNTS = ("matched", "unmatched", "duplicate_labels", "library_duplicates", "dro
 
 _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task folds: few checkpoints, yet work for 1,000 cores
 _STRIP_BYTES = STRIP_BYTES
+_CLASS_LABELS = 10  # fewer labels of two values may be chance
+_DECADES = 4.0  # more are not spanned by what is measured on a linear scale
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,10 @@ class FitReport:
     warnings : tuple of str
     bound : tuple of float
         Of a map of landmarks: Titsias' lower bound of the exact evidence, one each a target; else empty.
+    inputs : tuple of str
+        How the labels were read.
+    directions : tuple of str or None
+        Whether to "maximize" or to "minimize" each target, where that was said.
     """
 
     model: Path
@@ -89,17 +97,21 @@ class FitReport:
     seconds: float
     warnings: tuple[str, ...] = ()
     bound: tuple[float, ...] = ()
+    inputs: tuple[str, ...] = ()
+    directions: tuple[str | None, ...] = ()
 
     def __str__(self) -> str:
         lines = [
             f"model of {len(self.labels.row):,} labelled molecules, {self.n_components:,} features, in "
             f"{self.model} ({self.seconds:.1f} s)",
+            *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
         ]
-        for t, name in enumerate(self.labels.names):
+        for t, name in enumerate(printable(name, 60) for name in self.labels.names):
+            toward = f" (to {self.directions[t]})" if self.directions and self.directions[t] else ""
             bound = f", bound {self.bound[t]:,.1f}" if self.bound else ""
             lines.append(
-                f"  {name}: mean {self.mean[t]:.4g}, signal std {self.amplitude[t] ** 0.5:.3g}, "
+                f"  {name}{toward}: mean {self.mean[t]:.4g}, signal std {self.amplitude[t] ** 0.5:.3g}, "
                 f"noise std {self.noise[t] ** 0.5:.3g}, "
                 f"log marginal likelihood {self.log_marginal_likelihood[t]:,.1f}{bound}"
             )
@@ -123,6 +135,7 @@ def fit(
     criterion: str | None = None,
     rows: str | None = None,
     residual: bool | None = None,
+    direction: str | Mapping[str, str] | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: Shard | str | None = None,
@@ -160,6 +173,9 @@ def fit(
     rows, residual : optional
         Of `LocalGaussianFeatures` only: as of `daskrf.gp.LocalGaussianGP`. Other values than those of the
         model at `output` need no further pass over the library.
+    direction : {"maximize", "minimize"}, or dict of str to these, optional
+        Whether large or small values are good, of all targets or by their names: what `screen` takes unless
+        it is told otherwise. It changes nothing else, and may be said, or changed, of a model that is there.
     client : distributed.Client, optional
         Where sums are made; default: this process, which also solves in any case.
     progress : Progress, optional
@@ -190,6 +206,7 @@ def fit(
     options = _checked(fixed, criterion=criterion, rows=rows, residual=residual)
     features = open_source(source, feature_map)
     gp = gp_for(features.feature_map, **options)
+    progress.note(words := label_words(labels, key, key_column, targets))
     with share.lock(output, "fit", progress):
         columns = (key, key_column, targets, drop_non_finite)
         given = labels_of(labels, rows_store(features), partials, *columns, check=check_labels(here))
@@ -203,10 +220,10 @@ def fit(
         if not share.whole:
             pieces = _sum_share(share, features, given, spec, partials, progress, done=stored is not None)
             return share.report(output, "parts of the sum", pieces, start)
+        toward = directions_of(direction, joined.names) or (stored.directions if stored else {})
         if stored is not None and stored.metadata["spec_hash"] == identity:
-            progress.note(f"{output} holds this very model already.")
-            remove_checkpoints(partials)  # of a run that was killed when the model was written
-            return _report(output, stored.gp, features.feature_map, joined, time.monotonic() - start)
+            _leave(output, stored, toward, progress)
+            return _report(output, stored.gp, features.feature_map, joined, toward, words, start)
         summed = functools.partial(_sum, features, given, spec, partials, client, progress)
         if stored is None:
             statistics = summed(precision_for(features.feature_map, len(joined.row)))
@@ -214,12 +231,28 @@ def fit(
             progress.note(f"{output} holds the sums over these labels already.")
             statistics = stored.gp.statistics_  # it was read with them
         _solve(gp, features.feature_map, statistics, summed, progress)
-        metadata = _metadata(gp, joined, spec, rows_store(features), state) | {"spec_hash": identity}
-        save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
-        remove_checkpoints(partials)
+        metadata = _metadata(gp, joined, spec, rows_store(features), state)
+        _save(output, gp, joined, {**metadata, "spec_hash": identity, "directions": toward})
         progress.advance(1)
         progress.finish()
-    return _report(output, gp, features.feature_map, joined, time.monotonic() - start)
+    return _report(output, gp, features.feature_map, joined, toward, words, start)
+
+
+def _save(output: Path, gp: FeatureSpaceGP, joined: JoinedLabels, metadata: dict[str, Any]) -> None:
+    """Write a model; the sums that it was made from are in it."""
+    save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
+    remove_checkpoints(work_folder(output))
+
+
+def _leave(output: Path, stored: Model, directions: dict[str, str], progress: Progress) -> None:
+    """Leave a model as it is, but for its directions where other ones are asked for."""
+    progress.note(f"{output} holds this very model already.")
+    if directions != stored.directions:
+        found = load_model(output)
+        save_model(output, found.arrays, {**found.metadata, "directions": directions})
+        said = ", ".join(f"{direction} '{name}'" for name, direction in directions.items())
+        progress.note(f"The directions of {output} were changed: {printable(said)}.")
+    remove_checkpoints(work_folder(output))  # of a run that was killed when the model was written
 
 
 def _solve(
@@ -278,6 +311,7 @@ def _metadata(
             [float(low), float(high)] for low, high in zip(joined.y.min(0), joined.y.max(0), strict=True)
         ],
         "library": store.spec_hash,
+        "library_path": str(store.path.resolve()),
         "fingerprint": store.spec["fingerprint"],
         "fragments": store.spec["fragments"],
         "map": state,
@@ -493,11 +527,36 @@ class FitFold:
         return statistics_from_arrays(arrays)
 
 
+def _advice(name: str, y: npt.NDArray[np.float64]) -> str:
+    """Return what to say of labels that a Gaussian process is not made for, or nothing."""
+    low, high = float(y.min()), float(y.max())
+    whole = low.is_integer() and high.is_integer() and len(y) >= _CLASS_LABELS
+    if whole and low < high and bool(((y == low) | (y == high)).all()):
+        return (
+            f"{name}: all {len(y):,} labels are {low:g} or {high:g}; a Gaussian process regresses such "
+            "classes, so read its predictions as scores, not as probabilities"
+        )
+    if low > 0 and (decades := math.log10(high / low)) > _DECADES:
+        return (
+            f"{name}: labels span {decades:.1f} decades, from {low:g} to {high:g}; fit their logarithm "
+            "instead, such as pIC50 = 9 - log10(IC50 in nM)"
+        )
+    return ""
+
+
 def _report(
-    output: Path, gp: FeatureSpaceGP, feature_map: FeatureMap, joined: JoinedLabels, seconds: float
+    output: Path,
+    gp: FeatureSpaceGP | SeparateGP,
+    feature_map: FeatureMap,
+    joined: JoinedLabels,
+    directions: dict[str, str],
+    words: str,
+    start: float,
 ) -> FitReport:
+    names = [printable(name, 60) for name in joined.names]
     warnings = [*feature_map.cautions()]
-    warnings += [f"{name}: {caution}" for t, name in enumerate(joined.names) for caution in gp.cautions(t)]
+    warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
+    warnings += [advice for name, y in zip(names, joined.y.T, strict=True) if (advice := _advice(name, y))]
     if gp.jitter_:
         warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
     return FitReport(
@@ -508,7 +567,9 @@ def _report(
         tuple(gp.noise_.tolist()),
         tuple(gp.log_marginal_likelihoods_.tolist()),
         len(gp.weights_),
-        seconds,
+        time.monotonic() - start,
         tuple(warnings),
         tuple(gp.bounds_.tolist()) if isinstance(gp, SparseGP) else (),
+        (words,),
+        tuple(directions.get(name) for name in joined.names),
     )

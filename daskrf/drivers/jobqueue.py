@@ -21,7 +21,14 @@ from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from daskrf.drivers.cluster import CONFIG, Jobs, QueuedClient, local_cluster
+from daskrf.drivers.cluster import (
+    CONFIG,
+    Jobs,
+    QueuedClient,
+    dashboard_address,
+    dashboard_config,
+    local_cluster,
+)
 from daskrf.drivers.clusterfile import KINDS, ClusterFile, configured, read_cluster_file
 from daskrf.errors import InputError
 
@@ -65,7 +72,8 @@ def jobqueue_cluster(file: str | Path | ClusterFile) -> Iterator[Client]:
         with local_cluster(file.maximum, file.memory) as client:
             yield client
         return
-    with dask.config.set(CONFIG):
+    link = {} if "dashboard_address" in _scheduler_options(file) else dashboard_config()
+    with dask.config.set(CONFIG | link):
         processes = file.options["processes"]
         minimum, maximum = (math.ceil(n / processes) * processes for n in (file.minimum, file.maximum))
         threads, logs = file.options["cores"] // processes, Path(file.options["log_directory"])
@@ -110,8 +118,8 @@ def _cluster(file: ClusterFile, jobs: Jobs) -> Any:
             "daskrf on a login node, or in one job of several nodes (cluster/daskrf-slurm.sbatch)."
         )
     _check_interfaces(file)
-    options = file.options | {"job_script_prologue": _prologue(file)}
-    options["scheduler_options"] = {"dashboard_address": ":0"} | _scheduler_options(file)
+    options = file.options | {"job_script_prologue": _prologue(file), "worker_extra_args": _arguments(file)}
+    options["scheduler_options"] = {"dashboard_address": dashboard_address()} | _scheduler_options(file)
     try:
         return cluster(job_cls=_recording(cluster.job_cls, jobs), silence_logs=50, **options)
     except (ValueError, RuntimeError, OSError) as error:
@@ -132,6 +140,15 @@ def _check_interfaces(file: ClusterFile) -> None:
 
 def _scheduler_options(file: ClusterFile) -> dict[str, Any]:
     return dict(configured(file.kind, file.options, "scheduler_options") or {})
+
+
+def _arguments(file: ClusterFile) -> list[str]:
+    """Return the arguments of a worker: the user's, and, unless they say otherwise, no dashboard of its own.
+
+    It would listen to all networks, and the scheduler's shows all workers.
+    """
+    given = [str(text) for text in configured(file.kind, file.options, "worker_extra_args") or []]
+    return given if any("dashboard" in text for text in given) else [*given, "--no-dashboard"]
 
 
 def _prologue(file: ClusterFile) -> list[str]:

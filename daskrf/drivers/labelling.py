@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import StoreError
-from daskrf.molecules.formats import is_parquet
+from daskrf.molecules.contents import is_parquet
 from daskrf.molecules.streams import compression_of, raw_blocks
 from daskrf.paths import as_path
 from daskrf.stores.checked import DAMAGE, believed, read_sealed, write_sealed

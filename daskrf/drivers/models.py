@@ -37,8 +37,9 @@ class Model:
     gp : RandomFeatureGP, SparseGP, LocalGaussianGP or SeparateGP
         Without its statistics (means only) unless they were asked for.
     metadata : dict
-        ``gp`` (its state), ``targets``, ``labels`` (counts), ``spec_hash``, ``library`` (spec hash of the
-        fingerprint store), ``fingerprint`` (specification), ``fragments``, ``map``.
+        ``gp`` (its state), ``targets``, ``directions`` (of targets, where it was said), ``labels`` (counts),
+        ``spec_hash``, ``library`` and ``library_path`` (spec hash of the fingerprint store, and its place),
+        ``fingerprint`` (specification), ``fragments``, ``map``.
     """
 
     gp: FeatureSpaceGP | SeparateGP
@@ -48,6 +49,11 @@ class Model:
     def targets(self) -> list[str]:
         """Names of the targets."""
         return list(self.metadata["targets"])
+
+    @property
+    def directions(self) -> dict[str, str]:
+        """Whether to "maximize" or to "minimize" a target, by its name, where the fit was told."""
+        return dict(self.metadata.get("directions", {}))
 
 
 def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Model:

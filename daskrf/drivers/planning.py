@@ -21,7 +21,7 @@ from daskrf.drivers.cluster import worker_memory
 from daskrf.drivers.fingerprinting import rejects_table, rows_table
 from daskrf.drivers.preparing import check_learning, need_of_learning
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scanning import scan_inputs
+from daskrf.drivers.scanning import scan_inputs, tables_of
 from daskrf.drivers.sources import check_map
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
@@ -66,6 +66,8 @@ class PlanReport:
         Labelled rows assumed: all of them, if the caller did not say.
     stages : tuple of StageCost
     memory : tuple of MemoryNeed
+    inputs : tuple of str
+        How the files were read, one line for each different layout.
     """
 
     rows: int
@@ -77,6 +79,7 @@ class PlanReport:
     n_labels: int
     stages: tuple[StageCost, ...]
     memory: tuple[memory.MemoryNeed, ...]
+    inputs: tuple[str, ...] = ()
 
     def core_hours(self, stage: StageCost) -> float:
         """Return the core-hours of a stage."""
@@ -86,6 +89,7 @@ class PlanReport:
         lines = [
             f"{self.rows:,} rows, {memory.format_bytes(self.input_bytes)} of input, "
             f"{self.partitions:,} partitions, M = {self.n_components:,}",
+            *self.inputs,
             f"measured on one core of this machine with {self.sampled:,} random rows, of them "
             f"{self.rejected:,} rejected",
             "",
@@ -110,13 +114,14 @@ def plan(
     n_labels: int | None = None,
     n_sample: int = 2_000,
     seed: int = 0,
+    accept_rejects: bool = False,
     progress: Progress | None = None,
 ) -> PlanReport:
     """Time a random sample of the rows of SMILES files and say what the whole job will cost.
 
     Parameters
     ----------
-    inputs, spec, format, fragments, rows_per_partition
+    inputs, spec, format, fragments, rows_per_partition, accept_rejects
         As in `fingerprint`.
     feature_map : FeatureMap, optional
         As in `featurize`; one that is not fitted yet is fitted to the sample here.
@@ -140,26 +145,25 @@ def plan(
     """
     spec = spec or FingerprintSpec()
     feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
-    M, one_bit = feature_map.n_components, feature_map.one_bit
+    M = feature_map.n_components
     check_map(feature_map, spec.n_columns)
     unfitted = feature_map
     learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
     if learns:
         n_sample = max(n_sample, 2 * (getattr(feature_map, "n_landmarks", None) or M))
-    # The sample's own standard deviations need as much as anything that the job does in one process.
-    double = feature_map.gram_precision == "double"
-    tables = "tables of the map", feature_map.table_bytes(spec.n_columns)
-    model: dict[str, Any] = {"double": double, "gram_columns": feature_map.gram_columns}
-    for need in (
-        memory.need_of_solve(M, **model),
-        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, **model).plus(*tables),
-    ):
-        memory.check(need, worker_memory(None), "this machine")
+    _check_memory(feature_map, spec.n_columns, n_sample)
     if learns:
         check_learning(feature_map, n_sample, n_sample)
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
         scratch = Path(directory)
-        library = scan_inputs(inputs, format, rows_per_partition, None, progress or Progress())
+        library = scan_inputs(
+            inputs,
+            format,
+            rows_per_partition,
+            None,
+            progress or Progress(),
+            accept_rejects=accept_rejects,
+        )
         stages, fingerprints, sampled, rejected = _time_fingerprints(
             library, spec, fragments, min(n_sample, library.n_rows), seed, scratch
         )
@@ -177,7 +181,23 @@ def plan(
         n_labels,
         tuple(stages),
         needs,
+        tables_of(library),
     )
+
+
+def _check_memory(feature_map: FeatureMap, n_columns: int, n_sample: int) -> None:
+    """Check the memory for the sample's own standard deviations: no stage takes more in one process."""
+    M, one_bit = feature_map.n_components, feature_map.one_bit
+    tables = "tables of the map", feature_map.table_bytes(n_columns)
+    model: dict[str, Any] = {
+        "double": feature_map.gram_precision == "double",
+        "gram_columns": feature_map.gram_columns,
+    }
+    for need in (
+        memory.need_of_solve(M, **model),
+        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, **model).plus(*tables),
+    ):
+        memory.check(need, worker_memory(None), "this machine")
 
 
 def _needs(

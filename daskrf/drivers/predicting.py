@@ -19,12 +19,13 @@ from daskrf.drivers.models import Model, open_model, read_model
 from daskrf.drivers.opening import opened
 from daskrf.drivers.partitions import complete, complete_share
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scoring import source_for, std_seconds, target_names
+from daskrf.drivers.scoring import inputs_of, source_for, std_seconds, target_names
 from daskrf.drivers.shards import Shard, ShardReport, Share
 from daskrf.drivers.sources import Block, Source, largest_partition
 from daskrf.drivers.watching import watched
 from daskrf.features.base import brief_state
 from daskrf.molecules import TableFormat
+from daskrf.molecules.names import listed
 from daskrf.paths import as_list, as_path
 from daskrf.stores.files import remove_quietly, work_folder
 from daskrf.stores.predictions import PredictionStore
@@ -35,7 +36,22 @@ __all__ = ["PredictReport", "predict"]
 
 @dataclass(frozen=True)
 class PredictReport:
-    """What `predict` did: the store, its rows, rejected rows of SMILES files, and the partitions made now."""
+    """What `predict` did.
+
+    Attributes
+    ----------
+    store : Path
+        The predictions.
+    rows, rejected : int
+        Molecules predicted, and rejected rows of SMILES files.
+    partitions, made : int
+        Partitions of the store, and how many of them this run made.
+    seconds : float
+    targets : tuple of str
+        Of the model, which are all predicted.
+    inputs : tuple of str
+        How SMILES files were read, one line for each different layout.
+    """
 
     store: Path
     rows: int
@@ -43,9 +59,13 @@ class PredictReport:
     partitions: int
     made: int
     seconds: float
+    targets: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.rows:,} predictions in {self.store} ({self.seconds:.1f} s)"]
+        of = f" of {listed(self.targets)}" if self.targets else ""
+        lines = [f"{self.rows:,} predictions{of} in {self.store} ({self.seconds:.1f} s)"]
+        lines += [f"  {words}" for words in self.inputs]
         if self.made < self.partitions:
             lines.append(
                 f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
@@ -67,6 +87,7 @@ def predict(
     std: bool = True,
     format: TableFormat | None = None,
     fragments: str | None = None,
+    accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: Shard | str | None = None,
@@ -88,7 +109,7 @@ def predict(
         also ``std`` (of the function) and ``std_y`` (of a new measurement, noise included).
     std : bool
         Standard deviations too.
-    format, fragments
+    format, fragments, accept_rejects
         For SMILES files, as in `fingerprint`; fingerprints are those of the model.
     client : distributed.Client, optional
         Where to run; default: this process.
@@ -117,9 +138,8 @@ def predict(
     output = as_path(output)
     share, work = Share.of(shard, prepare, client), work_folder(output)
     with share.lock(output, "predict", progress):
-        features = source_for(
-            fitted, source, work, format=format, fragments=fragments, progress=progress, share=share
-        )
+        files: dict[str, Any] = {"format": format, "fragments": fragments, "accept_rejects": accept_rejects}
+        features = source_for(fitted, source, work, **files, progress=progress, share=share)
         rows = features.partition_rows
         _check_memory(fitted, features, std, client, here)
         n_bytes = disk.prediction_bytes(sum(rows), len(fitted.targets), std=std)
@@ -144,11 +164,11 @@ def predict(
         if not share.whole:
             return complete_share(share, stage, store, rows, start=start, progress=progress)
         made = complete(stage, store, rows, client=client, progress=progress)
+        inputs = inputs_of(features)
         remove_quietly(work)
-    counts = store.counts()
-    return PredictReport(
-        output, counts["kept"], counts["rejected"], len(rows), made, time.monotonic() - start
-    )
+    counts, seconds = store.counts(), time.monotonic() - start
+    told = tuple(fitted.targets), inputs
+    return PredictReport(output, counts["kept"], counts["rejected"], len(rows), made, seconds, *told)
 
 
 def _check_memory(model: Model, features: Source, std: bool, client: Client | None, here: int) -> None:

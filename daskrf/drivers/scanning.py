@@ -8,10 +8,19 @@ from pathlib import Path
 
 from daskrf.drivers.progress import Progress
 from daskrf.errors import StoreError
-from daskrf.molecules import Library, TableFormat, expand, is_spooled, lay_out, scan, usual_rows
+from daskrf.molecules import (
+    Library,
+    TableFormat,
+    check_first_lines,
+    is_spooled,
+    lay_out,
+    scan_files,
+    table_words,
+    usual_rows,
+)
 from daskrf.stores.plans import differences
 
-__all__ = ["library_of", "scan_inputs"]
+__all__ = ["library_of", "scan_inputs", "tables_of"]
 
 Paths = str | os.PathLike[str]
 
@@ -22,13 +31,28 @@ def scan_inputs(
     rows_per_partition: int | None,
     spool: Path | None,
     progress: Progress,
+    *,
+    accept_rejects: bool,
 ) -> Library:
-    """Read all input files once: digests, row counts, and where each partition begins."""
-    paths = expand(inputs)
-    progress.start("scan", sum(path.stat().st_size for path in paths), "bytes")
-    library = scan(paths, format or TableFormat(), rows_per_partition, spool=spool, on_bytes=progress.advance)
+    """Read all input files once: digests, row counts, and where each partition begins.
+
+    Before that the user is told how each is read, and files of which most of the first lines are no molecules
+    are refused unless `accept_rejects` is set.
+    """
+    files = lay_out(inputs, format)
+    for line in table_words(files):
+        progress.note(line)
+    if not accept_rejects:
+        check_first_lines(files, format)
+    progress.start("scan", sum(path.stat().st_size for path, _ in files), "bytes")
+    library = scan_files(files, rows_per_partition, spool=spool, on_bytes=progress.advance)
     progress.finish()
     return library
+
+
+def tables_of(library: Library) -> tuple[str, ...]:
+    """Return how the files of a library were read, one line for each different layout: for reports."""
+    return table_words((source.path, source.layout) for source in library.sources)
 
 
 def library_of(
@@ -40,6 +64,7 @@ def library_of(
     progress: Progress,
     *,
     unpacked: bool,
+    accept_rejects: bool = False,
 ) -> Library:
     """Return what the input files hold: as `planned`, if names, sizes and layouts are the same, or by a scan.
 
@@ -50,6 +75,8 @@ def library_of(
     unpacked : bool
         Scan all the same where what lies deep in compressed files is not in the folder `spool`; without it,
         `spool` may be None.
+    accept_rejects : bool
+        Scan files of which most of the first lines are no molecules.
 
     Raises
     ------
@@ -59,8 +86,10 @@ def library_of(
     if planned is not None:
         _check_same(planned, inputs, format, rows_per_partition)
         if not unpacked or (spool and all(is_spooled(spool, source) for source in planned.sources)):
+            for line in tables_of(planned):
+                progress.note(line)
             return planned
-    return scan_inputs(inputs, format, rows_per_partition, spool, progress)
+    return scan_inputs(inputs, format, rows_per_partition, spool, progress, accept_rejects=accept_rejects)
 
 
 def _check_same(

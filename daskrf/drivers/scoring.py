@@ -9,7 +9,7 @@ from typing import Any
 
 from daskrf.drivers.models import Model, feature_map_of
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scanning import library_of
+from daskrf.drivers.scanning import library_of, tables_of
 from daskrf.drivers.shards import Share
 from daskrf.drivers.smiles import SmilesSource, planned_library
 from daskrf.drivers.sources import Source, open_source, rows_store
@@ -18,7 +18,7 @@ from daskrf.molecules import TableFormat
 from daskrf.paths import as_list, as_path
 from daskrf.stores.inspect import kind_of
 
-__all__ = ["source_for", "std_seconds", "target_names"]
+__all__ = ["inputs_of", "source_for", "source_words", "std_seconds", "target_names"]
 
 Paths = str | os.PathLike[str]
 
@@ -30,6 +30,7 @@ def source_for(
     *,
     format: TableFormat | None = None,
     fragments: str | None = None,
+    accept_rejects: bool = False,
     progress: Progress,
     share: Share,
 ) -> Source:
@@ -59,7 +60,9 @@ def source_for(
         spool = directory / "spool"
         return SmilesSource.of(
             share,
-            library_of(planned, inputs, format, None, spool, progress, unpacked=True),
+            library_of(
+                planned, inputs, format, None, spool, progress, unpacked=True, accept_rejects=accept_rejects
+            ),
             directory,
             model.metadata["fingerprint"],
             fragments or model.metadata["fragments"],
@@ -75,6 +78,17 @@ def source_for(
             f"{store.spec['fingerprint']}; make a store with the model's options."
         )
     return source
+
+
+def inputs_of(source: Source) -> tuple[str, ...]:
+    """Return how the SMILES files of a source were read, for a report; nothing of a store."""
+    return tables_of(source.library) if isinstance(source, SmilesSource) else ()
+
+
+def source_words(inputs: Paths | Sequence[Paths]) -> str:
+    """Return what is scored by its name alone, wherever that is: the same words for the same bytes."""
+    paths = as_list(inputs)
+    return f"{as_path(paths[0]).name}{f' and {len(paths) - 1:,} more' if len(paths) > 1 else ''}"
 
 
 def target_names(model: Model, prefix: str) -> list[str]:

@@ -7,7 +7,7 @@ import functools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,30 @@ from distributed import Client
 
 from daskrf.drivers import memory
 from daskrf.drivers.cluster import worker_memory
+from daskrf.drivers.directions import maximizes, target_of, words
+from daskrf.drivers.duplicates import duplicates
 from daskrf.drivers.folding import fold, fold_share
-from daskrf.drivers.hits import described, search_of, write_hits, write_rejects
+from daskrf.drivers.hits import (
+    Earlier,
+    described,
+    earlier_hits,
+    read_hits,
+    rejects_of,
+    write_hits,
+    write_rejects,
+)
 from daskrf.drivers.models import Model, open_model, read_model
 from daskrf.drivers.partitions import group_by_rows
 from daskrf.drivers.progress import Progress
-from daskrf.drivers.scoring import source_for, std_seconds
+from daskrf.drivers.scoring import inputs_of, source_for, source_words, std_seconds
 from daskrf.drivers.shards import PLAN, Shard, ShardReport, Share, agree
 from daskrf.drivers.sources import Block, Source, largest_partition
 from daskrf.drivers.threads import ONE_BLAS_THREAD
 from daskrf.drivers.watching import watched
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError, StoreError, printable
 from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.separate import process_of
 from daskrf.molecules import TableFormat
 from daskrf.paths import as_path
 from daskrf.screening import TopK
@@ -45,6 +56,7 @@ _LEAST_ROWS = 10_000  # of a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
 _PIECES = "parts of the library"
+_LONGEST_NAME = 150  # bytes: temporary files have longer ones, and file systems take 255
 _SHORTLIST = 10  # times k molecules of the best mean get a standard deviation, with std="candidates"
 
 
@@ -63,7 +75,14 @@ class ScreenReport:
     rejects : Path or None
     acquisition : str
     seconds : float
+    target : str
+        What was predicted.
+    direction : {"maximize", "minimize"}
+        Whether large or small values of it are good.
     notes : tuple of str
+        What was assumed, left out or counted.
+    inputs : tuple of str
+        How SMILES files were read, one line for each different layout.
     """
 
     hits: Path
@@ -73,13 +92,18 @@ class ScreenReport:
     rejects: Path | None
     acquisition: str
     seconds: float
+    target: str
+    direction: str
     notes: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
         lines = [
-            f"best {self.table.num_rows:,} of {self.rows:,} molecules by {self.acquisition} in {self.hits} "
-            f"({self.seconds:.1f} s)"
+            f"best {self.table.num_rows:,} of {self.rows:,} molecules by {self.acquisition}, {how}, in "
+            f"{self.hits} ({self.seconds:.1f} s)"
         ]
+        lines += [f"  {line}" for line in self.inputs]
         if self.rejected:
             lines.append(
                 f"  {self.rejected:,} rows were rejected: file, line, text and reason are in {self.rejects}"
@@ -95,15 +119,17 @@ def screen(
     *,
     k: int = 1000,
     acquisition: str = "greedy",
-    maximize: bool = False,
+    maximize: bool | None = None,
     kappa: float = 2.0,
     best: float | None = None,
     std: str = "candidates",
     seed: int = 0,
-    target: str | int = 0,
+    target: str | int | None = None,
     exclude_labelled: bool = False,
+    overwrite: bool = False,
     format: TableFormat | None = None,
     fragments: str | None = None,
+    accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: Shard | str | None = None,
@@ -118,14 +144,14 @@ def screen(
     source : path, or sequence of paths
         A fingerprint store, a feature store, or SMILES files; features are not stored.
     output : path
-        Parquet file of the hits, best first.
+        Parquet file of the hits, best first. What they depend on is in its metadata.
     k : int
         How many.
     acquisition : {"greedy", "ucb", "ei", "pi", "thompson"}
         Rank by the mean, the confidence bound, expected improvement, the probability of improvement, or
         one draw of the whole function from the posterior.
-    maximize : bool
-        Whether large values are good.
+    maximize : bool, optional
+        Whether large values are good; may be left out where the model was fitted with a direction.
     kappa : float
         Standard deviations that "ucb" adds.
     best : float, optional
@@ -136,11 +162,13 @@ def screen(
         10 k molecules of the best mean, an approximation. "none": nobody.
     seed : int
         Of the draw of "thompson".
-    target : str or int
-        Which target of the model.
+    target : str or int, optional
+        Which target of the model; may be left out where it has only one.
     exclude_labelled : bool
         Leave out the molecules that the model was fitted to (same library only).
-    format, fragments
+    overwrite : bool
+        Replace the hits of another search that are at `output`.
+    format, fragments, accept_rejects
         For SMILES files, as in `fingerprint`.
     client : distributed.Client, optional
         Where to run; default: this process.
@@ -159,47 +187,47 @@ def screen(
     Raises
     ------
     InputError
-        If options do not fit each other, or the library has other fingerprints or features than the model.
+        If options do not fit each other, nobody has said whether large or small values are good, or which
+        target of several is meant, or the library has other fingerprints or features than the model.
+    StoreError
+        If `output` holds the hits of another search; what differs is named.
     """
     start, here = time.monotonic(), memory.libraries_of(None)
-    progress = progress or Progress()
-    output = as_path(output)
+    progress, output = progress or Progress(), as_path(output)
     share, work = Share.of(shard, prepare, client), work_folder(output)
     _check_options(k, std, output)
-    earlier = search_of(output)
-    fitted = read_model(
-        model, statistics=std == "candidates" or acquisition == "thompson"
-    )  # tasks read theirs
-    t = _target(fitted, target)
-    rule = _rule(acquisition, maximize, kappa, _best(fitted, t, maximize) if best is None else best, std)
+    name, earlier, _ = source_words(source), earlier_hits(output), earlier_hits(rejects_of(output))
+    # Tasks read the model themselves.
+    fitted = read_model(model, statistics=std == "candidates" or acquisition == "thompson")
+    t = target_of(fitted, target)
+    up, notes = maximizes(fitted, t, maximize)
+    rule = _rule(acquisition, up, kappa, _best(fitted, t, up) if best is None else best, std)
+    asked = _Asked(as_path(model), fitted, rule, k, std, t, seed, exclude_labelled)
+    if earlier is not None and not overwrite:
+        earlier.refuse_other(asked.spec(), name)
     with share.lock(work, "screen", progress):
-        features = source_for(
-            fitted, source, work, format=format, fragments=fragments, progress=progress, share=share
-        )
-        n_kept = k * _SHORTLIST if (shortlist := rule.needs_std and std == "candidates") else k
-        _check_memory(fitted, features, n_kept, std, client, here, drawn=rule.needs_sample)
-        leave_out = exclude_labelled and _same_library(fitted, features)
-        spec = _spec(fitted, features, rule, k, std, t, seed, leave_out)
+        files: dict[str, Any] = {"format": format, "fragments": fragments, "accept_rejects": accept_rejects}
+        features = source_for(fitted, source, work, **files, progress=progress, share=share)
+        spec = asked.spec(features)
+        if earlier is not None and not overwrite:
+            earlier.refuse_other(spec, name)
         groups = _grouped(features, std == "all")
-        if not share.whole and earlier == hash_of(spec):
-            return share.report(output, _PIECES, share.pieces(len(groups[0])), start)
+        if earlier is not None and earlier.is_of(spec):
+            if not share.whole:
+                return share.report(output, _PIECES, share.pieces(len(groups[0])), start)
+            report = replace(_report_again(earlier), inputs=inputs_of(features))
+            remove_quietly(work)
+            return replace(report, seconds=time.monotonic() - start)
+        asked.check_memory(features, client, here)
         agree(share, work / PLAN, spec)
-        draw = _draw_weights(fitted, t, seed, work) if rule.needs_sample else None
-        scored = Acquisition("greedy", maximize) if shortlist else rule
-        place: Any = (features.carried(work), str(as_path(model).resolve()), fitted.metadata["spec_hash"])
-        kept: Any = (scored, n_kept, t, draw, leave_out, std == "candidates", std == "all")
-        reduction = ScreenFold(*place, *kept)
+        reduction = asked.reduction(features, work)
         tree = (reduction, *groups, work / "partials", hash_of(spec))
         if not share.whole:
             return share.report(output, _PIECES, fold_share(share, *tree, progress=progress), start)
         found = _searched(fold(*tree, client=client, progress=progress))
-        table = described(features, _ranked(found.top, fitted, rule, reduction, k))
-        write_hits(table, output, hash_of(spec))
-        rejected, rejects = write_rejects(features, output, hash_of(spec))
+        report = _finished(found, asked, reduction, output, name, notes)
         remove_quietly(work)
-    notes = (_SHORTLIST_NOTE.format(n_kept),) if shortlist else ()
-    seconds = time.monotonic() - start
-    return ScreenReport(output, table, found.n_scored, rejected, rejects, acquisition, seconds, notes)
+    return replace(report, seconds=time.monotonic() - start)
 
 
 def _searched(found: Any) -> Hits:
@@ -210,27 +238,133 @@ def _searched(found: Any) -> Hits:
     return found
 
 
-def _spec(
-    model: Model,
-    features: Source,
-    rule: Acquisition,
-    k: int,
-    std: str,
-    target: int,
-    seed: int,
-    exclude_labelled: bool,
-) -> dict[str, Any]:
-    """Return what the hits depend on, as the shards of a search must agree on it."""
-    return {
-        "library": features.spec_hash,
-        "model": model.metadata["spec_hash"],
-        "acquisition": rule.state(),
-        "k": k,
-        "std": std,
-        "target": model.targets[target],
-        "seed": seed if rule.needs_sample else None,
-        "exclude_labelled": exclude_labelled,
+@dataclass(frozen=True)
+class _Asked:
+    """A search that a model was asked for, its options checked; `path` is the model's."""
+
+    path: Path
+    model: Model
+    rule: Acquisition
+    k: int
+    std: str
+    target: int
+    seed: int
+    exclude_labelled: bool
+
+    @property
+    def shortlisted(self) -> bool:
+        """Whether only some molecules, those of the best means, get the deviations that all are ranked by."""
+        return self.rule.needs_std and self.std == "candidates"
+
+    @property
+    def n_kept(self) -> int:
+        """How many molecules are kept until all have been scored."""
+        return self.k * _SHORTLIST if self.shortlisted else self.k
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to say of the ranking."""
+        return (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
+
+    def spec(self, features: Source | None = None) -> dict[str, Any]:
+        """Return what the hits depend on, as shards must agree on it: without `features` all but those.
+
+        Raises
+        ------
+        InputError
+            If labelled molecules are to be left out of another library than theirs.
+        """
+        found = {
+            "model": self.model.metadata["spec_hash"],
+            "acquisition": self.rule.state(),
+            "k": self.k,
+            "std": self.std,
+            "target": self.model.targets[self.target],
+            "seed": self.seed if self.rule.needs_sample else None,
+            "exclude_labelled": self.exclude_labelled,
+        }
+        if features is None:
+            return found
+        if self.exclude_labelled:
+            _check_library(self.model, features)
+        return found | {"library": features.spec_hash}
+
+    def reduction(self, features: Source, work: Path) -> ScreenFold:
+        """Return what scores partitions; the draw of "thompson" is left in a file of `work`."""
+        draw = _draw_weights(self.model, self.target, self.seed, work) if self.rule.needs_sample else None
+        scored = Acquisition("greedy", self.rule.maximize) if self.shortlisted else self.rule
+        return ScreenFold(
+            features.carried(work),
+            str(self.path.resolve()),
+            self.model.metadata["spec_hash"],
+            scored,
+            self.n_kept,
+            self.target,
+            draw,
+            self.exclude_labelled,
+            self.std == "candidates",
+            self.std == "all",
+        )
+
+    def check_memory(self, features: Source, client: Client | None, here: int) -> None:
+        """See `_check_memory`."""
+        drawn = self.rule.needs_sample
+        _check_memory(self.model, features, self.n_kept, self.std, client, here, drawn=drawn)
+
+
+def _finished(
+    found: Hits, asked: _Asked, reduction: ScreenFold, output: Path, source: str, notes: tuple[str, ...]
+) -> ScreenReport:
+    """Write the hits and what is known of them, and return the report."""
+    features, spec = reduction.source, asked.spec(reduction.source)
+    table = described(features, _ranked(found.top, asked.model, asked.rule, reduction, asked.k))
+    labelled = not asked.exclude_labelled
+    copies = duplicates(table["smiles"], asked.model, asked.path, features, labelled=labelled)
+    notes = (*notes, *asked.notes, copies)
+    rejected, rejects = write_rejects(features, output, hash_of(spec))
+    about = {
+        **spec,
+        "direction": "maximize" if asked.rule.maximize else "minimize",
+        "source": source,
+        "rows": found.n_scored,
+        "rejected": rejected,
+        "notes": list(notes),
     }
+    write_hits(table, output, hash_of(spec), about)
+    return _report(output, table, about, rejects, notes, inputs_of(features))
+
+
+def _report(
+    output: Path,
+    table: pa.Table,
+    about: dict[str, Any],
+    rejects: Path | None,
+    notes: tuple[str, ...],
+    inputs: tuple[str, ...] = (),
+) -> ScreenReport:
+    """Return the report on hits, from what their file says of them."""
+    return ScreenReport(
+        output,
+        table,
+        about["rows"],
+        about["rejected"],
+        rejects,
+        about["acquisition"]["rule"],
+        0.0,
+        about["target"],
+        about["direction"],
+        notes,
+        inputs,
+    )
+
+
+def _report_again(earlier: Earlier) -> ScreenReport:
+    """Return the report on hits that are there already."""
+    table, output = read_hits(earlier.path), earlier.path
+    about = earlier.about
+    rejects = rejects_of(output) if about["rejected"] else None
+    there = f"{output} holds these very hits already"
+    return _report(output, table, about, rejects, (*about["notes"], there))
 
 
 def _check_options(k: int, std: str, output: Path) -> None:
@@ -239,6 +373,8 @@ def _check_options(k: int, std: str, output: Path) -> None:
         raise InputError(f"The number of hits must be at least 1, not {k}.")
     if std not in ("candidates", "all", "none"):
         raise InputError(f"std is one of candidates, all, none, not {std!r}.")
+    if len(os.fsencode(output.name)) > _LONGEST_NAME:
+        raise InputError(f"The name of the hits has more than {_LONGEST_NAME} bytes; give a shorter one.")
     if output.suffix != ".parquet":
         raise InputError(
             f"The hits are a Parquet file; name it so, for example {output.with_suffix('.parquet')}."
@@ -252,21 +388,12 @@ def _rule(acquisition: str, maximize: bool, kappa: float, best: float, std: str)
     return rule
 
 
-def _target(model: Model, target: str | int) -> int:
-    names = model.targets
-    if isinstance(target, str) and target in names:
-        return names.index(target)
-    if isinstance(target, int) and 0 <= target < len(names):
-        return target
-    raise InputError(f"The model has no target {target!r}; it has {', '.join(names)}.")
-
-
 def _best(model: Model, target: int, maximize: bool) -> float:
     """Return the best label that the model was fitted to."""
     return float((max if maximize else min)(model.metadata["range"][target]))
 
 
-def _same_library(model: Model, features: Source) -> bool:
+def _check_library(model: Model, features: Source) -> None:
     """Refuse to leave out labelled rows of a library whose row numbers mean something else."""
     library = getattr(features, "rows_spec_hash", features.spec_hash)
     if library != model.metadata["library"]:
@@ -274,7 +401,6 @@ def _same_library(model: Model, features: Source) -> bool:
             "The labelled molecules can be left out only of the fingerprint store that the model was fitted "
             "on; screen that store, or drop exclude_labelled."
         )
-    return True
 
 
 def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
@@ -433,11 +559,12 @@ def _labelled_rows(path: str, model_hash: str) -> npt.NDArray[np.int64]:
 @functools.lru_cache(maxsize=1)
 def _drawn(draw: str, path: str, model_hash: str, target: int) -> FeatureSpaceGP:
     """Return a model whose mean is one draw of the whole function."""
-    drawn = copy.copy(open_model(path, model_hash, statistics=False).gp)
+    gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
+    drawn = copy.copy(gp)
     found = read_checkpoint(as_path(draw), as_path(draw).name)
     if found is None:
         raise StoreError(f"{draw} is gone or damaged; run the same command again, which makes it anew")
-    drawn.weights_, drawn.mean_ = found.arrays["weights"], drawn.mean_[[target]]
+    drawn.weights_, drawn.mean_ = found.arrays["weights"], drawn.mean_[[own]]
     return drawn
 
 

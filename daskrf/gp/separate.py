@@ -11,7 +11,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.gp.base import FeatureSpaceGP
 
-__all__ = ["SeparateGP"]
+__all__ = ["SeparateGP", "process_of"]
 
 
 class SeparateGP:
@@ -91,9 +91,13 @@ class SeparateGP:
         sums = tuple(part.statistics_ for part in self.parts)
         return None if None in sums else sums
 
+    def process_of(self, target: int) -> tuple[FeatureSpaceGP, int]:
+        """Return the process of a target, and the target's number in it."""
+        return self._places[target]
+
     def cautions(self, target: int = 0) -> list[str]:
         """Return why deviations of one target cannot be trusted; see `FeatureSpaceGP.cautions`."""
-        part, own = self._places[target]
+        part, own = self.process_of(target)
         return part.cautions(own)
 
     def predict(
@@ -114,7 +118,7 @@ class SeparateGP:
         """
         options: dict[str, Any] = {"of": of, "diagonal": diagonal}
         if target is not None:
-            part, own = self._places[target]
+            part, own = self.process_of(target)
             return part.predict(X, return_std, **options, target=own)
         found = [part.predict(X, return_std, **options) for part in self.parts]
         if not return_std:
@@ -123,7 +127,7 @@ class SeparateGP:
 
     def draw(self, seed: int, target: int = 0) -> FeatureSpaceGP:
         """Return a model of one target whose mean is one posterior draw; see `FeatureSpaceGP.draw`."""
-        part, own = self._places[target]
+        part, own = self.process_of(target)
         return part.draw(seed, own)
 
     def state(self) -> dict[str, Any]:
@@ -161,3 +165,8 @@ class SeparateGP:
     def _columns(self, values: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return what each process predicts as one array, in the order of the targets."""
         return np.column_stack(list(values))[:, self._order]
+
+
+def process_of(gp: FeatureSpaceGP | SeparateGP, target: int) -> tuple[FeatureSpaceGP, int]:
+    """Return the process that predicts a target, and the target's number in it."""
+    return gp.process_of(target) if isinstance(gp, SeparateGP) else (gp, target)

@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from daskrf.molecules.fingerprints import FingerprintBlock, Fingerprinter, rdkit_version
+    from daskrf.molecules.first_lines import check_first_lines
     from daskrf.molecules.formats import TableFormat, expand
-    from daskrf.molecules.library import Library, Partition, Reject, RowBatch, Segment, Source
+    from daskrf.molecules.library import (
+        Library,
+        Partition,
+        Reject,
+        RowBatch,
+        Segment,
+        Source,
+        file_words,
+        table_words,
+        text_words,
+    )
     from daskrf.molecules.lines import clean_smiles
     from daskrf.molecules.lingo import lingo_counts
     from daskrf.molecules.spec import FingerprintSpec
     from daskrf.molecules.spool import is_spooled
-    from daskrf.molecules.tables import lay_out, read_partition, sample_rows, scan, usual_rows
+    from daskrf.molecules.tables import lay_out, read_partition, sample_rows, scan, scan_files, usual_rows
 
 __all__ = [
     "FingerprintBlock",
@@ -30,8 +41,10 @@ __all__ = [
     "Segment",
     "Source",
     "TableFormat",
+    "check_first_lines",
     "clean_smiles",
     "expand",
+    "file_words",
     "is_spooled",
     "lay_out",
     "lingo_counts",
@@ -39,18 +52,32 @@ __all__ = [
     "read_partition",
     "sample_rows",
     "scan",
+    "scan_files",
+    "table_words",
+    "text_words",
     "usual_rows",
 ]
 
 _NAMES = {
     "fingerprints": ("FingerprintBlock", "Fingerprinter", "rdkit_version"),
+    "first_lines": ("check_first_lines",),
     "formats": ("TableFormat", "expand"),
-    "library": ("Library", "Partition", "Reject", "RowBatch", "Segment", "Source"),
+    "library": (
+        "Library",
+        "Partition",
+        "Reject",
+        "RowBatch",
+        "Segment",
+        "Source",
+        "file_words",
+        "table_words",
+        "text_words",
+    ),
     "lines": ("clean_smiles",),
     "lingo": ("lingo_counts",),
     "spec": ("FingerprintSpec",),
     "spool": ("is_spooled",),
-    "tables": ("lay_out", "read_partition", "sample_rows", "scan", "usual_rows"),
+    "tables": ("lay_out", "read_partition", "sample_rows", "scan", "scan_files", "usual_rows"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -22,7 +22,7 @@ from daskrf.molecules.quiet import explain, sentence
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.molecules.unpack import packed, width_of
 
-__all__ = ["Counter", "syntax_checker"]
+__all__ = ["Counter", "canonizer", "explainer", "syntax_checker"]
 
 
 class Counter:
@@ -121,3 +121,21 @@ def syntax_checker() -> Callable[[str], bool]:
         return not refusal_of_text(text, "keep") and Chem.MolFromSmiles(text, sanitize=False) is not None
 
     return is_smiles
+
+
+def explainer() -> Callable[[str], str]:
+    """Return the function that says why RDKit does not take a text; see `daskrf.molecules.quiet.explain`."""
+    return explain
+
+
+def canonizer() -> Callable[[str], str]:
+    """Return the function from a SMILES to RDKit's canonical one, or to itself if RDKit does not take it."""
+    silence = rdBase.BlockLogs()
+
+    def canonical(text: str) -> str:
+        assert silence is not None  # as long as the function is there
+        refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
+        molecule = None if refused else Chem.MolFromSmiles(text)
+        return text if molecule is None else str(Chem.MolToSmiles(molecule))
+
+    return canonical

@@ -11,17 +11,11 @@ from pathlib import Path
 from daskrf.errors import InputError
 from daskrf.paths import ObjectPath, as_list, as_path
 
-__all__ = ["Column", "TableFormat", "delimiter_of", "expand", "is_parquet"]
+__all__ = ["Column", "TableFormat", "delimiter_of", "expand"]
 
 Column = str | int
 
-_DELIMITERS = {
-    **dict.fromkeys((".smi", ".smiles", ".cxsmiles", ".cxsmi", ".ism", ".can", ".txt"), "auto"),
-    ".csv": ",",
-    ".tsv": "\t",
-    ".tab": "\t",
-}
-_PARQUET = (".parquet", ".pq")
+_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _COMPRESSED = (".gz", ".bz2", ".zst")
 
 
@@ -39,10 +33,10 @@ class TableFormat:
     header : bool, optional
         Whether the first line holds the names of the columns.
     delimiter : str, optional
-        One character, or " " for any white space; by default it follows from the name of the file: comma for
-        .csv, tab for .tsv, and for .smi, .smiles, .cxsmiles, .txt tab if the first lines have tabs, else
-        white space; but if by another one of these, or a semicolon, more of the first lines have a valid
-        SMILES, it is that one.
+        One character, or " " for any white space; by default the one of comma, semicolon, tab and white space
+        by which most of the first lines have a valid SMILES. The ending of the file is only a hint, where
+        several do equally well: comma for .csv, tab for .tsv, and for all others tab if the first lines have
+        tabs, else white space.
 
     Raises
     ------
@@ -110,6 +104,7 @@ def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
     found: dict[Path, None] = {}
     for item in given:
         for path in _matches(item):
+            as_path(path)  # refuses a name that no store could hold
             if path in found:
                 raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
             found[path] = None
@@ -160,26 +155,9 @@ def _suffix(path: Path) -> str:
     return Path(name).suffix
 
 
-def is_parquet(path: Path) -> bool:
-    """Return whether the name of the file says Parquet."""
-    return _suffix(path) in _PARQUET
-
-
 def delimiter_of(path: Path, fmt: TableFormat) -> str:
-    """Return the delimiter of a text file: a character, " " for white space, or "auto" (tab or white space).
+    """Return the usual delimiter of a text file: a character, " " for white space, or "auto" for tab or that.
 
-    Raises
-    ------
-    InputError
-        If neither the format nor the file name tells it.
+    The one that `fmt` gives, or else what the ending of the name tells, which the content may gainsay.
     """
-    if fmt.delimiter is not None:
-        return fmt.delimiter
-    delimiter = _DELIMITERS.get(_suffix(path))
-    if delimiter is None:
-        known = ", ".join((*_DELIMITERS, *_PARQUET))
-        raise InputError(
-            f"{path} has an unknown ending; rename it to one of {known} (and .gz, .bz2 or .zst after it), "
-            "or give the delimiter."
-        )
-    return delimiter
+    return fmt.delimiter or _DELIMITERS.get(_suffix(path), "auto")

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import Column, TableFormat, delimiter_of, is_parquet
+from daskrf.molecules.contents import first_bytes, is_parquet, refuse_foreign
+from daskrf.molecules.formats import Column, TableFormat, delimiter_of
 from daskrf.molecules.isolation import each
 from daskrf.molecules.library import Layout
 from daskrf.molecules.lines import MAX_LINE_BYTES, clean_smiles, split_line
+from daskrf.molecules.names import (
+    ID_NAMES,
+    SMILES_NAMES,
+    find_id,
+    find_smiles,
+    listed,
+    normalised,
+    tells_apart,
+)
 from daskrf.molecules.streams import LineStream, compression_of, text_blocks
 from daskrf.paths import readable
 
 __all__ = ["detect_layout", "open_parquet"]
 
 _SAMPLE_LINES = 26
-_SMILES_NAMES = ("smiles", "canonical_smiles", "isomeric_smiles", "cxsmiles", "smi", "structure")
-_ID_NAMES = (
-    *("id", "idnumber", "id_number", "identifier", "name", "title", "compound_id", "molecule_id", "mol_id"),
-    *("catalog_id", "zinc_id", "zincid", "chembl_id", "molecule_chembl_id", "cid", "pubchem_cid", "code"),
-)
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -> Layout:
@@ -44,19 +50,20 @@ def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -
     Raises
     ------
     InputError
-        If a column is not there (the message names those that are), or the file is UTF-16.
+        If a column is not there (the message names those that are), or the file is no table of text in UTF-8
+        and no Parquet: see `daskrf.molecules.contents`.
 
     Notes
     -----
-    The delimiter that the name of the file tells gives way to another one (comma, semicolon, tab or white
-    space) by which more of the first lines have a valid SMILES.
+    The content decides, and the ending of the name is a hint: the delimiter that it tells gives way to
+    another one (comma, semicolon, tab or white space) by which more of the first lines have a valid SMILES.
 
     The first line is a header if the lines below have SMILES in a column whose field contains "smiles", or if
     no field of it is a valid SMILES and one is a usual name of a SMILES or ID column, contains "smiles" and
     no digit, or is a name that the user gave. Without a name for it, the SMILES column is the one with most
-    valid SMILES. The ID is found by the usual names in a header; without a header, and in a .smi file without
-    such a name, it is the first other column that does not hold decimal numbers, or the second column where
-    the first lines have only one.
+    valid SMILES. The ID is found by the usual names in a header (see `daskrf.molecules.names`); without a
+    header, and in a .smi file without such a name, it is the first other column that tells molecules apart
+    and does not hold decimal numbers, or the second column where the first lines have only one.
     """
     if is_parquet(path):
         return _parquet_layout(path, fmt)
@@ -75,7 +82,8 @@ def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -
         return dataclasses.replace(
             probe, header=header, extra=tuple((_key(column), 0) for column in fmt.extra)
         )
-    smiles, name, extra = _columns(path, fmt, names, rows, max(n_columns, *widths, 0))
+    width = max(n_columns, *widths, 0)
+    smiles, name, extra = _columns(path, fmt, names, rows, width, functools.partial(_column, rows))
     if name is None and not exact:
         name = _id_by_content(rows, n_columns, smiles)
         if max(widths, default=0) == 1:
@@ -85,9 +93,10 @@ def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -
 
 def _head(path: Path, compression: str) -> list[str]:
     """Return the first lines of the file."""
-    head = LineStream(text_blocks(path, compression)).take(_SAMPLE_LINES)
-    if head.startswith(_UTF16):
-        raise InputError(f"{path} is UTF-16 text; convert it to UTF-8, for example with iconv.")
+    blocks = text_blocks(path, compression)
+    first = first_bytes(blocks)
+    refuse_foreign(path, first)  # before lines of it are looked for, which a binary file may not have
+    head = LineStream(itertools.chain([first], blocks)).take(_SAMPLE_LINES)
     text = head.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
     return [line.rstrip("\r")[:MAX_LINE_BYTES] for line in text.split("\n")[:-1]]
 
@@ -143,13 +152,13 @@ def _header(lines: list[str], probe: Layout, fmt: TableFormat) -> tuple[int, tup
 
 def _is_header(fields: list[str], below: list[list[str]], fmt: TableFormat) -> bool:
     """Return whether the fields of the first line look like names of the columns `below`."""
-    names = [name.strip().lower() for name in fields]
+    names = [normalised(name) for name in fields]
     for position, name in enumerate(names):
         # An ID may contain "smiles" too, but there are no SMILES below it.
         if "smiles" in name and any(position < len(row) and _is_smiles(row[position]) for row in below):
             return True
-    asked = {column.lower() for column in (fmt.smiles, fmt.id, *fmt.extra) if isinstance(column, str)}
-    known = asked.union(_SMILES_NAMES, _ID_NAMES)
+    asked = {normalised(column) for column in (fmt.smiles, fmt.id, *fmt.extra) if isinstance(column, str)}
+    known = asked.union(SMILES_NAMES, ID_NAMES)
     named = any(name in known or ("smiles" in name and not any(map(str.isdigit, name))) for name in names)
     return named and not any(map(_is_smiles, fields))
 
@@ -171,7 +180,12 @@ def _is_smiles(text: str) -> bool:
 
 
 def _columns(
-    path: Path, fmt: TableFormat, names: tuple[str, ...] | None, rows: list[list[str]], width: int
+    path: Path,
+    fmt: TableFormat,
+    names: tuple[str, ...] | None,
+    rows: list[list[str]],
+    width: int,
+    values_of: Callable[[int], list[str]],
 ) -> tuple[int, int | None, tuple[tuple[str, int], ...]]:
     """Return the positions of SMILES and ID, and keys and positions of the extra columns."""
     asked_id = None if fmt.id is None else _position(path, fmt.id, names, width)
@@ -179,7 +193,10 @@ def _columns(
         smiles = _position(path, fmt.smiles, names, width)
     else:
         smiles = _find_smiles(path, names, rows, width, asked_id)
-    name = asked_id if fmt.id is not None else _find_id(names, rows, width, smiles)
+    if fmt.id is not None:
+        name = asked_id
+    else:
+        name = find_id(names, values_of, (smiles,)) if names else _id_by_content(rows, width, smiles)
     extra = tuple((_key(column), _position(path, column, names, width)) for column in fmt.extra)
     return smiles, name, extra
 
@@ -200,7 +217,7 @@ def _position(path: Path, column: Column, names: tuple[str, ...] | None, width: 
         return names.index(column)
     matches = [k for k, name in enumerate(names) if name.lower() == column.lower()]
     if len(matches) != 1:
-        raise InputError(f"{path} has no column {column!r}; its columns are {', '.join(names)}.")
+        raise InputError(f"{path} has no column {column!r}; its columns are {listed(names)}.")
     return matches[0]
 
 
@@ -208,13 +225,9 @@ def _find_smiles(
     path: Path, names: tuple[str, ...] | None, rows: list[list[str]], width: int, taken: int | None
 ) -> int:
     """Return the position of the SMILES column from the usual names, or from its content."""
-    lower = [name.lower() for name in names or ()]
-    for known in _SMILES_NAMES:
-        if known in lower:
-            return lower.index(known)
-    for position, name in enumerate(lower):
-        if "smiles" in name:
-            return position
+    named = find_smiles(names or (), lambda position: any(map(_is_smiles, _column(rows, position))))
+    if named is not None:
+        return named
     scores = []
     for position in range(width):
         valid = [row[position] for row in rows if position < len(row) and _is_smiles(row[position])]
@@ -223,42 +236,21 @@ def _find_smiles(
         scores[taken] = (0, 0, -width)
     best = max(scores, default=(0, 0, 0))
     if names and rows and best[0] == 0:
-        raise InputError(f"{path} has no column of SMILES; choose one of its columns: {', '.join(names)}.")
+        raise InputError(f"{path} has no column of SMILES; choose one of its columns: {listed(names)}.")
     return -best[2] if best[0] else 0
 
 
-def _find_id(names: tuple[str, ...] | None, rows: list[list[str]], width: int, smiles: int) -> int | None:
-    """Return the position of the ID column, if there is one."""
-    if names:
-        lower = [name.lower() for name in names]
-        for known in _ID_NAMES:
-            if known in lower and lower.index(known) != smiles:
-                return lower.index(known)
-        return next(
-            (k for k, name in enumerate(lower) if k != smiles and name.endswith(("_id", " id", "-id"))), None
-        )
-    return _id_by_content(rows, width, smiles)
-
-
 def _id_by_content(rows: list[list[str]], width: int, smiles: int) -> int | None:
-    """Return the first column, but that of the SMILES, that does not hold decimal numbers."""
+    """Return the first column, but that of the SMILES, that tells molecules apart."""
     for position in range(width):
-        fields = [row[position] for row in rows if position < len(row)]
-        if position != smiles and not all(map(_is_decimal, fields)):
+        values = [value for value in _column(rows, position) if value.strip()]
+        if position != smiles and values and tells_apart(values):
             return position
     return None
 
 
-def _is_decimal(field: str) -> bool:
-    """Return whether `field` is a number with a fraction or exponent, which an ID is not, or is blank."""
-    text = field.strip()
-    if not text:
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return not text.isdigit()
+def _column(rows: list[list[str]], position: int) -> list[str]:
+    return [row[position] for row in rows if position < len(row)]
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
@@ -281,15 +273,26 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 
 
 def _parquet_layout(path: Path, fmt: TableFormat) -> Layout:
-    """Return the layout of a Parquet file from its schema."""
+    """Return the layout of a Parquet file from its schema, and from the first values of an ID column."""
     with open_parquet(path) as file:
         schema = file.schema_arrow
-    names = tuple(schema.names)
-    smiles, name, extra = _columns(path, fmt, names, [], len(names))
-    found_by_name = fmt.smiles is not None or "smi" in names[smiles].lower() or names[smiles] in _SMILES_NAMES
-    if not found_by_name or not _is_text(schema.field(smiles).type):
-        raise InputError(f"{path} has no text column of SMILES; choose one of {', '.join(names)}.")
+        names = tuple(schema.names)
+        values_of = functools.partial(_first_values, file, names)
+        smiles, name, extra = _columns(path, fmt, names, [], len(names), values_of)
+    found = fmt.smiles is not None or find_smiles(names) is not None
+    if not found or not _is_text(schema.field(smiles).type):
+        raise InputError(f"{path} has no text column of SMILES; choose one of {listed(names)}.")
     return Layout("parquet", "", "", True, 0, names, len(names), smiles, name, extra)
+
+
+def _first_values(file: pq.ParquetFile, names: tuple[str, ...], position: int) -> list[str]:
+    """Return the first values of a column as text; none where they cannot be read, which readers will say."""
+    try:
+        batch = next(file.iter_batches(_SAMPLE_LINES, columns=[names[position]]), None)
+        values = [] if batch is None or not batch.num_columns else batch.column(0).to_pylist()
+    except (OSError, pa.ArrowException):
+        return []
+    return ["" if value is None else str(value) for value in values]
 
 
 def _is_text(kind: pa.DataType) -> bool:

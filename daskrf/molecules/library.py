@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Layout", "Library", "Partition", "Reject", "RowBatch", "Segment", "Source"]
+from daskrf.errors import printable
+from daskrf.molecules.names import column_words
+
+__all__ = [
+    "Layout",
+    "Library",
+    "Partition",
+    "Reject",
+    "RowBatch",
+    "Segment",
+    "Source",
+    "file_words",
+    "table_words",
+    "text_words",
+]
+
+_SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"}
+_LAYOUTS = 10  # that are told one by one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +67,25 @@ class Layout:
     smiles: int
     id: int | None
     extra: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        if not self.n_columns:
+            return f"{text_words(self.compression, '', header=bool(self.header))}, in which no row was seen"
+        text = self.kind == "text"
+        words = text_words(self.compression, self.delimiter, header=bool(self.header)) if text else "Parquet"
+        parts = [f"SMILES in {column_words(self.names, self.smiles)}"]
+        if self.id is not None and self.id >= self.n_columns:  # the first lines have none
+            parts.append(f"IDs, if any, in column {self.id}, and other rows are called row-0, row-1, ...")
+        elif self.id is not None:
+            parts.append(f"IDs in {column_words(self.names, self.id)}")
+        parts += [f"{column_words(self.names, at)} is kept" for _, at in self.extra]
+        counted = " (columns are counted from 0)" if self.names is None else ""
+        if self.id is None:
+            which = f"its {self.n_columns} columns" if self.n_columns > 1 else "its only column"
+            if self.names:
+                which = f"{which} ({column_words(self.names, *range(len(self.names)))})"
+            parts.append(f"no IDs found in {which}, so that rows are called row-0, row-1, ...")
+        return f"{words}; {', '.join(parts)}{counted}"
 
     def state(self) -> dict[str, Any]:
         """Return the fields as a dict for JSON."""
@@ -210,3 +249,46 @@ class RowBatch:
     def n_read(self) -> int:
         """Number of rows read: those here and the rejected ones."""
         return len(self.smiles) + len(self.rejects)
+
+
+def text_words(compression: str, delimiter: str, *, header: bool) -> str:
+    """Return how a table of text is laid out, in words; `delimiter` is empty where there is none to be seen.
+
+    Examples
+    --------
+    >>> text_words("gzip", "\\t", header=True)
+    'UTF-8 text, gzip-compressed, separated by tabs, with a header'
+    """
+    parts = ["UTF-8 text"]
+    if compression:
+        parts.append(f"{compression}-compressed")
+    if delimiter:
+        parts.append(f"separated by {_SEPARATED.get(delimiter, repr(delimiter))}")
+    parts.append("with a header" if header else "without a header")
+    return ", ".join(parts)
+
+
+def file_words(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file for a message: below the working directory without that one."""
+    text, here = str(path), f"{Path.cwd()}{os.sep}"
+    return printable(text.removeprefix(here))
+
+
+def table_words(tables: Iterable[tuple[str | os.PathLike[str], Layout]]) -> tuple[str, ...]:
+    """Return how files are read, one line for each different layout; after ten, how many more there are.
+
+    Examples
+    --------
+    >>> layout = Layout("text", "", " ", False, 0, None, 2, 0, 1)
+    >>> print(*table_words([("a.smi", layout), ("b.smi", layout)]))
+    2 files such as a.smi: UTF-8 text, separated by white space, without a header; SMILES in column 0, IDs in column 1 (columns are counted from 0)
+    """  # noqa: E501
+    files: dict[str, list[str | os.PathLike[str]]] = {}
+    for path, layout in tables:
+        files.setdefault(str(layout), []).append(path)
+    lines = []
+    for words, paths in files.items():
+        which = file_words(paths[0])
+        lines.append(f"{f'{len(paths):,} files such as {which}' if len(paths) > 1 else which}: {words}")
+    more = len(lines) - _LAYOUTS
+    return (*lines[:_LAYOUTS], *([f"and files of {more:,} other layouts"] if more > 0 else []))

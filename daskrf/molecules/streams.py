@@ -24,7 +24,7 @@ _KEPT_OF_A_LONG_LINE = 1 << 14
 _TAKEN = 1 << 23
 
 _MAGIC = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "zstd": b"\x28\xb5\x2f\xfd"}
-_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
+_SKIPPABLE = b"\x2a\x4d\x18"  # after one byte 0x50 - 0x5f: a frame with which pzstd and others begin
 
 
 class _Decompressor(Protocol):
@@ -110,14 +110,12 @@ def compression_of(path: Path) -> str:
     Raises
     ------
     InputError
-        If the file cannot be read, or its name says compressed and its first bytes do not.
+        If the file cannot be read.
     """
     head = next(raw_blocks(path, 4), b"")
-    found = next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "")
-    named = _SUFFIXES.get(path.suffix.lower(), "")
-    if named and head and not found:
-        raise InputError(f"{path} is named like a {named} file but is none; rename or replace it.")
-    return found or named
+    if head[1:] == _SKIPPABLE and head[0] >> 4 == 5:
+        return "zstd"
+    return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "")
 
 
 def raw_blocks(path: Path, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import TableFormat, delimiter_of, expand, is_parquet
+from daskrf.molecules.formats import TableFormat, expand
 from daskrf.molecules.layout import detect_layout, open_parquet
 from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatch, Segment, Source
 from daskrf.molecules.rows import read_rows, read_sorted
@@ -34,6 +34,7 @@ __all__ = [
     "read_partition",
     "sample_rows",
     "scan",
+    "scan_files",
     "usual_rows",
 ]
 
@@ -56,8 +57,7 @@ def scan(
     Parameters
     ----------
     paths : path, or sequence of paths and glob patterns
-        Text tables (.smi, .smiles, .cxsmiles, .txt, .csv, .tsv), plain or compressed (.gz, .bz2, .zst), and
-        Parquet files.
+        Tables of text, plain or compressed by gzip, bzip2 or zstd, and Parquet files, whatever their names.
     fmt : TableFormat, optional
     rows_per_partition : int, optional
         By default a 64th of the rows, but at least 2,000 and at most 100,000.
@@ -89,25 +89,34 @@ def scan(
     >>> library.n_rows, batch.row.tolist(), batch.id, [reject.reason for reject in batch.rejects]
     (3, [0, 2], ['ethanol', 'ethane'], ['empty line'])
     """
+    return scan_files(lay_out(paths, fmt), rows_per_partition, spool, on_bytes)
+
+
+def scan_files(
+    files: Iterable[tuple[Path, Layout]],
+    rows_per_partition: int | None = None,
+    spool: Path | None = None,
+    on_bytes: Callable[[int], None] | None = None,
+) -> Library:
+    """Find out what files hold whose layout is known from `lay_out`; see `scan`."""
     if rows_per_partition is not None and rows_per_partition < 1:
         raise InputError(f"rows per partition must be at least 1, not {rows_per_partition}.")
-    files = expand(paths)
     sources: list[Source] = []
     indexes: list[list[int]] = []
-    for path, layout in lay_out(files, fmt):
+    for path, layout in files:
         source, index = _scan_file(path, layout, spool, on_bytes or _ignore)
         sources.append(source)
         indexes.append(index)
     n_rows = sum(source.rows for source in sources)
     if n_rows == 0:
-        what = f"{files[0]} holds" if len(files) == 1 else f"the {len(files)} input files hold"
+        what = f"{sources[0].path} holds" if len(sources) == 1 else f"the {len(sources)} input files hold"
         raise InputError(f"{what} no rows; check that the right files are given.")
     step = rows_per_partition or usual_rows(n_rows)
     return Library(tuple(sources), _partitions(sources, indexes, step), step)
 
 
-def lay_out(paths: Paths, fmt: TableFormat | None = None) -> Iterator[tuple[Path, Layout]]:
-    """Yield each file that `paths` name, and its layout, for which only the first lines are read.
+def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[Path, Layout]]:
+    """Return each file that `paths` name, and its layout, for which only the first lines are read.
 
     Raises
     ------
@@ -115,25 +124,14 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> Iterator[tuple[Path
         If a file is missing or of unknown layout, or its name is not UTF-8.
     """
     fmt = fmt or TableFormat()
-    files = expand(paths)
-    for path in files:
-        _check_name(path)
-        if not is_parquet(path):
-            delimiter_of(path, fmt)  # refuse before the first long read
+    files: list[tuple[Path, Layout]] = []
     named: Layout | None = None
-    for path in files:
+    for path in map(as_path, expand(paths)):  # which refuses names that no plan can hold
         layout = detect_layout(path, fmt, named)
         if layout.header:
             named = layout
-        yield path, layout
-
-
-def _check_name(path: Path) -> None:
-    """Refuse a file whose name no plan and no table can hold."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise InputError(f"the name of {path} is not UTF-8 text; rename the file.") from None
+        files.append((path, layout))
+    return files
 
 
 def usual_rows(n_rows: int) -> int:

@@ -13,7 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import TableFormat, delimiter_of, is_parquet
+from daskrf.molecules import file_words, text_words
+from daskrf.molecules.contents import first_bytes, is_parquet, refuse_foreign
+from daskrf.molecules.formats import TableFormat, delimiter_of
+from daskrf.molecules.names import listed
 from daskrf.molecules.streams import compression_of, text_blocks
 from daskrf.paths import readable
 
@@ -21,6 +24,7 @@ __all__ = ["LabelFile", "open_labels"]
 
 Column = str | int
 BLOCK_ROWS = 50_000
+HEAD_ROWS, HEAD_FIELDS, HEAD_BYTES = 25, 100_000, 1 << 20  # of the first rows, by which columns are told
 
 
 @dataclass(frozen=True)
@@ -33,19 +37,37 @@ class LabelFile:
         The file.
     names : tuple of str
         Of its columns; ``column 0`` and so on where it has no header.
-    sample : tuple of str
-        Fields of the first row.
+    head : tuple of tuple of str
+        Fields of the first rows, one at least: 25, or fewer where there are more than 4,000 columns.
     first_line : int
         Line of the first row, counted from 1; in Parquet, rows are lines and the first is 1.
     delimiter : str
         Of a text file; empty for Parquet.
+    header : bool
+        Whether the file names its columns.
     """
 
     path: Path
     names: tuple[str, ...]
-    sample: tuple[str, ...]
+    head: tuple[tuple[str, ...], ...]
     first_line: int
     delimiter: str
+    header: bool = True
+
+    @property
+    def sample(self) -> tuple[str, ...]:
+        """Fields of the first row."""
+        return self.head[0]
+
+    def column(self, position: int) -> list[str]:
+        """Return the first values of a column."""
+        return [row[position] for row in self.head if position < len(row)]
+
+    def __str__(self) -> str:
+        if not self.delimiter:
+            return f"{file_words(self.path)}: Parquet"
+        words = text_words(compression_of(self.path), self.delimiter, header=self.header)
+        return f"{file_words(self.path)}: {words}"
 
     @property
     def line_word(self) -> str:
@@ -69,7 +91,7 @@ class LabelFile:
         lower = [name.lower() for name in self.names]
         if lower.count(column.lower()) == 1:
             return lower.index(column.lower())
-        raise InputError(f"{self.path} has no column {column!r}; its columns are {', '.join(self.names)}")
+        raise InputError(f"{self.path} has no column {column!r}; its columns are {listed(self.names)}")
 
     def blocks(self, positions: Sequence[int]) -> Iterator[tuple[list[int], list[list[str]]]]:
         """Lines and the wanted columns of some ten thousand rows at a time; blank lines are passed over.
@@ -100,12 +122,12 @@ class LabelFile:
 
 
 def open_labels(path: Path) -> LabelFile:
-    """Find out the columns of a label file: CSV, TSV, text (each plain or compressed) or Parquet.
+    """Find out the columns of a label file: a table of text (plain or compressed) or Parquet.
 
     Parameters
     ----------
     path : Path
-        The file; its ending tells the delimiter.
+        The file; its content decides, and its ending is a hint at the delimiter.
 
     Returns
     -------
@@ -114,11 +136,13 @@ def open_labels(path: Path) -> LabelFile:
     Raises
     ------
     InputError
-        Absent, empty, of unknown ending or damaged.
+        Absent, empty, no table or damaged.
 
     Notes
     -----
-    The first line is a header where none of its fields is a number.
+    The first line is a header where none of its fields is a number. Where the delimiter that the ending tells
+    does not cut all of the first lines into the same number of columns, at least two, it is the one of tab,
+    semicolon, comma and white space that cuts them into most.
     """
     try:
         there = path.is_file()
@@ -128,22 +152,56 @@ def open_labels(path: Path) -> LabelFile:
         raise InputError(f"the label file {path} does not exist; check the path")
     if is_parquet(path):
         return _open_parquet(path)
-    delimiter = delimiter_of(path, TableFormat())
-    if delimiter == "auto":
-        _, whole = next(_text_rows(path, "\n"), (0, [""]))
-        delimiter = "\t" if "\t" in whole[0].strip() else " "
+    refuse_foreign(path, first_bytes(text_blocks(path, compression_of(path))))
+    delimiter = _delimiter(path)
     lines = _text_rows(path, delimiter)
     line, first = next(lines, (0, []))
     if not first:
         raise InputError(f"the label file {path} is empty")
-    if any(is_number(text) for text in first):
-        names = tuple(f"column {position}" for position in range(len(first)))
-        return LabelFile(path, names, tuple(first), line, delimiter)
+    header = not any(is_number(text) for text in first)
     names = tuple(name.strip() for name in first)
-    line, sample = next(lines, (0, []))
-    if not sample:
-        raise InputError(f"the label file {path} has a header and no rows")
-    return LabelFile(path, names, tuple(sample), line, delimiter)
+    if header:
+        line, first = next(lines, (0, []))
+        if not first:
+            raise InputError(f"the label file {path} has a header and no rows")
+    else:
+        names = tuple(f"column {position}" for position in range(len(first)))
+    more = itertools.islice(lines, _head_rows(len(names)) - 1)
+    head = (tuple(first), *(tuple(fields) for _, fields in more))
+    return LabelFile(path, names, head, line, delimiter, header)
+
+
+def _head_rows(n_columns: int) -> int:
+    """Return how many of the first rows are looked at."""
+    return max(1, min(HEAD_ROWS, HEAD_FIELDS // max(1, n_columns)))
+
+
+def _delimiter(path: Path) -> str:
+    """Return what separates the columns of a text file: what its ending tells, unless another fits better."""
+    lines: list[str] = []
+    for _, fields in itertools.islice(_text_rows(path, "\n"), HEAD_ROWS):
+        lines += fields
+        if sum(map(len, lines)) > HEAD_BYTES:
+            break
+    usual = delimiter_of(path, TableFormat())
+    if usual != "auto" and _n_columns(lines, usual):
+        return usual
+    if usual == "auto":
+        usual = "\t" if any("\t" in line.strip() for line in lines[:1]) else " "
+    marks = (usual, *(mark for mark in "\t;, " if mark != usual))
+    return max(marks, key=lambda mark: _n_columns(lines, mark))  # the first of equal ones
+
+
+def _n_columns(lines: list[str], delimiter: str) -> int:
+    """Return the number of columns into which a delimiter cuts all lines; 0 where they differ, or it is 1."""
+    try:
+        rows = (
+            [line.split() for line in lines] if delimiter == " " else csv.reader(lines, delimiter=delimiter)
+        )
+        widths = {len(row) for row in rows}
+    except csv.Error:
+        return 0
+    return 0 if len(widths) != 1 or widths == {1} else widths.pop()
 
 
 def is_number(text: str) -> bool:
@@ -198,12 +256,13 @@ def _open_parquet(path: Path) -> LabelFile:
     try:
         with pq.ParquetFile(readable(path)) as file:
             names = tuple(file.schema_arrow.names)
-            head = next(file.iter_batches(batch_size=1), None)
+            head = next(file.iter_batches(batch_size=_head_rows(len(names))), None)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} cannot be read as Parquet ({error})") from None
     if head is None or head.num_rows == 0:
         raise InputError(f"the label file {path} has no rows")
-    return LabelFile(path, names, tuple(_text(column[0].as_py()) for column in head.columns), 1, "")
+    columns = [[_text(value) for value in column.to_pylist()] for column in head.columns]
+    return LabelFile(path, names, tuple(zip(*columns, strict=True)), 1, "")
 
 
 def _parquet_rows(table: LabelFile, positions: Sequence[int]) -> Iterator[tuple[int, Sequence[str]]]:

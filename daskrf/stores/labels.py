@@ -14,31 +14,23 @@ import pyarrow.compute as pc
 
 from daskrf.errors import InputError
 from daskrf.molecules import clean_smiles
+from daskrf.molecules.names import (
+    ID_NAMES,
+    SMILES_NAMES,
+    column_words,
+    find_id,
+    find_smiles,
+    listed,
+    normalised,
+)
 from daskrf.paths import as_path
 from daskrf.stores.files import canonical_json
 from daskrf.stores.fingerprints import FingerprintStore
 from daskrf.stores.label_files import Column, LabelFile, is_number, open_labels
 
-__all__ = ["JoinedLabels", "Labels", "Matches", "join_labels", "match_labels", "read_labels"]
+__all__ = ["JoinedLabels", "Labels", "Matches", "join_labels", "label_words", "match_labels", "read_labels"]
 
-KEY_NAMES: dict[str, tuple[str, ...]] = {
-    "id": (
-        *(
-            "id",
-            "idnumber",
-            "id_number",
-            "identifier",
-            "name",
-            "title",
-            "compound_id",
-            "molecule_id",
-            "mol_id",
-        ),
-        *("catalog_id", "zinc_id", "zincid", "chembl_id", "molecule_chembl_id", "cid", "pubchem_cid", "code"),
-    ),
-    "smiles": ("smiles", "canonical_smiles", "isomeric_smiles", "smi", "structure"),
-    "row": ("row",),
-}
+KEYS = {"id": "IDs", "smiles": "SMILES", "row": "row numbers"}
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
 JOIN_ROWS = 1_000_000
 # Its offsets have 64 bits: the keys of one array may take more than 2 GiB.
@@ -149,7 +141,7 @@ class JoinedLabels:
     def __str__(self) -> str:
         parts = [f"{self.matched:,} labels attached"]
         if self.unmatched:
-            keys = ", ".join(self.unmatched_keys)
+            keys = listed(self.unmatched_keys)
             parts.append(f"{self.unmatched:,} are not in the library (such as {keys})")
         if self.duplicate_labels:
             parts.append(f"{self.duplicate_labels:,} repeat an earlier label and were left out")
@@ -177,7 +169,8 @@ def read_labels(
     key : {"id", "smiles", "row"}
         What joins labels to the library.
     key_column : str or int, optional
-        Column of the key, by name or by position from 0; by default found by its usual names, else the first.
+        Column of the key, by name or by position from 0; by default found by its usual names (of IDs, those
+        that `daskrf.molecules.names` knows), else the first.
     targets : sequence of str or int, optional
         Columns of the values; by default the only other column of numbers.
     drop_non_finite : bool
@@ -203,9 +196,7 @@ def read_labels(
     >>> labels.keys.to_pylist(), labels.y.ravel().tolist(), labels.duplicates
     (['A', 'B'], [-7.5, -8.0], 1)
     """
-    table = open_labels(as_path(path))
-    key_position = _key_position(table, key, key_column)
-    positions = _target_positions(table, key_position, targets)
+    table, key_position, positions = _columns(path, key, key_column, targets)
     parts, n_read = _read_parts(table, key, [key_position, *positions], drop_non_finite)
     keys = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0)
     dropped = n_read - len(keys)
@@ -224,14 +215,70 @@ def read_labels(
     )
 
 
-def _key_position(table: LabelFile, key: str, column: Column | None) -> int:
-    """Column of the key: as given, by its usual names, or the first one."""
-    if key not in KEY_NAMES:
+def label_words(
+    path: str | os.PathLike[str],
+    key: str = "id",
+    key_column: Column | None = None,
+    targets: Sequence[Column] | None = None,
+) -> str:
+    """Return how `read_labels` reads a file, in one line: its format, and the columns of key and targets.
+
+    Raises
+    ------
+    InputError
+        As `read_labels`, for the columns.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scores.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("Compound ID,score\\nA,-7.5\\n")
+    ...     print(label_words(path).removeprefix(folder + os.sep))
+    scores.csv: UTF-8 text, separated by commas, with a header; IDs in 'Compound ID', target 'score'
+    """
+    table, key_position, positions = _columns(path, key, key_column, targets)
+    names = table.names if table.header else None
+    known = key_column is not None or _find_key(table, key) is not None
+    every = column_words(table.names, *range(len(table.names)))
+    first = "" if known else f" (none of {every} is a usual name for {KEYS[key]})"
+    named = column_words(names, *positions)
+    found = f"target{'s' if len(positions) > 1 else ''} {named}"
+    return f"{table}; {KEYS[key]} in {column_words(names, key_position)}{first}, {found}"
+
+
+def _columns(
+    path: str | os.PathLike[str],
+    key: str,
+    key_column: Column | None,
+    targets: Sequence[Column] | None,
+) -> tuple[LabelFile, int, list[int]]:
+    """The table of labels, and the positions of the key and of the targets."""
+    table = open_labels(as_path(path))
+    asked = [targets] if isinstance(targets, str) else list(targets or ())
+    taken = [table.position(target) for target in asked]
+    position = _key_position(table, key, key_column, taken)
+    return table, position, _target_positions(table, position, targets)
+
+
+def _key_position(table: LabelFile, key: str, column: Column | None, taken: Sequence[int]) -> int:
+    """Column of the key: as given, by its usual names, or the first one that is not taken by a target."""
+    if key not in KEYS:
         raise InputError(f"labels are joined by id, smiles or row, not by {key!r}")
     if column is not None:
         return table.position(column)
-    lower = [name.lower() for name in table.names]
-    return next((lower.index(name) for name in KEY_NAMES[key] if name in lower), 0)
+    found = _find_key(table, key)
+    return next((k for k in range(len(table.names)) if k not in taken), 0) if found is None else found
+
+
+def _find_key(table: LabelFile, key: str) -> int | None:
+    """Column of the key by its usual names, if there is one."""
+    if key == "id":
+        return find_id(table.names, table.column)
+    if key == "smiles":
+        return find_smiles(table.names)
+    return next((k for k, name in enumerate(table.names) if normalised(name) == "row"), None)
 
 
 def _target_positions(table: LabelFile, key: int, targets: Sequence[Column] | None) -> list[int]:
@@ -243,22 +290,22 @@ def _target_positions(table: LabelFile, key: int, targets: Sequence[Column] | No
         if not positions or key in positions or len(set(positions)) != len(positions):
             raise InputError(
                 f"the targets of {table.path} must be distinct columns other than the key "
-                f"({table.names[key]}); its columns are {', '.join(table.names)}"
+                f"({table.names[key]}); its columns are {listed(table.names)}"
             )
         return positions
-    known = {name for names in KEY_NAMES.values() for name in names}
+    known = {*ID_NAMES, *SMILES_NAMES, "row"}
     found = [
         position
         for position, name in enumerate(table.names)
         if position != key
-        and name.lower() not in known
+        and normalised(name) not in known
         and (is_number(table.sample[position]) or table.sample[position].strip().lower() in MISSING)
     ]
     if len(found) == 1:
         return found
-    names = ", ".join(table.names[position] for position in found)
+    names = listed([table.names[position] for position in found])
     problem = f"several columns of numbers ({names})" if found else "no column of numbers besides the key"
-    raise InputError(f"{table.path} has {problem}; name the target columns among {', '.join(table.names)}")
+    raise InputError(f"{table.path} has {problem}; name the target columns among {listed(table.names)}")
 
 
 def _read_parts(

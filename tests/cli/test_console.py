@@ -134,3 +134,13 @@ def test_duration(seconds, words):
 )
 def test_amounts(value, unit, words):
     assert amount(value, unit) == words
+
+
+def test_notes_are_printable_and_bounded():
+    for stream in (io.StringIO(), Terminal()):
+        with make_progress(stream) as progress:
+            progress.note("a\x1b[2Jb " + "x" * 10**6)
+        text = stream.getvalue()
+        assert "\\x1b[2J" in text
+        assert "\x1b[2J" not in text
+        assert len(text) < 10_000

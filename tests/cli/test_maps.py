@@ -99,7 +99,8 @@ def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.Ca
     assert run(["fit", fps, str(made / "labels.csv"), "-o", model, *options, *criterion, *HERE]) == 0
     assert ("bound" in capsys.readouterr().out) == bool(criterion)
     assert run(["featurize", fps, "-o", features, *options, *HERE]) == 0
-    assert run(["screen", model, features, "-o", hits, "-k", "7", "--acquisition", "ucb", *HERE]) == 0
+    screen = ["screen", model, features, "-o", hits, "-k", "7", "--acquisition", "ucb", "--minimize"]
+    assert run([*screen, *HERE]) == 0
     assert pq.read_table(hits).num_rows == 7
     assert run(["predict", model, fps, "-o", str(tmp_path / "p"), *HERE]) == 0
     capsys.readouterr()

@@ -49,6 +49,42 @@ def failing_status(monkeypatch):
     return fail_with
 
 
+BAD = "out-\udcff"  # what Python makes of a byte that is not UTF-8
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fingerprint", "{tmp}/a.smi", "-o", "{tmp}/" + BAD],
+        ["fingerprint", "{tmp}/*.smi", "-o", "{tmp}/out"],
+        ["featurize", "{tmp}/fp", "-o", "{tmp}/" + BAD],
+        ["fit", "{tmp}/fp", "{tmp}/labels.csv", "-o", "{tmp}/" + BAD],
+        ["fit", "{tmp}/fp", "{tmp}/" + BAD, "-o", "{tmp}/m"],
+        ["predict", "{tmp}/m", "{tmp}/a.smi", "-o", "{tmp}/" + BAD],
+        ["screen", "{tmp}/m", "{tmp}/a.smi", "-o", "{tmp}/" + BAD + ".parquet"],
+        ["status", "{tmp}/" + BAD],
+        ["verify", "{tmp}/" + BAD],
+        ["quickstart", "{tmp}/" + BAD],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_path_that_is_not_utf_8_is_one_sentence(arguments, tmp_path, capsys):
+    for name in ("a.smi", f"{BAD}.smi"):
+        (tmp_path / name).write_text("CCO A\nCC B\n")
+    (tmp_path / "labels.csv").write_text("id,y\nA,1\nB,2\n")
+    here = [] if arguments[0] == "status" else ["--workers", "0"]
+    assert (
+        run(["fingerprint", str(tmp_path / "a.smi"), "-o", str(tmp_path / "fp"), *here[:0], "--workers", "0"])
+        == 0
+    )
+    capsys.readouterr()
+    assert run([text.format(tmp=tmp_path) for text in arguments] + here) == 1
+    error = capsys.readouterr().err
+    assert error.splitlines()[-1].startswith("daskrf: error: the path ")
+    assert "out-\\udcff" in error
+    assert not list(tmp_path.glob(f"{BAD}/*"))
+
+
 def test_commands_come_in_the_order_of_use(capsys):
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out

@@ -45,7 +45,7 @@ class Job:
             ["featurize", fp, "-o", phi, "-M", str(N_FEATURES)],
             ["fit", phi, str(self.labels), "-o", model, "--key", "smiles"],
             ["predict", model, phi, "-o", pred, "--no-std"],
-            ["screen", model, phi, "-o", hits, "-k", "100"],
+            ["screen", model, phi, "-o", hits, "-k", "100", "--minimize"],
         ]
 
     def run(self, client: Client) -> None:
@@ -56,7 +56,7 @@ class Job:
         with _a_leaf_a_partition():
             fit(phi, self.labels, model, key="smiles", client=client)
             predict(model, phi, self.out / "pred", std=False, client=client)
-            screen(model, phi, self.out / "hits.parquet", k=100, client=client)
+            screen(model, phi, self.out / "hits.parquet", k=100, client=client, maximize=False)
 
     def run_part(self, client: Client, progress: Progress | None = None) -> None:
         """Do fingerprint and fit only, which both write and fold."""

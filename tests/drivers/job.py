@@ -32,7 +32,7 @@ def run_job(
     ):
         fit(out / "phi", labels, out / "model", client=client)
         predict(out / "model", out / "phi", out / "pred", client=client)
-        screen(out / "model", out / "phi", out / "hits.parquet", k=20, client=client)
+        screen(out / "model", out / "phi", out / "hits.parquet", k=20, client=client, maximize=False)
 
 
 def data_digests(path: Path) -> dict[str, str]:

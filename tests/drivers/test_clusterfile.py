@@ -64,6 +64,18 @@ def test_decimal_units_are_told(tmp_path: Path) -> None:
         (GOOD + "processes: 3", "cannot be shared evenly"),
         (GOOD + "worker_extra_args: --lifetime 55m", "list of lines"),
         (GOOD + "wait_for_workers: soon", "time such as 10 minutes"),
+        (GOOD + "walltime: [1, 2]", "walltime is one value, not [1, 2]"),
+        (GOOD + "scheduler_options: login1", "scheduler_options are names and values"),
+        ("kind: local\nworkers: 1\nmemory: .inf", "such as 16GiB, not inf"),
+        ("kind: local\nworkers: 1\nmemory: 200MiB", "one needs 320.00 MiB at least"),
+        ("kind: " + "x" * 1000, f"not '{'x' * 76}..."),
+        (
+            "a: &a [x, x]\nb: &b [*a, *a]\nkind: *b",
+            "aliases (*name) are not read; write out what line 2 repeats",
+        ),
+        ("[" * 5000, "is nested too deeply"),
+        ("a: " + "x" * 70_000, "more than 64.00 kiB"),
+        ("kind: \0", "is no YAML"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(text: str, words: str, tmp_path: Path) -> None:

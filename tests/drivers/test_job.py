@@ -301,7 +301,9 @@ def test_hits_are_equal_from_any_source(
         ("smi", inputs[0]),
         ("list", [inputs[0]]),
     ):
-        report = screen(done / "model", source, tmp_path / f"{name}.parquet", k=30, client=client)
+        report = screen(
+            done / "model", source, tmp_path / f"{name}.parquet", k=30, client=client, maximize=False
+        )
         assert report.rows == N_MOLECULES
         tables.append(report.table)
         assert report.rejected == (len(FLAWS) if name in ("smi", "list") else 0)
@@ -334,7 +336,9 @@ def test_predictions_are_equal_from_smiles(done: Path, inputs: tuple[Path, Path]
 
 def test_labelled_molecules_can_be_left_out(done: Path, tmp_path: Path) -> None:
     labelled = set(model_arrays(done / "model")["labelled_rows"].tolist())
-    report = screen(done / "model", done / "phi", tmp_path / "hits.parquet", k=600, exclude_labelled=True)
+    report = screen(
+        done / "model", done / "phi", tmp_path / "hits.parquet", k=600, exclude_labelled=True, maximize=False
+    )
     assert set(report.table["row"].to_pylist()).isdisjoint(labelled)
     assert report.table.num_rows == N_MOLECULES - N_LABELS
 
@@ -350,16 +354,29 @@ def test_no_hits_have_the_columns_of_hits(done: Path, inputs: tuple[Path, Path],
     fingerprint(tmp_path / "few.smi", tmp_path / "fp")
     fit(tmp_path / "fp", inputs[1], tmp_path / "model", feature_map=FEATURES)
     hits = tmp_path / "hits.parquet"
-    some = screen(tmp_path / "model", tmp_path / "fp", hits).table
-    none = screen(tmp_path / "model", tmp_path / "fp", hits, exclude_labelled=True).table
+    some = screen(tmp_path / "model", tmp_path / "fp", hits, maximize=False).table
+    report = screen(
+        tmp_path / "model", tmp_path / "fp", hits, exclude_labelled=True, maximize=False, overwrite=True
+    )
+    none = report.table
     assert none.num_rows == 0
     assert none.schema.names == some.schema.names
 
 
 def test_candidates_of_ucb_are_the_best_of_the_shortlist(done: Path, tmp_path: Path) -> None:
-    exact = screen(done / "model", done / "fp", tmp_path / "a.parquet", k=60, acquisition="ucb", std="all")
+    exact = screen(
+        done / "model",
+        done / "fp",
+        tmp_path / "a.parquet",
+        k=60,
+        acquisition="ucb",
+        std="all",
+        maximize=False,
+    )
     # 10 k = 600 candidates are the whole library, so that the shortlist loses nothing.
-    short = screen(done / "model", done / "fp", tmp_path / "b.parquet", k=60, acquisition="ucb")
+    short = screen(
+        done / "model", done / "fp", tmp_path / "b.parquet", k=60, acquisition="ucb", maximize=False
+    )
     np.testing.assert_allclose(
         exact.table["acquisition"].to_numpy(), short.table["acquisition"].to_numpy(), rtol=1e-5
     )

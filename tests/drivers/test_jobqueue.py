@@ -66,6 +66,25 @@ def test_job_scripts(kind: str, submit_anywhere: None, tmp_path: Path) -> None:
     assert options["--local-directory"] == "${TMPDIR:-/tmp}"
     assert options["--lifetime"] == "55m"
     assert options["--interface"] == "lo"
+    assert command.count("--no-dashboard") == 1
+
+
+def test_a_dashboard_of_workers_that_is_asked_for_stays(submit_anywhere: None, tmp_path: Path) -> None:
+    text = PLAIN + "worker_extra_args:\n- --dashboard-address 127.0.0.1:0\n"
+    command = script_of(text, tmp_path).splitlines()[-1]
+    assert "--dashboard-address 127.0.0.1:0" in command
+    assert "--no-dashboard" not in command
+
+
+def test_the_dashboard_of_jobs_is_for_this_host(submit_anywhere: None, tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(PLAIN + "interface: lo\n")
+    file = read_cluster_file(tmp_path / "cluster.yaml")
+    for address, found in ((None, "127.0.0.1"), ("0.0.0.0:0", "0.0.0.0")):
+        with (
+            dask.config.set({} if address is None else {"daskrf.dashboard-address": address}),
+            _cluster(file, Jobs("", 1, 0, tmp_path)) as cluster,
+        ):
+            assert cluster.scheduler.http_server.address == found
 
 
 def test_a_spill_directory_is_looked_at_in_the_job(submit_anywhere: None, tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ def test_predictions_make_the_features_of_the_nearest_centroid_alone(
     with patch.object(LocalGaussianFeatures, "transform", transform):
         for name, source in (("phi", made / "phi"), ("fp", made / "fp"), ("smiles", inputs[0])):
             predict(made / "model", source, tmp_path / name)
-            hits = screen(made / "model", source, tmp_path / f"{name}.parquet", k=5, acquisition="ucb").table
+            hits = screen(
+                made / "model", source, tmp_path / f"{name}.parquet", k=5, acquisition="ucb", maximize=False
+            ).table
             best[name] = hits["row"].to_pylist()
             store = PredictionStore.open(tmp_path / name)
             table = pa.concat_tables(

@@ -144,11 +144,23 @@ def test_every_map_runs_through_the_pipeline(
 
     best = rows[np.argsort(mean, kind="stable")[:5]].tolist()
     for source in (tmp_path / "phi", store, inputs[0]):
-        hits = screen(tmp_path / "model", source, tmp_path / "hits.parquet", k=5).table
+        report = screen(
+            tmp_path / "model", source, tmp_path / "hits.parquet", k=5, maximize=False, overwrite=True
+        )
+        hits = report.table
         assert hits["row"].to_pylist() == best
     for acquisition in ("ucb", "thompson"):
         draws = [
-            screen(tmp_path / "model", s, tmp_path / "hits.parquet", k=5, acquisition=acquisition, std="all")
+            screen(
+                tmp_path / "model",
+                s,
+                tmp_path / "hits.parquet",
+                overwrite=True,
+                k=5,
+                acquisition=acquisition,
+                std="all",
+                maximize=False,
+            )
             for s in (tmp_path / "phi", store)
         ]
         assert draws[0].table["row"].to_pylist() == draws[1].table["row"].to_pylist()
@@ -182,7 +194,9 @@ def test_same_bytes_on_workers(
             fit(store, inputs[1], out / "model", feature_map=MAPS[name], client=at)
         predict(out / "model", store, out / "pred", client=at)
         with patch("daskrf.drivers.screening._LEAST_ROWS", 1):
-            screen(out / "model", store, out / "hits.parquet", k=9, acquisition="ucb", client=at)
+            screen(
+                out / "model", store, out / "hits.parquet", k=9, acquisition="ucb", client=at, maximize=False
+            )
     here, there = tmp_path / "here", tmp_path / "workers"
     assert data_digests(here / "phi") == data_digests(there / "phi")
     left, right = model_arrays(here / "model"), model_arrays(there / "model")
@@ -355,8 +369,8 @@ def test_landmarks_of_lazy_arrays(store: Path) -> None:
 
 def test_an_empty_library_teaches_nothing(tmp_path: Path) -> None:
     (tmp_path / "names.smi").write_text("ethanol e\nwater w\n")
-    with pytest.raises(InputError):
-        fingerprint(tmp_path / "names.smi", tmp_path / "fp")
+    with pytest.raises(InputError, match="None of the 2 rows"):
+        fingerprint(tmp_path / "names.smi", tmp_path / "fp", accept_rejects=True)
     for name in LEARNING:
         with pytest.raises(InputError, match="no molecule") as error:
             featurize(tmp_path / "fp", MAPS[name], tmp_path / "phi")
@@ -408,7 +422,7 @@ def test_local_options_need_no_further_pass(inputs: tuple[Path, Path], store: Pa
 def test_a_row_outside_the_norms_is_named(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
     """From files and from a store: its number counts the lines that were rejected."""
     heavy = TanimotoDotProductFeatures(72, norm_range=(50, 3000))
-    fit(store, inputs[1], tmp_path / "model", feature_map=heavy)
+    fit(store, inputs[1], tmp_path / "model", feature_map=heavy, direction="minimize")
     strange, path = tmp_path / "strange.smi", tmp_path / "fp"
     strange.write_text(inputs[0].read_text().splitlines()[0] + "\nC1CC ring\nC methane\n")
     fingerprint(strange, path)

@@ -193,12 +193,19 @@ def test_job_takes_what_was_predicted(
         lambda: fit(
             store, library / "labels.csv", model, feature_map=TanimotoMinMaxFeatures(M), client=fresh
         ),
-        lambda: screen(model, store, tmp_path / "hits.parquet", k=10_000, client=fresh),
+        lambda: screen(model, store, tmp_path / "hits.parquet", k=10_000, client=fresh, maximize=False),
         lambda: predict(model, store, tmp_path / "pred", client=fresh),
         lambda: screen(
-            model, store, tmp_path / "ucb.parquet", k=1_000, acquisition="ucb", std="all", client=fresh
+            model,
+            store,
+            tmp_path / "ucb.parquet",
+            k=1_000,
+            acquisition="ucb",
+            std="all",
+            client=fresh,
+            maximize=False,
         ),
-        lambda: screen(model, smiles, tmp_path / "smiles.parquet", k=1_000, client=fresh),
+        lambda: screen(model, smiles, tmp_path / "smiles.parquet", k=1_000, client=fresh, maximize=False),
     ]
     for stage in job:
         fresh.restart()
@@ -264,7 +271,7 @@ def test_landmarks_take_what_was_predicted(library: Path, tmp_path: Path) -> Non
     found = _in_a_process(f"""
         fit({str(library / "fp")!r}, {str(labels)!r}, {model!r}, feature_map=LandmarkFeatures(2_048))
         tell()
-        screen({model!r}, {str(library / "fp")!r}, {str(tmp_path / "hits.parquet")!r}, k=500)
+        screen({model!r}, {str(library / "fp")!r}, {str(tmp_path / "hits.parquet")!r}, k=500, maximize=False)
         tell()
     """)
     assert len(found) == 2

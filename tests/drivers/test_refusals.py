@@ -77,7 +77,9 @@ def test_one_row(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="without variance"):
         fit(tmp_path / "phi", labels, tmp_path / "model")
     fit(tmp_path / "phi", labels, tmp_path / "model", amplitude=1.0, noise=0.5, mean=0.0)
-    table = screen(tmp_path / "model", tmp_path / "phi", tmp_path / "hits.parquet").table.to_pylist()
+    table = screen(
+        tmp_path / "model", tmp_path / "phi", tmp_path / "hits.parquet", maximize=False
+    ).table.to_pylist()
     assert [hit["id"] for hit in table] == ["row-0"]
     assert table[0]["mean"] == pytest.approx(1.5 * 1.0 / (1.0 + 0.5))  # one observation of variance 1
     assert table[0]["std"] ** 2 == pytest.approx(1.0 - 1.0 / 1.5, rel=1e-5)
@@ -85,8 +87,12 @@ def test_one_row(tmp_path: Path) -> None:
 
 def test_all_rows_rejected(tmp_path: Path) -> None:
     path = _write(tmp_path / "names.smi", "ethanol\nwater\n")
+    with pytest.raises(InputError, match=r"^2 of the first 2 lines .* are no molecules") as error:
+        fingerprint(path, tmp_path / "fp")
+    _one_sentence(error)
+    assert not (tmp_path / "fp").exists()
     with pytest.raises(InputError, match="None of the 2 rows") as error:
-        fingerprint(path, tmp_path / "fp", format=TableFormat(header=False))
+        fingerprint(path, tmp_path / "fp", format=TableFormat(header=False), accept_rejects=True)
     assert str(tmp_path / "fp") in _one_sentence(error)
     assert FingerprintStore.open(tmp_path / "fp").read_rejects(0)["text"].to_pylist() == ["ethanol", "water"]
 
@@ -225,7 +231,7 @@ def test_another_map_is_refused(inputs: tuple[Path, Path], store: Path, tmp_path
     featurize(store, FEATURES, tmp_path / "phi")
     with pytest.raises(InputError, match="another map"):
         fit(tmp_path / "phi", inputs[1], tmp_path / "m", feature_map=TanimotoMinMaxFeatures(64))
-    fit(tmp_path / "phi", inputs[1], tmp_path / "model")
+    fit(tmp_path / "phi", inputs[1], tmp_path / "model", direction="minimize")
     fingerprint(inputs[0], tmp_path / "fp2", spec=FingerprintSpec(radius=2))
     for function in (predict, screen):
         with pytest.raises(InputError, match="The model was fitted to fingerprints") as error:
@@ -317,7 +323,7 @@ def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) 
         ({"target": "affinity"}, "score"),
     ]:
         with pytest.raises(InputError, match=message):
-            screen(*run, **options)
+            screen(*run, **options, maximize=False)
     precious = _write(tmp_path / "precious.parquet", "not hits")
     for output, message in (
         (precious, "no hits of daskrf"),
@@ -325,12 +331,12 @@ def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) 
         (tmp_path, "name"),
     ):
         with pytest.raises(InputError, match=message):
-            screen(tmp_path / "model", store, output)
+            screen(tmp_path / "model", store, output, maximize=False)
     assert precious.read_text() == "not hits"
     with pytest.raises(InputError, match="one store"):
-        screen(tmp_path / "model", [store, store], tmp_path / "hits.parquet")
+        screen(tmp_path / "model", [store, store], tmp_path / "hits.parquet", maximize=False)
     with pytest.raises(StoreError, match="no model"):
-        screen(store.parent / "nothing", store, tmp_path / "hits.parquet")
+        screen(store.parent / "nothing", store, tmp_path / "hits.parquet", maximize=False)
 
 
 def test_verify_repairs_only_what_is_damaged(store: Path, tmp_path: Path) -> None:
@@ -425,7 +431,7 @@ def test_tables_of_a_map_are_counted(
     fit(store, labels, model, feature_map=large)
     for source in (store, library):
         predict(model, source, tmp_path / f"p-{source.name}")
-        screen(model, source, tmp_path / f"{source.name}.parquet")
+        screen(model, source, tmp_path / f"{source.name}.parquet", maximize=False)
     foretold = plan(library, feature_map=large, spec=FingerprintSpec(size=64), n_sample=100).memory
     for stages in (needs, foretold):
         counted = {need.stage for need in stages if dict(need.parts).get(tables) == large.table_bytes(64)}
@@ -440,7 +446,7 @@ def test_tables_of_a_map_are_counted(
         size = fit_map(learning, store).table_bytes(64)
         assert size in {dict(need.parts).get(tables) for need in needs}
     needs.clear()
-    screen(model, phi, tmp_path / "read.parquet")
+    screen(model, phi, tmp_path / "read.parquet", maximize=False)
     assert not any(dict(need.parts).get(tables) for need in needs)
 
 

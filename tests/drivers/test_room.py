@@ -49,7 +49,7 @@ def test_libraries_are_measured_before_anything_is_read(
     model = tmp_path / "model"
     fit(store, inputs[1], model, feature_map=FEATURES)
     has_read[0] = False
-    screen(model, store, tmp_path / "hits.parquet", k=5)
+    screen(model, store, tmp_path / "hits.parquet", k=5, maximize=False)
     has_read[0] = False
     predict(model, store, tmp_path / "pred")
     assert has_read[0]
@@ -93,7 +93,7 @@ def test_labels_that_do_not_fit_are_refused_before_they_are_read(
     inputs: tuple[Path, Path], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = tmp_path / "labels.csv"
-    labels.write_text("id,y\n" + "no number,at all\n" * 4_000_000)
+    labels.write_text("id,y\nm0,1\n" + "no number,at all\n" * 4_000_000)
     monkeypatch.setattr(memory, "_resident", lambda: 2**28)  # whatever the tests before have loaded
     monkeypatch.setattr("daskrf.drivers.fitneeds.worker_memory", lambda client: 3 * 2**28)
     with pytest.raises(MemoryLimitError, match=r"^labels: .*read and joined .*; .* labels would fit"):

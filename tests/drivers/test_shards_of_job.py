@@ -39,7 +39,7 @@ def nothing_prepared_again() -> Iterator[None]:
     """Fail where a shard reads inputs from end to end, joins labels, learns a map or draws weights."""
     with ExitStack() as stack:
         for name in (
-            "daskrf.drivers.scanning.scan",
+            "daskrf.drivers.scanning.scan_files",
             "daskrf.drivers.labelling.join_labels",
             "daskrf.drivers.preparing.fit_map",
             "daskrf.gp.base.FeatureSpaceGP.draw",
@@ -97,7 +97,7 @@ def test_smiles_by_shards(done: Path, inputs: tuple[Path, Path], tmp_path: Path)
     """Files are scanned by the preparation and by the last command, and rejects of all shards are kept."""
     for stage, name, keywords in (
         (predict, "pred", {"std": False}),
-        (screen, "hits.parquet", {"k": 20, "acquisition": "thompson", "seed": 3}),
+        (screen, "hits.parquet", {"k": 20, "acquisition": "thompson", "seed": 3, "maximize": False}),
     ):
         with (
             small_groups(),
@@ -150,7 +150,7 @@ def test_processes_that_start_at_once_agree(done: Path, inputs: tuple[Path, Path
         ended(process)
     processes[0].communicate()
     hits = ("screen", done / "model", inputs[0], "-o", tmp_path / "hits.parquet", "-k", 20)
-    command = (*hits, "--acquisition", "thompson", "--seed", 3)
+    command = (*hits, "--minimize", "--acquisition", "thompson", "--seed", 3)
     processes = [start(*command, "--shard", f"{i}/2") for i in range(2)]
     with small_groups():
         for name in ("model", "alone"):
@@ -159,7 +159,7 @@ def test_processes_that_start_at_once_agree(done: Path, inputs: tuple[Path, Path
             ended(process)
         for name in ("hits", "alone"):
             path = tmp_path / f"{name}.parquet"
-            screen(done / "model", inputs[0], path, k=20, acquisition="thompson", seed=3)
+            screen(done / "model", inputs[0], path, k=20, acquisition="thompson", seed=3, maximize=False)
     left, right = model_arrays(tmp_path / "model"), model_arrays(tmp_path / "alone")
     assert {k: v.tobytes() for k, v in left.items()} == {k: v.tobytes() for k, v in right.items()}
     assert (tmp_path / "hits.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
@@ -177,12 +177,13 @@ def test_other_options_of_a_shard_are_refused(done: Path, inputs: tuple[Path, Pa
     other.write_text("\n".join(inputs[1].read_text().splitlines()[:-9]) + "\n")
     for number, (stage, arguments, options, words) in enumerate(cases):
         output = tmp_path / f"{number}.parquet"
-        stage(*arguments, output, prepare=True)
+        always = {"maximize": True} if stage is screen else {}
+        stage(*arguments, output, prepare=True, **always)
         if options.pop("labels", None):
             arguments = (arguments[0], other)
         for share in ({"shard": "0/2"}, {}):
             with pytest.raises(StoreError, match=words):
-                stage(*arguments, output, **options, **share)
+                stage(*arguments, output, **options, **always, **share)
 
 
 def test_a_shard_after_the_job_changes_nothing(done: Path, inputs: tuple[Path, Path]) -> None:
@@ -194,7 +195,7 @@ def test_a_shard_after_the_job_changes_nothing(done: Path, inputs: tuple[Path, P
             featurize(done / "fp", FEATURES, done / "phi", shard="1/2"),
             fit(done / "phi", inputs[1], done / "model", shard="1/2"),
             predict(done / "model", done / "phi", done / "pred", shard="1/2"),
-            screen(done / "model", done / "phi", done / "hits.parquet", k=20, shard="1/2"),
+            screen(done / "model", done / "phi", done / "hits.parquet", k=20, shard="1/2", maximize=False),
         ]
     for report in reports:
         assert (report.made, report.missing, report.found) == (0, 0, report.total // 2), report
@@ -208,7 +209,7 @@ def test_no_stage_takes_a_client_with_a_shard(done: Path, inputs: tuple[Path, Pa
         lambda: featurize(done / "fp", FEATURES, tmp_path / "x", **wrong),
         lambda: fit(done / "fp", inputs[1], tmp_path / "x", **wrong),
         lambda: predict(done / "model", done / "fp", tmp_path / "x", **wrong),
-        lambda: screen(done / "model", done / "fp", tmp_path / "x.parquet", **wrong),
+        lambda: screen(done / "model", done / "fp", tmp_path / "x.parquet", **wrong, maximize=False),
     ):
         with pytest.raises(InputError, match="its own process"):
             call()

@@ -77,7 +77,7 @@ def test_dense_map(inputs: tuple[Path, Path], store: Path, tmp_path: Path, dtype
     table = _predictions(tmp_path / "pred")
     np.testing.assert_allclose(table["mean"].to_numpy(), mean, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(table["std"].to_numpy(), std, rtol=1e-4)
-    hits = screen(tmp_path / "model", tmp_path / "phi", tmp_path / "hits.parquet", k=5).table
+    hits = screen(tmp_path / "model", tmp_path / "phi", tmp_path / "hits.parquet", k=5, maximize=False).table
     assert hits["row"].to_pylist() == rows[np.argsort(mean, kind="stable")[:5]].tolist()
 
 
@@ -116,8 +116,12 @@ def test_floats_of_a_one_bit_map(inputs: tuple[Path, Path], store: Path, tmp_pat
     predict(tmp_path / "b", tmp_path / "floats", tmp_path / "pb")
     featurize(store, FEATURES, tmp_path / "bits")
     for source, name in ((store, "fp"), (tmp_path / "bits", "bits"), (inputs[0], "smiles")):
-        hits = screen(tmp_path / "a", source, tmp_path / f"{name}.parquet", k=4, acquisition="ei").table
-        reference = screen(tmp_path / "b", store, tmp_path / "hits.parquet", k=4, acquisition="ei").table
+        hits = screen(
+            tmp_path / "a", source, tmp_path / f"{name}.parquet", k=4, acquisition="ei", maximize=False
+        ).table
+        reference = screen(
+            tmp_path / "b", store, tmp_path / "hits.parquet", k=4, acquisition="ei", maximize=False
+        ).table
         np.testing.assert_allclose(hits["mean"].to_numpy(), reference["mean"].to_numpy(), rtol=1e-3)
     left, right = _predictions(tmp_path / "pa"), _predictions(tmp_path / "pb")
     np.testing.assert_allclose(left["mean"].to_numpy(), right["mean"].to_numpy(), rtol=1e-3)

@@ -59,7 +59,7 @@ def test_rows_add_up_and_digests_are_those_of_the_output(inputs: tuple[Path, Pat
 
     predict(tmp_path / "model", tmp_path / "fp", tmp_path / "pred", std=False)
     assert _rows(_stages(tmp_path / "pred")["predict"]) == N_ROWS
-    screen(tmp_path / "model", tmp_path / "fp", tmp_path / "hits.parquet", k=5)
+    screen(tmp_path / "model", tmp_path / "fp", tmp_path / "hits.parquet", k=5, maximize=False)
     assert _rows(_stages(tmp_path / "hits.parquet")["screen"]) == N_ROWS
 
 

@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.molecules import TableFormat, read_partition, scan
+from daskrf.molecules import TableFormat, lay_out, read_partition, scan, table_words
 from tests.molecules.helpers import rejects_of, rows_of, write
 
 ENAMINE = "smiles\tidnumber\tMW\nCCO\tZ1\t46\nC[C@H](F)Cl |&1:1|\tZ2\t82\n"
 
 TABS = [("an A", "CCO"), ("row-1", "CC"), ("row-2", "C[C@H](F)Cl")]
+
+TWO = [("A", "CCO"), ("B", "CC")]
 
 LATE = [(f"row-{k}", "CC") for k in range(30)]
 
@@ -87,6 +89,17 @@ CASES = {
     "first line is bad": ("a.smi", "Qq A\nCC B\n", {"header": False}, [("A", "Qq"), ("B", "CC")]),
     "header is forced": ("a.smi", "CC A\nCCO B\n", {"header": True}, [("B", "CCO")]),
     "semicolon": ("a.dat", "id;smiles\nA;CCO\n", {"delimiter": ";"}, [("A", "CCO")]),
+    "unknown ending": ("a.dat", "id;smiles\nA;CCO\nB;CC\n", {}, TWO),
+    "no ending": ("molecules", "CCO A\nCC B\n", {}, TWO),
+    "no ending, commas": ("molecules", 'smiles,name\nCCO,"A, a"\nCC,B\n', {}, [("A, a", "CCO"), ("B", "CC")]),
+    "a class is no id": ("a.smi", "CC 0\n" * 4, {}, [(f"row-{k}", "CC") for k in range(4)]),
+    "ids by name": (
+        "a.csv",
+        "smiles,compound_class,Compound Name,idx\n" + "CCO,x,A,1\nCC,x,B,2\n" * 2,
+        {},
+        [("A", "CCO"), ("B", "CC")] * 2,
+    ),
+    "smiles by content": ("a.csv", "valid smiles,mol_smiles,id\nTrue,CCO,A\nFalse,CC,B\n", {}, TWO),
     "byte order mark": ("a.smi", "\ufeffCCO A\n", {}, [("A", "CCO")]),
     "byte order mark and header": ("a.csv", "\ufeffsmiles,id\r\nCCO,A\r\n", {}, [("A", "CCO")]),
     "no final newline": ("a.tsv", "smiles\tid\nCCO\tA", {}, [("A", "CCO")]),
@@ -120,6 +133,92 @@ def test_a_file_of_another_layout_does_not_take_names(tmp_path: Path) -> None:
     write(tmp_path / "b.txt", "CC\tZINC1\n")
     library = scan([tmp_path / "a.txt", tmp_path / "b.txt"])
     assert [row[4] for row in rows_of(library)] == ["CCO", "CC"]
+
+
+def test_many_columns_are_not_all_printed(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", "id," + ",".join(f"x{k}" for k in range(2_000)) + "\n")
+    for fmt, message in ((TableFormat(smiles="mol"), "has no column 'mol'"), (TableFormat(), "no rows")):
+        with pytest.raises(InputError, match=message) as error:
+            scan(tmp_path / "a.csv", fmt)
+        assert len(str(error.value)) < 400
+    pq.write_table(pa.table({f"x{k}": [1] for k in range(2_000)}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="x9 and 1,990 more"):
+        scan(tmp_path / "a.parquet")
+
+
+def test_a_column_of_parquet_that_repeats_is_no_id(tmp_path: Path) -> None:
+    table = {"smiles": ["CC"] * 9, "Name": ["x"] * 9, "compound": [f"c{k}" for k in range(9)]}
+    pq.write_table(pa.table(table), tmp_path / "molecules")
+    assert [row[3] for row in rows_of(scan(tmp_path / "molecules"))] == table["compound"]
+
+
+LAYOUTS = {
+    "columns by name": (
+        ENAMINE,
+        {"extra": ("MW",)},
+        "UTF-8 text, separated by tabs, with a header; SMILES in 'smiles', IDs in 'idnumber', 'MW' is kept",
+    ),
+    "columns by position": (
+        "CCO A\n",
+        {},
+        "UTF-8 text, separated by white space, without a header; SMILES in column 0, IDs in column 1 "
+        "(columns are counted from 0)",
+    ),
+    "no IDs": (
+        "smiles;MW\nCCO;46\n",
+        {},
+        "UTF-8 text, separated by semicolons, with a header; SMILES in 'smiles', no IDs found in its 2 "
+        "columns ('smiles', 'MW'), so that rows are called row-0, row-1, ...",
+    ),
+    "one column": (
+        "smiles\nCCO\n",
+        {"delimiter": ","},
+        "UTF-8 text, separated by commas, with a header; SMILES in 'smiles', no IDs found in its only "
+        "column ('smiles'), so that rows are called row-0, row-1, ...",
+    ),
+    "one column that others may follow": (
+        "CCO\n",
+        {},
+        "UTF-8 text, separated by white space, without a header; SMILES in column 0, IDs, if any, in column "
+        "1, and other rows are called row-0, row-1, ... (columns are counted from 0)",
+    ),
+    "names that a terminal obeys": (
+        "smiles,\x1b[2Jid\nCCO,A\n",
+        {"id": 1},
+        "UTF-8 text, separated by commas, with a header; SMILES in 'smiles', IDs in '\\x1b[2Jid'",
+    ),
+    "nothing": ("\n", {}, "UTF-8 text, without a header, in which no row was seen"),
+}
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_a_layout_in_words(case: str, tmp_path: Path) -> None:
+    content, fmt, words = LAYOUTS[case]
+    ((_, layout),) = lay_out(write(tmp_path / "a", content), TableFormat(**fmt))
+    assert str(layout) == words
+
+
+def test_files_of_one_layout_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in "acd":
+        write(tmp_path / f"{name}.smi", "CC A\n")
+    write(tmp_path / "b.smi.gz", "CC A\n")
+    write(tmp_path / "e.parquet", b"")
+    pq.write_table(pa.table({"smiles": ["CC"], "id": ["A"]}), tmp_path / "e.parquet")
+    position = "separated by white space, without a header; SMILES in column 0, IDs in column 1 (columns are"
+    position += " counted from 0)"
+    assert table_words(lay_out(sorted(tmp_path.iterdir()))) == (
+        f"3 files such as a.smi: UTF-8 text, {position}",
+        f"b.smi.gz: UTF-8 text, gzip-compressed, {position}",
+        "e.parquet: Parquet; SMILES in 'smiles', IDs in 'id'",
+    )
+
+
+def test_many_layouts_are_counted(tmp_path: Path) -> None:
+    for k in range(13):
+        write(tmp_path / f"{k:02d}.csv", f"smiles,x{k}\nCC,1.5\n")
+    *lines, last = table_words(lay_out(f"{tmp_path}/*.csv"))
+    assert (len(lines), last) == (10, "and files of 3 other layouts")
 
 
 def test_a_cxsmiles_extension_is_never_an_id(tmp_path: Path) -> None:
@@ -179,8 +278,6 @@ ERRORS = {
         {},
         "has no column of SMILES; choose one of its columns: id, value",
     ),
-    "unknown ending": ("a.sdf", "CC\n", {}, "unknown ending"),
-    "no ending": ("molecules", "CC\n", {}, "give the delimiter"),
     "utf-16": ("a.csv", "smiles\nCC\n".encode("utf-16"), {}, "is UTF-16 text; convert it to UTF-8"),
 }
 

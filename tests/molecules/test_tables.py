@@ -240,13 +240,22 @@ def test_truncated_and_damaged_files_are_named(ending: str, tmp_path: Path) -> N
     path.write_bytes(data[: len(data) // 2] + bytes(1000) + data[len(data) // 2 + 1000 :])
     with pytest.raises(InputError, match=f"{path} is damaged"):
         scan(path)
-    path.write_bytes(b"CCO A\n")
-    with pytest.raises(InputError, match=f"{path} is named like a .* file but is none"):
-        scan(path)
+
+
+def test_the_content_decides_and_not_the_name(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.smi.gz"
+    plain.write_bytes(b"CCO A\n")  # as browsers leave it that decompress what they fetch
+    other = write(tmp_path / "other.gz", "CCO A\n").rename(tmp_path / "other.smi.bz2")
+    table = tmp_path / "table.parquet"
+    table.write_text("smiles,id\nCCO,A\n")
+    frame = tmp_path / "frame.smi"  # pzstd begins so
+    frame.write_bytes(b"\x50\x2a\x4d\x18\x01\0\0\0x" + COMPRESS[".zst"](b"CCO A\n"))
+    for path in (plain, other, table, frame):
+        assert [row[3:] for row in rows_of(scan(path))] == [("A", "CCO")], path
 
 
 def test_parquet_that_is_none_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", "smiles\nCC\n")
+    path = write(tmp_path / "a.parquet", "PAR1 and nothing else")
     with pytest.raises(InputError, match=f"{path} is damaged or no Parquet file"):
         scan(path)
 

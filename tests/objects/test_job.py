@@ -78,11 +78,13 @@ def test_objects_have_the_bytes_of_local_files(remote, local_run, workers, bucke
 
 def test_smiles_on_objects_are_scored_as_local_ones(remote, inputs, local_run, workers, bucket):  # noqa: F811
     hits = bucket / "hits.parquet"
-    report = screen(str(local_run / "model"), str(remote[0]), str(hits), k=20, client=workers)
+    report = screen(str(local_run / "model"), str(remote[0]), str(hits), k=20, client=workers, maximize=False)
     assert report.rejected == 4
     assert (bucket / "hits.rejects.parquet").is_file()
     assert report.table["row"].to_pylist() == (
-        screen(local_run / "model", inputs[0], Path("hits.parquet"), k=20).table["row"].to_pylist()
+        screen(local_run / "model", inputs[0], Path("hits.parquet"), k=20, maximize=False)
+        .table["row"]
+        .to_pylist()
     )
     assert sorted(path.name for path in bucket.iterdir()) == ["hits.parquet", "hits.rejects.parquet"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import dataclasses
 import gzip
 import itertools
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from daskrf.errors import InputError
 from daskrf.stores import labels as labels_module
 from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.labels import JoinedLabels, Labels, join_labels, match_labels, read_labels
+from daskrf.stores.labels import JoinedLabels, Labels, join_labels, label_words, match_labels, read_labels
 from tests.naive.stores import naive_join
 from tests.stores.strategies import new_store, random_counts, rejects_table, rows_table
 
@@ -64,6 +65,84 @@ def test_the_usual_files(tmp_path: Path) -> None:
         assert (labels.read, labels.duplicates, labels.dropped) == (2, 0, 0)
     assert read_labels(files[0]).names == ("score",)
     assert read_labels(files[3]).names == ("column 1",)
+
+
+def test_files_of_any_ending_and_delimiter(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"name": ["A", "B"], "score": [1.5, -2.0]}), tmp_path / "l.dat")
+    files = [
+        write(tmp_path, "name;score\nA;1.5\nB;-2\n"),
+        write(tmp_path, "name\tscore\nA\t1.5\nB\t-2\n", "tabs.csv"),
+        write(tmp_path, "Compound Name,score\nA,1.5\nB,-2\n", "commas.txt"),
+        write(tmp_path, 'name|1;score\n"A";1.5\n"B";-2\n', "quoted.xls"),
+        write(tmp_path, "A 1.5\nB -2\n", "no-ending"),
+        tmp_path / "l.dat",
+    ]
+    for path in files:
+        labels = read_labels(path)
+        assert (labels.keys.to_pylist(), labels.y.tolist()) == (["A", "B"], [[1.5], [-2.0]]), path
+
+
+def test_the_delimiter_is_no_part_of_a_name_or_a_number(tmp_path: Path) -> None:
+    names = write(tmp_path, "Compound Name,dock,assay\nan A,1.5,2\na B,-2,3\n", "names.txt")
+    assert read_labels(names, targets=["dock"]).keys.to_pylist() == ["an A", "a B"]
+    for name, text in (("plain.txt", "A 1,5\nB 2,5\n"), ("x.csv", "id;y\nA;1,5\nB;2,5\n")):
+        with pytest.raises(InputError, match="no column of numbers"):  # and not 5 and 5
+            read_labels(write(tmp_path, text, name))
+
+
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [
+        ("idx,CMPD_CHEMBLID,score", "CMPD_CHEMBLID"),
+        ("compound_class,Compound Name,score", "Compound Name"),
+        ("assay_id,catalog number,score", "catalog number"),
+        ("batch,molecule-name,score", "molecule-name"),
+    ],
+)
+def test_the_key_is_found_as_in_libraries(header: str, key: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"{header}\n" + "".join(f"{k % 2},Z{k},{k}\n" for k in range(8)))
+    assert read_labels(path, targets=["score"]).keys.to_pylist() == [f"Z{k}" for k in range(8)]
+    assert f"IDs in '{key}'" in label_words(path, targets=["score"])
+
+
+def test_a_target_is_not_taken_for_the_key(tmp_path: Path) -> None:
+    path = write(tmp_path, "dG,of\n" + "".join(f"{k},Z{k}\n" for k in range(8)))
+    labels = read_labels(path, targets=["dG"])
+    assert (labels.names, labels.keys.to_pylist()[:2]) == (("dG",), ["Z0", "Z1"])
+
+
+def test_how_labels_are_read_in_words(tmp_path: Path) -> None:
+    path = write(tmp_path, "id,dock,assay\nA,1,10\nB,2,20\n")
+    csv = f"{path}: UTF-8 text, separated by commas, with a header; "
+    assert label_words(path, targets=["assay"]) == f"{csv}IDs in 'id', target 'assay'"
+    assert label_words(path, targets=[1, 2]) == f"{csv}IDs in 'id', targets 'dock', 'assay'"
+    assert label_words(path, key="row", key_column="dock", targets=["assay"]).startswith(
+        f"{csv}row numbers in "
+    )
+    plain = tmp_path / "scores.txt.gz"
+    plain.write_bytes(gzip.compress(b"CCO -9\nCC -8\n"))
+    assert label_words(plain, key="smiles") == (
+        f"{plain}: UTF-8 text, gzip-compressed, separated by white space, without a header; SMILES in column "
+        "0 (none of 'column 0', 'column 1' is a usual name for SMILES), target column 1"
+    )
+    pq.write_table(pa.table({"Ligand": ["A", "B"], "score": [1.0, 2.0]}), tmp_path / "l.parquet")
+    assert (
+        label_words(tmp_path / "l.parquet")
+        == f"{tmp_path}/l.parquet: Parquet; IDs in 'Ligand', target 'score'"
+    )
+
+
+def test_many_columns_are_not_all_printed(tmp_path: Path) -> None:
+    names = [f"x{k}" for k in range(5_000)]
+    values = ",".join(["1.5"] * 5_000)
+    path = write(tmp_path, f"id,{','.join(names)}\nA,{values}\nB,{values}\n")
+    pq.write_table(pa.table({"id": ["A"], **{name: [1.5] for name in names}}), tmp_path / "l.parquet")
+    for file in (path, tmp_path / "l.parquet"):
+        for options in ({}, {"targets": ["y"]}, {"key_column": "y"}, {"targets": [0]}):
+            with pytest.raises(InputError, match=r" and 4,99\d more") as error:
+                read_labels(file, **options)
+            assert len(str(error.value)) < 500
+    assert len(label_words(path, targets=names)) < 500
 
 
 def test_columns_are_chosen(tmp_path: Path) -> None:
@@ -126,8 +205,11 @@ def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
 def test_other_bad_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         read_labels(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="unknown ending"):
-        read_labels(write(tmp_path, "A,1\n", "labels.xls"))
+    with pytest.raises(InputError, match=r"labels\.csv is JSON; save it as CSV or Parquet"):
+        read_labels(write(tmp_path, '[{"id": "A", "score": 1}]'))
+    (tmp_path / "labels.csv.bz2").write_bytes(bz2.compress(b"x\n\n\n  1  0  0  0 999 V2000\n" * 9_999))
+    with pytest.raises(InputError, match=r"labels\.csv\.bz2 is an SD file"):
+        read_labels(tmp_path / "labels.csv.bz2")
     (tmp_path / "latin.csv").write_bytes("id,score\nA\xe9,1\n".encode("latin-1"))
     with pytest.raises(InputError, match="not UTF-8"):
         read_labels(tmp_path / "latin.csv")

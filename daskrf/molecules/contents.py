@@ -1,0 +1,127 @@
+"""What a file is, by its first bytes: a table that is read here, or something else, refused by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from daskrf.errors import InputError
+from daskrf.molecules.streams import raw_blocks
+
+__all__ = ["first_bytes", "is_parquet", "refuse_foreign"]
+
+_SIFTED = 1 << 16  # bytes that are looked at
+_ENOUGH = 4096  # bytes that tell one format from another
+_STRAY_NULS = 64  # that text may have: each is a line that is rejected by itself
+_TO_SMILES = "convert it to SMILES, with RDKit or with Open Babel (obabel IN -O OUT.smi)"
+_AS_TABLE = "save it as CSV or Parquet"
+_UNPACK = "unpack it and give the tables in it"
+
+# What begins with these bytes, and what to do with it.
+_MAGIC = (
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Excel workbook, or another old Office file", _AS_TABLE),
+    (b"ARROW1", "an Arrow (Feather) file", _AS_TABLE),
+    (b"\x89HDF\r\n", "an HDF5 file", _AS_TABLE),
+    (b"SQLite format 3\0", "an SQLite database", "export its table as CSV"),
+    (b"\x80\x04\x95", "a Python pickle", _AS_TABLE),
+    (b"%PDF-", "a PDF document", "give a table of SMILES"),
+    (b"\xfd7zXZ\0", "xz-compressed", "decompress it with xz -d, or compress it with gzip, bzip2 or zstd"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
+)
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_BOM = b"\xef\xbb\xbf"
+
+_COUNTS = re.compile(rb"^[ \d]{6}.{0,60}V[23]000[ \t\r]*$", re.MULTILINE)  # the fourth line of a MOL block
+_SDF_LINES = re.compile(rb"^(?:M  END|\$\$\$\$)[ \t\r]*$", re.MULTILINE)
+_PDB_LINE = re.compile(
+    rb"(?:HEADER|TITLE |COMPND|SOURCE|KEYWDS|EXPDTA|AUTHOR|REVDAT|JRNL  |REMARK|SEQRES|HETNAM|CRYST1|MODEL "
+    rb"|ATOM  |HETATM|CONECT|ROOT|BRANCH|TORSDOF)"
+)
+_JSON = re.compile(rb"\s*(?:\[\s*)*(?:\{\s*[\"}]|\[\s*[\"\[])")
+_WEB = re.compile(rb"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a file begins as Parquet does; its name does not matter.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    return next(raw_blocks(path, 4), b"") == b"PAR1"
+
+
+def first_bytes(blocks: Iterator[bytes]) -> bytes:
+    """Return the first blocks of a file, joined to as many bytes as tell one format from another.
+
+    The first blocks of compressed files may be empty.
+    """
+    first = b""
+    while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
+        first += block
+    return first
+
+
+def refuse_foreign(path: Path, head: bytes) -> None:
+    """Refuse a file of another format than those that are read here, by name, and say what to do with it.
+
+    Parameters
+    ----------
+    path : Path
+        For the message.
+    head : bytes
+        Its first bytes, uncompressed.
+
+    Raises
+    ------
+    InputError
+        If it is no text, or text in a format that is no table.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> refuse_foreign(Path("a.smi"), b"CCO ethanol\\n")
+    >>> refuse_foreign(Path("a.smi"), b"PK\\x03\\x04mimetype")
+    Traceback (most recent call last):
+    daskrf.errors.InputError: a.smi is a zip archive; unpack it and give the tables in it.
+    """
+    head = head[:_SIFTED]
+    if head.startswith(_UTF16):
+        raise InputError(f"{path} is UTF-16 text; convert it to UTF-8, for example with iconv.")
+    text = head.removeprefix(_BOM)
+    for is_one, what, advice in _KINDS:
+        if is_one(text):
+            raise InputError(f"{path} is {what}; {advice}.")
+    for magic, what, advice in _MAGIC:
+        if head.startswith(magic):
+            raise InputError(f"{path} is {what}; {advice}.")
+    if head.count(b"\0") > max(_STRAY_NULS, len(head) // 10):
+        raise InputError(
+            f"{path} is neither text nor Parquet; give SMILES as text in UTF-8, plain or compressed by gzip, "
+            "bzip2 or zstd, or as Parquet."
+        )
+
+
+def _is_excel(head: bytes) -> bool:
+    return head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
+
+
+def _is_pdb(head: bytes) -> bool:
+    lines = [line for line in head.split(b"\n")[:25] if line.strip()]
+    return bool(lines) and 2 * sum(_PDB_LINE.match(line) is not None for line in lines) > len(lines)
+
+
+_KINDS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
+    (_is_excel, "an Excel workbook", _AS_TABLE),
+    (lambda head: head.startswith(b"PK\x03\x04"), "a zip archive", _UNPACK),
+    (lambda head: head[257:262] == b"ustar", "a tar archive", _UNPACK),
+    (lambda head: _COUNTS.search(head) or _SDF_LINES.search(head), "an SD file (MOL blocks)", _TO_SMILES),
+    (lambda head: b"@<TRIPOS>MOLECULE" in head, "a MOL2 file", _TO_SMILES),
+    (_is_pdb, "a PDB file", _TO_SMILES),
+    (_JSON.match, "JSON", _AS_TABLE),
+    (_WEB.match, "a web page (HTML), perhaps in place of a download", "fetch the file again"),
+    (lambda head: head.lstrip().startswith(b"<?xml"), "XML", _AS_TABLE),
+)

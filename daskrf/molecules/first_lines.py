@@ -1,0 +1,141 @@
+"""Whether the first lines of files are molecules: what is asked before hours go into reading the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from daskrf.errors import InputError, printable
+from daskrf.molecules.formats import TableFormat
+from daskrf.molecules.isolation import Lost, each
+from daskrf.molecules.layout import detect_layout, open_parquet
+from daskrf.molecules.library import Layout, Library, RowBatch, Segment, Source, file_words, text_words
+from daskrf.molecules.lines import parse_lines
+from daskrf.molecules.names import column_words
+from daskrf.molecules.rows import read_rows
+from daskrf.molecules.streams import LineStream, text_blocks
+
+__all__ = ["check_first_lines"]
+
+_LINES = 1_000  # of each file
+_LINES_OF_MANY = 100  # of each of more than ten files
+_MANY_FILES = 10
+_AT_ONCE = 100
+_EXAMPLES = 3
+_SHOWN = 40  # characters of a line
+
+
+def check_first_lines(files: Sequence[tuple[Path, Layout]], fmt: TableFormat | None = None) -> None:
+    """Refuse files of which more than half of the first 1,000 lines are no molecules; 100, of many files.
+
+    A line counts as a molecule if RDKit can parse the SMILES in it; whether the valences are right is not
+    asked here. The reading ends when half of the lines are known to be molecules.
+
+    Parameters
+    ----------
+    files : sequence of (Path, Layout)
+        From `lay_out`.
+    fmt : TableFormat, optional
+        What the user has said; the message tells whether that is the fault.
+
+    Raises
+    ------
+    InputError
+        With the file, some of the lines and why, how the file was read, and what to try.
+    """
+    for path, layout in files:
+        seen = _seen(path, layout, _LINES if len(files) <= _MANY_FILES else _LINES_OF_MANY)
+        if seen.mostly_bad:
+            raise InputError(_refusal(path, layout, fmt or TableFormat(), seen))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """How many lines were looked at, and those that are no molecules: number, text, and why.
+
+    The reason is empty where RDKit is to be asked for it, which takes longer than to parse the line.
+    """
+
+    n_lines: int
+    bad: list[tuple[int, str, str]]
+
+    @property
+    def mostly_bad(self) -> bool:
+        """Whether more than half of the lines are no molecules."""
+        return 2 * len(self.bad) > self.n_lines
+
+
+def _seen(path: Path, layout: Layout, n_lines: int) -> _Seen:
+    """Look at the first lines of a file, until half of them are known to be molecules."""
+    batch = _first_rows(path, layout, n_lines)
+    bad = [(reject.line, reject.text, reject.reason) for reject in batch.rejects]
+    good = 0
+    for start in range(0, len(batch.smiles), _AT_ONCE):
+        if 2 * good >= batch.n_read:
+            break
+        lines, texts = batch.line[start : start + _AT_ONCE].tolist(), batch.smiles[start : start + _AT_ONCE]
+        taken = each("daskrf.molecules.counting:syntax_checker", (), texts)
+        good += taken.count(True)
+        bad += [
+            (line, text, "") for line, text, ok in zip(lines, texts, taken, strict=True) if ok is not True
+        ]
+    return _Seen(batch.n_read, sorted(bad))
+
+
+def _first_rows(path: Path, layout: Layout, n_lines: int) -> RowBatch:
+    """Return the first rows of a file."""
+    if layout.kind == "text":
+        lines = LineStream(text_blocks(path, layout.compression))
+        lines.skip(layout.header)
+        return parse_lines(lines.take(n_lines), 0, 0, layout.header + 1, layout)
+    with open_parquet(path) as file:
+        n_rows = min(n_lines, int(file.metadata.num_rows))
+    source = Source(str(path), path.stat().st_size, "", n_rows, layout)
+    return next(read_rows(Library((source,), (), n_lines), Segment(0, 0, n_rows, 0, 0), 0), _NO_ROWS)
+
+
+_NO_ROWS = parse_lines(b"", 0, 0, 1, Layout("text", "", " ", False, 0, None, 0, 0, None))
+
+
+def _refusal(path: Path, layout: Layout, fmt: TableFormat, seen: _Seen) -> str:
+    word, name = "line" if layout.kind == "text" else "row", file_words(path)
+    examples = ", ".join(
+        f"{word} {line:,} ('{printable(text, _SHOWN)}': {reason or _why(text)})"
+        for line, text, reason in seen.bad[:_EXAMPLES]
+    )
+    return (
+        f"{len(seen.bad):,} of the first {seen.n_lines:,} {word}s of {name} are no molecules, such as "
+        f"{examples}; SMILES were read from {_place(layout)}; {_advice(path, fmt, seen)}, or go on without "
+        f"such {word}s by accept_rejects=True"
+    )
+
+
+def _why(text: str) -> str:
+    """Return why RDKit does not take a text."""
+    (why,) = each("daskrf.molecules.counting:explainer", (), [text])
+    return f"RDKit {why.reason}" if isinstance(why, Lost) else str(why)
+
+
+def _place(layout: Layout) -> str:
+    """Return where the SMILES of a file are."""
+    column = column_words(layout.names, layout.smiles)
+    if layout.kind == "parquet":
+        return column
+    return f"{column} of {text_words('', layout.delimiter, header=bool(layout.header))}"
+
+
+def _advice(path: Path, fmt: TableFormat, seen: _Seen) -> str:
+    """Return what to try: to leave out what the user has said, where that is the fault."""
+    words = {"smiles": "column", "delimiter": "delimiter", "header": "header"}
+    given = [word for option, word in words.items() if getattr(fmt, option) is not None]
+    if given:
+        free = replace(fmt, smiles=None, id=None, extra=(), delimiter=None, header=None)
+        try:
+            layout = detect_layout(path, free)
+            better = _seen(path, layout, seen.n_lines)
+        except InputError:
+            better = seen
+        if not better.mostly_bad:
+            return f"leave out the {' and '.join(given)} that you gave, to read them from {_place(layout)}"
+    return "say which column holds the SMILES, and what separates the columns"

@@ -1,0 +1,189 @@
+"""Names of columns: which one the SMILES and the ID of a molecule are looked for under."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+
+from daskrf.errors import printable
+
+__all__ = ["ID_NAMES", "SMILES_NAMES", "column_words", "find_id", "find_smiles", "listed", "normalised"]
+
+_LISTED, _SHOWN = 10, 60  # names that a message shows, and characters of each
+
+# Best first; compared by `normalised`, so that "CMPD_CHEMBLID" and "cmpd chemblid" are one name.
+SMILES_NAMES = (
+    *("smiles", "canonicalsmiles", "isomericsmiles", "smilescanonical", "cxsmiles", "smi", "structure"),
+)
+_SURE_NAMES = (  # of nothing but the ID of a molecule
+    *("id", "idnumber", "identifier", "compoundid", "moleculeid", "molid", "cmpdid", "cpdid", "ligandid"),
+    *("catalogid", "catalognumber", "catalogno", "catno", "productid", "substanceid", "structureid"),
+    *("zincid", "moleculechemblid", "cmpdchemblid", "compoundchemblid", "chemblid", "cid", "compoundcid"),
+    *("bindingdbmonomerid", "monomerid", "bindingdbid", "drugbankid", "enamineid", "molportid", "mculeid"),
+    *("pubchemcid", "pubchemcompoundcid", "pubchemsid", "pubchemsubstanceid", "casnumber", "casrn"),
+)
+_LIKELY_NAMES = (  # of an ID too, but of other things as well
+    *("name", "title", "compoundname", "moleculename", "molname", "cmpdname", "ligandname", "drugname"),
+    *("chemicalname", "preferredname", "commonname", "compound", "molecule", "cmpd", "ligand", "drug"),
+    *("substance", "zinc", "code", "catalog", "sid", "cas", "inchikey", "standardinchikey", "idx", "index"),
+    *("bindingdbreactantsetid", "num"),
+)
+ID_NAMES = (*_SURE_NAMES, *_LIKELY_NAMES)
+
+# Before "ID" in a name, these say that it is of something else than the molecule.
+_NOT_MOLECULES = frozenset(
+    [
+        *(
+            "activity",
+            "article",
+            "assay",
+            "batch",
+            "class",
+            "cluster",
+            "doc",
+            "document",
+            "donor",
+            "experiment",
+        ),
+        *("fold", "gene", "group", "journal", "label", "library", "organism", "patent", "plate", "protein"),
+        *("pubmed", "reaction", "ref", "reference", "run", "scaffold", "screen", "series", "set", "source"),
+        *("species", "split", "study", "supplier", "target", "tax", "taxonomy", "uniprot", "user", "vendor"),
+    ]
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+_ENOUGH = 4  # values that tell whether a column tells molecules apart
+_REPEATS = 3  # a molecule may be there so often: salts, tautomers, replicates
+
+
+def normalised(name: str) -> str:
+    """Return a name as names are compared: in lower case, letters and digits only.
+
+    Examples
+    --------
+    >>> normalised(" Compound_Name"), normalised("catalog number")
+    ('compoundname', 'catalognumber')
+    """
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+def find_smiles(
+    names: Sequence[str], has_smiles: Callable[[int], bool] = lambda position: True
+) -> int | None:
+    """Return the position of the best name of a SMILES column, or of one that contains "smiles", or None.
+
+    Of several that contain it, the first counts of which `has_smiles` says that SMILES are in it, else the
+    first.
+
+    Examples
+    --------
+    >>> find_smiles(["Ligand SMILES", "id"]), find_smiles(["id", "score"])
+    (0, None)
+    """
+    plain = [normalised(name) for name in names]
+    known = next((plain.index(name) for name in SMILES_NAMES if name in plain), None)
+    if known is not None:
+        return known
+    others = [position for position, name in enumerate(plain) if "smiles" in name]
+    others += [
+        position for position, name in enumerate(plain) if name.startswith("smi") or name.endswith("smi")
+    ]
+    return next(filter(has_smiles, others), others[0] if others else None)
+
+
+def find_id(
+    names: Sequence[str], values_of: Callable[[int], Sequence[str]], taken: Collection[int | None] = ()
+) -> int | None:
+    """Return the position of the column of IDs, by the best name whose values can be IDs, or None.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of all columns.
+    values_of : callable
+        Returns some values of the column at a position; none, where the content is not at hand.
+    taken : collection of int
+        Positions that something else is in.
+
+    Notes
+    -----
+    The best are names that mean nothing but the ID of a molecule, then other names that end in the word ID
+    (but for those of an assay, a cluster and the like), then names that often mean an ID, such as "name" and
+    "compound". A column counts as IDs if its values tell molecules apart: see `tells_apart`.
+
+    Examples
+    --------
+    >>> find_id(["smiles", "Compound Name", "assay_id"], lambda position: [], taken=[0])
+    1
+    """
+    plain = [normalised(name) for name in names]
+    ending = [k for k, name in enumerate(names) if _ends_in_id(name)]
+    ranked = [
+        *(plain.index(name) for name in _SURE_NAMES if name in plain),
+        *ending,
+        *(plain.index(name) for name in _LIKELY_NAMES if name in plain),
+    ]
+    sure = set(_SURE_NAMES)
+    for position in ranked:
+        if position not in taken and tells_apart(values_of(position), named=plain[position] in sure):
+            return position
+    return None
+
+
+def _ends_in_id(name: str) -> bool:
+    words = [word.casefold() for word in _WORD.findall(name)]
+    return len(words) > 1 and words[-1] == "id" and not _NOT_MOLECULES.intersection(words)
+
+
+def tells_apart(values: Sequence[str], *, named: bool = False) -> bool:
+    """Return whether some values of a column can be IDs.
+
+    They cannot where they are decimal numbers, or where one stands for more than three molecules on average:
+    a class, a supplier. With a `name` that is sure it is enough that they differ at all.
+
+    Examples
+    --------
+    >>> tells_apart(["A", "B", "B", "C"]), tells_apart(["0", "1"] * 5), tells_apart(["0.5", "-9.1"])
+    (True, False, False)
+    """
+    there = [value.strip() for value in values if value.strip()]
+    if not there:
+        return True
+    if not named and all(map(_is_decimal, there)):
+        return False
+    distinct = len(set(there))
+    return len(there) < _ENOUGH or (distinct > 1 if named else distinct * _REPEATS >= len(there))
+
+
+def _is_decimal(text: str) -> bool:
+    """Return whether `text` is a number with a fraction, an exponent or a sign, which an ID is not."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.isdigit()
+
+
+def listed(names: Sequence[object], quote: str = "") -> str:
+    """Return names for a message, each in `quote`: the first ten, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["id", "score"], "'"), listed(range(1_000))
+    ("'id', 'score'", '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 990 more')
+    """
+    shown = ", ".join(f"{quote}{printable(name, _SHOWN)}{quote}" for name in names[:_LISTED])
+    return f"{shown} and {len(names) - _LISTED:,} more" if len(names) > _LISTED else shown
+
+
+def column_words(names: Sequence[str] | None, *positions: int) -> str:
+    """Return what columns are called: their names, or their positions in a file without a header.
+
+    Examples
+    --------
+    >>> column_words(["smiles", "id"], 1), column_words(None, 1), column_words(None, 1, 2)
+    ("'id'", 'column 1', 'columns 1, 2')
+    """
+    if names is None:
+        return f"column{'s' if len(positions) > 1 else ''} {listed(positions)}"
+    return listed([names[position] for position in positions], "'")

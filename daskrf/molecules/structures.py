@@ -1,0 +1,116 @@
+"""Which SMILES are the same molecule, however they are written; only what may be the same is parsed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from daskrf.molecules.isolation import Lost, each
+
+__all__ = ["Molecules", "canonical_smiles"]
+
+_BRACKETS = re.compile(r"\[[^\]]*\]")
+_RING = re.compile(r"%\(\d+\)|%\d\d|\d")
+_STEREO = re.compile(r"@(?:TH|AL|SP|TB|OH)\d*")
+
+
+def canonical_smiles(smiles: Iterable[str]) -> list[str]:
+    """Return RDKit's canonical SMILES, stereochemistry included; one that it cannot parse stays as it is.
+
+    Examples
+    --------
+    >>> canonical_smiles(["OCC", "C1=CC=CC=C1", "?"])
+    ['CCO', 'c1ccccc1', '?']
+    """
+    texts = list(smiles)
+    found = each("daskrf.molecules.counting:canonizer", (), texts)
+    return [text if isinstance(name, Lost) else name for text, name in zip(texts, found, strict=True)]
+
+
+def composition(smiles: str) -> tuple[int, ...]:
+    """Return numbers that are equal in all SMILES of a molecule, from the text alone.
+
+    They are the letters of its elements but hydrogen, which may be implicit, in upper case, because aromatic
+    atoms may be written either way; and twice its ring closures less its dots, the rings.
+
+    Examples
+    --------
+    >>> composition("c1ccccc1[NH3+]") == composition("[H][N+]([H])([H])C=1C=CC=CC=1")
+    True
+    """
+    upper = smiles.upper()
+    if "@" in upper:
+        upper = _STEREO.sub("", upper)
+    bare = _BRACKETS.sub("", smiles) if "[" in smiles else smiles
+    rings = len(_RING.findall(bare)) - 2 * smiles.count(".")
+    return (*(upper.count(letter) for letter in "CNOSPFILBR"), rings)
+
+
+class Molecules:
+    """Some molecules, given by SMILES: which of them are the same, and which are among others.
+
+    RDKit is asked for canonical SMILES only where different texts have one composition.
+
+    Parameters
+    ----------
+    smiles : sequence of str
+    most : int
+        Others that are parsed at most; see `exhausted`.
+
+    Examples
+    --------
+    >>> molecules = Molecules(["OCC", "CC", "CCO", "CC=O"])
+    >>> molecules.n_repeats()
+    1
+    >>> molecules.look(["C(C)O", "CCCC"])
+    >>> molecules.n_found()
+    2
+    """
+
+    def __init__(self, smiles: Sequence[str], most: int = 50_000) -> None:
+        self._left = most
+        self._times = Counter(smiles)
+        self._alike: dict[tuple[int, ...], set[str]] = {}
+        for text in self._times:
+            self._alike.setdefault(composition(text), set()).add(text)
+        self._canonical: dict[str, str] = {}
+        self._found: set[str] = set()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether more others had to be parsed than were allowed, so that `n_found` is too small."""
+        return self._left < 0
+
+    def n_repeats(self) -> int:
+        """Return how many of the molecules are the same as an earlier one."""
+        groups = self._alike.values()
+        distinct = sum(len(set(self._names(group)) if len(group) > 1 else group) for group in groups)
+        return self._times.total() - distinct
+
+    def look(self, others: Iterable[str]) -> None:
+        """Look for the molecules among some others."""
+        met: dict[tuple[int, ...], set[str]] = {}
+        for text in others:
+            if (key := composition(text)) in self._alike:
+                met.setdefault(key, set()).add(text)
+        for key, texts in met.items():
+            group = self._alike[key]
+            self._found |= group & texts
+            if (missing := group - self._found) and not self.exhausted:
+                self._left -= len(texts)
+                names = set(canonical_smiles(texts)) if not self.exhausted else set()
+                self._found.update(
+                    t for t, name in zip(missing, self._names(missing), strict=True) if name in names
+                )
+
+    def n_found(self) -> int:
+        """Return how many of the molecules are among the others that were looked at."""
+        return sum(self._times[text] for text in self._found)
+
+    def _names(self, texts: Iterable[str]) -> list[str]:
+        """Return the canonical SMILES of some of the molecules, each made once."""
+        texts = list(texts)
+        new = [text for text in texts if text not in self._canonical]
+        self._canonical.update(zip(new, canonical_smiles(new), strict=True))
+        return [self._canonical[text] for text in texts]
