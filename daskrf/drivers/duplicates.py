@@ -74,7 +74,7 @@ def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: 
     if n_labels > _MOST_ROWS:
         return 0, f"the model has {n_labels:,} labels"
     n_rows, batches = _labelled_smiles(
-        store, load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
+        store, np.unique(load_model(path, names=["labelled_rows"]).arrays["labelled_rows"])
     )
     if n_rows > _MOST_ROWS:
         return 0, f"it would take reading {n_rows:,} rows of {store.path}"

@@ -50,8 +50,10 @@ def check_labels(here: int) -> Callable[[int, float], None]:
     return check
 
 
-def check_fit(features: Source, cut: Groups, client: Client | None, here: int, *, solves: bool) -> None:
-    """Refuse sums that a worker cannot make, and a solve that does not fit this process."""
+def check_fit(
+    features: Source, cut: Groups, client: Client | None, here: int, *, solves: bool, n_sums: int = 1
+) -> None:
+    """Refuse sums that a worker cannot make, and a solve, of `n_sums` such sums, that does not fit here."""
     M, n_labels = features.feature_map.n_components, sum(cut.rows)
     rows, nonzeros = largest_partition(features)
     double = features.feature_map.gram_precision == "double"
@@ -73,7 +75,12 @@ def check_fit(features: Source, cut: Groups, client: Client | None, here: int, *
 
     def solve(M: int) -> memory.MemoryNeed:
         return memory.need_of_solve(
-            M, n_labels, double=double, libraries=here, gram_columns=features.feature_map.gram_columns
+            M,
+            n_labels,
+            double=double,
+            libraries=here,
+            gram_columns=features.feature_map.gram_columns,
+            n_sums=n_sums,
         )
 
     fewer = memory.fewer_rows(rows, nonzeros, lambda r, n: sums(M, r, n))

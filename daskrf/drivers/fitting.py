@@ -6,8 +6,8 @@ import functools
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,7 +42,7 @@ from daskrf.features.base import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.rounding import CoarseSumsError
-from daskrf.gp.separate import SeparateGP
+from daskrf.gp.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.stack import Statistics, precision_for, statistics_from_arrays, zero_statistics
 from daskrf.gp.statistics import Precision
 from daskrf.gp.strips import STRIP_BYTES, strip_columns
@@ -57,7 +57,7 @@ from daskrf.stores.plans import differences, hash_of
 
 __all__ = ["FitReport", "fit"]
 
-COUNTS = ("matched", "unmatched", "duplicate_labels", "library_duplicates", "dropped")
+COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped")
 
 _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task folds: few checkpoints, yet work for 1,000 cores
 _STRIP_BYTES = STRIP_BYTES
@@ -102,7 +102,7 @@ class FitReport:
 
     def __str__(self) -> str:
         lines = [
-            f"model of {len(self.labels.row):,} labelled molecules, {self.n_components:,} features, in "
+            f"model of {self.labels.n_molecules:,} labelled molecules, {self.n_components:,} features, in "
             f"{self.model} ({self.seconds:.1f} s)",
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
@@ -202,14 +202,14 @@ def fit(
     progress = progress or Progress()
     fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
     share, output = Share.of(shard, prepare, client), as_path(output)
-    partials = work_folder(output)
     options = _checked(fixed, criterion=criterion, rows=rows, residual=residual)
     features = open_source(source, feature_map)
-    gp = gp_for(features.feature_map, **options)
+    gp_for(features.feature_map, **options)  # refuses options that are not of its model, before the labels
     progress.note(words := label_words(labels, key, key_column, targets))
     with share.lock(output, "fit", progress):
         columns = (key, key_column, targets, drop_non_finite)
-        given = labels_of(labels, rows_store(features), partials, *columns, check=check_labels(here))
+        store, folder = rows_store(features), work_folder(output)
+        given = labels_of(labels, store, folder, *columns, check=check_labels(here))
         joined = given.joined
         _check_variance(joined, fixed)
         features = _learned(features, joined, output, client, here, share, progress)
@@ -217,28 +217,26 @@ def fit(
         spec = _spec(features, state, joined)
         identity = hash_of([spec, options])
         stored = _stored(output, spec)
+        sums = _sums(features, state, given, spec, progress)
+        if stored is None:
+            _begin(sums, share, given, output, spec)
         if not share.whole:
-            pieces = _sum_share(share, features, given, spec, partials, progress, done=stored is not None)
+            pieces = _pieces(sums, share, done=stored is not None)
             return share.report(output, "parts of the sum", pieces, start)
         toward = directions_of(direction, joined.names) or (stored.directions if stored else {})
         if stored is not None and stored.metadata["spec_hash"] == identity:
             _leave(output, stored, toward, progress)
             return _report(output, stored.gp, features.feature_map, joined, toward, words, start)
-        summed = functools.partial(_sum, features, given, spec, partials, client, progress)
-        if stored is None:
-            statistics = summed(precision_for(features.feature_map, len(joined.row)))
-        else:
-            progress.note(f"{output} holds the sums over these labels already.")
-            statistics = stored.gp.statistics_  # it was read with them
-        _solve(gp, features.feature_map, statistics, summed, progress)
-        metadata = _metadata(gp, joined, spec, rows_store(features), state)
+        gp = _fitted(sums, stored, options, client)
+        metadata = _metadata(gp, joined, spec, store, state)
         _save(output, gp, joined, {**metadata, "spec_hash": identity, "directions": toward})
-        progress.advance(1)
         progress.finish()
     return _report(output, gp, features.feature_map, joined, toward, words, start)
 
 
-def _save(output: Path, gp: FeatureSpaceGP, joined: JoinedLabels, metadata: dict[str, Any]) -> None:
+def _save(
+    output: Path, gp: FeatureSpaceGP | SeparateGP, joined: JoinedLabels, metadata: dict[str, Any]
+) -> None:
     """Write a model; the sums that it was made from are in it."""
     save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
     remove_checkpoints(work_folder(output))
@@ -255,24 +253,19 @@ def _leave(output: Path, stored: Model, directions: dict[str, str], progress: Pr
     remove_checkpoints(work_folder(output))  # of a run that was killed when the model was written
 
 
-def _solve(
-    gp: FeatureSpaceGP,
-    feature_map: FeatureMap,
-    statistics: Statistics,
-    summed: Callable[[Precision], Statistics],
-    progress: Progress,
-) -> None:
-    """Fit the model to its sums, or, where their rounding could change it, to sums in double precision."""
-
-    def solve(statistics: Statistics) -> None:
-        progress.start("solve", 1, "models")
-        gp.fit_statistics(statistics, feature_map, before_eigen=lambda: check_eigen(gp.feature_map_))
-
-    try:
-        solve(statistics)
-    except CoarseSumsError:
-        progress.note("These labels have so little noise that sums are made again, in double precision.")
-        solve(summed("double"))
+def _fitted(
+    sums: Sequence[_Sums],
+    stored: Model | None,
+    options: dict[str, Any],
+    client: Client | None,
+) -> FeatureSpaceGP | SeparateGP:
+    """Return the model of all targets, from the sums of the model that is there or from new ones."""
+    held: Sequence[Statistics | None] = [None] * len(sums)
+    if stored is not None:
+        sums[0].progress.note("The model that is there holds the sums over these labels already.")
+        held = [gp.statistics_ for gp in processes_of(stored.gp)]  # it was read with them
+    solved = [own.solve(statistics, options, client) for own, statistics in zip(sums, held, strict=True)]
+    return solved[0] if len(sums) == 1 else SeparateGP(solved, [own.targets for own in sums])
 
 
 def _learned(
@@ -285,17 +278,18 @@ def _learned(
     progress: Progress,
 ) -> FeatureSource | FingerprintSource:
     """Return the source with its map fitted, once it is known that there is memory for the sums."""
-    check_fit(features, _grouped(features, joined), client, here, solves=share.whole)
+    need: dict[str, Any] = {"solves": share.whole, "n_sums": len(joined.separate())}
+    check_fit(features, _grouped(features, joined), client, here, **need)
     fitted = prepared(
         features, work_folder(output), planned=_planned(output), client=client, progress=progress
     )
     if fitted != features:  # the size of its tables may be known only now
-        check_fit(fitted, _grouped(fitted, joined), client, here, solves=share.whole)
+        check_fit(fitted, _grouped(fitted, joined), client, here, **need)
     return fitted
 
 
 def _metadata(
-    gp: FeatureSpaceGP,
+    gp: FeatureSpaceGP | SeparateGP,
     joined: JoinedLabels,
     spec: dict[str, Any],
     store: FingerprintStore,
@@ -307,9 +301,7 @@ def _metadata(
         "targets": list(joined.names),
         "labels": {name: getattr(joined, name) for name in COUNTS},
         "spec": spec,
-        "range": [
-            [float(low), float(high)] for low, high in zip(joined.y.min(0), joined.y.max(0), strict=True)
-        ],
+        "range": np.column_stack([np.nanmin(joined.y, 0), np.nanmax(joined.y, 0)]).tolist(),
         "library": store.spec_hash,
         "library_path": str(store.path.resolve()),
         "fingerprint": store.spec["fingerprint"],
@@ -352,12 +344,18 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
 
 def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
     """Refuse labels that tell nothing of what is to be found."""
-    for name, y in zip(joined.names, joined.y.T, strict=True):
+    for name, y in _values(joined):
         if None in (fixed["amplitude"], fixed["noise"]) and y.min() == y.max():
             raise InputError(
                 f"The {len(y):,} labels of {name} are without variance, so that no hyperparameters can be "
                 "found; give labels that differ, or fix both amplitude and noise."
             )
+
+
+def _values(joined: JoinedLabels) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+    """Yield name and values of each target."""
+    for name, y in zip(joined.names, joined.y.T, strict=True):
+        yield name, y[np.isfinite(y)]
 
 
 def _stored(output: Path, spec: dict[str, Any]) -> Model | None:
@@ -391,80 +389,132 @@ def _grouped(features: Source, joined: JoinedLabels) -> Groups:
     return Groups(groups, rows, list(columns), _STRIP_BYTES)
 
 
-def _reduction(
-    features: Source,
-    given: LabelFiles,
-    spec: dict[str, Any],
-    directory: Path,
-    strips: int,
-    precision: Precision,
-) -> FitFold:
-    """Return what sums a group; the labels and the map are left in files of `directory` for all tasks."""
-    given.keep()
-    joined = given.joined
-    return FitFold(
-        features.carried(directory),
-        str(given.folder.resolve()),
-        joined.y.shape[1],
-        tuple(int(e) for e in choose_exponent(joined.y)) if features.bits else None,
-        hash_of(spec),
-        map_key(features.feature_map.state()),
-        precision,
-        strips,
-    )
+@dataclass(frozen=True)
+class _Sums:
+    """The sums over one set of labelled rows, which serve the targets that have a value in each of them."""
+
+    features: Source
+    targets: tuple[int, ...]
+    given: LabelFiles
+    spec: dict[str, Any]
+    progress: Progress
+
+    @property
+    def directory(self) -> Path:
+        """Where the labels, the partial sums and what else they need are kept."""
+        return self.given.folder.parent
+
+    @property
+    def precision(self) -> Precision:
+        """In which the sums are made first; see `solve`."""
+        return precision_for(self.features.feature_map, len(self.given.joined.row))
+
+    def solve(
+        self, statistics: Statistics | None, options: dict[str, Any], client: Client | None
+    ) -> FeatureSpaceGP:
+        """Return the model of the targets; where rounding of its sums could change it, of more precise sums.
+
+        Where there are no `statistics` yet, they are made.
+        """
+        feature_map = self.features.feature_map
+        gp = gp_for(feature_map, **options)
+
+        def fit(statistics: Statistics) -> None:
+            self.progress.start("solve", 1, "models")
+            gp.fit_statistics(statistics, feature_map, before_eigen=lambda: check_eigen(gp.feature_map_))
+            self.progress.advance(1)
+
+        if statistics is None:
+            statistics = self.made(self.precision, client)
+        try:
+            fit(statistics)
+        except CoarseSumsError:
+            self.progress.note(
+                "These labels have so little noise that sums are made again, in double precision."
+            )
+            fit(self.made("double", client))
+        return gp
+
+    def made(self, precision: Precision, client: Client | None) -> Statistics:
+        """Return the sufficient statistics of all labelled rows."""
+        cut, key = _grouped(self.features, self.given.joined), hash_of([self.spec, precision])
+        rows = self._reduction(len(cut.columns), precision)
+        tree = (cut.groups, cut.rows, self.directory, key)
+        found: Any
+        if cut.n_trees > 1:
+            found = sum_in_strips(rows, cut.columns, *tree, client=client, progress=self.progress)
+        else:
+            found = fold(rows, *tree, client=client, progress=self.progress)
+        if found.n != (n := len(self.given.joined.row)):
+            raise StoreError(
+                f"The sums in {self.directory} are of {found.n} rows, not {n}; delete it and fit again."
+            )
+        return cast(Statistics, found)
+
+    def make_share(self, share: Share, *, done: bool) -> Pieces:
+        """Make a shard's leaves of the trees of `made`, unless the sum is `done`."""
+        cut, key = _grouped(self.features, self.given.joined), hash_of([self.spec, self.precision])
+        pieces, directory = Pieces(0, 0, 0, 0), self.directory
+        if done:
+            return sum((share.pieces(len(cut.groups)) for _ in range(cut.n_trees)), pieces)
+        rows = self._reduction(len(cut.columns), self.precision)
+        work = trees(rows, cut.columns, directory, key) if cut.n_trees > 1 else iter([(rows, directory, key)])
+        for reduction, tree, tree_key in work:
+            pieces += fold_share(
+                share, reduction, cut.groups, cut.rows, tree, tree_key, progress=self.progress
+            )
+        return pieces
+
+    def _reduction(self, strips: int, precision: Precision) -> FitFold:
+        """Return what sums a group; the labels and the map are left in files for all tasks."""
+        self.given.keep()
+        y = self.given.joined.y
+        return FitFold(
+            self.features.carried(self.directory),
+            str(self.given.folder.resolve()),
+            y.shape[1],
+            tuple(int(e) for e in choose_exponent(y)) if self.features.bits else None,
+            hash_of(self.spec),
+            map_key(self.features.feature_map.state()),
+            precision,
+            strips,
+        )
 
 
-def _sum(
+def _sums(
     features: Source,
+    state: dict[str, Any],
     given: LabelFiles,
     spec: dict[str, Any],
-    directory: Path,
-    client: Client | None,
     progress: Progress,
-    precision: Precision,
-) -> Statistics:
-    """Return the sufficient statistics of all labelled rows."""
-    cut, key = _grouped(features, given.joined), hash_of([spec, precision])
-    check_partials(directory, features, cut, Share())
-    agree(Share(), directory / PLAN, spec)
-    rows = _reduction(features, given, spec, directory, len(cut.columns), precision)
-    tree = (cut.groups, cut.rows, directory, key)
-    found: Any
-    if cut.n_trees > 1:
-        found = sum_in_strips(rows, cut.columns, *tree, client=client, progress=progress)
-    else:
-        found = fold(rows, *tree, client=client, progress=progress)
-    if found.n != (n := len(given.joined.row)):
-        raise StoreError(f"The sums in {directory} are of {found.n} rows, not {n}; delete it and fit again.")
-    return cast(Statistics, found)
-
-
-def _sum_share(
-    share: Share,
-    features: Source,
-    given: LabelFiles,
-    spec: dict[str, Any],
-    directory: Path,
-    progress: Progress,
-    *,
-    done: bool,
-) -> Pieces:
-    """Make a shard's leaves of the trees of `_sum`, unless the sum is `done`."""
-    cut, precision = (
-        _grouped(features, given.joined),
-        precision_for(features.feature_map, len(given.joined.row)),
+) -> list[_Sums]:
+    """Return the sums of each set of labelled rows."""
+    parts = given.parts()
+    if len(parts) == 1:
+        return [_Sums(features, *parts[0], spec, progress)]
+    progress.note(
+        f"The targets have gaps: {len(parts)} sets of rows have values of the same targets, and get sums of "
+        "their own."
     )
-    key = hash_of([spec, precision])
-    pieces = Pieces(0, 0, 0, 0)
-    if done:
-        return sum((share.pieces(len(cut.groups)) for _ in range(cut.n_trees)), pieces)
-    check_partials(directory, features, cut, share)
-    agree(share, directory / PLAN, spec)
-    rows = _reduction(features, given, spec, directory, len(cut.columns), precision)
-    work = trees(rows, cut.columns, directory, key) if cut.n_trees > 1 else iter([(rows, directory, key)])
-    for reduction, tree, tree_key in work:
-        pieces += fold_share(share, reduction, cut.groups, cut.rows, tree, tree_key, progress=progress)
-    return pieces
+    return [
+        _Sums(features, targets, own, _spec(features, state, own.joined), progress) for targets, own in parts
+    ]
+
+
+def _begin(
+    sums: Sequence[_Sums], share: Share, given: LabelFiles, output: Path, spec: dict[str, Any]
+) -> None:
+    """Agree with the other shares of the job; keep the labels of all targets where sums are of some."""
+    for own in sums:
+        check_partials(own.directory, own.features, _grouped(own.features, own.given.joined), share)
+    agree(share, work_folder(output) / PLAN, spec)
+    if len(sums) > 1:
+        given.keep()
+
+
+def _pieces(sums: Sequence[_Sums], share: Share, *, done: bool) -> Pieces:
+    """Make a shard's part of all sums, unless they are `done`."""
+    return sum((own.make_share(share, done=done) for own in sums), Pieces(0, 0, 0, 0))
 
 
 @functools.lru_cache(maxsize=4)
@@ -488,7 +538,7 @@ class FitFold:
 
     def from_partitions(self, partitions: Sequence[int]) -> Statistics:
         """See `Fold`."""
-        rows, y = _labels(self.labels, self.key)
+        _, y = _labels(self.labels, self.key)
         feature_map = self.source.feature_map
         statistics = zero_statistics(
             feature_map,
@@ -500,12 +550,15 @@ class FitFold:
             gram=self.strips == 1,
         )
         for block in self.blocks(partitions):
-            statistics.update(block.phi, y[np.searchsorted(rows, block.rows)], block.diagonal)
+            statistics.update(block.phi, y[block.rows], block.diagonal)
             del block  # before the next one is made
         return statistics
 
     def blocks(self, partitions: Sequence[int]) -> Iterator[Block]:
-        """Yield the features of the labelled rows of partitions; bits for several strips are made once."""
+        """Yield the features of the labels of partitions; bits for several strips are made once.
+
+        The rows of the blocks are those of the labels, among all labels, not of the library.
+        """
         made = functools.partial(self._made, partitions)
         if self.strips > 1 and self.source.bits and isinstance(self.source, FingerprintSource):
             key = hash_of([self.key, self.map_key, list(partitions)])
@@ -515,16 +568,35 @@ class FitFold:
             yield from gathered(made(), rows_at_once)
 
     def _made(self, partitions: Sequence[int]) -> Iterator[Block]:
-        """Yield the features of the labelled rows of partitions as the source makes them."""
+        """Yield the features of the labels of partitions as the source makes them."""
         rows, _ = _labels(self.labels, self.key)
         bounds = np.concatenate([[0], np.cumsum(self.source.partition_rows)])
         for p in partitions:
             low, high = np.searchsorted(rows, bounds[p : p + 2])
-            yield from self.source.blocks(p, np.asarray(rows[low:high]))
+            own = np.asarray(rows[low:high])
+            for block in self.source.blocks(p, np.unique(own)):
+                yield from _of_labels(block, own, int(low))
+                del block  # before the next one is made
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Statistics:
         """See `Fold`."""
         return statistics_from_arrays(arrays)
+
+
+def _of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator[Block]:
+    """Yield the features of each label: those of its molecule, as often as the sorted `rows` have it.
+
+    Blocks are of no more rows than `block`; `first` is the number of the first label.
+    """
+    starts, stops = (np.searchsorted(rows, block.rows, side=side) for side in ("left", "right"))
+    if (times := stops - starts).max(initial=0) <= 1:
+        yield replace(block, rows=first + starts)
+        return
+    which = np.repeat(np.arange(len(times)), times)
+    labels = first + np.arange(len(which)) + np.repeat(starts - np.cumsum(times) + times, times)
+    for start in range(0, len(which), len(times)):
+        own = slice(start, start + len(times))
+        yield replace(block.where(which[own]), rows=labels[own])
 
 
 def _advice(name: str, y: npt.NDArray[np.float64]) -> str:
@@ -556,7 +628,9 @@ def _report(
     names = [printable(name, 60) for name in joined.names]
     warnings = [*feature_map.cautions()]
     warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
-    warnings += [advice for name, y in zip(names, joined.y.T, strict=True) if (advice := _advice(name, y))]
+    warnings += [
+        advice for name, (_, y) in zip(names, _values(joined), strict=True) if (advice := _advice(name, y))
+    ]
     if gp.jitter_:
         warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
     return FitReport(
@@ -569,7 +643,11 @@ def _report(
         len(gp.weights_),
         time.monotonic() - start,
         tuple(warnings),
-        tuple(gp.bounds_.tolist()) if isinstance(gp, SparseGP) else (),
+        tuple(
+            float(own.bounds_[place])
+            for own, place in (process_of(gp, t) for t in range(len(names)))
+            if isinstance(own, SparseGP)
+        ),
         (words,),
         tuple(directions.get(name) for name in joined.names),
     )

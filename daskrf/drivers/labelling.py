@@ -39,6 +39,22 @@ class LabelFiles:
     there: bool
     damaged: bool = False
 
+    def parts(self) -> list[tuple[tuple[int, ...], LabelFiles]]:
+        """Return the numbers of targets that have values in the same rows, and the labels of just these.
+
+        Where targets have gaps, each part has a folder of its own, in which there may be more than labels.
+        """
+        separate = self.joined.separate()
+        if len(separate) == 1:
+            return [(separate[0][0], self)]
+        parts = []
+        for number, (targets, joined) in enumerate(separate):
+            folder = self.folder / f"part-{number}" / "labels"
+            there = (folder / _RECORD).exists()
+            damaged = there and _read(folder) is None
+            parts.append((targets, LabelFiles(joined, folder, there and not damaged, damaged)))
+        return parts
+
     def keep(self) -> None:
         """Leave the labels in the folder; memory-mapped, so that a host holds them once.
 

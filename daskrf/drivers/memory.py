@@ -357,10 +357,12 @@ def need_of_solve(
     eigen: bool = False,
     libraries: int = LIBRARIES,
     gram_columns: int | None = None,
+    n_sums: int = 1,
 ) -> MemoryNeed:
     """Return the need of the process that solves for the posterior: the one that calls `fit`.
 
-    `eigen` is for the eigendecomposition that follows where labels have next to no noise.
+    `eigen` is for the eigendecomposition that follows where labels have next to no noise. Of `n_sums` sets of
+    rows with sums of their own, one is solved after the other, and the statistics of all are held.
     """
     square = 8 * n_components * (gram_columns or n_components)
     # Statistics, and one float64 matrix that Cholesky works in; for landmarks the factor of K_ZZ and a copy
@@ -372,6 +374,7 @@ def need_of_solve(
     decomposed = share + (3.5 if eigen else 4.0 if n_components <= 1024 else 0.0)
     if gram_columns:  # nothing but the statistics, and one centroid after the other decomposed
         share, decomposed = 1.25, 1.25 + 0.75 * gram_columns / n_components
+    share, decomposed = share + n_sums - 1, decomposed + n_sums - 1
     stage = "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve"
     return _need(
         stage,
@@ -381,7 +384,9 @@ def need_of_solve(
     )
 
 
-def _model_shares(n_components: int, *, double: bool) -> tuple[float, float]:
+def _model_shares(
+    n_components: int, *, double: bool, n_targets: int = 1, n_sums: int = 1
+) -> tuple[float, float]:
     """Return what a model with deviations takes, in M x M matrices: once it is there, and while it is made.
 
     Held are statistics and a factor, of half the size where single precision does; landmarks have that of
@@ -389,14 +394,21 @@ def _model_shares(n_components: int, *, double: bool) -> tuple[float, float]:
     5.7.
     """
     if n_components <= 1024:
-        return (5.0, 6.0) if double else (2.0, 2.0)
-    return (4.5, 6.0) if double else (1.5, 2.5)
+        held, made = (5.0, 6.0) if double else (2.0, 2.0)
+    else:
+        held, made = (4.5, 6.0) if double else (1.5, 2.5)
+    # A factor for each further target, and all of it for each further set of rows with sums of its own.
+    more = max(0, n_targets - n_sums) * (0.5 if n_components > 1024 and not double else 1.0)
+    more += (n_sums - 1) * held
+    return held + more, made + more
 
 
-def held_by_model(n_components: int, *, double: bool, factors: bool, gram_columns: int | None = None) -> int:
+def held_by_model(
+    n_components: int, *, double: bool, factors: bool, gram_columns: int | None = None, n_sums: int = 1
+) -> int:
     """Return the bytes of a model with its statistics, and with its `factors` once a draw has made them."""
     shares = _model_shares(n_components, double=double and not gram_columns)[0] if factors else 1.0
-    return int(8 * n_components * (gram_columns or n_components) * shares)
+    return int(8 * n_components * (gram_columns or n_components) * shares * n_sums)
 
 
 def need_of_screen(
@@ -411,6 +423,7 @@ def need_of_screen(
     nonzeros: int | None = None,
     libraries: int = LIBRARIES,
     gram_columns: int | None = None,
+    n_sums: int = 1,
 ) -> MemoryNeed:
     """Return the need of a task that scores partitions and keeps the best k; `n_targets` have deviations."""
     making = _Making(n_components, partition_rows, one_bit, double, nonzeros)
@@ -418,10 +431,11 @@ def need_of_screen(
     block_k = min(k, making.block // making.row_bytes)
     # The best k, those of a block, both joined, and what is kept of them.
     hits = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0
-    held, factor = _model_shares(n_components, double=double and not gram_columns) if std else (0.0, 0.0)
-    if std:  # a factor for each further target
-        more = (n_targets - 1) * (0.5 if n_components > 1024 and (gram_columns or not double) else 1.0)
-        held, factor = held + more, factor + more
+    held, factor = 0.0, 0.0
+    if std:
+        held, factor = _model_shares(
+            n_components, double=double and not gram_columns, n_targets=n_targets, n_sums=n_sums
+        )
     expanded = _EXPANDED if not std else _EXPANDED + _EXPANDED // (4 if n_components > 1024 else 8)
     expanded = (
         min(expanded, making.block * (8 if one_bit else 1) * (5 if std else 2)) if std or not one_bit else 0

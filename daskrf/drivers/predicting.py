@@ -24,6 +24,7 @@ from daskrf.drivers.shards import Shard, ShardReport, Share
 from daskrf.drivers.sources import Block, Source, largest_partition
 from daskrf.drivers.watching import watched
 from daskrf.features.base import brief_state
+from daskrf.gp.separate import processes_of
 from daskrf.molecules import TableFormat
 from daskrf.molecules.names import listed
 from daskrf.paths import as_list, as_path
@@ -178,6 +179,7 @@ def _check_memory(model: Model, features: Source, std: bool, client: Client | No
         "one_bit": model.gp.one_bit_,
         "std": std,
         "n_targets": len(model.targets),
+        "n_sums": len(processes_of(model.gp)),
         "double": features.feature_map.gram_precision == "double",
         "libraries": memory.libraries_of(client, here),
         "gram_columns": features.feature_map.gram_columns,

@@ -41,7 +41,7 @@ from daskrf.drivers.watching import watched
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.base import FeatureSpaceGP
-from daskrf.gp.separate import process_of
+from daskrf.gp.separate import process_of, processes_of
 from daskrf.molecules import TableFormat
 from daskrf.paths import as_path
 from daskrf.screening import TopK
@@ -429,14 +429,16 @@ def _check_memory(
     n_components, one_bit = len(model.gp.weights_), model.gp.one_bit_
     double, blocks = features.feature_map.gram_precision == "double", features.feature_map.gram_columns
     rows, nonzeros = largest_partition(features)
-    libraries = memory.libraries_of(client, here)
+    libraries, n_sums = memory.libraries_of(client, here), len(processes_of(model.gp))
     held = 0
     if client is None and model.gp.statistics_ is not None:  # tasks run beside the model that was read here
-        held = memory.held_by_model(n_components, double=double, factors=drawn, gram_columns=blocks)
+        held = memory.held_by_model(
+            n_components, double=double, factors=drawn, gram_columns=blocks, n_sums=n_sums
+        )
 
     def need_of(k: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
         options: dict[str, Any] = {"one_bit": one_bit, "double": double, "nonzeros": nonzeros}
-        options["gram_columns"] = blocks
+        options |= {"gram_columns": blocks, "n_sums": n_sums}
         need = memory.need_of_screen(n_components, rows, k, std=std == "all", libraries=libraries, **options)
         need = need.plus("tables of the map", features.table_bytes)
         return need.plus("the model for hits and draws", held)
@@ -454,6 +456,7 @@ def _check_memory(
             nonzeros=0,
             libraries=here,
             gram_columns=blocks,
+            n_sums=n_sums,
         )
         memory.check(need, worker_memory(None), "this machine")
 
@@ -553,7 +556,7 @@ class ScreenFold:
 @functools.lru_cache(maxsize=1)
 def _labelled_rows(path: str, model_hash: str) -> npt.NDArray[np.int64]:
     open_model(path, model_hash, statistics=False)  # refuses another model
-    return load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
+    return np.unique(load_model(path, names=["labelled_rows"]).arrays["labelled_rows"])
 
 
 @functools.lru_cache(maxsize=1)

@@ -67,8 +67,8 @@ class Block:
     phi: npt.NDArray[Any]
     diagonal: npt.NDArray[np.float64] | None = None
 
-    def where(self, keep: npt.NDArray[np.bool_]) -> Block:
-        """Return the block of some of its rows."""
+    def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Block:
+        """Return the block of some of its rows, by a mask or by their positions."""
         diagonal = None if self.diagonal is None else self.diagonal[keep]
         return Block(self.rows[keep], self.phi[keep], diagonal)
 

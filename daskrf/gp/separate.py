@@ -11,7 +11,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.gp.base import FeatureSpaceGP
 
-__all__ = ["SeparateGP", "process_of"]
+__all__ = ["SeparateGP", "process_of", "processes_of"]
 
 
 class SeparateGP:
@@ -170,3 +170,8 @@ class SeparateGP:
 def process_of(gp: FeatureSpaceGP | SeparateGP, target: int) -> tuple[FeatureSpaceGP, int]:
     """Return the process that predicts a target, and the target's number in it."""
     return gp.process_of(target) if isinstance(gp, SeparateGP) else (gp, target)
+
+
+def processes_of(gp: FeatureSpaceGP | SeparateGP) -> tuple[FeatureSpaceGP, ...]:
+    """Return the processes with sums of their own."""
+    return gp.parts if isinstance(gp, SeparateGP) else (gp,)

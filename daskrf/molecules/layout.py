@@ -289,10 +289,12 @@ def _first_values(file: pq.ParquetFile, names: tuple[str, ...], position: int) -
     """Return the first values of a column as text; none where they cannot be read, which readers will say."""
     try:
         batch = next(file.iter_batches(_SAMPLE_LINES, columns=[names[position]]), None)
-        values = [] if batch is None or not batch.num_columns else batch.column(0).to_pylist()
+        if batch is None or not batch.num_columns:
+            return []
+        values = batch.column(0).cast(pa.string()).cast(pa.binary()).to_pylist()  # text may not be UTF-8
     except (OSError, pa.ArrowException):
         return []
-    return ["" if value is None else str(value) for value in values]
+    return [(value or b"").decode(errors="replace") for value in values]
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -126,12 +126,19 @@ def model_words(state: dict[str, Any]) -> str | None:
     'a posterior about each centroid (LocalGaussianGP): rows nearest, residual'
     >>> model_words({"class": "SparseGP", "criterion": "bound"})
     'a sparse Gaussian process (SparseGP): criterion bound'
+    >>> model_words({"class": "SeparateGP", "parts": [{"class": "RandomFeatureGP"}] * 2})
+    '2 processes (SeparateGP), since targets have gaps'
     """
     if state.get("class") == "LocalGaussianGP":
         residual = "residual" if state.get("residual") else "no residual"
         return f"a posterior about each centroid (LocalGaussianGP): rows {state.get('rows')}, {residual}"
     if state.get("class") == "SparseGP":
         return f"a sparse Gaussian process (SparseGP): criterion {state.get('criterion')}"
+    if state.get("class") == "SeparateGP":
+        parts = state.get("parts") or [{}]
+        kind = model_words(parts[0])
+        each = f", each {kind}" if kind else ""
+        return f"{len(parts)} processes (SeparateGP), since targets have gaps{each}"
     return None
 
 

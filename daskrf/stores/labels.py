@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, printable
 from daskrf.molecules import clean_smiles
 from daskrf.molecules.names import (
     ID_NAMES,
@@ -39,39 +39,39 @@ TEXT = pa.large_string()
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels as read, one row a key.
+    """Labels as read; a key may have several, each a measurement of its own.
 
     Attributes
     ----------
     keys : pyarrow.Array of large_string, or of int64 for rows
         Distinct.
+    index : int64 array, shape (n,)
+        Position in `keys` of the key of each label.
     y : float64 array, shape (n, n_targets)
-        Finite.
+        Finite, or NaN where a label of several targets has no value of one.
     names : tuple of str
         Of the targets.
     key : {"id", "smiles", "row"}
         What the keys are.
     read : int
-        Rows of the file: ``len(keys) + duplicates + dropped``.
-    duplicates : int
-        Rows whose key had come before; the first one counts.
+        Rows of the file: ``len(index) + dropped``.
     dropped : int
-        Rows with a value that is missing or not finite.
+        Rows without any finite value.
     path : str
         The file.
     """
 
     keys: pa.Array
+    index: np.ndarray
     y: np.ndarray
     names: tuple[str, ...]
     key: str
     read: int
-    duplicates: int
     dropped: int
     path: str
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.index)
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Matches:
 
     Attributes
     ----------
-    first_row : int64 array, shape (n_labels,)
-        Smallest row with the key of each label; -1 where there is none.
+    first_row : int64 array, shape (n_keys,)
+        Smallest row with each key; -1 where there is none.
     n_hits : int
         Rows with any labelled key.
     """
@@ -103,19 +103,23 @@ class JoinedLabels:
     Attributes
     ----------
     row : int64 array, shape (n,)
-        Global row numbers, ascending.
+        Global row numbers, ascending; a row of several labels as often as it has labels, which are in the
+        order of the file.
     y : float64 array, shape (n, n_targets)
-        Their labels.
+        Their labels; NaN where one of several targets has none.
     names : tuple of str
         Of the targets.
     matched, unmatched : int
         Labels whose key is in the library, and is not.
-    duplicate_labels : int
-        Rows of the label file that repeat a key, left out.
+    repeats : int
+        Those of the first that are not the first of their molecule. They count as measurements: a mean of r
+        of them has a r-th of the noise.
+    equal_repeats : int
+        Those of the second that equal an earlier label of their molecule, and may be copies of it.
     library_duplicates : int
-        Rows of the library that repeat a labelled key; the label went to the first one.
+        Rows of the library that repeat a labelled key; the labels went to the first one.
     dropped : int
-        Rows of the label file left out because a value was missing or not finite.
+        Rows of the label file without any finite value.
     unmatched_keys : tuple of str
         The first few.
     """
@@ -125,7 +129,8 @@ class JoinedLabels:
     names: tuple[str, ...]
     matched: int
     unmatched: int
-    duplicate_labels: int
+    repeats: int
+    equal_repeats: int
     library_duplicates: int
     dropped: int
     unmatched_keys: tuple[str, ...]
@@ -138,15 +143,52 @@ class JoinedLabels:
             found.update(np.ascontiguousarray(array, dtype=dtype).reshape(-1).data)
         return found.hexdigest()
 
+    @property
+    def n_molecules(self) -> int:
+        """How many molecules have labels."""
+        return self.matched - self.repeats
+
+    def separate(self) -> list[tuple[tuple[int, ...], JoinedLabels]]:
+        """Return the numbers of targets that have values in the same rows, and the labels of just these.
+
+        Sums over rows serve several targets where all of them have a value in each; where some have gaps,
+        each set of rows needs sums of its own.
+        """
+        there = np.isfinite(self.y)
+        sets: dict[bytes, list[int]] = {}
+        for target in range(len(self.names)):
+            sets.setdefault(there[:, target].tobytes(), []).append(target)
+        if len(sets) == 1:
+            return [(tuple(range(len(self.names))), self)]
+        parts = []
+        for own in sets.values():
+            rows = there[:, own[0]]
+            names = tuple(self.names[target] for target in own)
+            parts.append((tuple(own), replace(self, row=self.row[rows], y=self.y[rows][:, own], names=names)))
+        return parts
+
     def __str__(self) -> str:
-        parts = [f"{self.matched:,} labels attached"]
+        molecules = f" to {self.n_molecules:,} molecules" if self.repeats else ""
+        parts = [f"{self.matched:,} labels attached{molecules}"]
+        if self.repeats:
+            parts.append(
+                f"{self.repeats:,} are more measurements of a molecule (a mean of r has a r-th of the noise)"
+            )
+        if self.equal_repeats:
+            parts.append(
+                f"{self.equal_repeats:,} equal an earlier one of their molecule (leave them out if they are "
+                "copies, or the noise is taken for too small)"
+            )
+        counts = np.isfinite(self.y).sum(0).tolist()
+        if min(counts) < len(self.y):
+            found = ", ".join(f"{n:,} of {printable(t, 60)}" for n, t in zip(counts, self.names, strict=True))
+            parts.append(f"with gaps: {found}")
         if self.unmatched:
             keys = listed(self.unmatched_keys)
             parts.append(f"{self.unmatched:,} are not in the library (such as {keys})")
-        if self.duplicate_labels:
-            parts.append(f"{self.duplicate_labels:,} repeat an earlier label and were left out")
         if self.dropped:
-            parts.append(f"{self.dropped:,} had a value that is missing or not finite and were left out")
+            what = "value that is finite" if len(self.names) == 1 else "value of any target that is finite"
+            parts.append(f"{self.dropped:,} had no {what} and were left out")
         if self.library_duplicates:
             parts.append(
                 f"{self.library_duplicates:,} rows of the library repeat a labelled molecule and got none"
@@ -174,7 +216,7 @@ def read_labels(
     targets : sequence of str or int, optional
         Columns of the values; by default the only other column of numbers.
     drop_non_finite : bool
-        Leave rows out that have a value which is missing or not finite, and count them.
+        Leave values out that are missing or not finite, and rows that have no other; count these.
 
     Returns
     -------
@@ -193,23 +235,28 @@ def read_labels(
     ...     path = pathlib.Path(folder, "scores.csv")
     ...     _ = path.write_text("id,score\\nA,-7.5\\nB,-8\\nA,-1\\n")
     ...     labels = read_labels(path)
-    >>> labels.keys.to_pylist(), labels.y.ravel().tolist(), labels.duplicates
-    (['A', 'B'], [-7.5, -8.0], 1)
+    >>> labels.keys.to_pylist(), labels.index.tolist(), labels.y.ravel().tolist()
+    (['A', 'B'], [0, 1, 0], [-7.5, -8.0, -1.0])
     """
     table, key_position, positions = _columns(path, key, key_column, targets)
     parts, n_read = _read_parts(table, key, [key_position, *positions], drop_non_finite)
     keys = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0)
+    names = tuple(table.names[position] for position in positions)
     dropped = n_read - len(keys)
     if not len(keys):
         raise InputError(f"{path} has no label left: all {dropped:,} rows have a value that is not finite")
-    first = _first_of_each(keys)
+    y = np.concatenate([values for _, values in parts])
+    for name, there in zip(names, np.isfinite(y).any(0), strict=True):
+        if not there:
+            raise InputError(f"{path} has no label of {name} left: none of its values is finite")
+    encoded = keys.dictionary_encode()
     return Labels(
-        keys=keys.take(pa.array(first)),
-        y=np.concatenate([values for _, values in parts])[first],
-        names=tuple(table.names[position] for position in positions),
+        keys=encoded.dictionary,
+        index=encoded.indices.to_numpy().astype(np.int64),
+        y=y,
+        names=names,
         key=key,
         read=n_read,
-        duplicates=len(keys) - len(first),
         dropped=dropped,
         path=str(path),
     )
@@ -311,22 +358,23 @@ def _target_positions(table: LabelFile, key: int, targets: Sequence[Column] | No
 def _read_parts(
     table: LabelFile, key: str, positions: list[int], drop_non_finite: bool
 ) -> tuple[list[tuple[pa.Array, np.ndarray]], int]:
-    """Keys and values, block by block, of all rows or of those that are finite; and the rows read."""
+    """Keys and values, block by block, of rows that have a finite value; and how many rows were read."""
     parts, n_read = [], 0
     for lines, (keys, *columns) in table.blocks(positions):
         y = np.column_stack([_numbers(table, lines, texts) for texts in columns])
-        finite = np.isfinite(y).all(axis=1)
+        finite = np.isfinite(y)
         if not finite.all() and not drop_non_finite:
-            i = int(np.argmin(finite))
+            i = int(np.argmin(finite.all(axis=1)))
             bad = next(texts[i].strip() for j, texts in enumerate(columns) if not np.isfinite(y[i, j]))
             what = f"the value {bad!r}" if bad else "no value"
             raise InputError(
                 f"{table.path}, {table.line_word} {lines[i]} has {what}, which is not a finite number; "
-                "correct it, or leave such rows out with --drop-non-finite"
+                "correct it, or leave such values out with --drop-non-finite"
             )
         n_read += len(lines)
         key_array = _row_keys(table, lines, keys) if key == "row" else _text_keys(keys, key)
-        parts.append((key_array.filter(pa.array(finite)), y[finite]))
+        y[~finite], some = np.nan, finite.any(axis=1)
+        parts.append((key_array.filter(pa.array(some)), y[some]))
     return parts, n_read
 
 
@@ -368,12 +416,6 @@ def _row_keys(table: LabelFile, lines: list[int], keys: list[str]) -> pa.Array:
     return pa.array([int(text) for text in keys], pa.int64())
 
 
-def _first_of_each(keys: pa.Array) -> np.ndarray:
-    """Positions of the first appearance of each key, ascending."""
-    codes = keys.dictionary_encode().indices.to_numpy()
-    return np.sort(np.unique(codes, return_index=True)[1])
-
-
 def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[int]) -> Matches:
     """Look the keys of labels up in some partitions of a library; keys are compared exactly.
 
@@ -391,13 +433,13 @@ def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[i
     Matches
         Those of several calls combine to those of all partitions.
     """
-    matches = Matches(np.full(len(labels), -1, dtype=np.int64), 0)
+    matches = Matches(np.full(len(labels.keys), -1, dtype=np.int64), 0)
     # The hash table of the labels is made anew for each call of index_in, so a call takes as many rows.
     for rows, keys in _key_blocks(labels, store, partitions):
         found = pc.index_in(keys, value_set=labels.keys)
         hit = found.is_valid().to_numpy(zero_copy_only=False)
         label = found.drop_null().to_numpy()
-        first = np.full(len(labels), np.iinfo(np.int64).max, dtype=np.int64)
+        first = np.full(len(labels.keys), np.iinfo(np.int64).max, dtype=np.int64)
         np.minimum.at(first, label, rows[hit])
         first[first == np.iinfo(np.int64).max] = -1
         matches = matches.combine(Matches(first, len(label)))
@@ -408,7 +450,7 @@ def _key_blocks(
     labels: Labels, store: FingerprintStore, partitions: Iterable[int]
 ) -> Iterator[tuple[np.ndarray, pa.Array]]:
     """Row numbers and keys of consecutive partitions, joined to blocks of a bounded number of rows."""
-    most = max(JOIN_ROWS, len(labels))
+    most = max(JOIN_ROWS, len(labels.keys))
     columns = ["row"] if labels.key == "row" else ["row", labels.key]
     tables: list[pa.Table] = []
     n_rows = 0
@@ -432,7 +474,7 @@ def _key_blocks(
 
 
 def join_labels(labels: Labels, store: FingerprintStore, matches: Matches | None = None) -> JoinedLabels:
-    """Attach each label to the first row of the library with its key.
+    """Attach each label to the first row of the library with its key, several of one key to the same row.
 
     Parameters
     ----------
@@ -454,22 +496,32 @@ def join_labels(labels: Labels, store: FingerprintStore, matches: Matches | None
     """
     if matches is None:
         matches = match_labels(labels, store, range(store.n_partitions))
-    found = np.flatnonzero(matches.first_row >= 0)
-    missing = labels.keys.take(pa.array(np.flatnonzero(matches.first_row < 0)[:5])).to_pylist()
-    if not len(found):
+    there = matches.first_row >= 0
+    missing = labels.keys.take(pa.array(np.flatnonzero(~there)[:5])).to_pylist()
+    if not there.any():
         raise InputError(
             f"none of the {len(labels):,} labels of {labels.path} is in {store.path}: there is no "
             f"{labels.key} {missing[0]!r} in it; choose the key and its column, or another library"
         )
-    found = found[np.argsort(matches.first_row[found], kind="stable")]
+    row = matches.first_row[labels.index]
+    order = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]
+    row, y, n_found = row[order], labels.y[order], int(np.count_nonzero(there))
     return JoinedLabels(
-        row=matches.first_row[found],
-        y=labels.y[found],
+        row=row,
+        y=y,
         names=labels.names,
-        matched=len(found),
-        unmatched=len(labels) - len(found),
-        duplicate_labels=labels.duplicates,
-        library_duplicates=matches.n_hits - len(found),
+        matched=len(row),
+        unmatched=len(labels) - len(row),
+        repeats=len(row) - n_found,
+        equal_repeats=_n_equal(row, y) if len(row) > n_found else 0,
+        library_duplicates=matches.n_hits - n_found,
         dropped=labels.dropped,
         unmatched_keys=tuple(str(key) for key in missing),
     )
+
+
+def _n_equal(row: np.ndarray, y: np.ndarray) -> int:
+    """Return how many labels equal an earlier one of the same row, gaps included."""
+    columns = np.column_stack([row, (y + 0.0).view(np.int64)])  # bits, so that NaN equals itself
+    ordered = columns[np.lexsort(columns.T)]
+    return int((ordered[1:] == ordered[:-1]).all(axis=1).sum())

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 
 from daskrf import TanimotoDotProductFeatures, featurize, fingerprint, fit, predict, screen
-from daskrf.drivers.hits import search_of
+from daskrf.drivers.hits import earlier_hits
 from daskrf.drivers.labelling import kept_arrays, labels_of
 from daskrf.drivers.maps import MapReference
 from daskrf.drivers.models import read_model
@@ -137,7 +137,7 @@ def spool(root: Path) -> list[Any]:
 
 def hits(root: Path) -> list[Any]:
     # What made them decides whether a shard has anything to do; of other hits, it does it.
-    return [(root / "hits.parquet").is_file(), search_of(root / "hits.parquet") is not None]
+    return [(root / "hits.parquet").is_file(), earlier_hits(root / "hits.parquet") is not None]
 
 
 def lock(root: Path) -> list[Any]:

@@ -150,17 +150,9 @@ def test_every_map_runs_through_the_pipeline(
         hits = report.table
         assert hits["row"].to_pylist() == best
     for acquisition in ("ucb", "thompson"):
+        options = {"k": 5, "acquisition": acquisition, "std": "all", "maximize": False, "overwrite": True}
         draws = [
-            screen(
-                tmp_path / "model",
-                s,
-                tmp_path / "hits.parquet",
-                overwrite=True,
-                k=5,
-                acquisition=acquisition,
-                std="all",
-                maximize=False,
-            )
+            screen(tmp_path / "model", s, tmp_path / "hits.parquet", **options)
             for s in (tmp_path / "phi", store)
         ]
         assert draws[0].table["row"].to_pylist() == draws[1].table["row"].to_pylist()

@@ -94,7 +94,7 @@ def test_a_file_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         scan(path)
     assert str(caught.value) == (
-        rf"the name of {tmp_path}/lib\udcff\x1b.smi is not UTF-8 text; rename the file."
+        rf"the path {tmp_path}/lib\udcff\x1b.smi is not UTF-8 text; give another one, or a link to it"
     )
 
 

@@ -12,18 +12,15 @@ def naive_join(
 
     Returns [(row, position of the label)], and how many labels are unmatched, labels and rows repeated.
     """
-    first_label: dict[Hashable, int] = {}
-    for position, key in enumerate(label_keys):
-        first_label.setdefault(key, position)
     first_row: dict[Hashable, int] = {}
     repeated_rows = 0
     for row, key in library:
-        if key not in first_label:
+        if key not in label_keys:
             continue
         if key in first_row:
             repeated_rows += 1
         else:
             first_row[key] = row
-    joined = sorted((row, first_label[key]) for key, row in first_row.items())
-    unmatched = len(first_label) - len(first_row)
-    return joined, unmatched, len(label_keys) - len(first_label), repeated_rows
+    joined = sorted((first_row[key], position) for position, key in enumerate(label_keys) if key in first_row)
+    repeated = len(joined) - len(first_row)
+    return joined, len(label_keys) - len(joined), repeated, repeated_rows

@@ -62,7 +62,7 @@ def test_the_usual_files(tmp_path: Path) -> None:
         labels = read_labels(path)
         assert labels.keys.to_pylist() == ["A", "B"], path
         assert labels.y.tolist() == [[1.5], [-2.0]]
-        assert (labels.read, labels.duplicates, labels.dropped) == (2, 0, 0)
+        assert (labels.read, len(labels), labels.dropped) == (2, 2, 0)
     assert read_labels(files[0]).names == ("score",)
     assert read_labels(files[3]).names == ("column 1",)
 
@@ -226,11 +226,12 @@ def test_join_counts_everything(tmp_path: Path) -> None:
     store = library(tmp_path / "s", [["A", "B", "A"], ["C", "B"], ["D", "A"]])
     path = write(tmp_path, "id,score\nC,1\nX,2\nA,3\nC,4\nB,5\nE,nan\n")
     joined = join_labels(read_labels(path, drop_non_finite=True), store)
-    assert joined.row.tolist() == [0, 1, 4]
-    assert joined.y.ravel().tolist() == [3, 5, 1]
-    assert (joined.matched, joined.unmatched, joined.duplicate_labels) == (3, 1, 1)
+    assert joined.row.tolist() == [0, 1, 4, 4]
+    assert joined.y.ravel().tolist() == [3, 5, 1, 4]
+    assert (joined.matched, joined.unmatched, joined.repeats, joined.equal_repeats) == (4, 1, 1, 0)
     assert (joined.library_duplicates, joined.dropped, joined.unmatched_keys) == (3, 1, ("X",))
-    assert "3 labels attached" in str(joined)
+    assert "4 labels attached to 3 molecules" in str(joined)
+    assert "1 are more measurements of a molecule" in str(joined)
     assert "such as X" in str(joined)
 
 
@@ -270,7 +271,6 @@ def test_join_like_the_oracle(keys: list[str], ids: list[list[str]], block_rows:
         pairs, unmatched, repeated, library_repeated = naive_join(keys, rows)
         text = "id,score\n" + "".join(f"{key},{i}\n" for i, key in enumerate(keys))
         labels = read_labels(write(Path(folder), text))
-        assert labels.duplicates == repeated
         if not pairs:
             with pytest.raises(InputError):
                 join_labels(labels, store)
@@ -282,6 +282,7 @@ def test_join_like_the_oracle(keys: list[str], ids: list[list[str]], block_rows:
         again = join_labels(labels, store, parts[0])
     assert list(zip(joined.row.tolist(), joined.y.ravel().tolist(), strict=True)) == pairs
     assert (joined.unmatched, joined.library_duplicates) == (unmatched, library_repeated)
+    assert (joined.repeats, joined.n_molecules) == (repeated, len({row for row, _ in pairs}))
     assert np.array_equal(again.row, joined.row)
     assert again.library_duplicates == joined.library_duplicates
 
