@@ -10,22 +10,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from daskrf.drivers.sources import Source
 from daskrf.errors import InputError, StoreError
 from daskrf.paths import readable
-from daskrf.stores.checked import DAMAGE
-from daskrf.stores.files import atomic_path, file_errors, remove_stale
+from daskrf.stores.checked import DAMAGE, sealed, unsealed
+from daskrf.stores.files import atomic_path, canonical_json, crc32c_of, file_errors, remove_stale
 from daskrf.stores.fingerprints import write_parquet
-from daskrf.stores.plans import differences, hash_of
+from daskrf.stores.plans import differences
 
-__all__ = ["Earlier", "described", "earlier_hits", "read_hits", "rejects_of", "write_hits", "write_rejects"]
+__all__ = ["Earlier", "described", "earlier_hits", "rejects_of", "write_hits", "write_rejects"]
 
 _MARK = b"daskrf"  # key of the metadata by which a file of hits is known
-_SEARCH = b"daskrf.search"  # key of the hash of what the hits depend on
-_ABOUT = b"daskrf.about"  # key of what the hits depend on, and of what was found, as JSON
-_KNOWN = {"model", "source", "acquisition", "target", "direction", "rows", "rejected", "notes"}  # of any hits
+_ABOUT = b"daskrf.about"  # key of what the hits depend on, and of what was found, as sealed JSON
+_KNOWN = {"model", "source", "acquisition", "target", "direction", "rows", "rejected", "notes", "content"}
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,39 @@ class Earlier:
     Attributes
     ----------
     path : Path
-    search : str
-        Hash of what they depend on.
     about : dict
-        What that is, and more that is known of them; empty for hits of daskrf 0.1.
+        What they depend on, and more that is known of them; empty for hits of daskrf 0.1.
     """
 
     path: Path
-    search: str
     about: dict[str, Any]
 
     def is_of(self, spec: dict[str, Any]) -> bool:
         """Whether they are what a search with the specification `spec` finds."""
-        return bool(self.about) and self.search == hash_of(spec)
+        return self._of(spec) == json.loads(json.dumps(spec))
+
+    def _of(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Return what is known of them in the entries of `spec`."""
+        return {key: value for key, value in self.about.items() if key in spec}
+
+    def table(self) -> pa.Table:
+        """Return the hits.
+
+        Raises
+        ------
+        StoreError
+            If they cannot be read, or are not what was written.
+        """
+        how = "its content does not match its CRC32C"
+        try:
+            table = pq.read_table(readable(self.path)).replace_schema_metadata()
+            if _content(table) == self.about["content"]:
+                return table
+        except (OSError, pa.ArrowException, *DAMAGE) as error:
+            how = str(error).split("\n", 1)[0][:200]
+        raise StoreError(
+            f"{self.path} cannot be read ({how}); delete it, or have it made anew by overwrite=True"
+        )
 
     def refuse_other(self, spec: dict[str, Any], source: str) -> None:
         """Refuse to write over the hits of a search that differs in something that `spec` names.
@@ -59,7 +80,7 @@ class Earlier:
         """
         how = "it does not tell which"
         if self.about:
-            found = {key: value for key, value in self.about.items() if key in spec}
+            found = self._of(spec)
             spec = json.loads(json.dumps(spec))
             if found == spec:
                 return
@@ -95,30 +116,28 @@ def earlier_hits(output: Path) -> Earlier | None:
         raise InputError(f"{output} is there already and holds no hits of daskrf; give another output path.")
     about: dict[str, Any] = {}
     with suppress(*DAMAGE):
-        found = json.loads(known.get(_ABOUT, b"{}"))
+        found = unsealed(known.get(_ABOUT, b""))
         about = found if found.keys() >= _KNOWN else {}
-    return Earlier(output, known.get(_SEARCH, b"").decode(errors="replace"), about)
+    return Earlier(output, about)
 
 
-def read_hits(output: Path) -> pa.Table:
-    """Return the table of a file of hits.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be read.
-    """
-    try:
-        return pq.read_table(readable(output), page_checksum_verification=True).replace_schema_metadata()
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError(f"{output} cannot be read ({str(error).splitlines()[0][:200]}); delete it") from None
+def _content(table: pa.Table) -> str:
+    """Return the CRC32C of a table as CSV: of its values, however they are encoded."""
+    plain = pa.table({name: pc.cast(table[name], _plain(table[name].type)) for name in table.column_names})
+    sink = pa.BufferOutputStream()
+    csv.write_csv(plain, sink)
+    return crc32c_of(sink.getvalue())
 
 
-def write_hits(table: pa.Table, output: Path, search: str, about: dict[str, Any] | None = None) -> None:
-    """Write a table of hits or rejects; `search` is the hash of what they depend on, `about` what that is."""
-    metadata = {_MARK: b"hits", _SEARCH: search.encode()}
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def write_hits(table: pa.Table, output: Path, about: dict[str, Any] | None = None) -> None:
+    """Write a table of hits or rejects; `about` is what hits depend on, and more that is known of them."""
+    metadata = {_MARK: b"hits"}
     if about is not None:
-        metadata[_ABOUT] = json.dumps(about, sort_keys=True).encode()
+        metadata[_ABOUT] = sealed(canonical_json({**about, "content": _content(table)}))
     remove_stale(output.parent, output.name)  # of a run that was killed here
     with file_errors("write", output), atomic_path(output) as temporary:
         write_parquet(table.replace_schema_metadata(metadata), temporary)
@@ -129,7 +148,7 @@ def rejects_of(output: Path) -> Path:
     return output.with_name(f"{output.name.removesuffix('.parquet')}.rejects.parquet")
 
 
-def write_rejects(features: Source, output: Path, search: str) -> tuple[int, Path | None]:
+def write_rejects(features: Source, output: Path) -> tuple[int, Path | None]:
     """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
     path = rejects_of(output)
     tables = [features.rejects(p) for p in range(len(features.partition_rows))]
@@ -137,7 +156,7 @@ def write_rejects(features: Source, output: Path, search: str) -> tuple[int, Pat
     if not table.num_rows:
         path.unlink(missing_ok=True)
         return 0, None
-    write_hits(table, path, search)
+    write_hits(table, path)
     return table.num_rows, path
 
 

@@ -25,7 +25,6 @@ from daskrf.drivers.hits import (
     Earlier,
     described,
     earlier_hits,
-    read_hits,
     rejects_of,
     write_hits,
     write_rejects,
@@ -56,7 +55,6 @@ _LEAST_ROWS = 10_000  # of a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
 _PIECES = "parts of the library"
-_LONGEST_NAME = 150  # bytes: temporary files have longer ones, and file systems take 255
 _SHORTLIST = 10  # times k molecules of the best mean get a standard deviation, with std="candidates"
 
 
@@ -321,7 +319,7 @@ def _finished(
     labelled = not asked.exclude_labelled
     copies = duplicates(table["smiles"], asked.model, asked.path, features, labelled=labelled)
     notes = (*notes, *asked.notes, copies)
-    rejected, rejects = write_rejects(features, output, hash_of(spec))
+    rejected, rejects = write_rejects(features, output)
     about = {
         **spec,
         "direction": "maximize" if asked.rule.maximize else "minimize",
@@ -330,7 +328,7 @@ def _finished(
         "rejected": rejected,
         "notes": list(notes),
     }
-    write_hits(table, output, hash_of(spec), about)
+    write_hits(table, output, about)
     return _report(output, table, about, rejects, notes, inputs_of(features))
 
 
@@ -360,7 +358,7 @@ def _report(
 
 def _report_again(earlier: Earlier) -> ScreenReport:
     """Return the report on hits that are there already."""
-    table, output = read_hits(earlier.path), earlier.path
+    table, output = earlier.table(), earlier.path
     about = earlier.about
     rejects = rejects_of(output) if about["rejected"] else None
     there = f"{output} holds these very hits already"
@@ -373,8 +371,6 @@ def _check_options(k: int, std: str, output: Path) -> None:
         raise InputError(f"The number of hits must be at least 1, not {k}.")
     if std not in ("candidates", "all", "none"):
         raise InputError(f"std is one of candidates, all, none, not {std!r}.")
-    if len(os.fsencode(output.name)) > _LONGEST_NAME:
-        raise InputError(f"The name of the hits has more than {_LONGEST_NAME} bytes; give a shorter one.")
     if output.suffix != ".parquet":
         raise InputError(
             f"The hits are a Parquet file; name it so, for example {output.with_suffix('.parquet')}."

@@ -363,7 +363,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             setattr(model, f"{name}_", np.array(state[name], dtype=np.float64))
         model.at_bound_ = np.array(state["at_bound"], dtype=bool)
         model.n_rows_, model.one_bit_, model.jitter_ = state["n"], state["one_bit"], state["jitter"]
-        model.mean_left_ = state["mean_left"]
+        model.mean_left_ = float(state["mean_left"])
         model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
         kept = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
         model.statistics_ = statistics_from_arrays(kept) if kept else None

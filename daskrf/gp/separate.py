@@ -30,7 +30,7 @@ class SeparateGP:
 
     Attributes
     ----------
-    mean_, amplitude_, noise_, log_marginal_likelihoods_, at_bound_ : arrays, shape (n_targets,)
+    mean_, amplitude_, noise_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays, shape (n_targets,)
     weights_ : float64 array, shape (M, n_targets)
     one_bit_, jitter_ : as of the processes; the largest jitter
 
@@ -60,11 +60,15 @@ class SeparateGP:
         whose = (part for part, size in zip(self.parts, sizes, strict=True) for _ in range(size))
         within = (own for size in sizes for own in range(size))
         self._places = dict(zip(numbers, zip(whose, within, strict=True), strict=True))
-        names = ("mean_", "amplitude_", "noise_", "log_marginal_likelihoods_", "at_bound_", "weights_")
+        names = (
+            *("mean_", "amplitude_", "noise_", "left_out_"),
+            *("log_marginal_likelihoods_", "at_bound_", "weights_"),
+        )
         (
             self.mean_,
             self.amplitude_,
             self.noise_,
+            self.left_out_,
             self.log_marginal_likelihoods_,
             self.at_bound_,
             self.weights_,

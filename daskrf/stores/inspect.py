@@ -343,7 +343,9 @@ def _model_words(metadata: dict[str, Any]) -> list[str]:
     if (model := model_words(metadata.get("gp", {}))) is not None:
         words.append(model)
     if metadata.get("targets"):
-        words.append(f"targets: {', '.join(map(str, metadata['targets']))}")
+        directions = dict(metadata.get("directions", {}))
+        targets = (f"{t} ({directions[t]})" if t in directions else str(t) for t in metadata["targets"])
+        words.append(f"targets: {', '.join(targets)}")
     if isinstance(metadata.get("labels"), dict):
         words.append("labels: " + ", ".join(f"{value} {key}" for key, value in metadata["labels"].items()))
     return words

@@ -136,8 +136,11 @@ def spool(root: Path) -> list[Any]:
 
 
 def hits(root: Path) -> list[Any]:
-    # What made them decides whether a shard has anything to do; of other hits, it does it.
-    return [(root / "hits.parquet").is_file(), earlier_hits(root / "hits.parquet") is not None]
+    found = earlier_hits(root / "hits.parquet")
+    assert found is not None
+    if not found.about:
+        found.refuse_other({}, "another library")
+    return [found.about, found.table()]
 
 
 def lock(root: Path) -> list[Any]:
@@ -186,7 +189,7 @@ KINDS = {
     "agreement of shards": Kind("work/shards.json", smiles),
     "rejects of SMILES files": Kind("work/rejects/*", smiles),
     "spool": Kind("spool/*/*.zst", spool),
-    "hits": Kind("hits.parquet", hits, unread=True),
+    "hits": Kind("hits.parquet", hits),
     "lock": Kind("locked/.lock", lock, unread=True),
     "run log": Kind("fp.log/*.jsonl", log, shown_only=True, unread=True),
 }
@@ -208,7 +211,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
         featurize(root / "fp", TanimotoDotProductFeatures(64, random_state=0), root / "floats")
         fit(root / "phi", root / "labels.csv", root / "model")
         predict(root / "model", library, root / "pred")
-        screen(root / "model", root / "phi", root / "hits.parquet", k=5)
+        screen(root / "model", root / "phi", root / "hits.parquet", k=5, maximize=True)
         scan(library, rows_per_partition=25, spool=root / "spool")
         labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / "work", *LABELS).keep()
         write_checkpoint(root / "work" / "draw", {"weights": np.arange(50.0)}, {}, "draw")

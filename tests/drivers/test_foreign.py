@@ -140,7 +140,7 @@ def test_names_that_are_not_text_are_one_sentence(
         lambda: verify(output),
         lambda: status(output),
     ):
-        with pytest.raises(InputError, match=r"is not UTF-8 text, and cannot be used; rename it") as caught:
+        with pytest.raises(InputError, match=r"is not UTF-8 text; give another one") as caught:
             call()
         assert str(caught.value).isprintable()
     assert list(tmp_path.iterdir()) == []

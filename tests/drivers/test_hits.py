@@ -137,11 +137,6 @@ def test_a_file_in_place_of_the_rejects_is_kept(made: Path, tmp_path: Path) -> N
     assert precious.read_text() == "precious"
 
 
-def test_a_name_that_is_too_long_is_refused_before_work(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="more than 150 bytes"):
-        screen(made / "model", made / "fp", tmp_path / f"{'h' * 240}.parquet")
-
-
 @pytest.fixture
 def twice(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> Path:
     """The library with every molecule again, its SMILES written otherwise, from another vendor."""

@@ -113,14 +113,14 @@ def read_only(patch: pytest.MonkeyPatch) -> None:
 
 def test_names_of_hits_are_refused_before_the_work_or_written(done: Path, tmp_path: Path) -> None:
     hits = tmp_path / ("h" * 237 + ".parquet")
-    assert screen(done / "model", done / "phi", hits, k=3).hits == hits
+    assert screen(done / "model", done / "phi", hits, k=3, maximize=True).hits == hits
     assert pq.read_table(hits).num_rows == 3
     for name in ("h" * 241 + ".parquet", "h" * 300 + ".parquet"):
         with (
             patch.object(screening, "fold", side_effect=AssertionError("the work has begun")),
             pytest.raises(StoreError, match="the name is too long; give a shorter one"),
         ):
-            screen(done / "model", done / "phi", tmp_path / name, k=3)
+            screen(done / "model", done / "phi", tmp_path / name, k=3, maximize=True)
 
 
 def test_rejects_do_not_replace_a_file_of_the_user(

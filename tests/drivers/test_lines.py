@@ -15,6 +15,7 @@ import pytest
 from distributed import Client
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, plan, predict, screen
+from daskrf.errors import InputError
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.molecules.isolation import end_idle
 from daskrf.molecules.spec import FRAGMENTS, KINDS
@@ -99,9 +100,9 @@ def test_bad_lines_are_rejected_and_good_ones_are_the_same(
 
 def test_predict_screen_and_plan_take_the_same_lines(files: Path, tmp_path: Path) -> None:
     counts = (100, len(LINES))
-    hits = screen(files / "model", files / "mixed.smi", tmp_path / "hits.parquet", k=10)
+    hits = screen(files / "model", files / "mixed.smi", tmp_path / "hits.parquet", k=10, maximize=True)
     assert (hits.rows, hits.rejected) == counts
-    alone = screen(files / "model", files / "good.smi", tmp_path / "alone.parquet", k=10)
+    alone = screen(files / "model", files / "good.smi", tmp_path / "alone.parquet", k=10, maximize=True)
     for column in ("id", "mean", "std"):
         assert hits.table[column].to_pylist() == alone.table[column].to_pylist()
     rejects = pq.read_table(hits.rejects).to_pylist()
@@ -132,7 +133,7 @@ def test_a_molecule_that_takes_too_long_is_rejected(
     (reject,) = rejects_of(FingerprintStore.open(tmp_path / "fp")).to_pylist()
     assert (reject["line"], reject["text"]) == (51, paraphenylene(15))
     assert reject["reason"] == "RDKit took more than 0.5 s of processor time on this machine"
-    screened = screen(files / "model", path, tmp_path / "hits.parquet", k=10)
+    screened = screen(files / "model", path, tmp_path / "hits.parquet", k=10, maximize=True)
     assert (screened.rows, screened.rejected) == (100, 1)
 
 
@@ -184,13 +185,18 @@ def test_any_line_is_kept_or_rejected(
     kind: str, fragments: str, wild: Path, files: Path, tmp_path: Path
 ) -> None:
     """``DASKRF_FUZZ=20000`` tries as many lines in place of a few hundred."""
-    report = fingerprint(wild, tmp_path / "fp", spec=FingerprintSpec(kind), fragments=fragments)
+    with pytest.raises(InputError, match=r"of the first .* lines of .* are no molecules"):
+        fingerprint(wild, tmp_path / "fp")
+    options = {"fragments": fragments, "accept_rejects": True}
+    report = fingerprint(wild, tmp_path / "fp", spec=FingerprintSpec(kind), **options)
     counts = FingerprintStore.open(tmp_path / "fp").counts()
     assert report.rows == counts["read"] == N + N // 4 == counts["kept"] + counts["rejected"]
     assert 0 < counts["kept"] < report.rows
     assert rejects_of(FingerprintStore.open(tmp_path / "fp")).num_rows == counts["rejected"]
     if (kind, fragments) == ("morgan", "keep"):
-        hits = screen(files / "model", wild, tmp_path / "hits.parquet", k=5)
+        hits = screen(
+            files / "model", wild, tmp_path / "hits.parquet", k=5, maximize=True, accept_rejects=True
+        )
         assert (hits.rows, hits.rejected) == (counts["kept"], counts["rejected"])
-        predicted = predict(files / "model", wild, tmp_path / "predicted")
+        predicted = predict(files / "model", wild, tmp_path / "predicted", accept_rejects=True)
         assert (predicted.rows, predicted.rejected) == (counts["kept"], counts["rejected"])
