@@ -26,9 +26,12 @@ from daskrf.gp.statistics import Moments
 __all__ = ["CoarseSumsError", "check_claim", "check_rounding"]
 
 # Changes of the evidence of a row, and of means over the spread of y, that are let pass.
-_EVIDENCE, _MEANS = 1e-4, 1e-3
-_CLAIM = 0.01  # the same for sums in double precision, and for two ways to compute the evidence of a row
-_SINGLE = 2.0**-40  # sums whose rounding is larger are of single precision
+_SINGLE = 1e-4, 1e-3
+# The same for sums in double precision. Labels without noise leave nothing more precise, and their quadratic
+# form is half a unit a label: what is less than that still tells the amplitude.
+_DOUBLE = 0.5, 0.01
+_CLAIM = 0.01  # for two ways to compute the evidence of a row
+_ROUNDED = 2.0**-40  # sums whose rounding is larger are of single precision
 _PROBES = 8  # random vectors that traces are estimated by
 
 Array = npt.NDArray[np.float64]
@@ -58,7 +61,8 @@ def check_rounding(
     CoarseSumsError
         If the sums are of single precision.
     InputError
-        If they are of double precision, and could still change the fit by one part in a hundred.
+        If they are of double precision, and could still change the evidence of a label by half a unit, or
+        means by a hundredth of the labels' spread.
     """
     if moments.gram_error == 0.0:
         return
@@ -74,8 +78,9 @@ def check_rounding(
     evidence = moments.gram_error * (moved / noise + math.sqrt(determinant)) / (math.sqrt(2.0) * n)
     means = moments.gram_error * math.sqrt(moved * max(spread, 0.0) / n)
     means /= math.sqrt(max(float(moments.yy[target]) / n, noise))
-    single = moments.gram_error > _SINGLE
-    if evidence <= (_EVIDENCE if single else _CLAIM) and means <= (_MEANS if single else _CLAIM):
+    single = moments.gram_error > _ROUNDED
+    most = _SINGLE if single else _DOUBLE
+    if evidence <= most[0] and means <= most[1]:
         return
     what = (
         "the labels have so little noise that rounding of the sums could change the log marginal likelihood "
