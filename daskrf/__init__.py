@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from daskrf.molecules.formats import TableFormat
     from daskrf.report.maps import maps
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "SCISSORS",
