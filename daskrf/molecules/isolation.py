@@ -29,11 +29,12 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from daskrf.errors import WorkerError
 
@@ -176,6 +177,13 @@ class _Run:
             self._settled[index] = death.reason
 
 
+def _scratch(name: str) -> IO[bytes]:
+    """Return an empty file without a name; in memory where there are such, since a disk may be full."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create(name), "wb", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
+
+
 class _Gone(Exception):
     """The helper does not read or write any more."""
 
@@ -198,17 +206,13 @@ class _Helper:
         self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
         for pipe in (self._input, self._output):
             os.set_blocking(pipe, False)
-            with contextlib.suppress(OSError):  # there is a limit for all pipes of a user
+            with contextlib.suppress(OSError, AttributeError):  # there is a limit for all pipes of a user
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._moved = time.monotonic()  # when there was progress last
         self._seen = _NONE
 
     def _start(self) -> None:
-        # Files in memory: a full disk must not get in the way.
-        with (
-            open(os.memfd_create("daskrf-progress"), "wb", buffering=0) as progress,
-            open(os.memfd_create("daskrf-errors"), "wb", buffering=0) as errors,
-        ):
+        with _scratch("daskrf-progress") as progress, _scratch("daskrf-errors") as errors:
             os.ftruncate(progress.fileno(), _INDEX.size)
             self._errors = os.dup(errors.fileno())
             self._progress = mmap.mmap(progress.fileno(), _INDEX.size)
@@ -464,7 +468,9 @@ def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, in
 
 
 def _limit_memory(memory: int) -> None:
-    """Limit what this process may take beyond what it has."""
+    """Limit what this process may take beyond what it has, where the system tells."""
+    if not os.path.exists("/proc/self/status"):
+        return
     with open("/proc/self/status") as file:
         used = sum(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)

@@ -278,3 +278,11 @@ def test_a_helper_is_small() -> None:
     program = "from daskrf.molecules import isolation, counting; import sys; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()
     assert not {"pyarrow", "scipy", "dask", "distributed", "numba"} & set(loaded)
+
+
+def test_helpers_work_without_files_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on systems other than Linux."""
+    monkeypatch.delattr(os, "memfd_create")
+    end_idle()
+    assert each("operator:methodcaller", ("title",), ["one", "two"]) == ["One", "Two"]
+    end_idle()
