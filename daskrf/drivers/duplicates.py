@@ -68,7 +68,7 @@ def duplicates(
 
 def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source) -> tuple[int, str]:
     """Return how many hits are molecules of labelled rows, or why that was not counted."""
-    store, n_labels = _library(model, source), int(model.metadata["labels"]["matched"])
+    store, n_labels = _library(model, path, source), int(model.metadata["labels"]["matched"])
     if store is None:
         return 0, "the library that the model was fitted on is not where it was"
     if n_labels > _MOST_ROWS:
@@ -85,7 +85,7 @@ def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: 
     return hits.n_found(), ""
 
 
-def _library(model: Model, source: Source) -> FingerprintStore | None:
+def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -> FingerprintStore | None:
     """Return the store that the model was fitted on: what was screened, or what is where it was then."""
     library = model.metadata["library"]
     if isinstance(source, FingerprintSource | FeatureSource):
@@ -93,8 +93,8 @@ def _library(model: Model, source: Source) -> FingerprintStore | None:
         if screened.spec_hash == library:
             return screened
     path = model.metadata.get("library_path")
-    if path is None:
-        return None
+    if not isinstance(path, str) or ("://" in path and "://" not in str(model_path)):
+        return None  # a model on a disk, which may come from anybody, makes no requests
     try:
         store = FingerprintStore.open(as_path(path))
     except StoreError:

@@ -18,7 +18,7 @@ import pytest
 
 from daskrf.errors import WorkerError
 from daskrf.molecules import isolation
-from daskrf.molecules.isolation import Lost, each
+from daskrf.molecules.isolation import Lost, each, end_idle
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LONG = 60  # seconds: what takes longer hangs
