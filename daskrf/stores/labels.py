@@ -172,12 +172,12 @@ class JoinedLabels:
         parts = [f"{self.matched:,} labels attached{molecules}"]
         if self.repeats:
             parts.append(
-                f"{self.repeats:,} are more measurements of a molecule (a mean of r has a r-th of the noise)"
+                f"{self.repeats:,} of them are repeat measurements (a mean of r has 1/r of the noise)"
             )
         if self.equal_repeats:
             parts.append(
-                f"{self.equal_repeats:,} equal an earlier one of their molecule (leave them out if they are "
-                "copies, or the noise is taken for too small)"
+                f"{self.equal_repeats:,} of these equal an earlier one (if they are copies, leave them out, or "
+                "the noise is underestimated)"
             )
         counts = np.isfinite(self.y).sum(0).tolist()
         if min(counts) < len(self.y):

@@ -147,7 +147,7 @@ def test_equal_measurements_are_counted(store: Path, tmp_path: Path) -> None:
     labels = _table(tmp_path / "labels.csv", chosen, y=values)
     report = fit(store, labels, tmp_path / "model", feature_map=ONE_BIT, key="row")
     assert (report.labels.repeats, report.labels.equal_repeats) == (50, 30)
-    assert "30 equal an earlier one of their molecule (leave them out if they are copies" in str(report)
+    assert "30 of these equal an earlier one (if they are copies, leave them out" in str(report)
     assert "50 repeats, 30 equal_repeats" in str(status(tmp_path / "model"))
 
 
