@@ -70,6 +70,14 @@ class Earlier:
             f"{self.path} cannot be read ({how}); delete it, or have it made anew by overwrite=True"
         )
 
+    def is_damaged(self) -> bool:
+        """Whether `table` refuses them."""
+        try:
+            self.table()
+        except StoreError:
+            return True
+        return False
+
     def refuse_other(self, spec: dict[str, Any], source: str) -> None:
         """Refuse to write over the hits of a search that differs in something that `spec` names.
 
@@ -122,9 +130,10 @@ def earlier_hits(output: Path) -> Earlier | None:
 
 
 def _content(table: pa.Table) -> str:
-    """Return the CRC32C of a table as CSV: of its values, however they are encoded."""
+    """Return the CRC32C of a table: of its types, and of its values as CSV, however they are encoded."""
     plain = pa.table({name: pc.cast(table[name], _plain(table[name].type)) for name in table.column_names})
     sink = pa.BufferOutputStream()
+    sink.write(str(table.schema.remove_metadata()).encode())
     csv.write_csv(plain, sink)
     return crc32c_of(sink.getvalue())
 

@@ -210,7 +210,7 @@ def screen(
         if earlier is not None and not overwrite:
             earlier.refuse_other(spec, name)
         groups = _grouped(features, std == "all")
-        if earlier is not None and earlier.is_of(spec):
+        if earlier is not None and earlier.is_of(spec) and not (overwrite and earlier.is_damaged()):
             if not share.whole:
                 return share.report(output, _PIECES, share.pieces(len(groups[0])), start)
             report = replace(_report_again(earlier), inputs=inputs_of(features))

@@ -176,8 +176,8 @@ class JoinedLabels:
             )
         if self.equal_repeats:
             parts.append(
-                f"{self.equal_repeats:,} of these equal an earlier one (if they are copies, leave them out, or "
-                "the noise is underestimated)"
+                f"{self.equal_repeats:,} of these equal an earlier one (if they are copies, leave them out, "
+                "or the noise is underestimated)"
             )
         counts = np.isfinite(self.y).sum(0).tolist()
         if min(counts) < len(self.y):

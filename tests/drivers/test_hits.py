@@ -70,6 +70,20 @@ def test_the_same_search_says_that_its_hits_are_there(
         assert after == {name: digest for name, digest in before.items() if ".log" not in name}
 
 
+def test_damaged_hits_are_not_shown_again(made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "hits.parquet"
+    first = screen(made / "model", made / "fp", path, k=9)
+    table = pq.read_table(path)
+    row = table.schema.get_field_index("row")
+    moved = table.set_column(row, "row", pa.array(table["row"].to_numpy() + 1))
+    pq.write_table(moved.replace_schema_metadata(table.schema.metadata), path)
+    with pytest.raises(StoreError, match=r"does not match its CRC32C.*made anew by overwrite=True"):
+        screen(made / "model", made / "fp", path, k=9)
+    again = screen(made / "model", made / "fp", path, k=9, overwrite=True)
+    assert again.table.equals(first.table)
+    assert pq.read_table(path).equals(table)
+
+
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "k": ({"k": 6}, r"k \(was 9, now 6\)"),
     "direction": ({"maximize": True}, r"acquisition\.maximize \(was false, now true\)"),
