@@ -144,8 +144,8 @@ def check_columns_of(estimator: Any, X: Any) -> None:
     missing, added = (sorted(set(a) - set(b)) for a, b in ((known, names), (names, known)))
     shown = _listed(known)
     if missing or added:
-        what = [f"{_listed(part)} {verb}" for part, verb in ((missing, "lack"), (added, "are new")) if part]
-        raise InputError(f"The columns are not those of fit: {', and '.join(what)}; give {shown}.")
+        what = [f"{verb} {_listed(part)}" for part, verb in ((missing, "without"), (added, "with")) if part]
+        raise InputError(f"The columns are not those of fit: {' and '.join(what)}; give {shown}.")
     if len(names) != len(known):
         raise InputError(f"The columns repeat: there are {len(names)}, and fit saw {shown}.")
     place = int(np.argmax(known != names))

@@ -352,7 +352,8 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
     "--exclude-labelled",
     is_flag=True,
     show_default=False,
-    help="Leave out the molecules that the model was fitted to.",
+    help="Leave out the rows that the model was fitted to; copies of them under other rows stay, and are "
+    "counted.",
 )
 @option(
     "--overwrite", is_flag=True, show_default=False, help="Replace the hits of another search at the output."

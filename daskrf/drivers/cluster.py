@@ -177,7 +177,7 @@ def local_cluster(
         raise InputError(f"The number of workers must be at least 1, not {n_workers}.")
     limit, way_out = MEMORY_LIMIT // n_workers, "start fewer workers"
     if memory_limit is not None:
-        way_out = "raise the limit"
+        way_out = "raise memory_limit"
         try:
             limit = parse_bytes(memory_limit)
         except ValueError:

@@ -30,7 +30,7 @@ def directions_of(given: str | Mapping[str, str] | None, targets: Sequence[str])
     found, there = {}, listed(targets, "'")
     for name, direction in by_name.items():
         if name not in targets:
-            raise InputError(f"There is no target '{name}' to give a direction to; there are {there}.")
+            raise InputError(f"There is no target '{name}' to give a direction; the targets are {there}.")
         if direction is None:
             continue
         if direction not in _DIRECTIONS:

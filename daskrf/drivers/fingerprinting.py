@@ -390,7 +390,7 @@ def rejects_table(rejects: Sequence[Reject], library: Library) -> pa.Table:
 
 def _refusal(path: str, line: int, reason: str, text: str) -> InputError:
     return InputError(
-        f"{path}, line {line}: {reason} ({text[:80]!r}); mend the line, or run without strict to count "
+        f"{path}, line {line}: {reason} ({text[:80]!r}); mend the line, or run without --strict to count "
         "such rows and go on."
     )
 

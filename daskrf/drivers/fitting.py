@@ -493,8 +493,8 @@ def _sums(
     if len(parts) == 1:
         return [_Sums(features, *parts[0], spec, progress)]
     progress.note(
-        f"The targets have gaps: {len(parts)} sets of rows have values of the same targets, and get sums of "
-        "their own."
+        "Not every molecule has every target, so that each target is fitted to its own labels "
+        f"({len(parts)} separate fits)."
     )
     return [
         _Sums(features, targets, own, _spec(features, state, own.joined), progress) for targets, own in parts
@@ -608,7 +608,8 @@ def _advice(name: str, y: npt.NDArray[np.float64]) -> str:
             f"{name}: all {len(y):,} labels are {low:g} or {high:g}; a Gaussian process regresses such "
             "classes, so read its predictions as scores, not as probabilities"
         )
-    if low > 0 and (decades := math.log10(high / low)) > _DECADES:
+    above = y[y > 0]
+    if low >= 0 and high > 0 and (decades := math.log10(high / (low := float(above.min())))) > _DECADES:
         return (
             f"{name}: labels span {decades:.1f} decades, from {low:g} to {high:g}; fit their logarithm "
             "instead, such as pIC50 = 9 - log10(IC50 in nM)"

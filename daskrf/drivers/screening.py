@@ -517,7 +517,7 @@ class ScreenFold:
         """Return the block without the labelled rows, if these are to be left out."""
         if not self.exclude_labelled or not len(block.rows):
             return block
-        labelled = _labelled_rows(self.model, self.model_hash)
+        labelled = _labelled_rows(self.model, self.model_hash, self.target)
         low, high = np.searchsorted(labelled, [block.rows[0], block.rows[-1] + 1])
         return block.where(~np.isin(block.rows, labelled[low:high], assume_unique=True))
 
@@ -550,9 +550,11 @@ class ScreenFold:
 
 
 @functools.lru_cache(maxsize=1)
-def _labelled_rows(path: str, model_hash: str) -> npt.NDArray[np.int64]:
+def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.int64]:
+    """Return the rows that have labels of a target."""
     open_model(path, model_hash, statistics=False)  # refuses another model
-    return np.unique(load_model(path, names=["labelled_rows"]).arrays["labelled_rows"])
+    arrays = load_model(path, names=["labelled_rows", "labels"]).arrays
+    return np.unique(arrays["labelled_rows"][np.isfinite(arrays["labels"][:, target])])
 
 
 @functools.lru_cache(maxsize=1)

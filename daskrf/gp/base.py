@@ -225,12 +225,14 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         said = []
         if self.at_bound_[target]:
             lacks = "noise" if self.noise_[target] < self.amplitude_[target] else "signal"
-            said.append(f"{self._maximized()} sees no {lacks} in these labels")
-            if lacks == "noise":
-                said[0] += (
-                    ", so that molecules just like a labelled one get next to no deviation: give a noise if "
-                    "a repeated measurement would differ"
-                )
+            so = (
+                "molecules just like a labelled one get next to no deviation: give a noise if a repeated "
+                "measurement would differ"
+                if lacks == "noise"
+                else "predictions will hardly differ from the mean: see that these are the right labels, and "
+                "joined to the right molecules"
+            )
+            said.append(f"{self._maximized()} sees no {lacks} in these labels, so that {so}")
         if self.left_out_[target] < _FEW_LEFT * self.amplitude_[target]:
             said.append(
                 f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "

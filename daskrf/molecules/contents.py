@@ -122,6 +122,6 @@ _KINDS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
     (lambda head: b"@<TRIPOS>MOLECULE" in head, "a MOL2 file", _TO_SMILES),
     (_is_pdb, "a PDB file", _TO_SMILES),
     (_JSON.match, "JSON", _AS_TABLE),
-    (_WEB.match, "a web page (HTML), perhaps in place of a download", "fetch the file again"),
+    (_WEB.match, "a web page (HTML): the download has probably failed", "fetch the file again"),
     (lambda head: head.lstrip().startswith(b"<?xml"), "XML", _AS_TABLE),
 )

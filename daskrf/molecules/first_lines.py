@@ -105,9 +105,9 @@ def _refusal(path: Path, layout: Layout, fmt: TableFormat, seen: _Seen) -> str:
         for line, text, reason in seen.bad[:_EXAMPLES]
     )
     return (
-        f"{len(seen.bad):,} of the first {seen.n_lines:,} {word}s of {name} are no molecules, such as "
-        f"{examples}; SMILES were read from {_place(layout)}; {_advice(path, fmt, seen)}, or go on without "
-        f"such {word}s by accept_rejects=True"
+        f"{len(seen.bad):,} of the first {seen.n_lines:,} {word}s of {name} could not be read as molecules, "
+        f"such as {examples}; SMILES were read from {_place(layout)}; {_advice(path, fmt, seen)}, or go on "
+        f"without such {word}s by accept_rejects=True"
     )
 
 

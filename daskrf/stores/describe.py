@@ -127,7 +127,7 @@ def model_words(state: dict[str, Any]) -> str | None:
     >>> model_words({"class": "SparseGP", "criterion": "bound"})
     'a sparse Gaussian process (SparseGP): criterion bound'
     >>> model_words({"class": "SeparateGP", "parts": [{"class": "RandomFeatureGP"}] * 2})
-    '2 processes (SeparateGP), since targets have gaps'
+    '2 models in one, of targets that have gaps (SeparateGP)'
     """
     if state.get("class") == "LocalGaussianGP":
         residual = "residual" if state.get("residual") else "no residual"
@@ -138,7 +138,7 @@ def model_words(state: dict[str, Any]) -> str | None:
         parts = state.get("parts") or [{}]
         kind = model_words(parts[0])
         each = f", each {kind}" if kind else ""
-        return f"{len(parts)} processes (SeparateGP), since targets have gaps{each}"
+        return f"{len(parts)} models in one, of targets that have gaps (SeparateGP){each}"
     return None
 
 

@@ -347,7 +347,8 @@ def _model_words(metadata: dict[str, Any]) -> list[str]:
         targets = (f"{t} ({directions[t]})" if t in directions else str(t) for t in metadata["targets"])
         words.append(f"targets: {', '.join(targets)}")
     if isinstance(metadata.get("labels"), dict):
-        words.append("labels: " + ", ".join(f"{value} {key}" for key, value in metadata["labels"].items()))
+        counts = (f"{value} {key.replace('_', ' ')}" for key, value in metadata["labels"].items())
+        words.append(f"labels: {', '.join(counts)}")
     return words
 
 

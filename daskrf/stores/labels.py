@@ -172,26 +172,27 @@ class JoinedLabels:
         parts = [f"{self.matched:,} labels attached{molecules}"]
         if self.repeats:
             parts.append(
-                f"{self.repeats:,} of them are repeat measurements (a mean of r has 1/r of the noise)"
+                f"{self.repeats:,} of them are repeat measurements, and each counts (the mean of r has 1/r "
+                "of the noise variance)"
             )
         if self.equal_repeats:
             parts.append(
-                f"{self.equal_repeats:,} of these equal an earlier one (if they are copies, leave them out, "
-                "or the noise is underestimated)"
+                f"{self.equal_repeats:,} of these have exactly the value of an earlier one (if they are "
+                "copies, remove them, or the noise will be underestimated)"
             )
         counts = np.isfinite(self.y).sum(0).tolist()
         if min(counts) < len(self.y):
-            found = ", ".join(f"{n:,} of {printable(t, 60)}" for n, t in zip(counts, self.names, strict=True))
-            parts.append(f"with gaps: {found}")
+            named = zip(counts, self.names, strict=True)
+            parts.append(", ".join(f"{n:,} with {printable(name, 60)}" for n, name in named))
         if self.unmatched:
             keys = listed(self.unmatched_keys)
             parts.append(f"{self.unmatched:,} are not in the library (such as {keys})")
         if self.dropped:
-            what = "value that is finite" if len(self.names) == 1 else "value of any target that is finite"
-            parts.append(f"{self.dropped:,} had no {what} and were left out")
+            parts.append(f"{self.dropped:,} were left out (empty, NaN or infinite)")
         if self.library_duplicates:
             parts.append(
-                f"{self.library_duplicates:,} rows of the library repeat a labelled molecule and got none"
+                f"{self.library_duplicates:,} rows of the library have the key of an earlier row; labels "
+                "went to the first"
             )
         return "; ".join(parts)
 
@@ -352,7 +353,9 @@ def _target_positions(table: LabelFile, key: int, targets: Sequence[Column] | No
         return found
     names = listed([table.names[position] for position in found])
     problem = f"several columns of numbers ({names})" if found else "no column of numbers besides the key"
-    raise InputError(f"{table.path} has {problem}; name the target columns among {listed(table.names)}")
+    raise InputError(
+        f"{table.path} has {problem}; name the target columns (its columns are {listed(table.names)})"
+    )
 
 
 def _read_parts(
@@ -365,11 +368,12 @@ def _read_parts(
         finite = np.isfinite(y)
         if not finite.all() and not drop_non_finite:
             i = int(np.argmin(finite.all(axis=1)))
-            bad = next(texts[i].strip() for j, texts in enumerate(columns) if not np.isfinite(y[i, j]))
-            what = f"the value {bad!r}" if bad else "no value"
+            j = int(np.argmin(finite[i]))
+            bad, name = columns[j][i].strip(), table.names[positions[1:][j]]
+            what = f"holds {bad!r}, not a finite number; correct it" if bad else "is empty; fill it in"
             raise InputError(
-                f"{table.path}, {table.line_word} {lines[i]} has {what}, which is not a finite number; "
-                "correct it, or leave such values out with --drop-non-finite"
+                f"{table.path}, {table.line_word} {lines[i]}: '{name}' {what}, or leave out empty, NaN and "
+                "infinite values with --drop-non-finite"
             )
         n_read += len(lines)
         key_array = _row_keys(table, lines, keys) if key == "row" else _text_keys(keys, key)

@@ -378,7 +378,7 @@ def _create_object(path: ObjectPath, content: bytes) -> bool:
 def _name(owner: dict[str, Any]) -> str:
     """The owner in words."""
     if not owner:
-        return "a command that has not said its name"
+        return "an unknown command (the lock is empty)"
     what, pid, host, since = (
         printable(owner.get(key, "unknown"), 80) for key in ("what", "pid", "host", "started")
     )

@@ -187,9 +187,9 @@ def test_columns_are_those_of_the_fit() -> None:
     check_columns_of(fitted, table.to_numpy())  # without names they are taken as they are
     for wrong, message in (
         (table[["a", "c", "b"]], "another order than at fit: 'c' is where 'b' was"),
-        (table[["a", "b"]], r"\['c'\] lack; give \['a', 'b', 'c'\]"),
-        (table.assign(d=0.0), r"\['d'\] are new; give"),
-        (table.rename(columns={"b": "B"}), r"\['b'\] lack, and \['B'\] are new"),
+        (table[["a", "b"]], r"without \['c'\]; give \['a', 'b', 'c'\]"),
+        (table.assign(d=0.0), r"with \['d'\]; give"),
+        (table.rename(columns={"b": "B"}), r"without \['b'\] and with \['B'\]"),
         (table[["a", "b", "c", "c"]], "columns repeat: there are 4"),
     ):
         with pytest.raises(InputError, match=message):

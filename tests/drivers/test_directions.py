@@ -129,7 +129,7 @@ def test_one_target_of_several_is_named(two: Path, store: Path, tmp_path: Path) 
     [
         ("up", "maximize or minimize, not 'up'"),
         ({"score": "max"}, "maximize or minimize, not 'max'"),
-        ({"dock": "maximize"}, "no target 'dock' to give a direction to; there are 'score'"),
+        ({"dock": "maximize"}, "no target 'dock' to give a direction; the targets are 'score'"),
     ],
 )
 def test_a_direction_that_is_none(
@@ -148,7 +148,9 @@ LABELS = {
     "scores": ([-9.5 + k / 10 for k in range(40)], ""),
     "counts": ([k % 3 for k in range(40)], ""),
     "logarithms": ([5 + k / 10 for k in range(40)], ""),
-    "with zero": ([0.0, *(10.0**k for k in range(6))], ""),
+    "with zero": ([0.0, *(10.0**k for k in range(6))], "y: labels span 5.0 decades, from 1 to 100000;"),
+    "with a negative one": ([-1.0, *(10.0**k for k in range(6))], ""),
+    "four decades": ([10.0 ** (k / 10) for k in range(41)], ""),
 }
 
 

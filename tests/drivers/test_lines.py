@@ -185,7 +185,7 @@ def test_any_line_is_kept_or_rejected(
     kind: str, fragments: str, wild: Path, files: Path, tmp_path: Path
 ) -> None:
     """``DASKRF_FUZZ=20000`` tries as many lines in place of a few hundred."""
-    with pytest.raises(InputError, match=r"of the first .* lines of .* are no molecules"):
+    with pytest.raises(InputError, match=r"of the first .* lines of .* could not be read as molecules"):
         fingerprint(wild, tmp_path / "fp")
     options = {"fragments": fragments, "accept_rejects": True}
     report = fingerprint(wild, tmp_path / "fp", spec=FingerprintSpec(kind), **options)

@@ -147,8 +147,8 @@ def test_equal_measurements_are_counted(store: Path, tmp_path: Path) -> None:
     labels = _table(tmp_path / "labels.csv", chosen, y=values)
     report = fit(store, labels, tmp_path / "model", feature_map=ONE_BIT, key="row")
     assert (report.labels.repeats, report.labels.equal_repeats) == (50, 30)
-    assert "30 of these equal an earlier one (if they are copies, leave them out" in str(report)
-    assert "50 repeats, 30 equal_repeats" in str(status(tmp_path / "model"))
+    assert "30 of these have exactly the value of an earlier one (if they are copies" in str(report)
+    assert "50 repeats, 30 equal repeats" in str(status(tmp_path / "model"))
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
@@ -210,7 +210,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
             alone[target] = fit(store, path, tmp_path / target, feature_map=MAPS[name], key="row")
     assert report.labels.matched == 200
     assert report.labels.dropped == 40
-    assert "with gaps: 120 of a, 140 of b, 90 of c, 140 of d" in str(report)
+    assert "; 120 with a, 140 with b, 90 with c, 140 with d; 40 were left out" in str(report)
     assert isinstance(read_model(tmp_path / "all").gp, SeparateGP)
     predict(tmp_path / "all", store, tmp_path / "pred")
     table = _predicted(tmp_path / "pred")
@@ -232,7 +232,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
             for model in ("all", target)
         ]  # fmt: skip
         assert hits[0].table["row"].to_pylist() == hits[1].table["row"].to_pylist()
-    assert "3 processes (SeparateGP), since targets have gaps" in str(status(tmp_path / "all"))
+    assert "3 models in one, of targets that have gaps (SeparateGP)" in str(status(tmp_path / "all"))
     assert "targets: a, b, c, d" in str(status(tmp_path / "all"))
 
 
@@ -265,3 +265,16 @@ def test_a_target_without_values_is_refused(store: Path, tmp_path: Path) -> None
     labels = _table(tmp_path / "labels.csv", rows[:9], a=y, b=np.where(np.arange(9) > 4, 1.5, np.nan))
     with pytest.raises(InputError, match="The 4 labels of b are without variance"):
         fit(store, labels, tmp_path / "model", key="row", targets=["a", "b"], drop_non_finite=True)
+
+
+def test_only_rows_with_labels_of_the_target_are_left_out(gaps: Gaps, store: Path, tmp_path: Path) -> None:
+    labels, rows, targets = gaps
+    options = {"feature_map": ONE_BIT, "key": "row", "targets": list("abcd"), "drop_non_finite": True}
+    fit(store, labels, tmp_path / "model", **options)
+    for target, values in targets.items():
+        hits = screen(
+            tmp_path / "model", store, tmp_path / f"{target}.parquet", k=1_000, target=target, maximize=True,
+            exclude_labelled=True,
+        )  # fmt: skip
+        expected = set(_read(store)[0].tolist()) - set(rows[np.isfinite(values)].tolist())
+        assert set(hits.table["row"].to_pylist()) == expected

@@ -87,7 +87,7 @@ def test_one_row(tmp_path: Path) -> None:
 
 def test_all_rows_rejected(tmp_path: Path) -> None:
     path = _write(tmp_path / "names.smi", "ethanol\nwater\n")
-    with pytest.raises(InputError, match=r"^2 of the first 2 lines .* are no molecules") as error:
+    with pytest.raises(InputError, match=r"^2 of the first 2 lines .* could not be read as") as error:
         fingerprint(path, tmp_path / "fp")
     _one_sentence(error)
     assert not (tmp_path / "fp").exists()

@@ -27,7 +27,7 @@ def test_half_of_the_lines_may_be_bad(tmp_path: Path) -> None:
         check_first_lines(lay_out(write(tmp_path / "a.smi", "CC x1\n" * 10 + "Qq x2\n" * bad)))
     message = refusal(write(tmp_path / "a.smi", "CC x1\n" * 10 + "Qq x2\n\n" + "Qq\x1b[2J x3\n" * 9))
     assert message.startswith(
-        f"11 of the first 21 lines of {tmp_path}/a.smi are no molecules, such as line 11 "
+        f"11 of the first 21 lines of {tmp_path}/a.smi could not be read as molecules, such as line 11 "
     )
     assert "line 11 ('Qq': RDKit cannot parse: " in message
     assert "line 12 ('': empty line), line 13 ('Qq\\x1b[2J': " in message
@@ -81,7 +81,9 @@ def test_parquet(tmp_path: Path) -> None:
     check_first_lines(lay_out(path))
     fmt = TableFormat(smiles="name")
     message = refusal(path, fmt)
-    assert message.startswith(f"10 of the first 10 rows of {path} are no molecules, such as row 1 ('Qq': ")
+    assert message.startswith(
+        f"10 of the first 10 rows of {path} could not be read as molecules, such as row 1 ('Qq': "
+    )
     assert "leave out the column that you gave, to read them from 'smiles'" in message
     pq.write_table(pa.table({"smiles": pa.array([], pa.string())}), path)
     check_first_lines(lay_out(path))  # that there are no rows is told elsewhere
@@ -90,4 +92,4 @@ def test_parquet(tmp_path: Path) -> None:
 def test_an_sdf_of_which_nothing_tells_that_it_is_one(tmp_path: Path) -> None:
     atom = "    1.2990    0.7500    0.0000 {}   0  0  0  0  0  0  0  0  0  0  0  0\n"
     block = "m1\n     RDKit          2D\n\n" + atom.format("C") * 2 + atom.format("O") + "  1  2  1  0\n" * 2
-    assert "no molecules" in refusal(write(tmp_path / "a.smi", (block + ">  <IC50>\n3\n\n") * 30))
+    assert "not be read as molecules" in refusal(write(tmp_path / "a.smi", (block + ">  <IC50>\n3\n\n") * 30))

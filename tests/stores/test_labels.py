@@ -172,7 +172,10 @@ def test_columns_are_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "", "NA", "1e400"])
 def test_non_finite_labels_are_refused_by_file_and_line(tmp_path: Path, value: str) -> None:
     path = write(tmp_path, f"id,score\nA,1\n\nB,{value}\nC,3\n")
-    with pytest.raises(InputError, match=r"labels\.csv, line 4 has .*not a finite number.*--drop-non-finite"):
+    with pytest.raises(
+        InputError,
+        match=r"labels\.csv, line 4: 'score' (is empty|holds .*not a finite number).*--drop-non-finite",
+    ):
         read_labels(path)
     labels = read_labels(path, drop_non_finite=True)
     assert labels.keys.to_pylist() == ["A", "C"]
@@ -181,7 +184,7 @@ def test_non_finite_labels_are_refused_by_file_and_line(tmp_path: Path, value: s
 
 def test_parquet_names_the_row(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": ["A", "B"], "score": [1.0, None]}), tmp_path / "l.parquet")
-    with pytest.raises(InputError, match=r"l\.parquet, row 2 has no value"):
+    with pytest.raises(InputError, match=r"l\.parquet, row 2: 'score' is empty; fill it in"):
         read_labels(tmp_path / "l.parquet")
 
 
@@ -194,7 +197,7 @@ def test_parquet_names_the_row(tmp_path: Path) -> None:
         ("id,score\nA,high\n", "no column of numbers"),
         ("id,score\nA,1\nB,high\n", "line 3 has the value 'high', which is no number"),
         ("id,score\nA,1\nB\n", "line 3 has 1 columns instead of 2"),
-        ("id,score\nA,nan\n", "line 2 has the value 'nan'"),
+        ("id,score\nA,nan\n", "line 2: 'score' holds 'nan'"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, words: str) -> None:

@@ -95,7 +95,7 @@ def test_another_host_is_judged_by_its_heartbeat(tmp_path: Path) -> None:
 
 def test_a_lock_that_is_being_written_counts(tmp_path: Path) -> None:
     (tmp_path / LOCK_FILE).write_bytes(b"")
-    with pytest.raises(StoreError, match="in use by a command that has not said"), StoreLock(tmp_path):
+    with pytest.raises(StoreError, match="in use by an unknown command"), StoreLock(tmp_path):
         pytest.fail("its owner has just made it")
 
 
@@ -317,7 +317,7 @@ def test_a_guard_that_stays_is_waited_for_with_a_word(
     told: list[str] = []
     with StoreLock(tmp_path, tell=told.append):
         assert [item.name for item in tmp_path.iterdir()] == [LOCK_FILE]
-    who = "that has not said its name" if maker is None else "daskrf fit .process"
+    who = "an unknown command" if maker is None else "daskrf fit .process"
     assert len(told) == 1
     assert re.search(
         f"is being taken over by .*{who}.*; waiting for a sign of life, at most 0 seconds", told[0]
