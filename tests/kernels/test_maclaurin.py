@@ -180,6 +180,7 @@ def test_probabilities_are_the_shares_of_the_powers(kernel: DotProductKernel) ->
                 ((0,), (math.inf,)),
                 ((0,), (1e200,)),
                 ((-1,), (1.0,)),
+                ((-1, 2), (1.0, 1.0)),
                 ((0.5,), (1.0,)),
                 ((2, 2), (1.0, 3.0)),
                 ((0,), ("x",)),
