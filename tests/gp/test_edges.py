@@ -170,6 +170,14 @@ def test_wrong_options_are_refused(options, match):
         RandomFeatureGP(**options).fit(np.eye(3), [1.0, 2.0, 3.0])
 
 
+@pytest.mark.parametrize("name", ["mean", "amplitude", "noise"])
+def test_one_wrong_number_of_several_is_refused(name):
+    for wrong in (np.nan, np.inf):
+        gp = RandomFeatureGP(**{**GIVEN, name: [1.0, wrong]})
+        with pytest.raises(InputError, match=f"{name} must be one finite number"):
+            gp.fit(np.eye(3), np.arange(6.0).reshape(3, 2))
+
+
 def test_wrong_input_is_refused():
     gp = RandomFeatureGP()
     with pytest.raises(NotFittedError):
