@@ -73,6 +73,7 @@ TESTS = {
     "gp/calibration": "calibration",
     "gp/crossvalidation": "crossvalidation",
     "gp/lengthscale": "lengthscale",
+    "gp/local": "local left_out input",
     "gp/rounding": "rounding",
     "gp/rows": "left_out local model sparse separate",
     "compiled/bits": "bits",

@@ -84,6 +84,14 @@ def test_unsorted_duplicates_and_zeros_are_put_right_and_the_input_is_kept() -> 
     assert X.data.tolist() == [1, 200, 0, 100]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fractions_that_stand_twice_are_added(dtype: type) -> None:
+    X = sp.csr_matrix(
+        (np.array([0.5, 2.0, 0.25], dtype), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2)
+    )
+    assert as_csr(X).toarray().tolist() == [[2.0, 0.75]]
+
+
 def test_a_stale_flag_of_canonical_format_is_not_believed() -> None:
     X = sp.csr_matrix((np.array([1, 2]), np.array([3, 1]), np.array([0, 2])), shape=(1, 5))
     X.has_canonical_format = True
