@@ -8,7 +8,8 @@ tests of that file (`TESTS`) and its examples run. A test that fails kills it, a
 What is left alive is printed as a diff: either it changes no result (speed, memory, sizes of blocks, words),
 or a test is missing.
 
-Run the tests themselves first: one that fails without a mutant kills them all.
+A test that fails without a mutant kills them all: ``--control`` runs the same tests on copies that are not
+changed, of which all must be alive.
 
 Functions that numba compiles are those of the mutant: the copies of caches that travel with the tree know
 the time and the size of their source file, so that those of the changed file, which holds all that they
@@ -317,8 +318,8 @@ def draw(count: int, seed: int, only: str) -> list[Mutant]:
     return list(drawn)[:count]
 
 
-def run(folder: Path, tests: list[str], timeout: float) -> bool:
-    """Return whether the tests pass in time in a copy of the tree."""
+def run(folder: Path, tests: list[str], timeout: float) -> str:
+    """Return whether the tests leave a copy of the tree "alive", "killed", or are "late"."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder)}
     environment.setdefault("DASKRF_DATA", str(REPOSITORY.parent / "shared" / "data"))
     environment.pop("NUMBA_CACHE_DIR", None)
@@ -329,9 +330,9 @@ def run(folder: Path, tests: list[str], timeout: float) -> bool:
         )
     resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
-        return process.wait(timeout) == 0
+        return "killed" if process.wait(timeout) else "alive"
     except subprocess.TimeoutExpired:
-        return False
+        return "late"
     finally:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -339,8 +340,8 @@ def run(folder: Path, tests: list[str], timeout: float) -> bool:
             process.wait()
 
 
-def survives(mutant: Mutant, timeout: float) -> bool:
-    """Return whether the tests pass in a copy of the tree with a mutant in it."""
+def fate(mutant: Mutant, timeout: float) -> str:
+    """Return what tests make of a copy of the tree with a mutant in it."""
     with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder, "tree")
         shutil.copytree(REPOSITORY, copy, ignore=shutil.ignore_patterns(".git", ".hypothesis", ".*_cache"))
@@ -350,18 +351,18 @@ def survives(mutant: Mutant, timeout: float) -> bool:
 
 def report(mutants: list[Mutant], jobs: int, timeout: float) -> Iterator[str]:
     """Yield a line or more for each mutant that is alive, and the totals."""
-    tried: Counter[str] = Counter()
-    alive: Counter[str] = Counter()
+    fates: dict[str, Counter[str]] = {}
     with ThreadPoolExecutor(jobs) as pool:
-        found = pool.map(lambda mutant: survives(mutant, timeout), mutants)
-        for mutant, survivor in zip(mutants, found, strict=True):
-            tried[mutant.area] += 1
-            if survivor:
-                alive[mutant.area] += 1
+        found = pool.map(lambda mutant: fate(mutant, timeout), mutants)
+        for mutant, own in zip(mutants, found, strict=True):
+            fates.setdefault(mutant.area, Counter())[own] += 1
+            if own == "alive":
                 yield f"alive: {mutant.difference()}"
-    for area, number in tried.items():
-        yield f"{area}: {number} mutants, {number - alive[area]} killed, {alive[area]} alive"
-    yield f"all: {tried.total()} mutants, {tried.total() - alive.total()} killed, {alive.total()} alive"
+    for area, counts in {**fates, "all": sum(fates.values(), Counter())}.items():
+        yield (
+            f"{area}: {counts.total()} mutants, {counts['killed']} killed, {counts['late']} stopped by the "
+            f"time limit, {counts['alive']} alive"
+        )
 
 
 def main() -> None:
@@ -371,8 +372,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a part of the paths of files, such as gp/stack")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for the tests of a mutant")
+    parser.add_argument("--control", action="store_true", help="change nothing: all must be alive")
     options = parser.parse_args()
     mutants = draw(options.count, options.seed, options.only)
+    if options.control:
+        unchanged = (Mutant(mutant.path, "Control", 0, 0, "") for mutant in mutants)
+        mutants = list({tuple(tests_of(mutant.path)[:-1]): mutant for mutant in unchanged}.values())
     for line in report(mutants, options.jobs, options.timeout):
         print(line, flush=True)
 
