@@ -320,7 +320,7 @@ def draw(count: int, seed: int, only: str) -> list[Mutant]:
 
 def run(folder: Path, tests: list[str], timeout: float) -> str:
     """Return whether the tests leave a copy of the tree "alive", "killed", or are "late"."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder)}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder.parent)}
     environment.setdefault("DASKRF_DATA", str(REPOSITORY.parent / "shared" / "data"))
     environment.pop("NUMBA_CACHE_DIR", None)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
@@ -343,7 +343,9 @@ def run(folder: Path, tests: list[str], timeout: float) -> str:
 def fate(mutant: Mutant, timeout: float) -> str:
     """Return what tests make of a copy of the tree with a mutant in it."""
     with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
-        copy = Path(folder, "tree")
+        copy = Path(
+            folder, "tree"
+        )  # beside temporary files: paths below the current folder are told as relative
         shutil.copytree(REPOSITORY, copy, ignore=shutil.ignore_patterns(".git", ".hypothesis", ".*_cache"))
         (copy / mutant.path.relative_to(REPOSITORY)).write_bytes(mutant.content())
         return run(copy, tests_of(mutant.path), timeout)
