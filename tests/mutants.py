@@ -101,6 +101,7 @@ TESTS = {
     "molecules/": "contents first_lines layout tables",
     "molecules/building_blocks": "enumerate",
     "molecules/costs": "costs",
+    "molecules/counting": "fingerprints",
     "molecules/enumerate": "enumerate names",
     "molecules/fingerprints": "fingerprints lingo",
     "molecules/isolation": "isolation",
