@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from daskrf.arrays import (
     check_rows_to_fit,
     learn_columns,
     pack_signs,
+    row_slice,
     unpack_bits,
 )
 from daskrf.errors import InputError
@@ -39,6 +41,7 @@ CONTAINERS = {
     "csr_array": sp.csr_array,
     "csc_matrix": sp.csc_matrix,
     "coo_array": sp.coo_array,
+    "another library's": lambda a: SimpleNamespace(tocsr=lambda: sp.csr_matrix(a)),
     "sparse.COO": sparse.COO.from_numpy,
     "sparse.GCXS": sparse.GCXS.from_numpy,
     "sparse.GCXS by columns": lambda a: sparse.GCXS.from_numpy(a, compressed_axes=(1,)),
@@ -79,6 +82,14 @@ def test_unsorted_duplicates_and_zeros_are_put_right_and_the_input_is_kept() -> 
     # 200 + 100 does not fit into uint8.
     assert csr.data.tolist() == [300, 1]
     assert X.data.tolist() == [1, 200, 0, 100]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fractions_that_stand_twice_are_added(dtype: type) -> None:
+    X = sp.csr_matrix(
+        (np.array([0.5, 2.0, 0.25], dtype), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2)
+    )
+    assert as_csr(X).toarray().tolist() == [[2.0, 0.75]]
 
 
 def test_a_stale_flag_of_canonical_format_is_not_believed() -> None:
@@ -213,3 +224,12 @@ def test_rows_to_fit_are_some_and_finite(make: Callable[[np.ndarray], object]) -
     X[2, 1] = np.nan
     with pytest.raises(InputError, match="Value nan in row 2, column 1 is not a finite number"):
         check_rows_to_fit(make(X))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_a_slice_of_rows_is_as_if_it_were_alone(make: Callable[[np.ndarray], Any]) -> None:
+    for start, stop in ((0, 3), (1, 3), (1, 2), (2, 2), (0, 0)):
+        part = row_slice(make(DENSE), start, stop)
+        alone = make(DENSE[start:stop])
+        assert part.shape == alone.shape
+        assert part.tolist() == alone.tolist() if make is np.asarray else not (part != alone).nnz

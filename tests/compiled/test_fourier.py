@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llvmlite import binding
 
-from daskrf.compiled import fourier
 from daskrf.compiled.fourier import TILE, add_cosines, orthogonalise, project, project_dense
 from daskrf.compiled.jit import jit_disabled
 
@@ -99,21 +94,3 @@ def test_orthogonal_columns(d: int, n: int) -> None:
     np.testing.assert_allclose(found.T @ found, np.eye(n), atol=1e-12)
     q, r = np.linalg.qr(normals)
     np.testing.assert_allclose(found, q * np.sign(np.diag(r)), atol=1e-11)
-
-
-@pytest.mark.skipif(bool(numba.config.CPU_NAME), reason="NUMBA_CPU_NAME names another CPU than this one")
-@pytest.mark.skipif(jit_disabled(), reason="nothing is compiled without the JIT")
-@pytest.mark.skipif(not binding.get_host_cpu_features().get("avx2"), reason="this CPU has no AVX2")
-def test_the_inner_loops_are_vector_code_without_fused_sums() -> None:
-    tables, out = np.zeros((1, 2, TILE), np.float32), np.zeros((4, TILE), np.float32)
-    project(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32), 0, tables, out[:1])
-    project_dense(np.ones((4, 2), np.float32), tables, out)
-    add_cosines(out, 1.0, np.empty((4, 64), np.float32))
-    loops = ("_project", "vmulps", 8), ("_project_dense", "vmulps", 8), ("_add_cosines", "vroundps", 2)
-    for name, pattern, least in loops:
-        function = getattr(fourier, name)
-        fresh = numba.njit(function.py_func, nogil=True, error_model="numpy")
-        fresh.compile(function.signatures[0])
-        text = next(iter(fresh.inspect_asm().values()))
-        assert len(re.findall(rf"^\s*{pattern}\b.*%[yz]mm", text, re.MULTILINE)) >= least
-        assert not re.search(r"vfn?m(add|sub)", text)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from llvmlite import binding
 
-from daskrf.compiled import hadamard, hartley
 from daskrf.compiled.hadamard import hadamard_transform
 from daskrf.compiled.hartley import hartley_transform
 from daskrf.compiled.jit import jit_disabled
@@ -77,17 +72,3 @@ def test_the_hartley_transform_is_the_matrix(length: int) -> None:
         np.testing.assert_allclose(x @ naive.hartley(length), expected, atol=1e-5)
     hartley_transform(x)
     assert np.abs(x - expected).max() < 1e-6 * np.abs(expected).max()
-
-
-@pytest.mark.skipif(bool(numba.config.CPU_NAME), reason="NUMBA_CPU_NAME names another CPU than this one")
-@pytest.mark.skipif(jit_disabled(), reason="nothing is compiled without the JIT")
-@pytest.mark.skipif(not binding.get_host_cpu_features().get("avx2"), reason="this CPU has no AVX2")
-def test_the_passes_are_vector_code_without_fused_sums() -> None:
-    x = np.zeros(64, np.float32)
-    hadamard._transform(x, 64)
-    fresh = numba.njit(hadamard._transform.py_func, nogil=True, error_model="numpy")
-    fresh.compile(hadamard._transform.signatures[0])
-    text = next(iter(fresh.inspect_asm().values()))
-    assert len(re.findall(r"^\s*v(?:add|sub)ps\b.*%ymm", text, re.MULTILINE)) >= 48
-    assert not re.search(r"vfn?m(add|sub)", text)
-    assert hartley.twiddles(8).dtype == np.float32

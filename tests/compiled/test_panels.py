@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llvmlite import binding
 
-from daskrf.compiled import panels
 from daskrf.compiled.jit import jit_disabled
 from daskrf.compiled.panels import make_panels, multiply, squared_lengths
 from daskrf.compiled.radial import centred, radial_values
@@ -93,16 +90,3 @@ def test_far_rows_are_zeros_of_infinite_length() -> None:
     out, lengths = centred(rows, np.array([1.0, 1.0]), 100.0)
     assert out.tolist() == [[0.0, 1.0], [0.0, 0.0], [2.0, 4.0]]
     assert lengths.tolist() == [1.0, np.inf, 20.0]
-
-
-@pytest.mark.skipif(jit_disabled(), reason="nothing is compiled without the JIT")
-@pytest.mark.skipif(bool(numba.config.CPU_NAME), reason="NUMBA_CPU_NAME names another CPU than this one")
-@pytest.mark.skipif(not binding.get_host_cpu_features().get("fma"), reason="this CPU has no FMA")
-def test_sums_stay_in_registers() -> None:
-    product(np.ones((6, 8), np.float32), np.ones((8, 16), np.float32))
-    fresh = numba.njit(panels._multiply.py_func, nogil=True, error_model="numpy")
-    fresh.compile(next(s for s in panels._multiply.signatures if "float32" in str(s[0])))
-    text = next(iter(fresh.inspect_asm().values()))
-    body = max(text.split(".LBB"), key=lambda part: part.count("vfmadd231ps"))
-    assert body.count("vfmadd231ps") >= 12
-    assert "(%rsp)" not in "".join(line for line in body.splitlines() if "mm" in line)

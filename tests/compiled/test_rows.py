@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from daskrf.compiled.rows import normalise, unit_rows
+from daskrf.compiled.rows import normalise, squared_distances, unit_rows
 
 
 @pytest.mark.parametrize("width", [1, 7, 8, 61])
@@ -25,3 +25,13 @@ def test_unit_rows_of_counts_have_exact_norms() -> None:
     norms, values = unit_rows(np.array([0, 2]), np.array([3.0, -4.0]), root=False)
     assert norms.tolist() == [25.0]
     np.testing.assert_allclose(values, [0.6, -0.8], rtol=1e-7)
+
+
+def test_squared_distances_follow_from_inner_products() -> None:
+    x, y = np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([[3.0, 4.0], [6.0, 0.0], [0.0, 0.0]])
+    squares = x @ y.T
+    squared_distances(np.square(x).sum(axis=1), np.square(y).sum(axis=1), squares)
+    assert squares.tolist() == [[0.0, 25.0, 25.0], [18.0, 37.0, 1.0]]
+    lost = np.array([[1.0 + 2.0**-52]])
+    squared_distances(np.ones(1), np.ones(1), lost)
+    assert lost.tolist() == [[0.0]], "what rounding leaves below 0 is 0"

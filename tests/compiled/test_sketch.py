@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llvmlite import binding
 
 from daskrf.compiled import sketch
 from daskrf.compiled.jit import jit_disabled
@@ -115,16 +111,3 @@ def test_buckets_and_signs_are_uniform() -> None:
     found = np.bincount([bucket + length * (sign > 0) for bucket, sign in pairs], minlength=2 * length)
     # Chi-squared of 19 degrees of freedom: above 50 by chance for one key in 7,000.
     assert np.sum((found - n / 20) ** 2) / (n / 20) < 50
-
-
-@pytest.mark.skipif(jit_disabled(), reason="nothing is compiled without the JIT")
-@pytest.mark.skipif(bool(numba.config.CPU_NAME), reason="NUMBA_CPU_NAME names another CPU than this one")
-@pytest.mark.skipif(not binding.get_host_cpu_features().get("avx2"), reason="this CPU has no AVX2")
-def test_the_transform_is_vector_code_without_fused_sums() -> None:
-    transform(np.ones((4, LANES), complex))
-    fresh = numba.njit(sketch._transform.py_func, nogil=True, error_model="numpy")
-    fresh.compile(sketch._transform.signatures[0])
-    text = next(iter(fresh.inspect_asm().values()))
-    assert len(re.findall(r"^\s*vmulps\b.*%[yz]mm", text, re.MULTILINE)) >= 40
-    # A fused product and sum rounds once and not twice: other bytes than a machine without it.
-    assert not re.findall(r"^\s*vfn?m(add|sub)", text, re.MULTILINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from daskrf.drivers import folding
 from daskrf.drivers.execution import Task, run_tasks
 from daskrf.drivers.folding import FAN_IN, fold, remove_checkpoints
 from daskrf.drivers.partitions import group_by_rows
+from daskrf.drivers.progress import Progress
 
 
 @dataclass
@@ -103,6 +105,26 @@ def test_tasks_may_be_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert value == sum(p * p for p in range(22))
     assert made == [2 * i for i in range(11)], "what is there is not made again"
     assert again == [True] * (11 + 2 + 1)
+
+
+def test_progress_counts_the_rows_of_leaves_alone(tmp_path: Path) -> None:
+    """And those of leaves that are there as done, when it starts."""
+
+    class Counting(Progress):
+        total = done = 0
+
+        def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+            self.total, self.done, self.first = total, done, done
+
+        def advance(self, amount: int) -> None:
+            self.done += amount
+
+    groups, rows, marks = [(p,) for p in range(10)], [3 + p for p in range(10)], str(tmp_path / "marks")
+    for fail_at, first, done in ((4, 0, 3 + 4 + 5 + 6), (-1, 18, 75), (-1, 75, 75)):
+        counting = Counting()
+        with nullcontext() if fail_at < 0 else pytest.raises(RuntimeError):
+            fold(SumOfSquares(marks, fail_at), groups, rows, tmp_path / "t", "spec", progress=counting)
+        assert (counting.total, counting.first, counting.done) == (75, first, done)
 
 
 def test_a_result_that_is_gone_is_made_again(tmp_path: Path) -> None:

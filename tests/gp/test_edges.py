@@ -26,7 +26,7 @@ def test_one_row(method):
     mean, covariance = naive.posterior(phi, y, phi, 1.0, 1.5, 0.2)
     np.testing.assert_allclose(gp.predict(phi), mean)
     np.testing.assert_allclose(gp.predict(phi, return_std=True, of="f")[1] ** 2, np.diag(covariance))
-    with pytest.raises(InputError, match="without variance"):
+    with pytest.raises(InputError, match="one label tells nothing"):
         RandomFeatureGP(method=method).fit(phi, y)
 
 
@@ -168,6 +168,14 @@ def test_samples_follow_from_seed_and_index():
 def test_wrong_options_are_refused(options, match):
     with pytest.raises(InputError, match=match):
         RandomFeatureGP(**options).fit(np.eye(3), [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("name", ["mean", "amplitude", "noise"])
+def test_one_wrong_number_of_several_is_refused(name):
+    for wrong in (np.nan, np.inf):
+        gp = RandomFeatureGP(**{**GIVEN, name: [1.0, wrong]})
+        with pytest.raises(InputError, match=f"{name} must be one finite number"):
+            gp.fit(np.eye(3), np.arange(6.0).reshape(3, 2))
 
 
 def test_wrong_input_is_refused():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -94,6 +96,28 @@ def test_coarse_sums_of_few_rows_are_refused(n: int) -> None:
     for method in ("eigh", "cholesky"):
         with pytest.raises(CoarseSumsError, match=r"precision='double'"):
             RandomFeatureGP(method=method).fit_statistics(coarse)
+
+
+def test_a_refusal_tells_what_rounding_could_change() -> None:
+    """Twice as much or half, since traces are estimated: by formulas of whole matrices."""
+    phi = smooth(M)
+    y = labels(phi, 1e-4)
+    coarse = SufficientStatistics.from_chunk(phi, y, precision="single")
+    with pytest.raises(CoarseSumsError) as refusal:
+        RandomFeatureGP(mean=3.0, amplitude=2.0, noise=1e-4).fit_statistics(coarse)
+    told = re.search(r"by (\S+) a label, and predictions by (\S+) of the labels' spread", str(refusal.value))
+    assert told
+    gram = phi.astype(np.float64).T @ phi
+    inverse = np.linalg.inv(gram + 1e-4 / 2.0 * np.eye(M))
+    scales = np.sqrt(np.diag(gram))
+    moved = np.square(scales * (inverse @ (phi.T @ (y - 3.0)))).sum()
+    change = scales[:, None] * inverse * scales
+    evidence = (moved / 1e-4 + np.linalg.norm(change)) / (np.sqrt(2.0) * M)
+    spread = np.linalg.norm(phi @ inverse * scales)
+    means = np.sqrt(moved / M) * spread / y.std()
+    error = coarse.moments().gram_error
+    for found, expected in zip(told.groups(), (error * evidence, error * means), strict=True):
+        assert 0.5 < float(found) / expected < 2.0
 
 
 def test_many_rows_are_summed_again_only_where_their_noise_is_tiny() -> None:

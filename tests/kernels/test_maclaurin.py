@@ -160,6 +160,10 @@ def test_probabilities_are_the_shares_of_the_powers(kernel: DotProductKernel) ->
         (lambda: DotProduct((math.inf,)), "degree 0 must be a finite"),
         (lambda: residual_bound(Polynomial(), 1, 0.0), "radius must be"),
         (lambda: residual_bound(Polynomial(), -1, 1.0), "degree must be"),
+        (
+            lambda: residual_bound(Polynomial(), 10**7 + 1, 1.0),
+            "degree must be an integer from 0 to 10,000,000",
+        ),
         (lambda: truncation_degree(Polynomial(), 1.0, 0.0), "tolerance must be"),
         (lambda: Exponential().probabilities(1e4), "cannot be weighed"),
         (lambda: Composition(TanimotoMinMax()), "outer must be a Polynomial"),
@@ -176,6 +180,7 @@ def test_probabilities_are_the_shares_of_the_powers(kernel: DotProductKernel) ->
                 ((0,), (math.inf,)),
                 ((0,), (1e200,)),
                 ((-1,), (1.0,)),
+                ((-1, 2), (1.0, 1.0)),
                 ((0.5,), (1.0,)),
                 ((2, 2), (1.0, 3.0)),
                 ((0,), ("x",)),

@@ -17,7 +17,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from daskrf.errors import InputError
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
 from daskrf.molecules.lingo import sum_equal
-from daskrf.molecules.quiet import explain
+from daskrf.molecules.quiet import explain, sentence
 from daskrf.molecules.unpack import packed, width_of
 from tests.naive import fingerprints as naive
 
@@ -295,3 +295,10 @@ def test_specifications_that_cannot_be(state: dict) -> None:
         FingerprintSpec.from_state(state)
     with pytest.raises(InputError):
         Fingerprinter(fragments="all")
+
+
+def test_errors_are_told_by_their_first_line() -> None:
+    assert sentence(RuntimeError("first\n second")) == "first"
+    assert sentence(RuntimeError("Invariant Violation\n what is wrong")) == "what is wrong"
+    assert sentence(RuntimeError("Violation")) == "Violation"
+    assert sentence(RuntimeError()) == "RuntimeError"

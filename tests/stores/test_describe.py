@@ -14,7 +14,7 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
 )
 from daskrf.kernels import CompositionalTanimoto, Gaussian, Intersection, TanimotoDotProduct
-from daskrf.stores.describe import map_words
+from daskrf.stores.describe import map_words, model_words
 from daskrf.stores.plans import differences
 
 WORDS = [
@@ -62,6 +62,12 @@ def test_an_unknown_map_shows_little_of_long_parameters() -> None:
     shown = map_words({"class": "Strange", "parameters": {"n_components": 3, "table": list(range(9999))}})
     assert shown.startswith("Strange, M = 3")
     assert len(shown) < 200
+
+
+def test_processes_of_targets_with_gaps_are_told_with_their_kind() -> None:
+    parts = [{"class": "SparseGP", "criterion": "bound"}] * 3
+    shown = model_words({"class": "SeparateGP", "parts": parts})
+    assert shown == f"3 processes (SeparateGP), since targets have gaps, each {model_words(parts[0])}"
 
 
 def test_the_range_of_norms_is_told() -> None:

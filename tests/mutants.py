@@ -1,0 +1,389 @@
+"""Mutation testing: small faults are put into the package, one at a time, and the tests must notice.
+
+    DASKRF_DATA=... python tests/mutants.py --count 120 --seed 0 --jobs 2
+    python tests/mutants.py --only gp/stack --count 20
+
+Every mutant is a copy of the tree with one expression replaced in the text of its file, on which the fast
+tests of that file (`TESTS`) and its examples run. A test that fails kills it, and so does the time limit.
+What is left alive is printed as a diff: either it changes no result (speed, memory, sizes of blocks, words),
+or a test is missing.
+
+A test that fails without a mutant kills them all: ``--control`` runs the same tests on copies that are not
+changed, of which all must be alive.
+
+Functions that numba compiles are those of the mutant: the copies of caches that travel with the tree know
+the time and the size of their source file, so that those of the changed file, which holds all that they
+call, are compiled anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+MEMORY = 24 << 30  # address space of a mutant, which may ask for any size
+
+# The longest prefix of a file names its tests, in the folder of tests of the same name; areas are folders.
+TESTS = {
+    "features/": "contract",
+    "features/allocation": "dotproduct gaussian_maclaurin",
+    "features/bounds": "bounds",
+    "features/centroids": "contract ../gp/test_local",
+    "features/composition": "composition contract",
+    "features/compositional": "compositional",
+    "features/dotproduct": "dotproduct contract",
+    "features/fastfood": "fourier contract",
+    "features/fourier": "fourier contract",
+    "features/gaussianmaclaurin": "gaussian_maclaurin contract",
+    "features/harmonics": "harmonics contract",
+    "features/hashing": "cws minmax",
+    "features/landmarks": "landmarks contract",
+    "features/localgaussian": "contract ../gp/test_local",
+    "features/maclaurin": "maclaurin contract",
+    "features/minmax": "minmax cws contract",
+    "features/nystrom": "nystrom contract",
+    "features/polynomial": "polynomial contract",
+    "features/prefactor": "dotproduct",
+    "features/projections": "maclaurin polynomial",
+    "features/radius": "contract maclaurin polynomial",
+    "features/scissors": "scissors",
+    "features/selection": "landmarks nystrom",
+    "features/sparserows": "landmarks nystrom",
+    "features/spectrum": "nystrom scissors",
+    "features/srht": "polynomial",
+    "features/tensorsketch": "dotproduct polynomial",
+    "features/variances": "gaussian_maclaurin polynomial",
+    "gp/": "edges exact input local model precision sparse statistics separate strips",
+    "gp/acquisition": "acquisition",
+    "gp/calibration": "calibration",
+    "gp/crossvalidation": "crossvalidation",
+    "gp/lengthscale": "lengthscale",
+    "gp/local": "local left_out input",
+    "gp/rounding": "rounding",
+    "gp/rows": "left_out local model sparse separate",
+    "compiled/bits": "bits",
+    "compiled/fourier": "fourier without_jit ../features/test_fourier",
+    "compiled/hadamard": "hadamard ../features/test_fourier",
+    "compiled/harmonics": "../features/test_harmonics",
+    "compiled/hartley": "hadamard sketch",
+    "compiled/minhash": "minhash without_jit ../features/test_cws",
+    "compiled/panels": "panels without_jit",
+    "compiled/projections": "without_jit ../features/test_polynomial ../features/test_maclaurin",
+    "compiled/radial": "panels ../kernels/test_radial",
+    "compiled/rows": "rows without_jit ../kernels/test_radial",
+    "compiled/sketch": "sketch ../features/test_polynomial",
+    "compiled/tanimoto": "../kernels/test_tanimoto ../kernels/test_index",
+    "compiled/tiles": "minhash without_jit ../features/test_minmax",
+    "kernels/": "contract radial",
+    "kernels/compositional": "compositional contract",
+    "kernels/dotproduct": "dotproduct contract",
+    "kernels/index": "index contract",
+    "kernels/maclaurin": "maclaurin contract",
+    "kernels/radial": "radial contract ../features/test_fourier",
+    "kernels/tanimoto": "tanimoto index contract",
+    "kernels/truncated": "maclaurin contract",
+    "molecules/": "contents first_lines layout tables",
+    "molecules/building_blocks": "enumerate",
+    "molecules/costs": "costs",
+    "molecules/counting": "fingerprints",
+    "molecules/enumerate": "enumerate names",
+    "molecules/fingerprints": "fingerprints lingo",
+    "molecules/isolation": "isolation",
+    "molecules/lingo": "lingo fingerprints",
+    "molecules/names": "names enumerate",
+    "molecules/objective": "objective",
+    "molecules/quiet": "fingerprints isolation",
+    "molecules/rows": "fingerprints tables",
+    "molecules/spec": "fingerprints lingo",
+    "molecules/structures": "structures names",
+    "molecules/unpack": "fingerprints",
+    "stores/": "store features fingerprints inspect damage errors",
+    "stores/container": "model",
+    "stores/describe": "describe inspect",
+    "stores/label_files": "labels",
+    "stores/labels": "labels",
+    "stores/lock": "lock",
+    "stores/model": "model",
+    "stores/predictions": "predictions inspect",
+    "stores/runlog": "runlog running",
+    "stores/running": "running runlog",
+    "drivers/clusterfile": "clusterfile",
+    "drivers/directions": "directions",
+    "drivers/duplicates": "hits",
+    "drivers/execution": "execution",
+    "drivers/folding": "folding",
+    "drivers/hits": "hits",
+    "drivers/jobqueue": "jobqueue",
+    "drivers/lazy": "lazy",
+    "drivers/memory": "memory",
+    "drivers/partitions": "folding",
+    "drivers/scoring": "hits",
+    "drivers/shards": "shards",
+    "arrays": "arrays/test_arrays",
+    "seeds": "test_seeds",
+    "screening": "test_screening",
+}
+
+OPERATORS = {
+    **{"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="},
+    **{"is": "is not", "is not": "is", "in": "not in", "not in": "in", "and": "or", "or": "and"},
+    **{"+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "%": "//", "**": "*"},
+    **{"<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "|"},
+}
+SYMBOL = re.compile(r"is\s+not|not\s+in|\b(?:is|in|and|or)\b|<<|>>|<=|>=|==|!=|\*\*|//|[-+*/%<>&|^]")
+PAIRS = ["min max", "minimum maximum", "argmin argmax", "floor ceil", "any all", "zeros ones", "exp expm1"]
+CALLS = {a: b for pair in map(str.split, PAIRS) for a, b in (pair, pair[::-1])} | {"sqrt": "square"}
+SPEECH = re.compile(r"(log|logger|logging|warnings|progress|console|click)\.|print\(|warn\(|TYPE_CHECKING$")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A file of the package, and what its bytes from `start` to `end` become."""
+
+    path: Path
+    kind: str
+    start: int
+    end: int
+    text: str
+
+    @property
+    def area(self) -> str:
+        return self.path.relative_to(REPOSITORY / "daskrf").parts[0].removesuffix(".py")
+
+    def content(self) -> bytes:
+        """Return the changed file."""
+        old = self.path.read_bytes()
+        return old[: self.start] + self.text.encode() + old[self.end :]
+
+    def difference(self) -> str:
+        """Return the changed lines below the place where they stand."""
+        old, new = self.path.read_bytes(), self.content()
+        lines = difflib.unified_diff(old.decode().splitlines(), new.decode().splitlines(), n=0, lineterm="")
+        line = old[: self.start].count(b"\n") + 1
+        return "\n".join([f"{self.path.relative_to(REPOSITORY)}:{line}", *list(lines)[3:]])
+
+
+class Finder(ast.NodeVisitor):
+    """Collects the mutants of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.content = path, path.read_bytes()
+        self.starts = [0]
+        for line in self.content.splitlines(keepends=True):
+            self.starts.append(self.starts[-1] + len(line))
+        self.found: list[Mutant] = []
+        self.visit(ast.parse(self.content))
+
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        first, last = self.starts[node.lineno - 1], self.starts[node.end_lineno - 1]
+        return first + node.col_offset, last + node.end_col_offset
+
+    def text(self, node: ast.expr) -> str:
+        start, end = self.span(node)
+        return self.content[start:end].decode()
+
+    def replace(self, node: ast.expr, text: str) -> None:
+        mutant = Mutant(self.path, type(node).__name__, *self.span(node), text)
+        try:
+            ast.parse(mutant.content())
+        except SyntaxError:
+            return
+        self.found.append(mutant)
+
+    def operator(self, left: ast.expr, right: ast.expr, kind: str) -> None:
+        """Swap the operator between two expressions."""
+        start = self.span(left)[1]
+        symbol = SYMBOL.search(self.content[start : self.span(right)[0]].decode())
+        if symbol and (other := OPERATORS.get(" ".join(symbol[0].split()))):
+            self.found.append(Mutant(self.path, kind, start + symbol.start(), start + symbol.end(), other))
+
+    def negate(self, node: ast.expr) -> None:
+        if not isinstance(node, ast.Compare | ast.UnaryOp) and not SPEECH.search(self.text(node)):
+            self.replace(node, f"not ({self.text(node)})")
+
+    def visit(self, node: ast.AST) -> None:
+        """Visit what runs and matters: no annotations, decorators, messages and checks of types."""
+        if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
+            return
+        if isinstance(node, ast.Call) and SPEECH.match(self.text(node)):
+            return
+        if isinstance(node, ast.If) and SPEECH.match(self.text(node.test)):
+            return
+        skipped = ("annotation", "returns", "decorator_list", "bases")
+        method: Callable[[ast.AST], None] = getattr(self, f"visit_{type(node).__name__}", lambda node: None)
+        method(node)
+        for name, value in ast.iter_fields(node):
+            if name not in skipped:
+                for child in value if isinstance(value, list) else [value]:
+                    if isinstance(child, ast.AST):
+                        self.visit(child)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for left, right in zip([node.left, *node.comparators], node.comparators, strict=False):
+            self.operator(left, right, "Compare")
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if not any(
+            isinstance(side, ast.JoinedStr)
+            or (isinstance(side, ast.Constant) and isinstance(side.value, str))
+            for side in (node.left, node.right)
+        ):
+            self.operator(node.left, node.right, "BinOp")
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        self.operator(node.values[0], node.values[1], "BoolOp")
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not | ast.USub | ast.Invert):
+            self.replace(node, f"({self.text(node.operand)})")
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        match node.value:
+            case bool():
+                self.replace(node, str(not node.value))
+            case int():
+                self.replace(node, f"{node.value + 1}")
+            case float():
+                self.replace(node, f"{node.value * 2 or 1.0!r}")
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = self.text(node.func).rpartition(".")[2]
+        if name in CALLS:
+            self.replace(node.func, self.text(node.func).removesuffix(name) + CALLS[name])
+
+    def visit_If(self, node: ast.If | ast.IfExp) -> None:
+        self.negate(node.test)
+
+    visit_IfExp = visit_If
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        for test in node.ifs:
+            self.negate(test)
+
+    def visit_Slice(self, node: ast.Slice) -> None:
+        for bound in filter(None, (node.lower, node.upper)):
+            self.replace(bound, "")
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        other = {"0": "-1", "-1": "0"}.get(self.text(node.slice))
+        if other:
+            self.replace(node.slice, other)
+
+
+def tests_of(path: Path) -> list[str]:
+    """Return the tests of a file of the package, with the examples in it; none where the table has none."""
+    name = path.relative_to(REPOSITORY / "daskrf").as_posix()
+    names = {prefix for prefix in TESTS if name in (f"{prefix}.py", f"{prefix}{Path(name).name}")}
+    folder = REPOSITORY / "tests" / (name.split("/")[0] if "/" in name else "")
+    tests = TESTS[max(names, key=len)].split() if names else []
+    files = [
+        folder / (test if "/" in test else f"test_{test}".replace("test_test_", "test_")) for test in tests
+    ]
+    module = path.relative_to(REPOSITORY).with_suffix("").as_posix().replace("/", ".")
+    examples = [f"tests/test_doctests.py::test_examples[{module.removesuffix('.__init__')}]"]
+    return [os.path.relpath(f"{file}.py", REPOSITORY) for file in files] + examples * bool(files)
+
+
+def draw(count: int, seed: int, only: str) -> list[Mutant]:
+    """Draw mutants: each area in turn, then a file of it, then a kind, then a place."""
+    rng = random.Random(seed)
+    areas: dict[str, list[list[Mutant]]] = {}
+    for path in sorted((REPOSITORY / "daskrf").rglob("*.py")):
+        if only in path.as_posix() and tests_of(path) and (found := Finder(path).found):
+            areas.setdefault(found[0].area, []).append(found)
+    drawn: dict[Mutant, None] = {}
+    most = sum(len(set(found)) for files in areas.values() for found in files)
+    while len(drawn) < min(count, most):
+        for files in areas.values():
+            found = rng.choice(files)
+            kind = rng.choice(sorted({mutant.kind for mutant in found}))
+            drawn[rng.choice([mutant for mutant in found if mutant.kind == kind])] = None
+    return list(drawn)[:count]
+
+
+def run(folder: Path, tests: list[str], timeout: float) -> str:
+    """Return whether the tests leave a copy of the tree "alive", "killed", or are "late"."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder.parent)}
+    environment.setdefault("DASKRF_DATA", str(REPOSITORY.parent / "shared" / "data"))
+    environment.pop("NUMBA_CACHE_DIR", None)
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+    try:
+        return "killed" if process.wait(timeout) else "alive"
+    except subprocess.TimeoutExpired:
+        return "late"
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            process.wait()
+
+
+def fate(mutant: Mutant, timeout: float) -> str:
+    """Return what tests make of a copy of the tree with a mutant in it."""
+    with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
+        copy = Path(
+            folder, "tree"
+        )  # beside temporary files: paths below the current folder are told as relative
+        shutil.copytree(REPOSITORY, copy, ignore=shutil.ignore_patterns(".git", ".hypothesis", ".*_cache"))
+        (copy / mutant.path.relative_to(REPOSITORY)).write_bytes(mutant.content())
+        return run(copy, tests_of(mutant.path), timeout)
+
+
+def report(mutants: list[Mutant], jobs: int, timeout: float) -> Iterator[str]:
+    """Yield a line or more for each mutant that is alive, and the totals."""
+    fates: dict[str, Counter[str]] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(lambda mutant: fate(mutant, timeout), mutants)
+        for mutant, own in zip(mutants, found, strict=True):
+            fates.setdefault(mutant.area, Counter())[own] += 1
+            if own == "alive":
+                yield f"alive: {mutant.difference()}"
+    for area, counts in {**fates, "all": sum(fates.values(), Counter())}.items():
+        yield (
+            f"{area}: {counts.total()} mutants, {counts['killed']} killed, {counts['late']} stopped by the "
+            f"time limit, {counts['alive']} alive"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Try whether tests notice small faults of the package.")
+    parser.add_argument("--count", type=int, default=120, help="of mutants")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of mutants")
+    parser.add_argument("--only", default="", help="a part of the paths of files, such as gp/stack")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for the tests of a mutant")
+    parser.add_argument("--control", action="store_true", help="change nothing: all must be alive")
+    options = parser.parse_args()
+    mutants = draw(options.count, options.seed, options.only)
+    if options.control:
+        unchanged = (Mutant(mutant.path, "Control", 0, 0, "") for mutant in mutants)
+        mutants = list({tuple(tests_of(mutant.path)[:-1]): mutant for mutant in unchanged}.values())
+    for line in report(mutants, options.jobs, options.timeout):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
