@@ -336,3 +336,16 @@ def test_sample_of_more_rows_than_there_are_is_all(tmp_path: Path) -> None:
 def test_real_files_are_read_whole(name: str, rows: int, data_dir: Path) -> None:
     library = scan(data_dir / name)
     assert library.n_rows == len(rows_of(library)) == rows
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_lines_of_later_partitions_count_the_header(ending: str, tmp_path: Path) -> None:
+    text = "smiles,id\n" + "".join(f"{'C' * (k % 9 + 1)},m{k}\n" for k in range(95))
+    library = scan(write(tmp_path / f"a.{ending}", text), rows_per_partition=10)
+    lines = [
+        (int(batch.line[k]), batch.id[k])
+        for p in range(len(library.partitions))
+        for batch in read_partition(library, p)
+        for k in range(len(batch.line))
+    ]
+    assert lines == [(k + 2, f"m{k}") for k in range(95)]
