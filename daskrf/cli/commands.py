@@ -301,8 +301,8 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
     """Predict every molecule of a library.
 
     The library is a fingerprint store, a feature store, or SMILES files as they are. Writes one Parquet
-    file a partition: row, id, mean, std (of the function), std_y (of a new measurement, noise included); of several
-    targets mean_NAME and so on.
+    file a partition: row, id, mean, std (of the function), std_y (of a new measurement, noise included);
+    of several targets mean_NAME and so on.
     """
     from daskrf.cli.session import at_work
     from daskrf.drivers import predict
