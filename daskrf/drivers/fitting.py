@@ -575,7 +575,7 @@ class FitFold:
             low, high = np.searchsorted(rows, bounds[p : p + 2])
             own = np.asarray(rows[low:high])
             for block in self.source.blocks(p, np.unique(own)):
-                yield from _of_labels(block, own, int(low))
+                yield from of_labels(block, own, int(low))
                 del block  # before the next one is made
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Statistics:
@@ -583,7 +583,7 @@ class FitFold:
         return statistics_from_arrays(arrays)
 
 
-def _of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator[Block]:
+def of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator[Block]:
     """Yield the features of each label: those of its molecule, as often as the sorted `rows` have it.
 
     Blocks are of no more rows than `block`; `first` is the number of the first label.

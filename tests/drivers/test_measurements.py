@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from daskrf import TanimotoMinMaxFeatures, fingerprint, fit, fit_map, predict, screen, status
-from daskrf.drivers.fitting import _of_labels
+from daskrf.drivers.fitting import of_labels
 from daskrf.drivers.models import read_model
 from daskrf.drivers.sources import Block
 from daskrf.errors import InputError
@@ -161,7 +161,7 @@ def test_blocks_of_labels(times: list[int], first: int, data: st.DataObject) -> 
     for own in (slice(0, cut), slice(cut, len(times))):
         numbers = np.unique(rows)[own]
         phi = numbers[:, None] * np.ones((1, 2))
-        for part in _of_labels(Block(numbers, phi, numbers * 2.0), rows, first):
+        for part in of_labels(Block(numbers, phi, numbers * 2.0), rows, first):
             assert len(part.rows) <= len(numbers)
             assert part.diagonal is not None
             found += zip(part.rows.tolist(), part.phi[:, 1].tolist(), part.diagonal.tolist(), strict=True)
