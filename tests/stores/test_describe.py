@@ -67,7 +67,7 @@ def test_an_unknown_map_shows_little_of_long_parameters() -> None:
 def test_processes_of_targets_with_gaps_are_told_with_their_kind() -> None:
     parts = [{"class": "SparseGP", "criterion": "bound"}] * 3
     shown = model_words({"class": "SeparateGP", "parts": parts})
-    assert shown == f"3 processes (SeparateGP), since targets have gaps, each {model_words(parts[0])}"
+    assert shown == f"3 models in one, of targets that have gaps (SeparateGP), each {model_words(parts[0])}"
 
 
 def test_the_range_of_norms_is_told() -> None:
