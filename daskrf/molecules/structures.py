@@ -84,9 +84,10 @@ class Molecules:
 
     def n_repeats(self) -> int:
         """Return how many of the molecules are the same as an earlier one."""
-        groups = self._alike.values()
-        distinct = sum(len(set(self._names(group)) if len(group) > 1 else group) for group in groups)
-        return self._times.total() - distinct
+        groups = [group for group in self._alike.values() if len(group) > 1]
+        names = self._names(text for group in groups for text in group)
+        same = sum(len(group) - len({names[text] for text in group}) for group in groups)
+        return self._times.total() - len(self._times) + same
 
     def look(self, others: Iterable[str]) -> None:
         """Look for the molecules among some others."""
@@ -94,23 +95,28 @@ class Molecules:
         for text in others:
             if (key := composition(text)) in self._alike:
                 met.setdefault(key, set()).add(text)
+        asked: list[tuple[set[str], set[str]]] = []
         for key, texts in met.items():
             group = self._alike[key]
             self._found |= group & texts
             if (missing := group - self._found) and not self.exhausted:
                 self._left -= len(texts)
-                names = set(canonical_smiles(texts)) if not self.exhausted else set()
-                self._found.update(
-                    t for t, name in zip(missing, self._names(missing), strict=True) if name in names
-                )
+                asked.append((missing, texts))
+        if self.exhausted:
+            return
+        names = self._names(text for missing, _ in asked for text in missing)
+        parsed = list({text for _, texts in asked for text in texts})
+        theirs = dict(zip(parsed, canonical_smiles(parsed), strict=True))
+        for missing, texts in asked:
+            there = {theirs[text] for text in texts}
+            self._found.update(text for text in missing if names[text] in there)
 
     def n_found(self) -> int:
         """Return how many of the molecules are among the others that were looked at."""
         return sum(self._times[text] for text in self._found)
 
-    def _names(self, texts: Iterable[str]) -> list[str]:
-        """Return the canonical SMILES of some of the molecules, each made once."""
-        texts = list(texts)
+    def _names(self, texts: Iterable[str]) -> dict[str, str]:
+        """Return the canonical SMILES of some of the molecules, each made once, all of them at a time."""
         new = [text for text in texts if text not in self._canonical]
         self._canonical.update(zip(new, canonical_smiles(new), strict=True))
-        return [self._canonical[text] for text in texts]
+        return self._canonical
