@@ -80,7 +80,7 @@ def read_table(path: Path, *columns: str) -> dict[str, list[Any]]:
         If there is no such file or column.
     """
     if not path.is_file():
-        raise InputError(f"there is no file {path}.")
+        raise InputError(f"{path} does not exist.")
     tabs = any(suffix in (".tsv", ".tab") for suffix in path.suffixes)
     table = pyarrow.csv.read_csv(
         path, parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if tabs else ",", quote_char=False)

@@ -16,7 +16,7 @@ RENAMED = {
 }
 """Options that have another name than the parameter of a map that they are."""
 
-# Parameters whose name is no word of a sentence, and those that are meant only before a value, or a verb.
+# Parameters whose names are never ordinary words, and those that are meant only before a value or a verb.
 _NAMES = (
     *(name for name in RENAMED.values() if name != "c"),
     *("length_scale", "norm_range", "bias_correction", "degree_measure", "max_degree", "exclude_labelled"),

@@ -27,7 +27,7 @@ def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
         With the prediction and the free space.
     """
     path = as_path(path)
-    if isinstance(path, ObjectPath):  # which nobody says the size of
+    if isinstance(path, ObjectPath):  # a storage does not say how much room it has
         return
     place = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
     free = shutil.disk_usage(place).free

@@ -210,14 +210,15 @@ def fit(
         columns = (key, key_column, targets, drop_non_finite)
         store, folder = rows_store(features), work_folder(output)
         given = labels_of(labels, store, folder, *columns, check=check_labels(here))
-        joined = given.joined
+        joined, parts = given.joined, given.parts()
         _check_variance(joined, fixed)
-        features = _learned(features, joined, output, client, here, share, progress)
+        need: dict[str, Any] = {"solves": share.whole, "n_sums": len(parts)}
+        features = _learned(features, joined, output, client, here, need, progress)
         state = features.feature_map.state()
         spec = _spec(features, state, joined)
         identity = hash_of([spec, options])
         stored = _stored(output, spec)
-        sums = _sums(features, state, given, spec, progress)
+        sums = _sums(features, state, parts, spec, progress)
         if stored is None:
             _begin(sums, share, given, output, spec)
         if not share.whole:
@@ -274,11 +275,10 @@ def _learned(
     output: Path,
     client: Client | None,
     here: int,
-    share: Share,
+    need: dict[str, Any],
     progress: Progress,
 ) -> FeatureSource | FingerprintSource:
     """Return the source with its map fitted, once it is known that there is memory for the sums."""
-    need: dict[str, Any] = {"solves": share.whole, "n_sums": len(joined.separate())}
     check_fit(features, _grouped(features, joined), client, here, **need)
     fitted = prepared(
         features, work_folder(output), planned=_planned(output), client=client, progress=progress
@@ -404,6 +404,11 @@ class _Sums:
         """Where the labels, the partial sums and what else they need are kept."""
         return self.given.folder.parent
 
+    @functools.cached_property
+    def cut(self) -> Groups:
+        """How the sums are cut."""
+        return _grouped(self.features, self.given.joined)
+
     @property
     def precision(self) -> Precision:
         """In which the sums are made first; see `solve`."""
@@ -437,7 +442,7 @@ class _Sums:
 
     def made(self, precision: Precision, client: Client | None) -> Statistics:
         """Return the sufficient statistics of all labelled rows."""
-        cut, key = _grouped(self.features, self.given.joined), hash_of([self.spec, precision])
+        cut, key = self.cut, hash_of([self.spec, precision])
         rows = self._reduction(len(cut.columns), precision)
         tree = (cut.groups, cut.rows, self.directory, key)
         found: Any
@@ -453,7 +458,7 @@ class _Sums:
 
     def make_share(self, share: Share, *, done: bool) -> Pieces:
         """Make a shard's leaves of the trees of `made`, unless the sum is `done`."""
-        cut, key = _grouped(self.features, self.given.joined), hash_of([self.spec, self.precision])
+        cut, key = self.cut, hash_of([self.spec, self.precision])
         pieces, directory = Pieces(0, 0, 0, 0), self.directory
         if done:
             return sum((share.pieces(len(cut.groups)) for _ in range(cut.n_trees)), pieces)
@@ -484,12 +489,11 @@ class _Sums:
 def _sums(
     features: Source,
     state: dict[str, Any],
-    given: LabelFiles,
+    parts: Sequence[tuple[tuple[int, ...], LabelFiles]],
     spec: dict[str, Any],
     progress: Progress,
 ) -> list[_Sums]:
     """Return the sums of each set of labelled rows."""
-    parts = given.parts()
     if len(parts) == 1:
         return [_Sums(features, *parts[0], spec, progress)]
     progress.note(
@@ -506,7 +510,7 @@ def _begin(
 ) -> None:
     """Agree with the other shares of the job; keep the labels of all targets where sums are of some."""
     for own in sums:
-        check_partials(own.directory, own.features, _grouped(own.features, own.given.joined), share)
+        check_partials(own.directory, own.features, own.cut, share)
     agree(share, work_folder(output) / PLAN, spec)
     if len(sums) > 1:
         given.keep()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,8 +52,9 @@ class Earlier:
         """Return what is known of them in the entries of `spec`."""
         return {key: value for key, value in self.about.items() if key in spec}
 
+    @functools.cached_property
     def table(self) -> pa.Table:
-        """Return the hits.
+        """The hits, which are read once.
 
         Raises
         ------
@@ -73,7 +75,7 @@ class Earlier:
     def is_damaged(self) -> bool:
         """Whether `table` refuses them."""
         try:
-            self.table()
+            _ = self.table
         except StoreError:
             return True
         return False
@@ -111,7 +113,7 @@ def earlier_hits(output: Path) -> Earlier | None:
     Raises
     ------
     InputError
-        If it is no file of hits.
+        If something other than a file of hits is there.
     """
     with file_errors("write", output):
         if not output.exists():

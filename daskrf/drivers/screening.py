@@ -358,7 +358,7 @@ def _report(
 
 def _report_again(earlier: Earlier) -> ScreenReport:
     """Return the report on hits that are there already."""
-    table, output = earlier.table(), earlier.path
+    table, output = earlier.table, earlier.path
     about = earlier.about
     rejects = rejects_of(output) if about["rejected"] else None
     there = f"{output} holds these very hits already"

@@ -134,7 +134,7 @@ def incremental(
 
 
 def optimal_allocation(errors: SeriesErrors, budget: int, n_columns: int) -> Allocation:
-    """Return the allocation of `budget` features to degrees 1, 2, ... with the least foretold error.
+    """Return the allocation of `budget` features to degrees 1, 2, ... with the smallest predicted error.
 
     Tried are all truncations p, each with the optimal sizes of sketches, and all numbers of first degrees
     that take all monomials of the columns, which have no variance, in place of a sketch.

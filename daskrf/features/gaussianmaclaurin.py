@@ -74,7 +74,7 @@ class GaussianMaclaurinFeatures(FeatureMap):
     Attributes
     ----------
     allocation_ : Allocation
-        p as `degree`, D_n as `sizes`, how many first degrees are explicit, and the error foretold.
+        p as `degree`, D_n as `sizes`, how many first degrees are explicit, and the predicted error.
     centre_ : CSR matrix of float64, shape (1, d)
         c.
     n_features_in_ : int

@@ -112,7 +112,7 @@ class SparseGP(FeatureSpaceGP):
         """Return why deviations of one target cannot be trusted, in one sentence each; mostly none."""
         said = super().cautions(target)
         if said and self.criterion == "bound":
-            said.append("try more landmarks, or the evidence")
+            said[0] += "; more landmarks may help, or the evidence in place of the bound"
         return said
 
     def log_bound(

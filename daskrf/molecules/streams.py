@@ -6,7 +6,7 @@ import bz2
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -42,17 +42,24 @@ class _Decompressor(Protocol):
         """Yield the content of a block, in pieces of bounded size."""
 
 
-class _Gzip:
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
+class _Standard:
+    """A decompressor of the standard library, which says by itself where its member ends."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
 
     @property
     def eof(self) -> bool:
-        return self._inner.eof
+        return bool(self._inner.eof)
 
     @property
     def unused_data(self) -> bytes:
-        return self._inner.unused_data
+        return bytes(self._inner.unused_data)
+
+
+class _Gzip(_Standard):
+    def __init__(self) -> None:
+        super().__init__(zlib.decompressobj(wbits=31))
 
     def contents(self, block: bytes) -> Iterator[bytes]:
         while block and not self.eof:  # what has gone in and not come out comes with the next one
@@ -60,17 +67,9 @@ class _Gzip:
             block = self._inner.unconsumed_tail
 
 
-class _Bzip2:
+class _Bzip2(_Standard):
     def __init__(self) -> None:
-        self._inner = bz2.BZ2Decompressor()
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
+        super().__init__(bz2.BZ2Decompressor())
 
     def contents(self, block: bytes) -> Iterator[bytes]:
         yield self._inner.decompress(block, _CONTENT)

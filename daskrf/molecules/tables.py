@@ -14,7 +14,7 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 from daskrf.molecules.formats import TableFormat, expand
 from daskrf.molecules.layout import detect_layout, open_parquet
-from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatch, Segment, Source
+from daskrf.molecules.library import Layout, Library, Partition, RowBatch, Segment, Source
 from daskrf.molecules.rows import read_rows, read_sorted
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.molecules.streams import block_size, raw_blocks, text_blocks
@@ -22,14 +22,6 @@ from daskrf.paths import as_path
 from daskrf.seeds import generator
 
 __all__ = [
-    "Library",
-    "Partition",
-    "Reject",
-    "RowBatch",
-    "Segment",
-    "Source",
-    "TableFormat",
-    "expand",
     "lay_out",
     "read_partition",
     "sample_rows",

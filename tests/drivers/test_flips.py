@@ -140,7 +140,7 @@ def hits(root: Path) -> list[Any]:
     assert found is not None
     if not found.about:
         found.refuse_other({}, "another library")
-    return [found.about, found.table()]
+    return [found.about, found.table]
 
 
 def lock(root: Path) -> list[Any]:
