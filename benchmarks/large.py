@@ -29,15 +29,15 @@ from threadpoolctl import threadpool_limits
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, local_cluster, predict
 from daskrf.compiled.bits import gram_bits, gram_strip
-from daskrf.drivers import memory
-from daskrf.drivers.models import read_model
-from daskrf.drivers.progress import Progress
 from daskrf.gp.strips import strip_columns
+from daskrf.jobs import memory
+from daskrf.jobs.models import read_model
+from daskrf.jobs.progress import Progress
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.molecules.objective import score
-from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.model import load_model, save_model
-from daskrf.stores.predictions import PredictionStore
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.model import load_model, save_model
+from daskrf.storage.predictions import PredictionStore
 
 N_TRAIN = 40_000
 PARTITION = 5_000  # rows
@@ -91,7 +91,7 @@ def workers(n: int) -> Iterator[Client | None]:
 def run_fit(folder: Path, n_components: int, n_workers: int, limit: int) -> None:
     """Fit the model of the training molecules, in this process and `n_workers` others."""
     start = time.perf_counter()
-    with patch("daskrf.drivers.fitting._STRIP_BYTES", limit), workers(n_workers) as client:
+    with patch("daskrf.commands.fit._STRIP_BYTES", limit), workers(n_workers) as client:
         report = fit(
             folder / "train",
             folder / "train.csv",

@@ -10,8 +10,8 @@ from typing import Any
 
 from daskrf import status
 from daskrf.molecules import rdkit_version
-from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.records import CommitRecord, StoredObject
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.records import CommitRecord, StoredObject
 
 __all__ = ["multiply", "scan_times"]
 

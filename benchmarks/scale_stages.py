@@ -17,16 +17,17 @@ from processes import Cluster, Times, start_cluster, tasks_counted
 from synthesis import Composer
 
 from daskrf import TanimotoMinMaxFeatures, featurize, fit, screen, seeds
-from daskrf.drivers.fingerprinting import create_store, rejects_table, rows_table
-from daskrf.drivers.partitions import complete
-from daskrf.drivers.scanning import scan_inputs
+from daskrf.commands.fingerprint import create_store
+from daskrf.jobs.batches import rejects_table, rows_table
+from daskrf.jobs.partitions import complete
+from daskrf.jobs.scanning import scan_inputs
 from daskrf.molecules import FingerprintSpec, Library, read_partition
 from daskrf.molecules.enumerate import ReactionLibrary
-from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.labels import join_labels, read_labels
-from daskrf.stores.lock import StoreLock
-from daskrf.stores.records import CommitRecord
-from daskrf.stores.runlog import log_directory, read_log
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.labels import join_labels, read_labels
+from daskrf.storage.lock import StoreLock
+from daskrf.storage.records import CommitRecord
+from daskrf.storage.runlog import log_directory, read_log
 
 __all__ = ["ComposeStage", "Job", "measure", "write_library", "write_smiles"]
 
@@ -68,7 +69,7 @@ def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library]:
 
 @dataclass(frozen=True)
 class ComposeStage:
-    """`daskrf.drivers.fingerprinting.FingerprintStage` with RDKit's call replaced by `Composer`.
+    """`daskrf.commands.fingerprint.FingerprintStage` with RDKit's call replaced by `Composer`.
 
     Rows are read from the files, written and committed as there; row number i is product number i.
     """
@@ -80,7 +81,7 @@ class ComposeStage:
     seconds_per_row: float = 3e-4  # RDKit's, so that tasks are as many as with it
 
     def process(self, partition: int) -> CommitRecord:
-        """See `daskrf.drivers.partitions.PartitionStage`."""
+        """See `daskrf.jobs.partitions.PartitionStage`."""
         store, library = _opened(self.path, self.spec_hash)
         batches = list(read_partition(library, partition))
         tables = [rows_table(batch, library, np.arange(len(batch.row))) for batch in batches]

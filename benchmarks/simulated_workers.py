@@ -22,9 +22,9 @@ import numpy as np
 from distributed import Worker, get_worker
 
 from daskrf import seeds
-from daskrf.drivers import folding, partitions
-from daskrf.stores.records import CommitRecord
-from daskrf.stores.store import Store
+from daskrf.jobs import folding, partitions
+from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import Store
 
 # Loaded before the first worker starts: tasks refer to them.
 _NEEDED = (folding, partitions)
@@ -99,7 +99,7 @@ class SleepStage:
     name: str = "simulated"
 
     def process(self, partition: int) -> CommitRecord:
-        """See `daskrf.drivers.partitions.PartitionStage`."""
+        """See `daskrf.jobs.partitions.PartitionStage`."""
         self.draws.sleep(partition)
         store = _store(self.path)
         rows = store.partition_rows(partition)
@@ -120,14 +120,14 @@ class SleepPartial:
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """See `daskrf.drivers.folding.Partial`."""
+        """See `daskrf.jobs.folding.Partial`."""
         time.sleep(self.write_s)
         return {"n": np.array(self.n)}
 
 
 @dataclass(frozen=True)
 class SleepFold:
-    """A fold of `daskrf.drivers.folding` whose leaves, sums, and checkpoints are sleeps."""
+    """A fold of `daskrf.jobs.folding` whose leaves, sums, and checkpoints are sleeps."""
 
     draws: Draws
     combine_s: float
@@ -136,12 +136,12 @@ class SleepFold:
     name: str = "simulated"
 
     def from_partitions(self, partitions: Sequence[int]) -> SleepPartial:
-        """See `daskrf.drivers.folding.Fold`."""
+        """See `daskrf.jobs.folding.Fold`."""
         self.draws.sleep(partitions[0])
         return SleepPartial(len(partitions), self.combine_s, self.write_s)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> SleepPartial:
-        """See `daskrf.drivers.folding.Fold`."""
+        """See `daskrf.jobs.folding.Fold`."""
         time.sleep(self.read_s)
         return SleepPartial(int(arrays["n"]), self.combine_s, self.write_s)
 

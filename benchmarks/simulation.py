@@ -31,14 +31,14 @@ from processes import Cluster, Times, start_cluster, tasks_counted
 from simulated_workers import Draws, SleepFold, SleepStage
 
 from daskrf import seeds
-from daskrf.drivers.execution import Task, run_tasks
-from daskrf.drivers.folding import fold
-from daskrf.drivers.partitions import complete
 from daskrf.gp import SufficientStatistics
-from daskrf.stores.lock import StoreLock
-from daskrf.stores.model import read_checkpoint, write_checkpoint
-from daskrf.stores.runlog import RunLog
-from daskrf.stores.store import Store
+from daskrf.jobs.execution import Task, run_tasks
+from daskrf.jobs.folding import fold
+from daskrf.jobs.partitions import complete
+from daskrf.storage.lock import StoreLock
+from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.runlog import RunLog
+from daskrf.storage.store import Store
 
 __all__ = ["simulate"]
 

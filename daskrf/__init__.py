@@ -16,24 +16,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from daskrf.commands.featurize import featurize
+    from daskrf.commands.fingerprint import fingerprint
+    from daskrf.commands.fit import fit
+    from daskrf.commands.maintenance import status, verify
+    from daskrf.commands.plan import plan
+    from daskrf.commands.predict import predict
+    from daskrf.commands.screen import screen
     from daskrf.demo import quickstart
-    from daskrf.drivers import (
-        Shard,
-        connect,
-        featurize,
-        fingerprint,
-        fit,
-        fit_map,
-        gram,
-        jobqueue_cluster,
-        kernel_matrix,
-        local_cluster,
-        plan,
-        predict,
-        screen,
-        status,
-        verify,
-    )
     from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
     from daskrf.features.composition import CompositionFeatures
     from daskrf.features.compositional import CompositionalTanimotoFeatures
@@ -54,6 +44,11 @@ if TYPE_CHECKING:
     from daskrf.gp.model import RandomFeatureGP
     from daskrf.gp.sparse import SparseGP
     from daskrf.gp.statistics import SufficientStatistics
+    from daskrf.jobs.cluster import connect, local_cluster
+    from daskrf.jobs.jobqueue import jobqueue_cluster
+    from daskrf.jobs.lazy import gram, kernel_matrix
+    from daskrf.jobs.preparing import fit_map
+    from daskrf.jobs.shards import Shard
     from daskrf.kernels.composition import Composition
     from daskrf.kernels.compositional import CompositionalTanimoto
     from daskrf.kernels.dotproduct import TanimotoDotProduct
@@ -157,13 +152,27 @@ _HOME = {
     "FingerprintSpec": "molecules.fingerprints",
     "TableFormat": "molecules.formats",
     **dict.fromkeys(["DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError"], "errors"),
-    **dict.fromkeys(["featurize", "fingerprint", "fit", "fit_map", "gram", "plan", "predict"], "drivers"),
-    "jobqueue_cluster": "drivers",
-    **dict.fromkeys(["connect", "kernel_matrix", "local_cluster", "screen", "status", "verify"], "drivers"),
-    "Shard": "drivers.shards",
+    **{name: f"commands.{name}" for name in ("featurize", "fingerprint", "fit", "plan", "predict", "screen")},
+    **dict.fromkeys(["status", "verify"], "commands.maintenance"),
+    **dict.fromkeys(["connect", "local_cluster"], "jobs.cluster"),
+    "jobqueue_cluster": "jobs.jobqueue",
+    **dict.fromkeys(["gram", "kernel_matrix"], "jobs.lazy"),
+    "fit_map": "jobs.preparing",
+    "Shard": "jobs.shards",
     "maps": "report.maps",
 }
-_SUBPACKAGES = ("features", "gp", "kernels", "molecules", "stores", "drivers", "screening", "seeds", "errors")
+_SUBPACKAGES = (
+    "features",
+    "gp",
+    "kernels",
+    "molecules",
+    "storage",
+    "jobs",
+    "commands",
+    "screening",
+    "seeds",
+    "errors",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from daskrf import drivers, seeds
-from daskrf.drivers.execution import Task, run_tasks
-from daskrf.drivers.fitting import FitReport
-from daskrf.drivers.progress import Progress
+from daskrf import seeds
+from daskrf.commands.featurize import featurize
+from daskrf.commands.fingerprint import fingerprint
+from daskrf.commands.fit import FitReport, fit
+from daskrf.commands.predict import predict
+from daskrf.commands.screen import screen
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import Calibration, calibration_report
+from daskrf.jobs.execution import Task, run_tasks
+from daskrf.jobs.progress import Progress
 from daskrf.molecules import objective
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.paths import as_path
@@ -213,10 +217,10 @@ class _Run:
                 lines = self.in_parallel("make library", _library_lines, range(self.n), self.seed)
                 _write_text(self.path("library.smi"), "smiles name\n" + "".join(lines))
         with self.timed("fingerprint"):
-            drivers.fingerprint([self.path("library.smi")], self.path("fingerprints"), **self.where)
+            fingerprint([self.path("library.smi")], self.path("fingerprints"), **self.where)
         with self.timed("featurize"):
             feature_map = TanimotoMinMaxFeatures(self.n_components, random_state=self.seed)
-            drivers.featurize(self.path("fingerprints"), feature_map, self.path("features"), **self.where)
+            featurize(self.path("fingerprints"), feature_map, self.path("features"), **self.where)
 
     def label(self) -> None:
         """Score the labelled molecules, as if each score were expensive."""
@@ -238,7 +242,7 @@ class _Run:
     def learn(self) -> None:
         """Fit the model to the labels."""
         with self.timed("fit"):
-            report = drivers.fit(
+            report = fit(
                 self.path("features"),
                 self.path("labels.csv"),
                 self.path("model"),
@@ -253,7 +257,7 @@ class _Run:
         """Find the hits; return the first ten."""
         with self.timed("screen"):
             hits = self.path("hits.parquet")
-            drivers.screen(
+            screen(
                 self.path("model"),
                 self.path("features"),
                 hits,
@@ -266,7 +270,7 @@ class _Run:
     def predict(self) -> LibraryPredictions:
         """Predict every molecule."""
         with self.timed("predict"):
-            drivers.predict(
+            predict(
                 self.path("model"), self.path("features"), self.path("predictions"), std=True, **self.where
             )
             return read_predictions(self.path("predictions"))

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from daskrf import fingerprint
-from daskrf.drivers.folding import fold
-from daskrf.drivers.partitions import complete
+from daskrf.jobs.folding import fold
+from daskrf.jobs.partitions import complete
 from daskrf.molecules.enumerate import ReactionLibrary
-from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.store import Store
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.store import Store
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 

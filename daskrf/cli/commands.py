@@ -114,7 +114,7 @@ def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     and reason. Run the same command again after an interruption and it finishes the job.
     """
     from daskrf.cli.session import at_work
-    from daskrf.drivers import fingerprint
+    from daskrf.commands.fingerprint import fingerprint
 
     spec, table = fingerprint_spec(options), table_format(options)
     with at_work(options) as work:
@@ -145,8 +145,8 @@ def featurize(source: str, output: str, **options: Any) -> None:
     from the library looks at it first: `daskrf maps` says what each learns.
     """
     from daskrf.cli.session import at_work
-    from daskrf.drivers import featurize
-    from daskrf.drivers.sources import check_map_for
+    from daskrf.commands.featurize import featurize
+    from daskrf.jobs.sources import check_map_for
 
     chosen = feature_map(options)
     check_map_for(chosen, source)
@@ -248,9 +248,9 @@ def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **optio
     one of the random features.
     """
     from daskrf.cli.session import at_work
-    from daskrf.drivers import fit
-    from daskrf.drivers.sources import check_map_for
-    from daskrf.stores.inspect import kind_of
+    from daskrf.commands.fit import fit
+    from daskrf.jobs.sources import check_map_for
+    from daskrf.storage.inspect import kind_of
 
     # A feature store has its map; naming another one is refused by `fit`.
     wanted = map_is_given(options) or kind_of(source, missing_ok=True) == "fingerprints"
@@ -305,7 +305,7 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
     of several targets mean_NAME and so on.
     """
     from daskrf.cli.session import at_work
-    from daskrf.drivers import predict
+    from daskrf.commands.predict import predict
 
     source, table = library(sources, options), table_format(options)
     with at_work(options) as work:
@@ -378,7 +378,7 @@ def screen(model: str, sources: tuple[str, ...], output: str, **options: Any) ->
                                greedy with --minimize; natural logarithms for ei and pi
     """
     from daskrf.cli.session import at_work
-    from daskrf.drivers import screen
+    from daskrf.commands.screen import screen
 
     source, table = library(sources, options), table_format(options)
     with at_work(options) as work:
@@ -396,7 +396,7 @@ def status(store: str, as_json: bool) -> None:
     Works on every output, finished or being made: stores, models and hits. Looks at commit records, sizes of
     files and run logs, which is quick; verify reads every byte.
     """
-    from daskrf.drivers import status
+    from daskrf.commands.maintenance import status
 
     found = status(store)
     click.echo(found.to_json()) if as_json else _print(found)
@@ -413,7 +413,7 @@ def verify(store: str, repair: bool, **options: Any) -> int:
     are taken out by --repair; run predict again to make them.
     """
     from daskrf.cli.session import at_work
-    from daskrf.drivers import verify
+    from daskrf.commands.maintenance import verify
 
     if not repair and not any(options[name] for name in ("cluster", "scheduler", "scheduler_file")):
         options["workers"] = 0  # looking needs no workers, mending does
@@ -454,7 +454,7 @@ def plan(inputs: tuple[str, ...], **options: Any) -> None:
     memory a worker, and core-hours by stage.
     """
     from daskrf.cli.console import make_progress
-    from daskrf.drivers import plan
+    from daskrf.commands.plan import plan
 
     spec, table, map_ = fingerprint_spec(options), table_format(options), feature_map(options)
     with make_progress() as progress:

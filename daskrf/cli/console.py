@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
-from daskrf.drivers.memory import format_bytes
-from daskrf.drivers.progress import Progress
 from daskrf.errors import printable
-from daskrf.stores.describe import duration_words as duration
+from daskrf.jobs.memory import format_bytes
+from daskrf.jobs.progress import Progress
+from daskrf.storage.describe import duration_words as duration
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

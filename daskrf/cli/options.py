@@ -121,8 +121,8 @@ class _ShardType(click.ParamType[Any]):
     name = "shard"
 
     def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from daskrf.drivers.shards import Shard
         from daskrf.errors import InputError
+        from daskrf.jobs.shards import Shard
 
         try:
             return Shard.of(value)
@@ -367,7 +367,7 @@ def library(sources: tuple[str, ...], options: dict[str, Any]) -> str | list[str
     click.UsageError
         If `options` has some of the section :data:`READING` and `sources` has a store.
     """
-    from daskrf.stores.inspect import kind_of
+    from daskrf.storage.inspect import kind_of
 
     given = [
         parameter.opts[0]

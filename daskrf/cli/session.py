@@ -14,11 +14,11 @@ import click
 
 from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
 from daskrf.cli.options import Session
-from daskrf.drivers.cluster import QueuedClient, connect, local_cluster, worker_memory, worker_threads
-from daskrf.drivers.clusterfile import read_cluster_file
-from daskrf.drivers.jobqueue import jobqueue_cluster
-from daskrf.drivers.memory import format_bytes
-from daskrf.drivers.stopping import stop_within
+from daskrf.jobs.cluster import QueuedClient, connect, local_cluster, worker_memory, worker_threads
+from daskrf.jobs.clusterfile import read_cluster_file
+from daskrf.jobs.jobqueue import jobqueue_cluster
+from daskrf.jobs.memory import format_bytes
+from daskrf.jobs.stopping import stop_within
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.predictions import PredictionStore
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.predictions import PredictionStore
 
 __all__ = [
     "LibraryPredictions",

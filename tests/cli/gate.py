@@ -11,9 +11,10 @@ import os
 import time
 from pathlib import Path
 
-from daskrf.drivers import fitting, stopping
-from daskrf.drivers.fingerprinting import FingerprintStage
-from daskrf.drivers.fitting import FitFold
+from daskrf.commands import fit as fitting
+from daskrf.commands.fingerprint import FingerprintStage
+from daskrf.commands.fit import FitFold
+from daskrf.jobs import stopping
 
 _DIRECTORY = Path(os.environ["DASKRF_GATE"])
 fitting._GROUP_ROWS = (20, 40)

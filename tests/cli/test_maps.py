@@ -13,8 +13,7 @@ from daskrf.cli import session
 from daskrf.cli.app import run
 from daskrf.cli.commands import COMMANDS
 from daskrf.cli.maps import feature_map, map_is_given
-from daskrf.drivers import fit
-from daskrf.drivers.models import read_model
+from daskrf.commands.fit import fit
 from daskrf.errors import InputError
 from daskrf.features import (
     CompositionalTanimotoFeatures,
@@ -33,6 +32,7 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
 )
 from daskrf.gp import LocalGaussianGP
+from daskrf.jobs.models import read_model
 from daskrf.kernels import (
     CompositionalTanimoto,
     DotProduct,

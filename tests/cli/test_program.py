@@ -16,10 +16,12 @@ from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
-import daskrf.drivers
+import daskrf
 from daskrf.cli.app import program, run
 from daskrf.cli.commands import COMMANDS
 from daskrf.cli.options import Command
+from daskrf.commands import fit as fitting
+from daskrf.commands import maintenance
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
 
 NAMES = [
@@ -44,7 +46,7 @@ def failing_status(monkeypatch):
         def status(store):
             raise error
 
-        monkeypatch.setattr(daskrf.drivers, "status", status)
+        monkeypatch.setattr(maintenance, "status", status)
 
     return fail_with
 
@@ -241,7 +243,7 @@ def test_interrupt_is_130_and_says_that_it_goes_on(monkeypatch, capsys):
     def fit(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(daskrf.drivers, "fit", fit)
+    monkeypatch.setattr(fitting, "fit", fit)
     assert run(["fit", "s", "l", "-o", "m", "-M", "8", "--workers", "0"]) == 130
     assert "run the same command again" in capsys.readouterr().err
 
@@ -263,7 +265,7 @@ def test_sigterm_unwinds_like_an_interrupt(monkeypatch, capsys):
         finally:
             unwound.append(store)
 
-    monkeypatch.setattr(daskrf.drivers, "status", status)
+    monkeypatch.setattr(maintenance, "status", status)
     assert run(["status", "x"]) == 143
     assert unwound == ["x"]
     assert signal.getsignal(signal.SIGTERM) == before

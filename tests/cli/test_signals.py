@@ -16,7 +16,7 @@ import pytest
 from daskrf.cli import session
 from daskrf.cli.options import Session
 from daskrf.cli.signals import Signals
-from daskrf.drivers.progress import Progress
+from daskrf.jobs.progress import Progress
 
 
 @pytest.mark.parametrize("in_time", [True, False])

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from daskrf.cli.app import run
-from daskrf.drivers import status
+from daskrf.commands.maintenance import status
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.molecules.objective import score
-from daskrf.stores.files import work_folder
-from daskrf.stores.model import load_model
-from daskrf.stores.runlog import log_directory, read_log
+from daskrf.storage.files import work_folder
+from daskrf.storage.model import load_model
+from daskrf.storage.runlog import log_directory, read_log
 
 GATE = Path(__file__).with_name("gate.py")
 PROGRAM = f"import runpy; runpy.run_path({str(GATE)!r}); from daskrf.cli import main; main()"
@@ -128,7 +128,7 @@ def test_sigterm_to_all_processes_commits_the_partitions_in_hand(files, tmp_path
 
 def test_ctrl_c_checkpoints_the_leaves_in_hand(files, tmp_path, monkeypatch):
     out = tmp_path / "model"
-    monkeypatch.setattr("daskrf.drivers.fitting._GROUP_ROWS", (20, 40))
+    monkeypatch.setattr("daskrf.commands.fit._GROUP_ROWS", (20, 40))
     assert run(fit_arguments(files, tmp_path / "whole", 0)) == 0
     with Program(fit_arguments(files, out, 2), tmp_path / "gate") as program:
         program.wait_for("begun-*", 2)

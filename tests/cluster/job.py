@@ -15,8 +15,8 @@ from unittest.mock import patch
 from distributed import Client
 
 from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
-from daskrf.drivers.progress import Progress
-from tests.drivers.job import assert_same_job, data_digests, model_arrays
+from daskrf.jobs.progress import Progress
+from tests.jobs.job import assert_same_job, data_digests, model_arrays
 
 __all__ = ["Job", "assert_same_job", "assert_same_part", "await_true", "write_inputs"]
 
@@ -71,8 +71,8 @@ class Job:
 def _a_leaf_a_partition() -> Iterator[None]:
     """Fold one partition a task, so that there are some to lose."""
     with (
-        patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)),
-        patch("daskrf.drivers.screening._LEAST_ROWS", 1),
+        patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
+        patch("daskrf.commands.screen._LEAST_ROWS", 1),
     ):
         yield
 

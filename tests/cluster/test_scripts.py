@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cluster.slurm_lab.lab import Lab
-from daskrf.drivers.cluster import CONFIG
-from daskrf.drivers.jobqueue import _variable
+from daskrf.jobs.cluster import CONFIG
+from daskrf.jobs.jobqueue import _variable
 from tests.cluster.job import FULL, Job, assert_same_job, await_true
 
 WAITING = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING")

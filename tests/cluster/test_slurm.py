@@ -17,8 +17,8 @@ import pytest
 from cluster.slurm_lab.lab import Lab
 from daskrf import jobqueue_cluster
 from daskrf.cli.app import run
-from daskrf.drivers.clusterfile import KINDS
-from daskrf.drivers.progress import Progress
+from daskrf.jobs.clusterfile import KINDS
+from daskrf.jobs.progress import Progress
 from tests.cluster.job import Job, assert_same_job, assert_same_part, await_true
 
 CLUSTER = """\

@@ -1,4 +1,4 @@
-"""The small library of `tests.drivers`, the job done undisturbed, and workers that start again at once."""
+"""The small library of `tests.jobs`, the job done undisturbed, and workers that start again at once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from distributed import Client
 from distributed.utils import get_mp_context
 
 from daskrf import local_cluster
-from tests.drivers.conftest import inputs  # noqa: F401  (a fixture)
-from tests.drivers.job import run_job
+from tests.jobs.conftest import inputs  # noqa: F401  (a fixture)
+from tests.jobs.job import run_job
 
-PRELOADED = ["distributed", "daskrf.drivers", "tests.drivers.job", "tests.faults.injection"]
+PRELOADED = [
+    "distributed",
+    *(f"daskrf.commands.{name}" for name in ("fingerprint", "featurize", "fit", "predict", "screen")),
+    *("tests.jobs.job", "tests.faults.injection"),
+]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -23,16 +23,16 @@ from typing import Any
 import psutil
 from distributed import Client, WorkerPlugin, get_worker
 
-FINGERPRINT = "daskrf.drivers.fingerprinting:FingerprintStage.process"
-FEATURIZE = "daskrf.drivers.featurizing:FeaturizeStage.process"
-PREDICT = "daskrf.drivers.predicting:PredictStage.process"
-FIT = "daskrf.drivers.fitting:FitFold.from_partitions"
-SCREEN = "daskrf.drivers.screening:ScreenFold.from_partitions"
+FINGERPRINT = "daskrf.commands.fingerprint:FingerprintStage.process"
+FEATURIZE = "daskrf.commands.featurize:FeaturizeStage.process"
+PREDICT = "daskrf.commands.predict:PredictStage.process"
+FIT = "daskrf.commands.fit:FitFold.from_partitions"
+SCREEN = "daskrf.commands.screen:ScreenFold.from_partitions"
 WORK = (FINGERPRINT, FEATURIZE, FIT, PREDICT, SCREEN)  # the bodies of all tasks, in the order of the job
-PUBLISH = "daskrf.stores.store:Store.publish"  # a partition is staged, nothing of it has its final name
-COMMIT = "daskrf.stores.store:Store.commit"  # its files have their names, nothing is forced to the disk
-RECORD = "daskrf.stores.store:atomic_write"  # all is on the disk but the record
-CHECKPOINT = "daskrf.drivers.folding:write_checkpoint"
+PUBLISH = "daskrf.storage.store:Store.publish"  # a partition is staged, nothing of it has its final name
+COMMIT = "daskrf.storage.store:Store.commit"  # its files have their names, nothing is forced to the disk
+RECORD = "daskrf.storage.store:atomic_write"  # all is on the disk but the record
+CHECKPOINT = "daskrf.jobs.folding:write_checkpoint"
 
 
 class Crash(BaseException):

@@ -17,11 +17,11 @@ import pytest
 
 from daskrf import verify
 from daskrf.errors import StoreError
-from daskrf.stores.files import temporary_name
-from tests.drivers.job import assert_same_job, run_job
+from daskrf.storage.files import temporary_name
 from tests.faults.injection import CHECKPOINT, COMMIT, PUBLISH, RECORD, WORK, Crash, Fault, Injector
 from tests.faults.test_drivers import run_in_process
 from tests.faults.test_workers import left_over
+from tests.jobs.job import assert_same_job, run_job
 
 SECONDS = float(os.environ.get("DASKRF_CHAOS_SECONDS", "20"))
 FIRST_SEED = int(os.environ.get("DASKRF_CHAOS_SEED", "0"))

@@ -13,8 +13,7 @@ from distributed import Client
 
 from daskrf import fingerprint, local_cluster
 from daskrf.errors import StoreError
-from daskrf.stores.inspect import status, verify
-from tests.drivers.job import assert_same_job, run_job
+from daskrf.storage.inspect import status, verify
 from tests.faults.injection import (
     CHECKPOINT,
     FEATURIZE,
@@ -28,6 +27,7 @@ from tests.faults.injection import (
     on_workers,
 )
 from tests.faults.test_workers import left_over
+from tests.jobs.job import assert_same_job, run_job
 
 
 def test_every_third_store_call_fails(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def _failed(injector: Injector) -> list[tuple[str, str]]:
 def test_a_call_that_always_fails_ends_in_one_sentence(
     inputs: tuple[Path, Path], client: Client, tmp_path: Path
 ) -> None:
-    fault = Fault("daskrf.stores.store:sync_files", errno.EIO, times=10**6)
+    fault = Fault("daskrf.storage.store:sync_files", errno.EIO, times=10**6)
     with (
         on_workers(client, tmp_path / "marks", fault) as injector,
         pytest.raises(StoreError, match=r"cannot write .*fp.*: Input/output error; check the disk") as error,
@@ -102,14 +102,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 # In the order of the job, each numbered from where the run before it has stopped.
 FULL = {
-    "plan": ("daskrf.stores.plans:write_plan", 1),
+    "plan": ("daskrf.storage.plans:write_plan", 1),
     "data": (FINGERPRINT, 4),
     "record": (RECORD, 3),
     "features": (FEATURIZE, 3),
-    "labels": ("daskrf.stores.files:np.lib.format.write_array_header_1_0", 1),
+    "labels": ("daskrf.storage.files:np.lib.format.write_array_header_1_0", 1),
     "checkpoint": (CHECKPOINT, 4),
     "last reduction": (CHECKPOINT, 11),
-    "model": ("daskrf.drivers.fitting:save_model", 1),
+    "model": ("daskrf.commands.fit:save_model", 1),
     "predictions": (PREDICT, 2),
     "hits": ("pyarrow.parquet:write_table", 12 + 1),
 }

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from daskrf.errors import StoreError
-from tests.drivers.job import assert_same_job, run_job
 from tests.faults.injection import (
     CHECKPOINT,
     COMMIT,
@@ -28,11 +27,12 @@ from tests.faults.injection import (
     Injector,
 )
 from tests.faults.test_workers import left_over
+from tests.jobs.job import assert_same_job, run_job
 
 # Each run is killed at one of these, and the next goes on from there. Calls are numbered in each run anew.
 MOMENTS = [
-    (Fault("daskrf.stores.plans:write_plan"), None),
-    (Fault("daskrf.stores.plans:write_plan", after=True), None),
+    (Fault("daskrf.storage.plans:write_plan"), None),
+    (Fault("daskrf.storage.plans:write_plan", after=True), None),
     (Fault(FINGERPRINT, call=3), FINGERPRINT),
     (Fault(PUBLISH, call=2), FINGERPRINT),
     (Fault(COMMIT, call=2), FINGERPRINT),
@@ -40,14 +40,14 @@ MOMENTS = [
     (Fault(RECORD, call=2, after=True), None),
     (Fault(FEATURIZE, call=4), FEATURIZE),
     (Fault(COMMIT, call=3), FEATURIZE),
-    (Fault("daskrf.stores.files:np.lib.format.write_array_header_1_0"), None),  # the joined labels
+    (Fault("daskrf.storage.files:np.lib.format.write_array_header_1_0"), None),  # the joined labels
     (Fault(FIT, call=3), FIT),
     (Fault(CHECKPOINT, call=3), FIT),
     (Fault(CHECKPOINT, call=3, after=True), None),
     (Fault(CHECKPOINT, call=6), None),  # an inner node
-    (Fault("daskrf.drivers.fitting:save_model"), None),  # after the last reduction and the solve
-    (Fault("daskrf.stores.container:_write_member", call=2), None),  # in the middle of the model
-    (Fault("daskrf.drivers.fitting:save_model", after=True), None),
+    (Fault("daskrf.commands.fit:save_model"), None),  # after the last reduction and the solve
+    (Fault("daskrf.storage.container:_write_member", call=2), None),  # in the middle of the model
+    (Fault("daskrf.commands.fit:save_model", after=True), None),
     (Fault(PREDICT, call=2), PREDICT),
     (Fault(SCREEN, call=7), SCREEN),
     (Fault("pyarrow.parquet:write_table"), None),  # the hits

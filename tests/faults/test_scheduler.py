@@ -14,8 +14,8 @@ import pytest
 
 from daskrf import connect
 from daskrf.errors import DaskrfError
-from tests.drivers.job import assert_same_job, run_job
 from tests.faults.injection import FEATURIZE, WORK, Fault, on_workers
+from tests.jobs.job import assert_same_job, run_job
 
 SETTINGS = {
     "distributed.comm.timeouts.connect": "5s",

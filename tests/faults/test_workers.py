@@ -11,7 +11,6 @@ import pytest
 from distributed import Client
 
 from daskrf import fingerprint, local_cluster
-from tests.drivers.job import assert_same_job, run_job
 from tests.faults.injection import (
     CHECKPOINT,
     COMMIT,
@@ -25,6 +24,7 @@ from tests.faults.injection import (
     Fault,
     on_workers,
 )
+from tests.jobs.job import assert_same_job, run_job
 
 # The job has 13 partitions a store; 11 leaves, 2 nodes above them and a root in the tree of fit, 13, 2 and 1
 # in that of screen. Calls are numbered through all stores and both trees, those of the dead included. Beside
@@ -74,7 +74,7 @@ def test_a_group_is_not_begun_anew(
     inputs: tuple[Path, Path], client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a task of several partitions, those that are recorded stay."""
-    monkeypatch.setattr("daskrf.drivers.partitions._TASKS_A_THREAD", 1)
+    monkeypatch.setattr("daskrf.jobs.partitions._TASKS_A_THREAD", 1)
     with on_workers(client, tmp_path / "marks", Fault(RECORD, call=8)) as injector:
         fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, client=client)
     assert injector.redone(FINGERPRINT) == 1

@@ -29,7 +29,7 @@ from daskrf.kernels import (
     TanimotoDotProduct,
     TanimotoMinMax,
 )
-from daskrf.stores.describe import map_words
+from daskrf.storage.describe import map_words
 from tests.features.maps import counts, weights
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")

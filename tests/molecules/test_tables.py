@@ -20,7 +20,7 @@ from daskrf.errors import InputError
 from daskrf.molecules import Library, TableFormat, expand, read_partition, sample_rows, scan
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.molecules.streams import compression_of, decompressed
-from daskrf.stores import files
+from daskrf.storage import files
 from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
 
 SMILES = "CC(=O)Nc1ccc(O)cc1"

@@ -18,12 +18,12 @@ from distributed import Client
 from daskrf import fingerprint, fit, local_cluster, predict, screen, verify
 from daskrf.errors import StoreError
 from daskrf.paths import as_path
-from daskrf.stores import lock
-from daskrf.stores.checked import sealed, unsealed
-from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.lock import StoreLock
-from tests.drivers.conftest import inputs  # noqa: F401  # a fixture
-from tests.drivers.job import FEATURES, assert_same_job, data_digests, model_arrays, run_job
+from daskrf.storage import lock
+from daskrf.storage.checked import sealed, unsealed
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.lock import StoreLock
+from tests.jobs.conftest import inputs  # noqa: F401  # a fixture
+from tests.jobs.job import FEATURES, assert_same_job, data_digests, model_arrays, run_job
 from tests.objects.conftest import new_bucket
 
 ROWS = 100  # of a partition
@@ -31,7 +31,7 @@ ROWS = 100  # of a partition
 
 def job(library: Path | str, labels: Path | str, out: Path | str, client: Client | None = None) -> None:
     """The main job in few partitions and tasks: requests take the time."""
-    with patch("daskrf.drivers.folding.FAN_IN", 3):
+    with patch("daskrf.jobs.folding.FAN_IN", 3):
         run_job((as_path(library), as_path(labels)), as_path(out), client, rows_per_partition=ROWS)
 
 
@@ -107,7 +107,7 @@ def test_shards_share_a_job(remote, local_run, bucket):
         stage(*arguments, **options)
 
     by_shards(fingerprint, str(remote[0]), fp, rows_per_partition=ROWS)
-    with patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)):
+    with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
         by_shards(fit, fp, str(remote[1]), model, feature_map=FEATURES)
     assert data_digests(as_path(fp)) == data_digests(local_run / "fp")
     assert_same_model(as_path(model), local_run / "model")
@@ -116,8 +116,8 @@ def test_shards_share_a_job(remote, local_run, bucket):
 
 def test_strips_have_the_bytes_of_one(remote, local_run, workers, bucket):
     with (
-        patch("daskrf.drivers.fitting._STRIP_BYTES", 8 * 64 * 128),
-        patch("daskrf.drivers.fitting._GROUP_ROWS", (1, 1)),
+        patch("daskrf.commands.fit._STRIP_BYTES", 8 * 64 * 128),
+        patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
     ):
         fit(
             str(local_run / "fp"),

@@ -11,19 +11,19 @@ import pytest
 
 from daskrf.errors import StoreError
 from daskrf.paths import _Reader
-from daskrf.stores import features, inspect
-from daskrf.stores.features import FeatureStore
-from daskrf.stores.files import load_array, save_array
-from daskrf.stores.fingerprints import FingerprintStore
-from daskrf.stores.model import (
+from daskrf.storage import features, inspect
+from daskrf.storage.features import FeatureStore
+from daskrf.storage.files import load_array, save_array
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.model import (
     has_checkpoint,
     load_model,
     read_checkpoint,
     save_model,
     write_checkpoint,
 )
-from daskrf.stores.store import Store
-from tests.stores.strategies import fill, full_store, new_store
+from daskrf.storage.store import Store
+from tests.storage.strategies import fill, full_store, new_store
 
 
 def contents(store: Path) -> dict[str, bytes]:

@@ -1,0 +1,343 @@
+"""SMILES files -> fingerprint store."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from distributed import Client
+from scipy import sparse
+
+from daskrf.errors import InputError, StoreError
+from daskrf.jobs import disk, memory
+from daskrf.jobs.batches import fingerprints_of, rejects_table
+from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.opening import opened
+from daskrf.jobs.partitions import complete, complete_share
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.scanning import library_of, tables_of
+from daskrf.jobs.shards import Shard, ShardReport, Share
+from daskrf.jobs.watching import watched
+from daskrf.molecules import (
+    Fingerprinter,
+    FingerprintSpec,
+    Library,
+    TableFormat,
+    rdkit_version,
+)
+from daskrf.paths import as_path
+from daskrf.storage.checked import believed
+from daskrf.storage.files import remove_quietly, work_folder
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.inspect import kind_of
+from daskrf.storage.records import CommitRecord
+
+__all__ = [
+    "FingerprintReport",
+    "fingerprint",
+    "spool_of",
+]
+
+Paths = str | os.PathLike[str]
+
+_BYTES_A_ROW = 60  # on disk, with ID and SMILES: measured 57 - 66
+
+
+@dataclass(frozen=True)
+class FingerprintReport:
+    """What `fingerprint` did.
+
+    Attributes
+    ----------
+    store : Path
+        The fingerprint store.
+    rows, kept, rejected : int
+        Rows read, and how many of them have a fingerprint and have none: read = kept + rejected.
+    empty, saturated : int
+        Kept rows without any feature; counts above 65,535, which are stored as 65,535.
+    partitions, made : int
+        Partitions of the store, and how many of them this run made.
+    seconds : float
+    inputs : tuple of str
+        How the files were read, one line for each different layout.
+    """
+
+    store: Path
+    rows: int
+    kept: int
+    rejected: int
+    empty: int
+    saturated: int
+    partitions: int
+    made: int
+    seconds: float
+    inputs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.kept:,} fingerprints of {self.rows:,} rows in {self.store} ({self.seconds:.1f} s)"]
+        lines += [f"  {words}" for words in self.inputs]
+        if self.made < self.partitions:
+            lines.append(
+                f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
+            )
+        if self.rejected:
+            lines.append(
+                f"  {self.rejected:,} rows were rejected: `daskrf status {self.store}` counts the reasons, "
+                f"{self.store / 'rejects'} has file, line, text and reason"
+            )
+        if self.empty:
+            lines.append(f"  {self.empty:,} molecules have no feature at all")
+        if self.saturated:
+            lines.append(f"  {self.saturated:,} counts above 65,535 are stored as 65,535")
+        return "\n".join(lines)
+
+
+@watched
+def fingerprint(
+    inputs: Paths | Sequence[Paths],
+    output: Paths,
+    *,
+    spec: FingerprintSpec | None = None,
+    format: TableFormat | None = None,
+    fragments: str = "keep",
+    strict: bool = False,
+    accept_rejects: bool = False,
+    rows_per_partition: int | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    shard: Shard | str | None = None,
+    prepare: bool = False,
+) -> FingerprintReport | ShardReport:
+    """Turn SMILES files into a fingerprint store; a second run does what the first one left.
+
+    Parameters
+    ----------
+    inputs : path, glob, or a sequence of them
+        Tables of text (plain, or compressed by gzip, bzip2 or zstd) or Parquet, whatever their names.
+    output : path
+        Directory of the store, new or of an earlier run with the same options.
+    spec : FingerprintSpec, optional
+        Default: Morgan counts, unfolded.
+    format : TableFormat, optional
+        Columns and header; default: detected.
+    fragments : {"keep", "largest", "reject"}
+        What to do with molecules of several fragments.
+    strict : bool
+        Stop at the first rejected row instead of counting it.
+    accept_rejects : bool
+        Go on with files of which more than half of the first 1,000 lines are no molecules.
+    rows_per_partition : int, optional
+        Default: a 64th of the rows, between 2,000 and 100,000.
+    client : distributed.Client, optional
+        Where to run; default: this process.
+    progress : Progress, optional
+    shard : Shard or str, optional
+        ``"i/n"``: make only the partitions p with p % n = i, here and without a client. Shards run at the
+        same time on any hosts; a last call without `shard` makes what is missing and ends the job.
+    prepare : bool
+        Do only what comes before the partitions, so that shards start at once.
+
+    Returns
+    -------
+    FingerprintReport, or ShardReport with `shard` or `prepare`
+
+    Raises
+    ------
+    InputError
+        If a file or a column is not there, most of the first lines are no molecules (unless
+        `accept_rejects`), no row could be used, or, with `strict`, a row is rejected.
+    StoreError
+        If `output` was made from other files or with other options; what differs is named.
+    """
+    start = time.monotonic()
+    progress = progress or Progress()
+    spec = spec or FingerprintSpec()
+    Fingerprinter(spec, fragments)  # refuses bad options before anything is read
+    share, output = Share.of(shard, prepare, client), as_path(output)
+    with share.lock(output, "fingerprint", progress):
+        try:
+            library = _library(share, inputs, format, rows_per_partition, output, progress, accept_rejects)
+            rows = [p.stop - p.start for p in library.partitions]
+            where, largest = "a worker" if client else "this machine", max(rows)
+            need_of = functools.partial(memory.need_of_rows, libraries=memory.libraries_of(client))
+            fewer = memory.fewer_rows(largest, None, lambda n, _: need_of(n))
+            memory.check(need_of(largest), worker_memory(client), where, fewer)
+            disk.check_disk(output, library.n_rows * _BYTES_A_ROW // share.count, "the fingerprints")
+            store = create_store(output, library, spec, fragments)
+            stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
+            if not share.whole:
+                return complete_share(share, stage, store, rows, start=start, progress=progress)
+            made = complete(stage, store, rows, client=client, progress=progress)
+        finally:
+            if share.whole:
+                remove_quietly(work_folder(output))
+    return _report(store, strict, made, start, tables_of(library))
+
+
+def _report(
+    store: FingerprintStore, strict: bool, made: int, start: float, inputs: tuple[str, ...]
+) -> FingerprintReport:
+    counts = store.counts()
+    if strict and counts["rejected"]:
+        raise _first_refusal(store)
+    if not counts["kept"]:
+        raise InputError(
+            f"None of the {counts['read']:,} rows could be used; reasons are in {store.path / 'rejects'}, "
+            "and most often the SMILES are in another column than the one that was read."
+        )
+    return FingerprintReport(
+        store.path,
+        counts["read"],
+        counts["kept"],
+        counts["rejected"],
+        counts["empty"],
+        counts["saturated"],
+        store.n_partitions,
+        made,
+        time.monotonic() - start,
+        inputs,
+    )
+
+
+def _library(
+    share: Share,
+    inputs: Paths | Sequence[Paths],
+    format: TableFormat | None,
+    rows_per_partition: int | None,
+    output: Path,
+    progress: Progress,
+    accept_rejects: bool,
+) -> Library:
+    """Return what the input files hold: of a shard whose store is planned, as it is planned."""
+    planned, pending = None, True
+    if kind_of(output, missing_ok=True) == "fingerprints":
+        store = FingerprintStore.open(output)
+        if not share.whole:
+            planned = _planned(store)
+        pending = bool(store.pending() if share.prepare else share.of_all(store.pending()))
+    spool = spool_of(output) if pending else None  # a complete store may lie on a read-only disk
+    return library_of(
+        planned,
+        inputs,
+        format,
+        rows_per_partition,
+        spool,
+        progress,
+        unpacked=pending,
+        accept_rejects=accept_rejects,
+    )
+
+
+def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragments: str) -> FingerprintStore:
+    """Plan the store of `library`, or resume the one that is there."""
+    return FingerprintStore.new(
+        output,
+        library=library.state(),
+        fingerprint=spec.state(),
+        n_columns=spec.n_columns,
+        partitions=[{"start": p.start, "stop": p.stop} for p in library.partitions],
+        rdkit_version=rdkit_version(),
+        fragments=fragments,
+        extra=library.extra,
+    )
+
+
+def spool_of(output: Paths) -> Path:
+    """Return where pieces of compressed inputs are kept while `output` is made: beside it."""
+    return work_folder(as_path(output)) / "spool"
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Fingerprinter]:
+    store = opened(FingerprintStore, path, spec_hash)
+    if store.spec["rdkit"] != rdkit_version():
+        raise StoreError(
+            f"{path} is made with RDKit {store.spec['rdkit']}, and this worker has {rdkit_version()}; use "
+            "one version everywhere."
+        )
+    with believed(path):
+        spec = FingerprintSpec.from_state(store.spec["fingerprint"])
+        return store, _planned(store), Fingerprinter(spec, store.spec["fragments"])
+
+
+def _planned(store: FingerprintStore) -> Library:
+    """Return the library that a store was planned for."""
+    with believed(store.path):
+        library = Library.from_state(store.spec["library"])
+        if len(library.partitions) != store.n_partitions:
+            raise ValueError("its library has other partitions")
+        return library
+
+
+@dataclass(frozen=True)
+class FingerprintStage:
+    """Makes partitions of a fingerprint store; see `daskrf.jobs.partitions`."""
+
+    path: str
+    spec_hash: str
+    strict: bool
+    name: str = "fingerprint"
+    seconds_per_row: float = 3e-4
+
+    def process(self, partition: int) -> CommitRecord:
+        """See `PartitionStage`."""
+        store, library, fingerprinter = _opened(self.path, self.spec_hash)
+        blocks, tables, rejects, counts = [], [], [], {"empty": 0, "saturated": 0}
+        for block, table, rejected in fingerprints_of(
+            library, partition, fingerprinter, spool_of(store.path)
+        ):
+            if self.strict and rejected:
+                first = rejected[0]
+                raise _refusal(library.sources[first.source].path, first.line, first.reason, first.text)
+            blocks.append(block.fingerprints)
+            tables.append(table)
+            rejects.extend(rejected)
+            counts["empty"] += block.empty
+            counts["saturated"] += block.saturated
+            del block, table
+        return store.write_partition(
+            partition,
+            _stacked(blocks, store.n_columns),
+            pa.concat_tables(tables),
+            rejects_table(rejects, library),
+            counts,
+        )
+
+
+def _stacked(blocks: list[sparse.csr_matrix], n_columns: int) -> sparse.csr_matrix:
+    """Return the blocks as one matrix, and empty the list: each is freed as soon as it is copied."""
+    if len(blocks) == 1:
+        return blocks.pop()
+    lengths = np.concatenate([np.diff(block.indptr) for block in blocks])
+    stacked = sparse.csr_matrix((len(lengths), n_columns), dtype=blocks[0].dtype)
+    indptr = np.zeros(len(lengths) + 1, blocks[0].indptr.dtype)
+    np.cumsum(lengths, out=indptr[1:])
+    data, indices = (np.empty(indptr[-1], kind) for kind in (blocks[0].dtype, blocks[0].indices.dtype))
+    start = 0
+    while blocks:
+        block = blocks.pop(0)
+        data[start : start + block.nnz], indices[start : start + block.nnz] = block.data, block.indices
+        start += block.nnz
+    # Assigned, because the constructor would read every index to find a smaller type for them.
+    stacked.data, stacked.indices, stacked.indptr = data, indices, indptr
+    return stacked
+
+
+def _refusal(path: str, line: int, reason: str, text: str) -> InputError:
+    return InputError(
+        f"{path}, line {line}: {reason} ({text[:80]!r}); mend the line, or run without --strict to count "
+        "such rows and go on."
+    )
+
+
+def _first_refusal(store: FingerprintStore) -> InputError:
+    """Return the error of the first reject of a store that was made without strict."""
+    first = next(p for p in range(store.n_partitions) if store.record(p).counts["rejected"])
+    reject = store.read_rejects(first).slice(0, 1).to_pylist()[0]
+    return _refusal(reject["source"], reject["line"], reject["reason"], reject["text"])

@@ -1,0 +1,327 @@
+"""What a job will cost, from timing a random sample of its rows: printed before anything big starts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from daskrf import seeds
+from daskrf.errors import InputError
+from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.gp import choose_exponent, gp_for
+from daskrf.gp.stack import precision_for, zero_statistics
+from daskrf.gp.strips import strip_columns
+from daskrf.jobs import memory
+from daskrf.jobs.batches import rejects_table, rows_table
+from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.preparing import check_learning, need_of_learning
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.scanning import scan_inputs, tables_of
+from daskrf.jobs.sources import check_map
+from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
+from daskrf.storage.fingerprints import FingerprintStore
+
+__all__ = ["PlanReport", "StageCost", "plan"]
+
+_GRAM_ROWS = 4_096
+_MORE_BITS = 8  # times as many of bits, which are summed so fast that each block's look at M x M sums shows
+_STD_ROWS = 256
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """Seconds and bytes of one molecule in one stage, on one core, as measured."""
+
+    stage: str
+    seconds: float
+    bytes: float
+    rows: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What a job will cost.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the input files.
+    input_bytes : int
+    sampled, rejected : int
+        Rows of the sample, and how many of them were rejected.
+    n_components : int
+    partitions : int
+    n_labels : int
+        Labelled rows assumed: all of them, if the caller did not say.
+    stages : tuple of StageCost
+    memory : tuple of MemoryNeed
+    inputs : tuple of str
+        How the files were read, one line for each different layout.
+    """
+
+    rows: int
+    input_bytes: int
+    sampled: int
+    rejected: int
+    n_components: int
+    partitions: int
+    n_labels: int
+    stages: tuple[StageCost, ...]
+    memory: tuple[memory.MemoryNeed, ...]
+    inputs: tuple[str, ...] = ()
+
+    def core_hours(self, stage: StageCost) -> float:
+        """Return the core-hours of a stage."""
+        return stage.seconds * (self.n_labels if stage.rows == "labels" else self.rows) / 3600
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rows:,} rows, {memory.format_bytes(self.input_bytes)} of input, "
+            f"{self.partitions:,} partitions, M = {self.n_components:,}",
+            *self.inputs,
+            f"measured on one core of this machine with {self.sampled:,} random rows, of them "
+            f"{self.rejected:,} rejected",
+            "",
+            f"  {'stage':<22}{'rows/s':>12}{'core-hours':>13}{'disk':>12}  ",
+        ]
+        for stage in self.stages:
+            size = memory.format_bytes(stage.bytes * self.rows) if stage.bytes else "-"
+            rate, hours = 1 / stage.seconds, self.core_hours(stage)
+            cost = f"{hours:,.3f}" if hours >= 0.001 else "<0.001"
+            lines.append(f"  {stage.stage:<22}{rate:>12,.0f}{cost:>13}{size:>12}  {stage.note}")
+        return "\n".join([*lines, "", "memory:", *(f"  {need}" for need in self.memory)])
+
+
+def plan(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    spec: FingerprintSpec | None = None,
+    format: TableFormat | None = None,
+    fragments: str = "keep",
+    feature_map: FeatureMap | None = None,
+    rows_per_partition: int | None = None,
+    n_labels: int | None = None,
+    n_sample: int = 2_000,
+    seed: int = 0,
+    accept_rejects: bool = False,
+    progress: Progress | None = None,
+) -> PlanReport:
+    """Time a random sample of the rows of SMILES files and say what the whole job will cost.
+
+    Parameters
+    ----------
+    inputs, spec, format, fragments, rows_per_partition, accept_rejects
+        As in `fingerprint`.
+    feature_map : FeatureMap, optional
+        As in `featurize`; one that is not fitted yet is fitted to the sample here.
+    n_labels : int, optional
+        Labelled rows; default: all.
+    n_sample : int
+        Rows that are timed; at least twice as many as a map chooses of the library.
+    seed : int
+        Of the sample.
+    progress : Progress, optional
+
+    Returns
+    -------
+    PlanReport
+        Rows, and by stage core-hours, bytes on disk and memory of a worker.
+
+    Raises
+    ------
+    InputError
+        If the files cannot be read, or no row of the sample can be used.
+    """
+    spec = spec or FingerprintSpec()
+    feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
+    M = feature_map.n_components
+    check_map(feature_map, spec.n_columns)
+    unfitted = feature_map
+    learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
+    if learns:
+        n_sample = max(n_sample, 2 * (getattr(feature_map, "n_landmarks", None) or M))
+    _check_memory(feature_map, spec.n_columns, n_sample)
+    if learns:
+        check_learning(feature_map, n_sample, n_sample)
+    with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
+        scratch = Path(directory)
+        library = scan_inputs(
+            inputs,
+            format,
+            rows_per_partition,
+            None,
+            progress or Progress(),
+            accept_rejects=accept_rejects,
+        )
+        stages, fingerprints, sampled, rejected = _time_fingerprints(
+            library, spec, fragments, min(n_sample, library.n_rows), seed, scratch
+        )
+        n_labels = library.n_rows if n_labels is None else n_labels
+        feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
+        stages += learning + _time_features(feature_map, fingerprints, n_labels, seed)
+    needs = _needs(unfitted, feature_map, library, fingerprints, n_labels)
+    return PlanReport(
+        library.n_rows,
+        library.n_bytes,
+        sampled,
+        rejected,
+        M,
+        len(library.partitions),
+        n_labels,
+        tuple(stages),
+        needs,
+        tables_of(library),
+    )
+
+
+def _check_memory(feature_map: FeatureMap, n_columns: int, n_sample: int) -> None:
+    """Check the memory for the sample's own standard deviations: no stage takes more in one process."""
+    M, one_bit = feature_map.n_components, feature_map.one_bit
+    tables = "tables of the map", feature_map.table_bytes(n_columns)
+    model: dict[str, Any] = {
+        "double": feature_map.gram_precision == "double",
+        "gram_columns": feature_map.gram_columns,
+    }
+    for need in (
+        memory.need_of_solve(M, **model),
+        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, **model).plus(*tables),
+    ):
+        memory.check(need, worker_memory(None), "this machine")
+
+
+def _needs(
+    feature_map: FeatureMap, fitted: FeatureMap, library: Library, fingerprints: Any, n_labels: int
+) -> tuple[memory.MemoryNeed, ...]:
+    """Return the needs of all stages, from the density of the fingerprints of the sample.
+
+    The tables are those of the map that is `fitted` to the sample: some maps know theirs only then.
+    """
+    M, largest = feature_map.n_components, max(p.stop - p.start for p in library.partitions)
+    double = feature_map.gram_precision == "double"
+    precision = precision_for(feature_map, n_labels)
+    learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
+    nonzeros = -(-int(fingerprints.nnz) * largest // fingerprints.shape[0])
+    kind: dict[str, Any] = {"one_bit": feature_map.one_bit, "double": double, "nonzeros": nonzeros}
+    tables = "tables of the map", fitted.table_bytes(fingerprints.shape[1])
+    model: dict[str, Any] = {"gram_columns": feature_map.gram_columns}
+    return (
+        memory.need_of_rows(largest, nonzeros=nonzeros),
+        *([need_of_learning(feature_map, largest, library.n_rows, nonzeros)] if learns else []),
+        memory.need_of_features(M, largest, **kind).plus(*tables),
+        memory.need_of_fit(M, largest, n_labels, precision=precision, **kind, **model).plus(*tables),
+        memory.need_of_solve(M, n_labels, double=double, **model),
+        memory.need_of_screen(M, largest, 1000, std=False, **kind, **model).plus(*tables),
+        memory.need_of_screen(M, largest, 0, std=True, **kind, **model).plus(*tables),
+    )
+
+
+def _time_fingerprints(
+    library: Library, spec: FingerprintSpec, fragments: str, n_sample: int, seed: int, scratch: Path
+) -> tuple[list[StageCost], Any, int, int]:
+    """Time reading, fingerprinting and writing; return the fingerprints of the sample."""
+    fingerprinter = Fingerprinter(spec, fragments)
+    fingerprinter(["CCO"])  # RDKit's first call loads its tables
+    # Seeking is the sample's cost, not the job's, which reads in order at some million rows a second.
+    batches = sample_rows(library, n_sample, seed)
+    smiles = [text for batch in batches for text in batch.smiles]
+    sampled = sum(batch.n_read for batch in batches)
+    start = time.perf_counter()
+    block = fingerprinter(smiles)
+    tables = [rows_table(batch, library, np.arange(len(batch.smiles))) for batch in batches]
+    rows = pa.concat_tables(tables).combine_chunks().take(pa.array(block.kept))
+    if not rows.num_rows:
+        reason = block.rejects[0][1] if block.rejects else "unreadable lines"
+        raise InputError(
+            f"None of {sampled:,} random rows could be used ({reason}); "
+            "most often the SMILES are in another column than the one that was read."
+        )
+    store = FingerprintStore.new(
+        scratch / "sample",
+        library={},
+        fingerprint=spec.state(),
+        n_columns=spec.n_columns,
+        partitions=[{"start": 0, "stop": rows.num_rows}],
+        rdkit_version=rdkit_version(),
+    )
+    record = store.write_partition(0, block.fingerprints, rows, rejects_table([], library))
+    seconds = (time.perf_counter() - start) / max(1, sampled)
+    cost = StageCost(
+        "fingerprint", seconds, record.bytes / rows.num_rows, "library", "SMILES -> fingerprint store"
+    )
+    return [cost], block.fingerprints, sampled, sampled - rows.num_rows
+
+
+def _time_map(feature_map: FeatureMap, fingerprints: Any, n_rows: int) -> tuple[FeatureMap, list[StageCost]]:
+    """Return the map, fitted to the sample, and the cost of fitting it to the library, if it has to be."""
+    if feature_map.is_fitted():
+        return feature_map, []
+    fitted = clone(feature_map)
+    if feature_map.learns_from == "summary":
+        fitted.fit(fingerprints[:2])  # compiles, once a machine
+        _, seconds = _timed(fitted.fit, fingerprints)
+        share, note = 1.0, "looks at every molecule once"
+    else:
+        _, seconds = _timed(fitted.fit, fingerprints)
+        share, note = feature_map.sample_size(n_rows) / n_rows, "chooses molecules, once"
+    cost = StageCost("map", share * seconds / fingerprints.shape[0], 0, "library", note)
+    return fitted, [cost]
+
+
+def _time_features(
+    feature_map: FeatureMap, fingerprints: np.ndarray, n_labels: int, seed: int
+) -> list[StageCost]:
+    """Time features, statistics and predictions on the fingerprints of the sample."""
+    M, bits = feature_map.n_components, feature_map.one_bit
+    transform = feature_map.transform_bits if bits else feature_map.transform
+    transform(fingerprints[:2])  # compiles, once a machine
+    phi, seconds = _timed(transform, fingerprints)
+    size = phi.nbytes / len(phi)
+    stages = [StageCost("featurize", seconds / len(phi), size, "library", "-> feature store (optional)")]
+    if feature_map.in_blocks:
+        own, seconds = _timed(feature_map.transform_nearest, fingerprints)
+        note = "in predict and screen, in place of featurize: about the nearest centroid alone"
+        stages.append(StageCost("nearest features", seconds / len(own), 0, "library", note))
+    rng = seeds.generator(seed, "plan")
+    phi = phi[rng.integers(len(phi), size=_GRAM_ROWS * (_MORE_BITS if bits else 1))]
+    y = rng.standard_normal(len(phi))
+    exponents = choose_exponent(y) if bits else None
+    options: dict[str, Any] = {"one_bit": bits, "y_exponents": exponents}
+    options["precision"] = precision_for(feature_map, n_labels)
+    statistics = zero_statistics(feature_map, 1, map_key=None, **options)
+    statistics.update(phi[:64], y[:64])
+    _, seconds = _timed(statistics.update, phi, y)
+    note = "a labelled molecule, besides its features"
+    n_strips = 1 if feature_map.in_blocks else len(strip_columns(M))
+    if n_strips > 1 and not bits:  # see `daskrf.jobs.strips`
+        note += f", which are made {n_strips + 1} times, or read as often where they are stored"
+    stages.append(StageCost("fit", seconds / len(phi), 0, "labels", note))
+    gp = gp_for(feature_map, mean=0.0, amplitude=1.0, noise=1.0).fit_statistics(statistics, feature_map)
+    gp.feature_map_ = None  # it is shown features
+    gp.predict(phi[:2])
+    _, seconds = _timed(lambda: gp.predict(phi))
+    stages.append(
+        StageCost("means", seconds / len(phi), 0, "library", "screen greedy or thompson, besides features")
+    )
+    gp.predict(phi[:2], return_std=True)
+    _, seconds = _timed(lambda: gp.predict(phi[:_STD_ROWS], return_std=True))
+    stages.append(
+        StageCost("standard deviations", seconds / _STD_ROWS, 0, "library", "predict, or screen --std all")
+    )
+    return stages
+
+
+def _timed(function, *arguments):  # type: ignore[no-untyped-def]
+    start = time.perf_counter()
+    result = function(*arguments)
+    return result, time.perf_counter() - start

@@ -1,0 +1,1 @@
+"""What every command shares: submission, shares, the tree of sums, needs of memory and disk, clusters."""

@@ -1,0 +1,119 @@
+"""How many hits are the same molecule as a better hit, or as a labelled molecule: counted, and said."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.errors import StoreError
+from daskrf.jobs.models import Model
+from daskrf.jobs.sources import (
+    FeatureSource,
+    FingerprintSource,
+    Source,
+    planned_rows,
+    positions,
+    rows_store,
+)
+from daskrf.molecules.structures import Molecules
+from daskrf.paths import as_path
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.model import load_model
+
+__all__ = ["duplicates"]
+
+_MOST_HITS = 100_000  # that are compared: RDKit takes some 15 s for them
+_MOST_ROWS = 5_000_000  # of partitions with labelled molecules, which are read for their SMILES
+_MOST_PARSED = 50_000  # labelled molecules of a composition that a hit has: 7 s
+
+
+def duplicates(
+    smiles: pa.ChunkedArray, model: Model, path: str | os.PathLike[str], source: Source, *, labelled: bool
+) -> str:
+    """Return one sentence on the hits that are the same molecule as a better hit or as a labelled molecule.
+
+    Molecules are the same if RDKit writes the same canonical SMILES for them, stereochemistry included.
+
+    Parameters
+    ----------
+    smiles : pyarrow.ChunkedArray of strings
+        Of the hits, best first. The first 100,000 are compared, and the sentence says so if there are more.
+    model : Model
+    path : path
+        Of the model.
+    source : Source
+        What was screened.
+    labelled : bool
+        Whether the labelled molecules themselves may be among the hits.
+    """
+    compared = smiles[:_MOST_HITS].to_pylist()
+    best = "best " if len(compared) < len(smiles) else ""
+    hits = Molecules(compared, most=_MOST_PARSED)
+    repeats = (
+        f"{hits.n_repeats():,} of the {best}{len(compared):,} hits are the same molecule as a better hit"
+    )
+    what = "labelled molecules or copies of them" if labelled else "copies of labelled molecules"
+    try:
+        n_copies, reason = _count(hits, model, path, source)
+    except StoreError as error:  # damage elsewhere must not cost the hits
+        n_copies, reason = 0, str(error)
+    if reason:
+        return f"{repeats}; how many are {what} was not counted: {reason}"
+    return f"{repeats}, and {n_copies:,} are {what}"
+
+
+def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source) -> tuple[int, str]:
+    """Return how many hits are molecules of labelled rows, or why that was not counted."""
+    store, n_labels = _library(model, path, source), int(model.metadata["labels"]["matched"])
+    if store is None:
+        return 0, "the library that the model was fitted on is not where it was"
+    if n_labels > _MOST_ROWS:
+        return 0, f"the model has {n_labels:,} labels"
+    n_rows, batches = _labelled_smiles(
+        store, np.unique(load_model(path, names=["labelled_rows"]).arrays["labelled_rows"])
+    )
+    if n_rows > _MOST_ROWS:
+        return 0, f"it would take reading {n_rows:,} rows of {store.path}"
+    for batch in batches:
+        hits.look(batch)
+        if hits.exhausted:
+            return 0, f"more than {_MOST_PARSED:,} of the {n_labels:,} labelled molecules may be among them"
+    return hits.n_found(), ""
+
+
+def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -> FingerprintStore | None:
+    """Return the store that the model was fitted on: what was screened, or what is where it was then."""
+    library = model.metadata["library"]
+    if isinstance(source, FingerprintSource | FeatureSource):
+        screened = rows_store(source)
+        if screened.spec_hash == library:
+            return screened
+    path = model.metadata.get("library_path")
+    if not isinstance(path, str) or ("://" in path and "://" not in str(model_path)):
+        return None  # a model on a disk, which may come from anybody, makes no requests
+    try:
+        store = FingerprintStore.open(as_path(path))
+    except StoreError:
+        return None
+    return store if store.spec_hash == library else None
+
+
+def _labelled_smiles(
+    store: FingerprintStore, labelled: npt.NDArray[np.int64]
+) -> tuple[int, Iterator[list[str]]]:
+    """Return how many rows must be read for the SMILES of the labelled rows, and these, by partition."""
+    sizes = np.array(planned_rows(store))
+    ends = np.searchsorted(labelled, np.concatenate([[0], np.cumsum(sizes)]))
+    touched = np.flatnonzero(np.diff(ends))
+
+    def batches() -> Iterator[list[str]]:
+        for p in touched.tolist():
+            table = store.read_rows(p, ["row", "smiles"])
+            chosen = positions(table["row"].to_numpy(), labelled[ends[p] : ends[p + 1]])
+            yield table["smiles"].take(chosen).to_pylist()
+
+    return int(sizes[touched].sum()), batches()

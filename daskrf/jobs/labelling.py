@@ -1,0 +1,139 @@
+"""The labels of a fit, joined to the library once: every task, shard and later run reads the same files."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.errors import StoreError
+from daskrf.molecules.contents import is_parquet
+from daskrf.molecules.streams import compression_of, raw_blocks
+from daskrf.paths import as_path
+from daskrf.storage.checked import DAMAGE, believed, read_sealed, write_sealed
+from daskrf.storage.files import load_array, save_array
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.labels import JoinedLabels, join_labels, read_labels
+from daskrf.storage.plans import hash_of
+
+__all__ = ["LabelFiles", "kept_arrays", "labels_of"]
+
+_RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
+_ADVICE = "run the same command again, which makes it anew"
+
+
+@dataclass(frozen=True)
+class LabelFiles:
+    """Labels attached to rows, and the folder where tasks find them once they are kept there."""
+
+    joined: JoinedLabels
+    folder: Path
+    there: bool
+    damaged: bool = False
+
+    def parts(self) -> list[tuple[tuple[int, ...], LabelFiles]]:
+        """Return the numbers of targets that have values in the same rows, and the labels of just these.
+
+        Where targets have gaps, each part has a folder of its own, in which there may be more than labels.
+        """
+        separate = self.joined.separate()
+        if len(separate) == 1:
+            return [(separate[0][0], self)]
+        parts = []
+        for number, (targets, joined) in enumerate(separate):
+            folder = self.folder / f"part-{number}" / "labels"
+            there = (folder / _RECORD).exists()
+            damaged = there and _read(folder) is None
+            parts.append((targets, LabelFiles(joined, folder, there and not damaged, damaged)))
+        return parts
+
+    def keep(self) -> None:
+        """Leave the labels in the folder; memory-mapped, so that a host holds them once.
+
+        What is there already is not replaced, because another process may have mapped it.
+        """
+        if self.there:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        digests = {
+            name: save_array(self.folder / name, values, keep=not self.damaged)
+            for name, values in ((_ROWS, self.joined.row), (_LABELS, self.joined.y))
+        }
+        rest = {
+            field.name: getattr(self.joined, field.name)
+            for field in dataclasses.fields(self.joined)
+            if field.name not in ("row", "y")
+        }
+        write_sealed(self.folder / _RECORD, {"digests": digests, "labels": rest}, keep=not self.damaged)
+
+
+def labels_of(
+    path: str | os.PathLike[str],
+    store: FingerprintStore,
+    directory: Path,
+    key: str,
+    key_column: str | int | None,
+    targets: Sequence[str | int] | None,
+    drop_non_finite: bool,
+    check: Callable[[int, float], None] = lambda n_labels, key_bytes: None,
+) -> LabelFiles:
+    """Return labels attached to rows of `store`: as an earlier run left them in `directory`, or joined now.
+
+    Nothing is written. `key` to `drop_non_finite` are arguments of `read_labels`. `check` may refuse so many
+    labels with keys of so many bytes: it is called with what a text file's lines tell before they are read,
+    where they are not compressed, and again before the join.
+    """
+    options = [key, key_column, targets if targets is None else list(targets), drop_non_finite]
+    digest, lines = hashlib.sha256(), 0
+    for block in raw_blocks(as_path(path)):
+        digest.update(block)
+        lines += block.count(b"\n")
+    identity = hash_of([digest.hexdigest(), options, store.spec_hash])
+    folder = directory / f"labels-{identity[:16]}"
+    there = (folder / _RECORD).exists()
+    found = _read(folder) if there else None
+    if found is not None:
+        return LabelFiles(found, folder, there=True)
+    if not compression_of(as_path(path)) and not is_parquet(as_path(path)):
+        check(lines, 0.0)
+    given = read_labels(path, key, key_column, list(targets) if targets else None, drop_non_finite)
+    check(given.read, 0.0 if key == "row" else given.keys.nbytes / len(given.keys) - 8)
+    joined = join_labels(given, store)
+    del given
+    pa.default_memory_pool().release_unused()  # as much as three times what is left, and Arrow would keep it
+    return LabelFiles(joined, folder, there=False, damaged=there)
+
+
+def kept_arrays(folder: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the rows and labels kept in `folder`, mapped into memory.
+
+    Raises
+    ------
+    StoreError
+        They are not there, or not what was kept.
+    """
+    record = read_sealed(folder / _RECORD, _ADVICE)
+    with believed(folder / _RECORD, _ADVICE):
+        rows, y = (load_array(folder / name, record["digests"][name]) for name in (_ROWS, _LABELS))
+        if len(rows) != len(y):
+            raise ValueError("there are not as many rows as labels")
+        return rows, y
+
+
+def _read(folder: Path) -> JoinedLabels | None:
+    """Return the labels kept in `folder`, or None where they are damaged."""
+    try:
+        rows, y = kept_arrays(folder)
+        rest: dict[str, Any] = read_sealed(folder / _RECORD, _ADVICE)["labels"]
+        rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys")}
+        return JoinedLabels(row=rows, y=y, **rest)
+    except (StoreError, *DAMAGE):
+        return None

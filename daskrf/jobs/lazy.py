@@ -1,0 +1,257 @@
+"""Feature maps and sufficient statistics as lazy Dask collections, for scripts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
+
+from daskrf.arrays import narrowed
+from daskrf.errors import InputError
+from daskrf.features.base import FeatureMap
+from daskrf.features.localgaussian import refuse_half
+from daskrf.gp import StackedStatistics, SufficientStatistics, choose_exponent, enough_precision
+from daskrf.gp.statistics import Precision
+from daskrf.jobs.maps import MapReference
+from daskrf.kernels import Kernel
+
+__all__ = ["featurize_array", "gram", "kernel_matrix"]
+
+_CHAIN = 16  # blocks that one chain of tasks folds before the tree begins
+_FAN_IN = 4  # statistics that one task of the tree combines
+
+
+def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
+    """Map a dask array of fingerprints to a lazy dask array of features; see `daskrf.featurize`."""
+    if array.ndim != 2:
+        raise InputError(f"The fingerprints must be a 2-dimensional array, not {array.ndim}-dimensional.")
+    if not feature_map.is_fitted():
+        raise InputError(
+            f"{type(feature_map).__name__} learns from the rows, which would compute the dask array: fit it "
+            "first, by its own fit on some rows, or by daskrf.fit_map on a fingerprint store."
+        )
+    if len(array.chunks[1]) > 1:
+        array = array.rechunk({1: -1})  # a row's features need the whole row
+    width = -(-feature_map.n_components // 8) if dtype == "bits" else feature_map.n_components
+    kind = np.uint8 if dtype == "bits" else np.dtype(dtype)
+    reference = MapReference.of(feature_map.state())
+    # As a node of the graph, of which each worker fetches one copy: landmarks are too large for every task.
+    shared = dask.delayed(reference, name=f"map-{reference.digest}")
+    return da.map_blocks(
+        _block_features,
+        array,
+        shared,
+        dtype,
+        dtype=kind,
+        chunks=(array.chunks[0], (width,)),
+        meta=np.empty((0, 0), dtype=kind),
+    )
+
+
+def _block_features(block: Any, reference: MapReference, dtype: str) -> np.ndarray:
+    feature_map = reference.feature_map
+    if dtype == "bits":
+        return feature_map.transform_bits(block)
+    return narrowed(feature_map.transform(block), dtype)
+
+
+def gram(
+    phi: da.Array,
+    y: da.Array | np.ndarray | None = None,
+    *,
+    n_components: int | None = None,
+    y_exponents: Sequence[int] | None = None,
+    precision: Precision | None = None,
+    block_size: int | None = None,
+) -> Delayed:
+    """Return the sufficient statistics of features and targets, lazily.
+
+    Parameters
+    ----------
+    phi : dask.array.Array of shape (n, M) float, or (n, ceil(M / 8)) uint8
+        Features; uint8 blocks are packed one-bit features.
+    y : array of shape (n,) or (n, n_targets), optional
+        Targets: NumPy, or a dask array whose chunks are aligned with those of `phi`.
+    n_components : int, optional
+        M, needed for packed bits where it is not a multiple of 8.
+    y_exponents : sequence of int, optional
+        Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a
+        dask array, because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
+    precision : {"single", "double"}, optional
+        Of the products of floats; by default what so many rows need (`daskrf.gp.enough_precision`). Take
+        "double" for landmarks, whose map says so by its `gram_precision`.
+    block_size : int, optional
+        That of a map of blocks (`LocalGaussianFeatures`): a Gram matrix for each of its centroids, in double
+        precision, in place of the one of all features.
+
+    Returns
+    -------
+    dask.delayed.Delayed
+        Of a `daskrf.gp.SufficientStatistics`, or `daskrf.gp.StackedStatistics` with `block_size`; call
+        ``.compute()`` when you want it.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit, exponents are needed and not given, or the precision is another one.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from daskrf import gram
+    >>> phi = da.from_array(np.eye(6, 3, dtype=np.float32), chunks=(2, 3))
+    >>> statistics = gram(phi, np.arange(6.0))
+    >>> statistics.compute().n
+    6
+    """
+    if precision not in ("single", "double", None):
+        raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
+    one_bit = phi.dtype == np.uint8
+    width = phi.shape[1] * 8 if one_bit else phi.shape[1]
+    n_components = width if n_components is None else n_components
+    if not (width - 8 < n_components <= width if one_bit else n_components == width):
+        raise InputError(f"{n_components} components do not fit features of width {phi.shape[1]}.")
+    targets = _targets(phi, y)
+    n_targets = targets.shape[1]
+    exponents = None
+    if one_bit:
+        exponents = _exponents(targets) if y_exponents is None else tuple(y_exponents)
+    phi_blocks = phi.to_delayed().ravel()
+    bounds = np.concatenate([[0], np.cumsum(phi.chunks[0])])
+    if isinstance(targets, np.ndarray):
+        y_blocks = [targets[a:b] for a, b in itertools.pairwise(bounds)]
+    else:
+        y_blocks = list(targets.to_delayed().ravel())
+    if block_size is not None:
+        refuse_half(phi.dtype)
+        zero = dask.delayed(StackedStatistics.zero)(n_components, block_size, n_targets)
+    else:
+        precision = precision or enough_precision(phi.shape[0], n_components)
+        zero = dask.delayed(SufficientStatistics.zero)(
+            n_components, n_targets, one_bit=one_bit, y_exponents=exponents, precision=precision
+        )
+    chains: list[Delayed] = []
+    for start in range(0, len(phi_blocks), _CHAIN):
+        partial = zero
+        for block, target in zip(
+            phi_blocks[start : start + _CHAIN], y_blocks[start : start + _CHAIN], strict=True
+        ):
+            partial = dask.delayed(_updated)(partial, block, target)
+        chains.append(partial)
+    while len(chains) > 1:
+        chains = [dask.delayed(_combined)(chains[i : i + _FAN_IN]) for i in range(0, len(chains), _FAN_IN)]
+    return chains[0] if chains else zero
+
+
+def _targets(phi: da.Array, y: da.Array | np.ndarray | None) -> da.Array | np.ndarray:
+    """Return the targets as (n, T), chunked as the rows of `phi` if they are a dask array."""
+    if np.isnan(phi.shape[0]):
+        raise InputError("The number of rows is unknown; call phi.compute_chunk_sizes() first.")
+    if y is None:
+        return np.zeros((phi.shape[0], 0))
+    targets = y if isinstance(y, da.Array) else np.asarray(y, dtype=np.float64)
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    if targets.ndim != 2 or targets.shape[0] != phi.shape[0]:
+        raise InputError(f"There are {phi.shape[0]} rows of features but targets of shape {targets.shape}.")
+    if isinstance(targets, da.Array):
+        targets = targets.rechunk((phi.chunks[0], (targets.shape[1],)))
+    return targets
+
+
+def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
+    if isinstance(targets, da.Array):
+        raise InputError(
+            "One-bit features take fixed-point targets, and y is a dask array: pass y_exponents, which "
+            "daskrf.gp.choose_exponent makes from all labels."
+        )
+    return tuple(int(e) for e in choose_exponent(targets)) if targets.size else (0,) * targets.shape[1]
+
+
+def _updated(statistics: Any, phi: np.ndarray, y: np.ndarray) -> Any:
+    # A copy, because Dask may compute a task twice from the same input.
+    result = statistics.copy()
+    result.update(phi, y)
+    return result
+
+
+def _combined(parts: list[Any]) -> Any:
+    result = parts[0].copy()
+    for part in parts[1:]:
+        result += part
+    return result
+
+
+def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:
+    """Return the kernel matrix of dask arrays of fingerprints, lazily.
+
+    Parameters
+    ----------
+    kernel : daskrf.kernels.Kernel
+    X : dask.array.Array, shape (n, d)
+        Its blocks are NumPy, scipy.sparse or pydata/sparse arrays.
+    Y : dask.array.Array, or array that the kernel takes, shape (m, d), optional
+        Default: `X`. An array in memory becomes one block of columns, and travels with the graph.
+
+    Returns
+    -------
+    dask.array.Array of float64, shape (n, m)
+        Its chunks are those of the rows of `X` and of `Y`; a task makes one, and nothing else is kept. The
+        last bits of real weights (not of counts) depend on the chunks of `Y`.
+
+    Raises
+    ------
+    InputError
+        If an array is not two-dimensional, or the numbers of columns differ; when computed, if a value is not
+        what the kernel serves.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> from daskrf.kernels import TanimotoMinMax
+    >>> X = da.from_array(np.array([[2, 0, 1], [1, 1, 1]]), chunks=(1, 3))
+    >>> kernel_matrix(TanimotoMinMax(), X).compute().tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel must be a kernel of daskrf.kernels, not {kernel!r}.")
+    rows, n_rows, d = _row_blocks(X)
+    columns, n_columns, right_d = (rows, n_rows, d) if Y is None else _row_blocks(Y)
+    if d != right_d:
+        raise InputError(
+            f"Kernel arguments must have the same columns, not {d} and {right_d}; fingerprint both in the "
+            "same way."
+        )
+    block = dask.delayed(_kernel_block)
+    blocks = [
+        [
+            da.from_delayed(block(kernel, x, y), shape=(a, b), meta=np.empty((0, 0)))
+            for y, b in zip(columns, n_columns, strict=True)
+        ]
+        for x, a in zip(rows, n_rows, strict=True)
+    ]
+    # Numbers of rows may be unknown, as those of a dask array that was filtered are.
+    bands = [da.concatenate(band, axis=1, allow_unknown_chunksizes=True) for band in blocks]
+    return da.concatenate(bands, allow_unknown_chunksizes=True)
+
+
+def _row_blocks(X: Any) -> tuple[list[Any], tuple[float, ...], int]:
+    """Return the delayed blocks of whole rows of an array, their numbers of rows, and the columns."""
+    if getattr(X, "ndim", None) != 2:
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise InputError(f"The fingerprints must be a 2-dimensional array, not {X.ndim}-dimensional.")
+    if not isinstance(X, da.Array):
+        # Delayed once, so that the graph has it once.
+        return [dask.delayed(X, traverse=False)], (X.shape[0],), X.shape[1]
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed().ravel()), X.chunks[0], X.shape[1]
+
+
+def _kernel_block(kernel: Kernel, x: Any, y: Any) -> np.ndarray:
+    return kernel(x, y)

@@ -1,0 +1,114 @@
+"""Feature maps as tasks carry them: by a few numbers, or by the name and digest of a file.
+
+Most maps are a handful of parameters. The landmarks of a sparse Gaussian process take up to some megabytes,
+which must not travel in every task: they lie in a file beside the output, read once per process.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from daskrf.errors import StoreError
+from daskrf.features import FeatureMap, from_state
+from daskrf.features.base import map_key
+from daskrf.storage.checked import believed
+from daskrf.storage.model import read_checkpoint, write_checkpoint
+
+__all__ = ["MapReference", "agrees", "rebuild"]
+
+_INLINE = 4_096  # characters of a state that a task carries itself
+
+
+@dataclass(frozen=True)
+class MapReference:
+    """A feature map, small enough to travel in each task; two are equal if their maps are.
+
+    Attributes
+    ----------
+    digest : str
+        SHA-256 of the state as text.
+    text : str
+        The state, or nothing where `path` has it.
+    path : str
+        File that holds the state.
+    """
+
+    digest: str
+    text: str = field(default="", compare=False, repr=False)
+    path: str = field(default="", compare=False, repr=False)
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> MapReference:
+        """Return the reference to the map of `state`, which holds the state itself."""
+        text = json.dumps(state, sort_keys=True)
+        return cls(hashlib.sha256(text.encode()).hexdigest(), text)
+
+    def carried(self, directory: Path) -> MapReference:
+        """Return what tasks carry: this, or, of a long state, a reference to a file in `directory`."""
+        if len(self.text) <= _INLINE:
+            return self
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory.resolve() / f"map-{self.digest[:16]}"
+        if read_checkpoint(path, self.digest) is None:  # other shards may be reading it
+            write_checkpoint(path, {}, {"text": self.text}, self.digest)
+        return replace(self, text="", path=str(path))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """State of the map."""
+        return json.loads(self.text or self._read())
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        """The map, rebuilt once per process."""
+        return _rebuilt(self)
+
+    def _read(self) -> str:
+        found = read_checkpoint(self.path, self.digest)
+        if found is None or hashlib.sha256(found.metadata["text"].encode()).hexdigest() != self.digest:
+            raise StoreError(
+                f"The file {self.path}, which holds the feature map, is gone or damaged, or lies where this "
+                "worker cannot see it; run the same command again, which writes it anew, with outputs in a "
+                "folder that all workers share."
+            )
+        return found.metadata["text"]
+
+
+@functools.lru_cache(maxsize=4)
+def _rebuilt(reference: MapReference) -> FeatureMap:
+    feature_map = from_state(reference.state)
+    # Checks the parameters of a map that learns nothing; the others were checked when they learned.
+    return feature_map.fit(None) if feature_map.learns_from == "nothing" else feature_map
+
+
+def rebuild(state: dict[str, Any]) -> FeatureMap:
+    """Return the feature map of a state, the same object for the same state within a process.
+
+    Raises
+    ------
+    StoreError
+        It is the state of no map.
+    """
+    with believed("the feature map of a store or a model"):
+        return MapReference.of(state).feature_map
+
+
+def agrees(feature_map: FeatureMap, state: dict[str, Any]) -> bool:
+    """Tell whether `state` is of this map, or of what `fit` may make of it where it is not fitted yet.
+
+    Examples
+    --------
+    >>> from daskrf import TanimotoMinMaxFeatures
+    >>> [agrees(TanimotoMinMaxFeatures(64), TanimotoMinMaxFeatures(m).state()) for m in (64, 65)]
+    [True, False]
+    """
+    mine = feature_map.state()
+    with believed("the feature map of a store or a model"):
+        if feature_map.is_fitted():
+            return map_key(mine) == map_key(state)
+        return all(mine[name] == state.get(name) for name in ("class", "version", "parameters"))

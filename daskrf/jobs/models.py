@@ -1,0 +1,106 @@
+"""Models on disk: what `fit` writes, and predictors that workers rebuild once per process."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from daskrf.errors import StoreError
+from daskrf.gp import model_from_state
+from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.separate import SeparateGP
+from daskrf.jobs.maps import rebuild
+from daskrf.storage.checked import believed
+from daskrf.storage.model import load_model
+
+__all__ = ["Model", "open_model", "read_model"]
+
+
+# What of the metadata its users take as it is.
+_METADATA = {
+    **{"gp": dict, "map": dict, "spec": dict, "labels": dict, "fingerprint": dict},
+    **{"spec_hash": str, "library": str, "fragments": str},
+    **{"targets": list, "range": list},
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model and what is known of how it was made.
+
+    Attributes
+    ----------
+    gp : RandomFeatureGP, SparseGP, LocalGaussianGP or SeparateGP
+        Without its statistics (means only) unless they were asked for.
+    metadata : dict
+        ``gp`` (its state), ``targets``, ``directions`` (of targets, where it was said), ``labels`` (counts),
+        ``spec_hash``, ``library`` and ``library_path`` (spec hash of the fingerprint store, and its place),
+        ``fingerprint`` (specification), ``fragments``, ``map``.
+    """
+
+    gp: FeatureSpaceGP | SeparateGP
+    metadata: dict[str, Any]
+
+    @property
+    def targets(self) -> list[str]:
+        """Names of the targets."""
+        return list(self.metadata["targets"])
+
+    @property
+    def directions(self) -> dict[str, str]:
+        """Whether to "maximize" or to "minimize" a target, by its name, where the fit was told."""
+        return dict(self.metadata.get("directions", {}))
+
+
+def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Model:
+    """Read a model that `fit` wrote; without `statistics` it is small and predicts means only.
+
+    Raises
+    ------
+    StoreError
+        If there is no model, or it is damaged or of another version.
+    """
+    found = load_model(path) if statistics else load_model(path, names=["weights"])
+    with believed(path, "restore it from a copy, or fit again"):
+        gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
+        _check(gp, found.metadata)
+    gp.feature_map_ = None  # sources hand features to the model
+    return Model(gp, found.metadata)
+
+
+def _check(gp: FeatureSpaceGP | SeparateGP, metadata: dict[str, Any]) -> None:
+    """Refuse metadata that are not those of a model, or not of as many targets as it has.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, kind in _METADATA.items():
+        if not isinstance(metadata.get(name), kind):
+            raise ValueError(f"its {name} is missing or wrong")
+    n_targets = len(metadata["targets"])
+    names = ("mean_", "amplitude_", "noise_", "left_out_", "log_marginal_likelihoods_", "at_bound_")
+    numbers = [getattr(gp, name) for name in names]
+    shapes = {(n_targets,), *(array.shape for array in numbers), gp.weights_.shape[1:]}
+    ranges = np.array(metadata["range"], dtype=np.float64)
+    texts = all(isinstance(name, str) for name in metadata["targets"])
+    if len(shapes) > 1 or ranges.shape != (n_targets, 2) or not texts:
+        raise ValueError("its numbers are not those of its targets")
+
+
+@functools.lru_cache(maxsize=1)
+def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
+    """Return the model at `path`, read once per process; refuse another one than that of `spec_hash`."""
+    model = read_model(path, statistics=statistics)
+    if model.metadata["spec_hash"] != spec_hash:
+        raise StoreError(f"The model {path} was fitted anew while it was in use; run the same command again.")
+    return model
+
+
+def feature_map_of(model: Model) -> Any:
+    """Return the feature map that the model was fitted with."""
+    return rebuild(model.metadata["map"])

@@ -1,0 +1,198 @@
+"""What can be wrong with a cluster, found before it costs hours, each in one sentence.
+
+Every call that a driver sends carries what a worker must have in common with it: the versions of what makes
+the bytes, and a file system. A worker process looks once a run, in some milliseconds, so that one which joins
+later is looked at too. Workers that do not come at all are told of by what their jobs have printed.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, get_worker
+
+from daskrf import __version__
+from daskrf.errors import WorkerError
+from daskrf.jobs.cluster import Jobs, QueuedClient
+from daskrf.jobs.stopping import Outcome, call_of_run
+
+__all__ = ["Absence", "Expected", "checked_call", "explained"]
+
+_PACKAGES = ("dask", "distributed", "numba", "numpy", "rdkit")
+_SHARE_SECONDS = 10.0  # until a file that was just written is taken for invisible: NFS caches directories
+_WAIT = 300.0  # seconds without workers
+_REFUSAL_SECONDS = 5.0  # after which other jobs would have been accepted
+
+_passed: set[Expected] = set()  # what this worker process was found to meet
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a worker must have in common with the driver."""
+
+    versions: tuple[tuple[str, str], ...]
+    probe: str | None
+    host: str
+
+    @classmethod
+    def here(cls, probe: Path | None) -> Expected:
+        """Return what this process has; `probe` is a file that was just written beside the output."""
+        seen = probe is not None and probe.exists()
+        return cls(_versions(), str(probe) if seen else None, socket.gethostname())
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    python = ".".join(platform.python_version_tuple()[:2])
+    found = {"Python": python, "daskrf": __version__}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "none"
+    return tuple(found.items())
+
+
+def checked_call(
+    expected: Expected, run: str, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Outcome:
+    """Make a call of a run on a worker that is as the driver expects.
+
+    Raises
+    ------
+    WorkerError
+        If the worker is not; in one sentence.
+    """
+    if expected not in _passed:
+        fault = _fault(expected, get_worker().local_directory)
+        if fault:
+            raise WorkerError(f"The worker {get_worker().address} on {socket.gethostname()} {fault}.")
+        _passed.add(expected)
+    return call_of_run(run, function, arguments)
+
+
+def _fault(expected: Expected, spill: str) -> str:
+    """Return what is wrong with this worker process, or nothing."""
+    mine = dict(_versions())
+    other = [f"{name} {mine[name]} and not {v}" for name, v in expected.versions if mine[name] != v]
+    if other:
+        return (
+            f"has {', '.join(other)} as {expected.host}, where the run was started; start workers from the "
+            "same environment, then run the same command again"
+        )
+    if expected.probe is not None and not _sees(Path(expected.probe)):
+        folder = Path(expected.probe).parent
+        where = "" if folder.is_absolute() else f" (from its working directory {os.getcwd()})"
+        return (
+            f"does not see {expected.probe}{where}, which {expected.host} has just written beside the "
+            "output; give the output an absolute path on a file system that all workers share"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=spill):
+            pass
+    except OSError as error:
+        return (
+            f"cannot write its spill directory {spill} ({error.strerror}); set local_directory to one it can"
+        )
+    return ""
+
+
+def _sees(probe: Path) -> bool:
+    end = time.monotonic() + _SHARE_SECONDS
+    while not probe.exists():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.25)
+        with suppress(OSError):
+            os.listdir(probe.parent)  # has NFS ask its server again
+    return True
+
+
+def explained(error: BaseException) -> BaseException:
+    """Return a sentence in place of an error that says that daskrf is not where a task was sent."""
+    text = " ".join(str(error).split())
+    if isinstance(error, ImportError) or "deserialization of the task graph" in text:
+        return WorkerError(
+            f"A worker or the scheduler could not load a task ({text}); start them from the environment of "
+            f"this process, {sys.prefix}, then run the same command again."
+        )
+    return error
+
+
+class Absence:
+    """Follows how long a cluster has had no workers, and tells when that is too long.
+
+    Workers that are jobs may wait in a queue for days: what counts for them is that a job has begun, and no
+    worker of it has come.
+
+    Parameters
+    ----------
+    client : Client
+    patience : float, optional
+        Seconds; default: 300. Workers that are jobs have their own.
+    """
+
+    def __init__(self, client: Client, patience: float | None) -> None:
+        self._jobs = client.jobs if isinstance(client, QueuedClient) else None
+        self._patience = float(patience or _WAIT)
+        self._since = time.monotonic()
+
+    def look(self, n_workers: int) -> None:
+        """Take note of the number of workers.
+
+        Raises
+        ------
+        WorkerError
+            If there have been none for too long, with the reason as far as it is known.
+        """
+        if self._jobs is not None:
+            _look_at_jobs(self._jobs, n_workers)
+        elif n_workers:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since > self._patience:
+            raise WorkerError(
+                f"The scheduler has had no workers for {self._patience:.0f} s; start some and run the same "
+                "command again: finished work is kept."
+            )
+
+
+def _look_at_jobs(jobs: Jobs, n_workers: int) -> None:
+    """Raise if jobs are refused, or begin and bring no worker, and none is there."""
+    if n_workers:
+        jobs.barren.clear()
+        return
+    # Jobs are submitted one by one: others may be accepted.
+    if jobs.refusal and not jobs.accepted and time.monotonic() - jobs.refused > _REFUSAL_SECONDS:
+        raise WorkerError(
+            f"{jobs.system} has refused the job: {jobs.refusal}; correct the cluster file, then run the "
+            "same command again."
+        )
+    # One bad node must not end a run whose other jobs have just begun.
+    if jobs.barren and time.monotonic() - jobs.barren[0][1] > jobs.patience:
+        said = [(path, _last_line(path)) for path in jobs.logs_of(jobs.barren[-1][0])]
+        path, line = next((pair for pair in reversed(said) if pair[1]), (jobs.logs, "nothing"))
+        network = f" by the interface {jobs.interface}" if jobs.interface else ""
+        raise WorkerError(
+            f"A job of {jobs.system} has started, and for {jobs.patience:.0f} s no worker has reached the "
+            f"scheduler{network}; the last line in {path} is: {line}"
+        )
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,217 @@
+"""One job in several processes without a cluster: shard i of n makes its share, a last command the rest.
+
+Each process of a job array runs the same command with another ``--shard i/n``; none of them talks to another.
+What a shard makes is what any driver would make, partitions with commit records and checkpoints of sums, so
+that a shard which failed costs its own share only, which the last command, the same one without ``--shard``,
+makes before it reduces, cleans up and reports.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distributed import Client
+
+from daskrf.errors import InputError, StoreError
+from daskrf.jobs.progress import Progress
+from daskrf.storage.checked import read_sealed, write_sealed
+from daskrf.storage.lock import StoreLock
+from daskrf.storage.plans import differences
+
+__all__ = ["PLAN", "Pieces", "Shard", "ShardReport", "Share", "agree"]
+
+PLAN = "shards.json"  # what the shards of a job that has no store agree on, in its folder of work files
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Share `index` (from 0) of a job that is cut into `count`; text such as ``"0/64"`` stands for one.
+
+    Raises
+    ------
+    InputError
+        If there is no such share.
+
+    Examples
+    --------
+    >>> Shard.of("1/3")
+    Shard(index=1, count=3)
+    >>> [p for p in range(8) if Shard(1, 3).owns(p)]
+    [1, 4, 7]
+    """
+
+    index: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.index < self.count:
+            raise _refusal(f"{self.index}/{self.count}")
+
+    @classmethod
+    def of(cls, shard: Shard | str) -> Shard:
+        """Return the shard that a text i/n names; a shard is returned as it is."""
+        if isinstance(shard, Shard):
+            return shard
+        found = re.fullmatch(r"\s*([0-9]+)\s*/\s*([0-9]+)\s*", shard)
+        if found is None:
+            raise _refusal(shard)
+        return cls(int(found[1]), int(found[2]))
+
+    def owns(self, number: int) -> bool:
+        """Whether the partition, or the leaf of a sum, of this number is made by this shard."""
+        return number % self.count == self.index
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+def _refusal(text: str) -> InputError:
+    return InputError(
+        f"A shard is i/n with i from 0 to n - 1, such as 0/64 for the first and 63/64 for the last of 64, "
+        f"not {text!r}."
+    )
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How many pieces of a job a share made and found there; how many all shares lack, and have in total."""
+
+    made: int
+    found: int
+    missing: int
+    total: int
+
+    def __add__(self, other: Pieces) -> Pieces:
+        return Pieces(
+            self.made + other.made,
+            self.found + other.found,
+            self.missing + other.missing,
+            self.total + other.total,
+        )
+
+
+@dataclass(frozen=True)
+class ShardReport:
+    """What a shard, or the preparation of all shards, did.
+
+    Attributes
+    ----------
+    output : Path
+        Of the job.
+    shard : Shard or None
+        None for the preparation.
+    unit : str
+        What pieces of the job are: partitions, or parts of a sum.
+    seconds : float
+    made, found : int
+        Pieces of this shard that were made now, and that were there already.
+    missing, total : int
+        Pieces of all shards that are still to be made, and that there are.
+    """
+
+    output: Path
+    shard: Shard | None
+    unit: str
+    seconds: float
+    made: int
+    found: int
+    missing: int
+    total: int
+
+    def __str__(self) -> str:
+        rest = f"{self.missing:,} of all {self.total:,} {self.unit} are still missing"
+        if self.shard is None:
+            return (
+                f"{self.output} is prepared for shards ({self.seconds:.1f} s); {rest}\n"
+                "  run the same command with --shard 0/n to n-1/n in place of --prepare, and then without it"
+            )
+        when = "when all shards are done, " if self.missing else ""
+        return (
+            f"shard {self.shard} of {self.output}: {self.made:,} {self.unit} made, {self.found:,} were there "
+            f"({self.seconds:.1f} s); {rest}\n"
+            f"  {when}run the same command without --shard: it makes what is missing, and ends the job"
+        )
+
+
+@dataclass(frozen=True)
+class Share:
+    """What of a job one call of a driver does: all of it, one shard, or the preparation of shards."""
+
+    shard: Shard | None = None
+    prepare: bool = False
+
+    @classmethod
+    def of(cls, shard: Shard | str | None, prepare: bool, client: Client | None) -> Share:
+        """Return the share that the keywords of a driver name; refuse those that do not fit each other."""
+        if shard is None:
+            return cls(None, prepare)
+        if prepare:
+            raise InputError("Preparing is for all shards at once; give shard or prepare, not both.")
+        if client is not None:
+            raise InputError("A shard works in its own process; give a client, or a shard, not both.")
+        return cls(Shard.of(shard))
+
+    @property
+    def whole(self) -> bool:
+        """Whether this is a driver without shards, which may delete and replace what others left."""
+        return self.shard is None and not self.prepare
+
+    @property
+    def count(self) -> int:
+        """Number of shards, 1 for a whole driver."""
+        return 1 if self.shard is None else self.shard.count
+
+    def of_all(self, numbers: Collection[int]) -> list[int]:
+        """Return those of `numbers` that are this share's to make."""
+        if self.prepare:
+            return []
+        return [i for i in numbers if self.shard is None or self.shard.owns(i)]
+
+    def lock(self, directory: Path, stage: str, progress: Progress) -> StoreLock:
+        """Return the lock of this share on a job whose locks lie in `directory`."""
+        if self.whole:
+            return StoreLock(directory, f"daskrf {stage}", tell=progress.note)
+        part = "prepare" if self.shard is None else f"{self.shard.index}-of-{self.shard.count}"
+        option = "--prepare" if self.shard is None else f"--shard {self.shard}"
+        return StoreLock(directory, f"daskrf {stage} {option}", part, tell=progress.note)
+
+    def pieces(self, total: int, made: int = 0, missing: Collection[int] = ()) -> Pieces:
+        """Return the counts of a share that has `made` so many of its pieces; `missing` are all that lack."""
+        found = len(self.of_all(range(total))) - made - len(self.of_all(missing))
+        return Pieces(made, found, len(missing), total)
+
+    def report(self, output: Path, unit: str, pieces: Pieces, start: float) -> ShardReport:
+        """Return the report of a share that is not a whole driver, begun at `start` of `time.monotonic`."""
+        seconds = time.monotonic() - start
+        return ShardReport(output, self.shard, unit, seconds, **dataclasses.asdict(pieces))
+
+
+def agree(share: Share, path: Path, spec: dict[str, Any]) -> None:
+    """Leave `spec` in the file `path` for the other shares of a job, or refuse to go on if theirs differs.
+
+    A whole driver leaves none; it looks for that of the shards before it.
+
+    Raises
+    ------
+    StoreError
+        With each option that differs.
+    """
+    spec = json.loads(json.dumps(spec))
+    if not share.whole:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_sealed(path, spec, keep=True)
+    elif not path.exists():
+        return
+    found = read_sealed(path, "delete that folder, and run all commands of the job again")
+    if found != spec:
+        raise StoreError(
+            f"{path.parent} was prepared for shards with other options: {differences(found, spec)}; repeat "
+            "them, give another output path, or delete that folder"
+        )

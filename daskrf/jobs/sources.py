@@ -1,0 +1,478 @@
+"""Where features come from, one partition at a time: a feature store, a fingerprint store, or SMILES files.
+
+A source is a small frozen object that travels in each task; stores are opened, and feature maps
+rebuilt, once per process. What a task carries of a map is said in `daskrf.jobs.maps`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import sparse
+from sklearn.base import clone
+
+from daskrf.arrays import row_slice
+from daskrf.errors import ROW, InputError, StoreError
+from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.features.localgaussian import refuse_half
+from daskrf.gp.posterior import as_features
+from daskrf.jobs.maps import MapReference, agrees, rebuild
+from daskrf.jobs.memory import block_rows
+from daskrf.jobs.opening import opened
+from daskrf.molecules.rows import BATCH_ROWS
+from daskrf.paths import as_path
+from daskrf.storage.describe import map_words
+from daskrf.storage.features import FeatureStore
+from daskrf.storage.fingerprints import REJECT_SCHEMA, FingerprintStore
+from daskrf.storage.inspect import kind_of
+
+__all__ = [
+    "Block",
+    "FeatureSource",
+    "FingerprintSource",
+    "Source",
+    "check_map",
+    "check_map_for",
+    "feature_blocks",
+    "gathered",
+    "largest_partition",
+    "open_source",
+    "rows_store",
+]
+
+
+_SHOWN = 80  # characters of a SMILES in a message
+_WAY_OUT = (
+    "; leave that molecule out, or make the features and the model again with a range that reaches it: "
+    "--norm-range LOW HIGH, in Python norm_range (a wider one is less accurate)."
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Features of some rows: `rows` are global row numbers, `phi` packed bits or float32 features.
+
+    `diagonal` is k(x, x) of each row where features leave a part of it out, and it is not 1.
+    """
+
+    rows: npt.NDArray[np.int64]
+    phi: npt.NDArray[Any]
+    diagonal: npt.NDArray[np.float64] | None = None
+
+    def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Block:
+        """Return the block of some of its rows, by a mask or by their positions."""
+        diagonal = None if self.diagonal is None else self.diagonal[keep]
+        return Block(self.rows[keep], self.phi[keep], diagonal)
+
+
+class Source(Protocol):
+    """Features of a library, by partition."""
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        """The feature map, made once per process."""
+
+    def carried(self, directory: Path) -> Self:
+        """Return what tasks carry: this, with a long state of the map left in a file of `directory`."""
+
+    @property
+    def bits(self) -> bool:
+        """Whether blocks are packed bits; otherwise they are float32."""
+
+    @property
+    def spec_hash(self) -> str:
+        """Hash of what the features depend on, the map excepted."""
+
+    @property
+    def partition_rows(self) -> list[int]:
+        """Rows of each partition (those that were read, rejected ones included)."""
+
+    def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
+        """Yield the features of a partition, or of those of its rows that are in the sorted `rows`."""
+
+    def rejects(self, partition: int) -> pa.Table:
+        """Return the rows rejected on the way; only after all blocks of the partition were taken."""
+
+    @property
+    def table_bytes(self) -> int:
+        """What the map's tables take in each process, at most."""
+
+    @property
+    def seconds_per_row(self) -> float:
+        """Rough cost of the features of a row on one core, from which tasks are sized."""
+
+    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
+
+
+def feature_blocks(
+    feature_map: FeatureMap,
+    kept: npt.NDArray[np.int64],
+    fingerprints: Any,
+    rows: npt.NDArray[np.int64] | None,
+    *,
+    bits: bool,
+    predicts: bool,
+    describe: Callable[[npt.NDArray[np.int64]], pa.Table],
+) -> Iterator[Block]:
+    """Yield the features of the rows `kept`, or of those in the sorted `rows`, in blocks of bounded size.
+
+    They are all that sums take, or what one that `predicts` does: `FeatureMap.transform_nearest`. `describe`
+    returns id, smiles, source and line of rows, for the message about one that the map refuses.
+    """
+    if rows is not None:
+        chosen = positions(kept, rows)
+        kept, fingerprints = kept[chosen], fingerprints[chosen]
+    floats = feature_map.transform_nearest if predicts else feature_map.transform
+    transform = feature_map.transform_bits if bits else floats
+
+    def block(numbers: npt.NDArray[np.int64], part: Any) -> Block:
+        try:
+            return Block(numbers, transform(part), _diagonal(feature_map, part))
+        except InputError as error:
+            raise _refusal(error, numbers, describe) from None
+
+    size = block_rows(feature_map.n_components, one_bit=bits)
+    for start in range(0, len(kept), size):
+        # No name is left that holds the block while the next one is made.
+        yield block(kept[start : start + size], row_slice(fingerprints, start, start + size))
+
+
+def _diagonal(feature_map: FeatureMap, fingerprints: Any) -> npt.NDArray[np.float64] | None:
+    """Return k(x, x) of each row where features leave a part of it out, and it is not 1."""
+    kernel = feature_map.projected_kernel
+    return None if kernel is None or kernel.has_unit_diagonal else kernel.diag(fingerprints)
+
+
+def _refusal(
+    error: InputError, numbers: npt.NDArray[np.int64], describe: Callable[[npt.NDArray[np.int64]], pa.Table]
+) -> InputError:
+    """Return the error of a map about one row of a block, with the molecule in place of the row's number."""
+    text = str(error)
+    found = ROW.search(text)
+    if found is None or int(found[2]) >= len(numbers):
+        return error
+    number = numbers[int(found[2])]
+    molecule = describe(np.array([number])).to_pylist()[0]
+    smiles, what = molecule["smiles"], text[found.end() :]
+    shown = smiles if len(smiles) <= _SHOWN else f"{smiles[:_SHOWN]}..."
+    if "norm_range" in what:  # the map's advice is for a map that is not part of a model yet
+        what = what.partition(";")[0] + _WAY_OUT
+    return InputError(
+        f"{text[: found.start()]}{found[1]} {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, "
+        f"line {molecule['line']:,} of {molecule['source']}){what}"
+    )
+
+
+def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+    """Yield blocks joined to at least `rows` rows, but for the last: engines are slow on small ones."""
+    held: list[Block] = []
+    for block in blocks:
+        held.append(block)
+        del block  # or it would be in memory until the next one is there
+        if sum(len(b.rows) for b in held) >= rows:
+            yield _joined(held)
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[Block]) -> Block:
+    """Return the blocks as one, and empty the list: each block is freed as soon as it is copied."""
+    if len(held) == 1:
+        return held.pop()
+    rows = np.concatenate([block.rows for block in held])
+    parts = [block.diagonal for block in held if block.diagonal is not None]
+    diagonal = np.concatenate(parts) if parts else None
+    phi = np.empty((len(rows), held[0].phi.shape[1]), held[0].phi.dtype)
+    start = 0
+    while held:
+        part = held.pop(0).phi
+        phi[start : start + len(part)] = part
+        start += len(part)
+    return Block(rows, phi, diagonal)
+
+
+@dataclass(frozen=True)
+class FingerprintSource:
+    """Features made on the fly from a fingerprint store; nothing is stored.
+
+    One that `predicts` makes what predictions take, no more: of a map of blocks, the block of each row.
+    """
+
+    path: str
+    spec_hash: str
+    map: MapReference
+    bits: bool
+    predicts: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        store: FingerprintStore,
+        feature_map: FeatureMap,
+        bits: bool | None = None,
+        *,
+        predicts: bool = False,
+    ) -> FingerprintSource:
+        """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
+        bits = feature_map.one_bit if bits is None else bits
+        reference = MapReference.of(feature_map.state())
+        return cls(str(store.path.resolve()), store.spec_hash, reference, bits, predicts)
+
+    @property
+    def store(self) -> FingerprintStore:
+        """The fingerprint store."""
+        return opened(FingerprintStore, self.path, self.spec_hash)
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        """See `Source`."""
+        return self.map.feature_map
+
+    def carried(self, directory: Path) -> FingerprintSource:
+        """See `Source`."""
+        return replace(self, map=self.map.carried(directory))
+
+    @property
+    def partition_rows(self) -> list[int]:
+        """See `Source`."""
+        return planned_rows(self.store)
+
+    def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
+        """See `Source`."""
+        kept = row_numbers(self.store, partition)
+        fingerprints = self.store.read_fingerprints(partition)
+        yield from feature_blocks(
+            self.feature_map,
+            kept,
+            fingerprints,
+            rows,
+            bits=self.bits,
+            predicts=self.predicts,
+            describe=functools.partial(self.describe, partition),
+        )
+
+    @property
+    def table_bytes(self) -> int:
+        """See `Source`."""
+        return self.feature_map.table_bytes(self.store.n_columns)
+
+    @property
+    def seconds_per_row(self) -> float:
+        """See `Source`: as the map says."""
+        made = self.feature_map.block_size if self.predicts else self.feature_map.n_components
+        return self.feature_map.seconds_per_component * made
+
+    def rejects(self, partition: int) -> pa.Table:
+        """See `Source`: they were left out when the store was made."""
+        return REJECT_SCHEMA.empty_table()
+
+    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """See `Source`."""
+        return describe_rows(self.store, partition, rows)
+
+
+@dataclass(frozen=True)
+class FeatureSource:
+    """Features read from a feature store; rows are described by the fingerprint store it was made from."""
+
+    path: str
+    spec_hash: str
+    rows_path: str
+    rows_spec_hash: str
+    bits: bool
+
+    @classmethod
+    def of(cls, store: FeatureStore, bits: bool | None = None) -> FeatureSource:
+        """Return the source of `store`: blocks as stored, unless floats of stored bits are asked for."""
+        origin = store.source()
+        bits = store.spec["dtype"] == "bits" and bits is not False
+        return cls(
+            str(store.path.resolve()), store.spec_hash, str(origin.path.resolve()), origin.spec_hash, bits
+        )
+
+    @property
+    def store(self) -> FeatureStore:
+        """The feature store."""
+        return opened(FeatureStore, self.path, self.spec_hash)
+
+    @property
+    def rows_store(self) -> FingerprintStore:
+        """The fingerprint store that the features were made from."""
+        return opened(FingerprintStore, self.rows_path, self.rows_spec_hash)
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        """See `Source`."""
+        return rebuild(self.store.spec["map"])
+
+    def carried(self, directory: Path) -> FeatureSource:
+        """See `Source`: the store's plan holds the map."""
+        return self
+
+    @property
+    def partition_rows(self) -> list[int]:
+        """See `Source`."""
+        return planned_rows(self.rows_store)
+
+    def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
+        """See `Source`."""
+        kept, whole = row_numbers(self.rows_store, partition), None
+        kernel = self.feature_map.projected_kernel
+        if kernel is not None and not kernel.has_unit_diagonal:  # features do not tell k(x, x)
+            whole = _diagonal(self.feature_map, self.rows_store.read_fingerprints(partition))
+        chosen = None if rows is None else np.isin(kept, rows, assume_unique=True)
+        start = 0
+        for phi in self.store.blocks(partition):
+            own = slice(start, start + len(phi))
+            start = own.stop
+            if start > len(kept):
+                break
+            block = Block(kept[own], phi, None if whole is None else whole[own])
+            if chosen is not None:
+                block = block.where(chosen[own])
+            if len(block.rows):
+                floats = None if self.bits else as_features(block.phi, self.store.n_components, np.float32)
+                yield block if floats is None else replace(block, phi=floats)
+        if start != len(kept):
+            raise StoreError(
+                f"partition {partition} of {self.path} does not have the {len(kept)} rows of "
+                f"{self.rows_path}, which it was made from; run `daskrf featurize` into a new store"
+            )
+
+    @property
+    def table_bytes(self) -> int:
+        """See `Source`: nothing is made."""
+        return 0
+
+    @property
+    def seconds_per_row(self) -> float:
+        """See `Source`: reading from a disk."""
+        return 3e-6
+
+    def rejects(self, partition: int) -> pa.Table:
+        """See `Source`: they were left out when the fingerprints were made."""
+        return REJECT_SCHEMA.empty_table()
+
+    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+        """See `Source`."""
+        return describe_rows(self.rows_store, partition, rows)
+
+
+def planned_rows(store: FingerprintStore) -> list[int]:
+    """Return the rows of each partition of a fingerprint store."""
+    return [store.partition_rows(p) for p in range(store.n_partitions)]
+
+
+def largest_partition(source: Any) -> tuple[int, int | None]:
+    """Return the rows of the largest partition of a source as it is held, and the most non-zeros of any.
+
+    Non-zeros are 0 where features are read, and None where fingerprints are made on the way, by batches.
+    """
+    rows = max(source.partition_rows)
+    if isinstance(source, FeatureSource):
+        return rows, 0
+    if not isinstance(source, FingerprintSource):
+        return min(rows, BATCH_ROWS), None
+    return rows, most_nonzeros(source.store)
+
+
+def most_nonzeros(store: FingerprintStore) -> int:
+    """Return the most non-zeros of any partition of a fingerprint store, from its commit records."""
+    return max((record.counts.get("nonzeros", 0) for record in store.records().values()), default=0)
+
+
+def row_numbers(store: FingerprintStore, partition: int) -> npt.NDArray[np.int64]:
+    """Return the global numbers of the kept rows of a partition, ascending."""
+    return store.read_rows(partition, ["row"])["row"].to_numpy()
+
+
+def positions(kept: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return where in the ascending `kept` those of the sorted `rows` are that it holds."""
+    return np.flatnonzero(np.isin(kept, rows, assume_unique=True))
+
+
+def describe_rows(store: FingerprintStore, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
+    table = store.read_rows(partition, ["row", "id", "smiles", "source", "line"])
+    return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
+
+
+def rows_store(source: FeatureSource | FingerprintSource) -> FingerprintStore:
+    """Return the fingerprint store that knows the rows of a source."""
+    return source.rows_store if isinstance(source, FeatureSource) else source.store
+
+
+def check_map(feature_map: FeatureMap, n_columns: int) -> None:
+    """Refuse a map that cannot serve fingerprints of so many columns, before an output is begun.
+
+    Raises
+    ------
+    InputError
+        If a parameter of the map is bad, or the columns are too many.
+    """
+    clone(feature_map).fit(None)
+    feature_map.check_columns(n_columns)
+    if feature_map.learns_from != "nothing" and feature_map.is_fitted():
+        feature_map.transform(sparse.csr_matrix((0, n_columns), dtype=np.uint16))
+
+
+def check_map_for(feature_map: FeatureMap, path: str | os.PathLike[str]) -> None:
+    """Refuse a map that cannot serve the fingerprint store at `path`, if there is one; before workers start.
+
+    Raises
+    ------
+    InputError
+        As :func:`check_map`.
+    """
+    if kind_of(path, missing_ok=True) == "fingerprints":
+        check_map(feature_map, FingerprintStore.open(path).n_columns)
+
+
+def open_source(
+    path: str | os.PathLike[str],
+    feature_map: FeatureMap | None = None,
+    bits: bool | None = None,
+    *,
+    predicts: bool = False,
+) -> FeatureSource | FingerprintSource:
+    """Return the source of a feature store, or of a fingerprint store under a map.
+
+    The default map is `TanimotoMinMaxFeatures()`; `bits` set to False asks for floats in any case, and
+    `predicts` for no more features than predictions take, where they are made.
+    A map that is not fitted yet names a feature store whose map was fitted from it.
+
+    Raises
+    ------
+    InputError
+        If a feature store was made with another map, or the map does not serve the fingerprints.
+    StoreError
+        If there is no such store, or it is not complete.
+    """
+    path = as_path(path)
+    kind = kind_of(path)
+    if kind == "features":
+        store = FeatureStore.open(path)
+        if feature_map is not None and not agrees(feature_map, store.spec["map"]):
+            raise InputError(
+                f"{path} holds {map_words(store.spec['map'])}, and another map is asked for, "
+                f"{map_words(feature_map.state())}; name the fingerprint store to use that one."
+            )
+        store.require_complete()
+        features = FeatureSource.of(store, bits)
+        if features.feature_map.in_blocks:
+            refuse_half(store.dtype)
+        return features
+    fingerprints = FingerprintStore.open(path)
+    fingerprints.require_complete()
+    feature_map = feature_map or TanimotoMinMaxFeatures()
+    check_map(feature_map, fingerprints.n_columns)
+    return FingerprintSource.of(fingerprints, feature_map, bits, predicts=predicts)

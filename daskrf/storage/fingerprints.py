@@ -1,0 +1,265 @@
+"""The fingerprint store: sparse counts and the identity of every row of a library.
+
+A partition holds ``lengths`` (non-zeros of each row), ``indices`` (sorted within a row) and ``counts``,
+each in the smallest unsigned type that fits, as one Zstandard chunk with CRC32C. Plain CSR compresses to
+less than two bytes a non-zero, because molecules of a library share fragments and so runs of indices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_matrix
+
+from daskrf.errors import StoreError
+from daskrf.storage.files import file_errors
+from daskrf.storage.parquet import typed, write_parquet
+from daskrf.storage.records import CommitRecord
+from daskrf.storage.rejects import REJECT_SCHEMA, SOURCE_TYPE, RejectingStore
+from daskrf.storage.zarrays import create_group, open_array, read_errors, write_array
+
+__all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]
+
+LEVEL = 3
+ROW_FIELDS = (
+    pa.field("row", pa.int64()),
+    pa.field("id", pa.string()),
+    pa.field("smiles", pa.string()),
+    pa.field("source", SOURCE_TYPE),
+    pa.field("line", pa.int64()),
+)
+
+
+def smallest_unsigned(maximum: int) -> np.dtype:
+    """The smallest unsigned integer type that holds `maximum`.
+
+    Examples
+    --------
+    >>> smallest_unsigned(255), smallest_unsigned(256)
+    (dtype('uint8'), dtype('uint16'))
+    """
+    return np.min_scalar_type(maximum)
+
+
+class FingerprintStore(RejectingStore):
+    """Fingerprints, rows and rejects of a library, one partition at a time.
+
+    The spec holds ``library`` (files with digests and columns), ``fingerprint`` (kind, radius, ...,
+    with ``n_columns``), ``fragments``, ``extra`` and ``rdkit`` (its version: the bytes depend on it).
+    """
+
+    needed_kind: ClassVar[str | None] = "fingerprints"
+    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {
+        "library": dict,
+        "fingerprint": dict,
+        "n_columns": int,
+        "fragments": str,
+        "extra": list,
+        "rdkit": str,
+    }
+
+    @classmethod
+    def new(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        library: dict[str, Any],
+        fingerprint: dict[str, Any],
+        n_columns: int,
+        partitions: list[dict[str, Any]],
+        rdkit_version: str,
+        fragments: str = "keep",
+        extra: Sequence[str] = (),
+        provenance: dict[str, Any] | None = None,
+    ) -> Self:
+        """Plan a fingerprint store, or resume the one that is there.
+
+        Parameters
+        ----------
+        path : path
+            Directory.
+        library, fingerprint : dict
+            ``Library.state()`` and ``FingerprintSpec.state()``.
+        n_columns : int
+            Columns of the fingerprint matrix, 2**32 where unfolded.
+        partitions : list of dict
+            One a partition, with ``start`` and ``stop`` row numbers at least.
+        rdkit_version : str
+            Part of the spec: another RDKit may give other bits.
+        fragments : str
+            ``"keep"``, ``"largest"`` or ``"reject"``.
+        extra : sequence of str
+            Names of further columns of the rows table.
+        provenance : dict, optional
+            See `Store.create`.
+
+        Returns
+        -------
+        FingerprintStore
+
+        Raises
+        ------
+        StoreError
+            See `Store.create`.
+        """
+        spec = {
+            "library": library,
+            "fingerprint": fingerprint,
+            "n_columns": int(n_columns),
+            "fragments": fragments,
+            "extra": list(extra),
+            "rdkit": rdkit_version,
+        }
+        return cls.create(path, "fingerprints", spec, partitions, provenance)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the fingerprint matrix."""
+        return int(self.spec["n_columns"])
+
+    def rows_path(self, p: int) -> Path:
+        """Parquet file of the rows of partition `p`."""
+        return self.path / "rows" / f"{self.partition_name(p)}.parquet"
+
+    def write_partition(
+        self,
+        p: int,
+        fingerprints: csr_matrix,
+        rows: pa.Table,
+        rejects: pa.Table | None = None,
+        counts: dict[str, int] | None = None,
+    ) -> CommitRecord:
+        """Write and record one partition.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        fingerprints : csr_matrix, shape (n, n_columns)
+            Sorted unique indices, whole counts 1 to 65535.
+        rows : pyarrow.Table, n rows
+            Columns of `ROW_FIELDS` and the extra ones.
+        rejects : pyarrow.Table, optional
+            Columns of `REJECT_SCHEMA`.
+        counts : dict, optional
+            Further counts for the record, such as ``saturated`` and ``empty``; ``read``, ``kept``,
+            ``rejected`` and ``nonzeros`` are counted here, and must agree where given.
+
+        Returns
+        -------
+        CommitRecord
+
+        Raises
+        ------
+        StoreError
+            Fingerprints and rows that do not match, or a disk that does not take them.
+        """
+        rejects = REJECT_SCHEMA.empty_table() if rejects is None else rejects
+        totals = self._totals(p, fingerprints, rows, rejects, counts)
+        with self.staging(p) as directory, file_errors("write", directory):
+            staged = {self.partition_path(p): directory / "data", self.rows_path(p): directory / "rows"}
+            self._write_arrays(directory / "data", fingerprints)
+            write_parquet(typed(rows, pa.schema(ROW_FIELDS)), directory / "rows")
+            staged |= self._stage_rejects(p, rejects, directory)
+            return self.publish(p, staged, totals)
+
+    def _totals(
+        self,
+        p: int,
+        fingerprints: csr_matrix,
+        rows: pa.Table,
+        rejects: pa.Table,
+        counts: dict[str, int] | None,
+    ) -> dict[str, int]:
+        """Counts of the record; fingerprints and rows must match."""
+        n, n_columns = fingerprints.shape
+        if n_columns != self.n_columns or rows.num_rows != n:
+            raise StoreError(
+                f"partition {p} of {self.path} got {n} fingerprints of {n_columns} columns and "
+                f"{rows.num_rows} rows, and its plan says {self.n_columns} columns; this is a "
+                "defect of the caller"
+            )
+        known = {
+            "read": n + rejects.num_rows,
+            "kept": n,
+            "rejected": rejects.num_rows,
+            "nonzeros": fingerprints.nnz,
+        }
+        return self._add_up(p, known, counts)
+
+    def _write_arrays(self, path: Path, fingerprints: csr_matrix) -> None:
+        """Write the three arrays of a partition as one group."""
+        indices, counts = fingerprints.indices, fingerprints.data
+        lengths = np.diff(fingerprints.indptr)
+        group = create_group(path, {"shape": list(fingerprints.shape)})
+        for name, values in (("lengths", lengths), ("counts", counts)):
+            dtype = smallest_unsigned(int(values.max(initial=0)))
+            write_array(group, name, values.astype(dtype), LEVEL)
+        # The type of the indices follows from the plan, not from the data.
+        write_array(group, "indices", indices.astype(smallest_unsigned(self.n_columns - 1)), LEVEL)
+
+    def read_fingerprints(self, p: int) -> csr_matrix:
+        """Read the fingerprints of one partition.
+
+        Returns
+        -------
+        csr_matrix, shape (n, n_columns), uint16
+            Indices int64 where there are more than 2**31 - 1 columns, else int32.
+
+        Raises
+        ------
+        StoreError
+            The partition is pending or damaged.
+        """
+        record = self.record(p)
+        with read_errors(self.path, p):
+            lengths, indices, counts = (
+                np.asarray(open_array(self.path, self.partition_path(p), name, record)[...])
+                for name in ("lengths", "indices", "counts")
+            )
+            n, nonzeros = record.counts["kept"], record.counts["nonzeros"]
+            if (lengths.shape, indices.shape, counts.shape) != ((n,), (nonzeros,), (nonzeros,)):
+                raise ValueError("its arrays are not as long as its record counts")
+            index_type = np.int32 if max(self.n_columns, len(indices)) < 2**31 else np.int64
+            indptr = np.zeros(len(lengths) + 1, dtype=index_type)
+            np.cumsum(lengths, out=indptr[1:])
+            if indptr[-1] != len(indices):
+                raise ValueError("the lengths of its rows do not add up")
+            if indices.max(initial=0) >= self.n_columns:
+                raise ValueError("it has more columns than its plan")
+            fingerprints = csr_matrix((len(lengths), self.n_columns), dtype=np.uint16)
+            # Assigned, because the constructor would read every index to find a smaller type for them.
+            fingerprints.indptr = indptr
+            fingerprints.indices = indices.astype(index_type, copy=False)
+            fingerprints.data = counts.astype(np.uint16, copy=False)
+        # True by construction; a check would read every index again.
+        fingerprints.has_sorted_indices = True
+        fingerprints.has_canonical_format = True
+        return fingerprints
+
+    def read_rows(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the rows of one partition: row, id, smiles, source, line and the extra columns.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        columns : sequence of str, optional
+            Only these.
+
+        Returns
+        -------
+        pyarrow.Table
+            In the order of the fingerprints.
+
+        Raises
+        ------
+        StoreError
+            The partition is pending or damaged.
+        """
+        return self._read_table(p, "rows", columns, "kept")

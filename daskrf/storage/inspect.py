@@ -1,0 +1,407 @@
+"""What a store holds, how far it is, and whether its bytes are still what was written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from daskrf.errors import StoreError, printable
+from daskrf.paths import as_path
+from daskrf.storage import plans
+from daskrf.storage.checked import DAMAGE, believed
+from daskrf.storage.container import read_container, read_metadata
+from daskrf.storage.describe import byte_words, fingerprint_words, map_words, model_words
+from daskrf.storage.files import file_errors, work_folder
+from daskrf.storage.rejects import RejectingStore
+from daskrf.storage.running import JobStatus, job_of
+from daskrf.storage.store import Store
+
+__all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]
+
+_SHOWN = 2_000  # characters of a line, whatever a plan holds
+REASON_PARTITIONS = 100
+REJECT_FILES = 2_000  # looked at, so that a status takes no time
+REMEDIES = {
+    "fingerprints": "`daskrf verify --repair {}` makes just these again",
+    "features": "`daskrf verify --repair {}` makes just these again",
+    "predictions": "`daskrf verify --repair {}` takes these out, and then `daskrf predict` makes them again",
+    "model": "a model is one file: delete {}/model.zip and fit again",
+}
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """How far a store is, and what it holds; ``str()`` gives the text for people.
+
+    Attributes
+    ----------
+    path : Path
+        Of the store or model.
+    kind : str
+        ``"fingerprints"``, ``"features"``, ``"predictions"``, ``"model"`` or ``"hits"``.
+    words : tuple of str
+        What it holds: fingerprints, state of the map, targets.
+    n_partitions, done : int
+        Partitions planned and finished; a model is one, and so is anything that is not planned yet.
+    missing : tuple of int
+        Partitions never finished.
+    damaged : dict of int to str
+        Partitions whose record or objects do not hold, and why (sizes are looked at, digests not).
+    counts : dict of str to int
+        Sums over the finished partitions: ``read``, ``kept``, ``rejected``, ``empty``, ``saturated``, ...
+    bytes : int
+        On disk, of the finished partitions.
+    reasons : dict of str to int
+        Reasons of rejects, numbers in them as #, most frequent first, in the first partitions that have any.
+    provenance : dict
+        Versions, host and time.
+    notes : tuple of str
+        What could not be read for the reasons: such a partition counts as done until `verify` checks it.
+    job : JobStatus or None
+        Who is at work on it and how far they are, or how the last run ended, where a run has left a log.
+    """
+
+    path: Path
+    kind: str
+    words: tuple[str, ...]
+    n_partitions: int
+    done: int
+    missing: tuple[int, ...]
+    damaged: dict[int, str]
+    counts: dict[str, int]
+    bytes: int
+    reasons: dict[str, int] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    job: JobStatus | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every partition is finished."""
+        return self.done == self.n_partitions
+
+    def __str__(self) -> str:
+        running = self.job is not None and self.job.running
+        state = "at work" if running else "complete" if self.complete else "unfinished"
+        lines = [f"{self.path}: {plans.KIND_NAMES.get(self.kind, self.kind)}, {state}"]
+        lines += [f"  {words}" for words in self.words]
+        if self.kind not in ("model", "hits") and (self.done or self.missing or self.damaged):
+            lines.append(
+                f"  partitions: {self.done:,} of {self.n_partitions:,} done, {len(self.missing):,} missing, "
+                f"{len(self.damaged):,} damaged"
+            )
+        lines += [f"    partition {p}: {reason}" for p, reason in list(self.damaged.items())[:5]]
+        lines += [f"  {note}" for note in self.notes[:5]]
+        lines += self._row_lines()
+        if self.provenance:
+            made = (
+                f"{key} {self.provenance[key]}"
+                for key in ("daskrf", "created", "host")
+                if key in self.provenance
+            )
+            lines.append(f"  made by {', '.join(made)}")
+        lines += self.job.lines() if self.job is not None else []
+        if not self.complete and not running and self.kind in plans.KIND_COMMANDS:
+            lines.append(f"  run `{plans.KIND_COMMANDS[self.kind]}` again with the same options to finish it")
+        return "\n".join(printable(line, _SHOWN) for line in lines)
+
+    def _row_lines(self) -> list[str]:
+        """Rows, rejects and bytes."""
+        counts, lines = self.counts, []
+        if "read" in counts:
+            lines.append(
+                f"  rows: {counts['read']:,} read = {counts['kept']:,} kept + {counts['rejected']:,} rejected"
+            )
+        elif "kept" in counts:
+            lines.append(f"  rows: {counts['kept']:,}")
+        elif "rejected" in counts:
+            lines.append(f"  rows rejected so far: {counts['rejected']:,}")
+        lines += [f"    rejected {number:,}: {reason}" for reason, number in list(self.reasons.items())[:5]]
+        if counts.get("empty"):
+            lines.append(f"  molecules without any feature: {counts['empty']:,}")
+        if counts.get("saturated"):
+            lines.append(f"  counts above 65,535, stored as 65,535: {counts['saturated']:,}")
+        each = f", {self.bytes / counts['kept']:.1f} bytes a molecule" if counts.get("kept") else ""
+        if self.bytes or self.done:
+            lines.append(f"  on disk: {byte_words(self.bytes)}{each}")
+        return lines
+
+    def to_json(self) -> str:
+        """Return all of it as JSON."""
+        return json.dumps(asdict(self), default=str)
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a check of every digest found; ``str()`` gives the text for people.
+
+    Attributes
+    ----------
+    path : Path
+        Of the store or model.
+    checked : int
+        Partitions that were checked; a model is one.
+    damaged : dict of int to list of str
+        Problems of each damaged partition.
+    missing : tuple of int
+        Partitions never finished: nothing to check.
+    kind : str
+        See `StoreStatus`; it decides how damage is mended.
+    """
+
+    path: Path
+    checked: int
+    damaged: dict[int, list[str]]
+    missing: tuple[int, ...] = ()
+    kind: str = "fingerprints"
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.damaged
+
+    def __str__(self) -> str:
+        unit = "partition" if self.checked == 1 else "partitions"
+        if self.sound:
+            lines = [f"{self.path}: every digest of {self.checked:,} {unit} is right"]
+        else:
+            lines = [f"{self.path}: {len(self.damaged):,} of {self.checked:,} {unit} damaged"]
+            for p, problems in list(self.damaged.items())[:20]:
+                lines += [f"  partition {p}: {problem}" for problem in problems[:3]]
+            lines.append(f"  {REMEDIES[self.kind].format(self.path)}")
+        if self.missing:
+            lines.append(f"  {len(self.missing):,} partitions are not finished yet")
+        return "\n".join(printable(line, _SHOWN) for line in lines)
+
+
+def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
+    """Kind of the store or model at a path.
+
+    Parameters
+    ----------
+    path : path
+        Its directory.
+    missing_ok : bool
+        Return None where there is neither, instead of raising.
+
+    Returns
+    -------
+    str or None
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, or a damaged plan, or an unknown format version.
+    """
+    path = as_path(path)
+    with file_errors("read", path):
+        if (path / plans.MODEL_FILE).is_file():
+            return "model"
+        if missing_ok and not (path / plans.PLAN_FILE).is_file():
+            return None
+    return str(plans.read_plan(path)["kind"])
+
+
+def status(path: str | os.PathLike[str]) -> StoreStatus:
+    """Look at a store, a model or hits, finished or being made: records, sizes and run logs, not digests.
+
+    Parameters
+    ----------
+    path : path
+        Its directory.
+
+    Returns
+    -------
+    StoreStatus
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, or it is of an unknown format version.
+    """
+    path = as_path(path)
+    job = job_of(path)
+    if job is not None and kind_of(path, missing_ok=True) is None:
+        return _unplanned_status(path, job)
+    return replace(_model_status(path) if kind_of(path) == "model" else _store_status(path), job=job)
+
+
+def _unplanned_status(path: Path, job: JobStatus) -> StoreStatus:
+    """Status of hits, and of what has no plan yet, because its inputs are still being looked at."""
+    kind = {"fingerprint": "fingerprints", "featurize": "features", "predict": "predictions", "fit": "model"}
+    done = path.is_file()
+    size = path.stat().st_size if done else 0
+    rejected = _rejected_on_the_way(work_folder(path))
+    counts = {"rejected": rejected} if rejected else {}
+    return StoreStatus(
+        path, kind.get(job.runs[0].command, "hits"), (), 1, int(done), (), {}, counts, size, job=job
+    )
+
+
+def _rejected_on_the_way(work: Path) -> int:
+    """Rows rejected so far by a pass over SMILES files, from the headers of the rejects it leaves."""
+    rows = 0
+    for file in list((work / "rejects").iterdir())[:REJECT_FILES] if (work / "rejects").is_dir() else []:
+        with suppress(StoreError, *DAMAGE):  # it goes, or is being written
+            rows += read_metadata(file)["metadata"]["meta"]["rows"] if file.is_file() else 0
+    return rows
+
+
+def _store_status(path: Path) -> StoreStatus:
+    """Status of a store of partitions."""
+    store = Store.open(path)
+    survey = store.survey()
+    counts: Counter[str] = Counter()
+    for record in survey.valid.values():
+        counts.update(record.counts)
+    reasons, notes = _reasons(
+        path, [p for p, record in survey.valid.items() if record.counts.get("rejected")]
+    )
+    return StoreStatus(
+        path=path,
+        kind=store.kind,
+        words=_store_words(store),
+        n_partitions=store.n_partitions,
+        done=len(survey.valid),
+        missing=tuple(survey.missing),
+        damaged=survey.damaged,
+        counts=dict(counts),
+        bytes=sum(record.bytes for record in survey.valid.values()),
+        reasons=reasons,
+        provenance=store.provenance,
+        notes=tuple(notes),
+    )
+
+
+def _store_words(store: Store) -> tuple[str, ...]:
+    """What a store of partitions holds."""
+    spec = store.spec
+    with believed(store.path / plans.PLAN_FILE):
+        if store.kind == "fingerprints":
+            words = fingerprint_words(spec.get("fingerprint", {}))
+            return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
+        if store.kind == "features":
+            return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
+        model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"
+        return (f"predictions of the model {model}", _source_words(store))
+
+
+def _source_words(store: Store) -> str:
+    origin = store.provenance.get("source_path") or f"the store with spec hash {store.spec['source'][:12]}"
+    return f"rows of {origin}"
+
+
+def _reasons(path: Path, partitions: list[int]) -> tuple[dict[str, int], list[str]]:
+    """Reasons of the rejects of the first partitions that have any, and what is wrong with their files."""
+    found: Counter[str] = Counter()
+    notes = []
+    if partitions:
+        store = RejectingStore.open(path)
+        for p in partitions[:REASON_PARTITIONS]:
+            try:
+                reasons = store.read_rejects(p)["reason"].to_pylist()
+            except StoreError as error:
+                notes.append(f"the rejects cannot be read: {error}")
+                continue
+            # Without the numbers, or each position in a SMILES would be a reason of its own.
+            found.update(re.sub(r"\d+", "#", reason) for reason in reasons)
+    return dict(found.most_common()), notes
+
+
+def _model_status(path: Path) -> StoreStatus:
+    """Status of a model, from its header alone."""
+    file = path / plans.MODEL_FILE
+    header = read_metadata(file)
+    with believed(file):
+        words = _model_words(header["metadata"])
+    return StoreStatus(
+        path=path,
+        kind="model",
+        words=tuple(words),
+        n_partitions=1,
+        done=1,
+        missing=(),
+        damaged={},
+        counts={},
+        bytes=file.stat().st_size,
+        provenance=header["provenance"],
+    )
+
+
+def _model_words(metadata: dict[str, Any]) -> list[str]:
+    """What a model holds."""
+    words = []
+    if "map" in metadata:
+        words.append(map_words(metadata["map"]))
+    if (model := model_words(metadata.get("gp", {}))) is not None:
+        words.append(model)
+    if metadata.get("targets"):
+        directions = dict(metadata.get("directions", {}))
+        targets = (f"{t} ({directions[t]})" if t in directions else str(t) for t in metadata["targets"])
+        words.append(f"targets: {', '.join(targets)}")
+    if isinstance(metadata.get("labels"), dict):
+        counts = (f"{value} {key.replace('_', ' ')}" for key, value in metadata["labels"].items())
+        words.append(f"labels: {', '.join(counts)}")
+    return words
+
+
+def verify(
+    path: str | os.PathLike[str],
+    partitions: Iterable[int] | None = None,
+    on_partition: Callable[[int], None] | None = None,
+) -> VerifyReport:
+    """Check every digest of a store or a model; nothing is changed.
+
+    Parameters
+    ----------
+    path : path
+        Its directory.
+    partitions : iterable of int, optional
+        Only these partitions; by default all of them.
+    on_partition : callable, optional
+        Called with the number of each partition when it has been looked at, ascending; a missing one takes
+        no time, and a model is partition 0.
+
+    Returns
+    -------
+    VerifyReport
+
+    Raises
+    ------
+    StoreError
+        Nothing is there, or it is of an unknown format version.
+    """
+    path = as_path(path)
+    looked_at = on_partition or (lambda p: None)
+    if kind_of(path) == "model":
+        report = VerifyReport(path, 1, _model_problems(path), kind="model")
+        looked_at(0)
+        return report
+    store = Store.open(path)
+    absent = set(store.survey().missing)
+    missing, damaged, checked = [], {}, 0
+    for p in range(store.n_partitions) if partitions is None else sorted(set(partitions)):
+        if p in absent:
+            missing.append(p)
+        else:
+            checked += 1
+            if problems := store.verify(p):
+                damaged[p] = problems
+        looked_at(p)
+    return VerifyReport(path, checked, damaged, tuple(missing), store.kind)
+
+
+def _model_problems(path: Path) -> dict[int, list[str]]:
+    """Read a model whole, which checks the digest of every array."""
+    try:
+        read_container(path / plans.MODEL_FILE, "model")
+    except StoreError as error:
+        return {0: [str(error)]}
+    return {}

@@ -1,0 +1,385 @@
+"""One driver at a time on an output, or its shards: lock files with the names of owners and a heartbeat."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from daskrf.errors import StoreError, printable
+from daskrf.paths import ObjectPath, as_path
+from daskrf.storage.checked import is_sealed, open_inside, parsed, read_inside, sealed, unsealed
+from daskrf.storage.files import TEMPORARY, file_errors, is_gone, temporary_name
+
+__all__ = ["StoreLock"]
+
+LOCK_FILE = ".lock"
+GUARD = f"{TEMPORARY}{LOCK_FILE}-"  # and the hash of a lock that somebody is about to take away
+BEAT_SECONDS = 10.0
+STALE_SECONDS = 120.0
+GUARD_SECONDS = 0.05
+LOOK_SECONDS = 1.0
+
+
+class StoreLock:
+    """Context manager that keeps a second driver away from a directory.
+
+    The file ``.lock`` in the directory says who holds it; a thread touches it every 10 seconds. The lock
+    of an owner that is dead (same host, no such process) or silent for 120 seconds is taken over. A file of
+    this name that no daskrf command has written is refused, and stays.
+
+    Shards of one job share the directory: each has the file ``.lock-PART``. A whole driver keeps every shard
+    away and a shard every whole driver, because each makes its own file first and looks for the others' then:
+    of two that come at once, at least one sees the other.
+
+    Parameters
+    ----------
+    directory : path
+        Of the output; made if need be, and deleted again if nothing else came into it.
+    what : str
+        Command of the owner, for the message that the second driver gets.
+    part : str, optional
+        Of a shard: its name, such as ``"3-of-64"``. The same part twice is refused, and so are parts of
+        another number of shards, which would do the same work; ``"prepare"`` goes with any of them.
+    tell : callable, optional
+        Called with one sentence before an owner is waited for of whom it cannot be seen whether he lives, as
+        on another host: until his next heartbeat, when this one is refused, or until he has been silent for
+        120 seconds, by the time of his lock or of this wait. Without it he is taken to be alive.
+
+    Notes
+    -----
+    The lock saves work and confusion, not data: partitions are published atomically, and two drivers of
+    one specification write the same bytes. It relies on ``O_CREAT | O_EXCL`` being atomic, as on local file
+    systems and on NFS from version 3 on, and on an object storage on conditional PUTs: ``If-None-Match`` to
+    make the lock, ``If-Match`` to touch it. Ages are differences between times of the server, so the clocks
+    of hosts may differ. Nothing is locked on a read-only file system, where nobody can write.
+
+    Not guaranteed: that a driver which was stopped, or cut off from the file server, for more than two
+    minutes still holds its lock when it goes on; and that hosts (or containers with process numbers of
+    their own) which share one host name are told apart.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with StoreLock(folder, what="daskrf fingerprint"):
+    ...         sorted(os.listdir(folder))
+    ...     os.listdir(folder)
+    ['.lock']
+    []
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        what: str = "daskrf",
+        part: str | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.path = as_path(directory) / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
+        self._part = part
+        self._tell = tell
+        self._first_seen: dict[tuple[Path, bytes], tuple[float, float]] = {}  # its time then, and ours
+        self._told: set[Path] = set()
+        self._made = False
+        self._beats: threading.Thread | None = None
+        self._file = -1
+        self._e_tag: str | None = None  # of a lock that is an object
+        self._stop = threading.Event()
+        owner = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "what": what,
+            "token": uuid.uuid4().hex,
+        }
+        self._content = sealed(json.dumps(owner).encode())
+
+    def __enter__(self) -> Self:
+        """Take the lock.
+
+        Raises
+        ------
+        StoreError
+            Another driver holds it, who is named; or the directory cannot be written.
+        """
+        with file_errors("lock", self.path.parent):
+            try:
+                self._made = not self.path.parent.exists()
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                while not self._create():
+                    self._take_over(self.path)
+            except OSError as error:
+                if error.errno != errno.EROFS or not self.path.parent.is_dir():
+                    raise
+                return self
+        self._beats = threading.Thread(target=self._beat, name="daskrf-lock", daemon=True)
+        self._beats.start()
+        try:
+            with file_errors("lock", self.path.parent):
+                while rivals := self._rivals():
+                    for rival in rivals:
+                        self._take_over(rival)
+                self._sweep()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _rivals(self) -> list[Path]:
+        """Return the locks of those who must not be at work at the same time."""
+        names = [path.name for path in self.path.parent.iterdir()]
+        names = [name for name in names if f"{name}-".startswith(f"{LOCK_FILE}-")]
+        return [self.path.with_name(name) for name in names if self._excludes(name)]
+
+    def _excludes(self, name: str) -> bool:
+        if name == self.path.name:
+            return False
+        if self._part is None or name == LOCK_FILE:
+            return True
+        mine, others = (text.rpartition("-of-")[2] for text in (self._part, name))
+        return mine.isdigit() and others.isdigit() and mine != others
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._beats is None:
+            return
+        self._stop.set()
+        self._beats.join()
+        # A lock file that cannot be deleted, or a directory that is gone, must not hide how the work ended.
+        with suppress(OSError, ValueError):
+            self._touch()  # so that nobody takes it over between the next two calls
+            if read_inside(self.path.parent, self.path.name) == self._content:
+                self.path.unlink()
+        with suppress(OSError):
+            os.close(self._file)
+        if self._made and not isinstance(self.path, ObjectPath):
+            with suppress(OSError):
+                self.path.parent.rmdir()
+
+    def _create(self) -> bool:
+        """Make the lock file; False where there is one."""
+        if isinstance(self.path, ObjectPath):
+            if not _create_object(self.path, self._content):
+                return False
+            if self.path.create(self._content):
+                self.path.unlink()
+                raise StoreError(
+                    f"the storage of {self.path.parent} does not know conditional PUTs (If-None-Match), "
+                    "without which two processes could undo each other's work; give another output path"
+                )
+            self._e_tag = self.path.head()["e_tag"]
+            return True
+        try:
+            self._file = _create_file(self.path, self._content)
+        except FileExistsError:
+            return False
+        return True
+
+    def _take_over(self, path: Path) -> None:
+        """Remove the lock at `path` if its owner is gone, or wait a little where that cannot be seen yet.
+
+        Raises
+        ------
+        StoreError
+            The owner is at work, or it is no lock.
+        """
+        found = _look(path)
+        if found is None:
+            return
+        content, owner, touched = found
+        if self._is_over(path, content, owner, touched):
+            self._remove(path, content)
+        elif path.name.startswith(GUARD):
+            self._await_guard(path, content, owner)
+        elif self._may_be_dead(path, content, owner, touched):
+            self._say_once(path, f"{path.parent} is locked by {_name(owner)}")
+            time.sleep(LOOK_SECONDS)
+        else:
+            raise self._refusal(owner)
+
+    def _is_over(self, path: Path, content: bytes, owner: dict[str, Any], touched: float) -> bool:
+        """Whether an owner is dead, or has been silent for long: by its age, or as long as this one waits.
+
+        A lock whose time is in the future, as after a clock was set back, has no age.
+        """
+        first, since = self._first_seen.setdefault((path, content), (touched, time.monotonic()))
+        if is_gone(owner.get("host"), owner.get("pid")):
+            return True
+        waited = time.monotonic() - since if touched == first else 0.0
+        return max(self._now() - touched, waited) >= STALE_SECONDS
+
+    def _may_be_dead(self, path: Path, content: bytes, owner: dict[str, Any], touched: float) -> bool:
+        """Whether it cannot be seen that an owner lives, as of one elsewhere whose heart has not beaten."""
+        if self._tell is None or touched != self._first_seen[path, content][0]:
+            return False
+        # That of a living owner is not in the future for longer than until his next heartbeat.
+        return owner.get("host") != socket.gethostname() or touched - self._now() > BEAT_SECONDS
+
+    def _await_guard(self, path: Path, content: bytes, owner: dict[str, Any]) -> None:
+        """Wait for somebody who takes a lock away, which takes no time, unless he is stopped or elsewhere.
+
+        Raises
+        ------
+        StoreError
+            He takes long, and nobody is there who could be told.
+        """
+        if time.monotonic() - self._first_seen[path, content][1] > LOOK_SECONDS:
+            if self._tell is None:
+                raise self._refusal(owner)
+            self._say_once(path, f"A lock in {path.parent} is being taken over by {_name(owner)}")
+        time.sleep(GUARD_SECONDS)
+
+    def _say_once(self, path: Path, what: str) -> None:
+        """Tell what is waited for, and for how long."""
+        if self._tell is not None and path not in self._told:
+            self._told.add(path)
+            self._tell(f"{what}; waiting for a sign of life, at most {STALE_SECONDS:.0f} seconds.")
+
+    def _now(self) -> float:
+        """Time of the file system, which may differ from that of this host."""
+        probe = self.path.with_name(temporary_name(LOCK_FILE))
+        try:
+            probe.write_bytes(b"?")
+            return probe.stat().st_mtime
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def _remove(self, path: Path, content: bytes) -> None:
+        """Remove the lock, or the guard, of a dead owner if it still has this content.
+
+        Who removes it needs a guard file named after the content. So of several drivers that find the same
+        dead lock one removes it, and none removes the lock that another has put in its place meanwhile. A
+        guard says who made it, and that of a dead one is removed in the same way.
+        """
+        guard = self.path.with_name(f"{GUARD}{hashlib.sha256(content).hexdigest()[:16]}")
+        while not self._create_guard(guard):
+            self._take_over(guard)
+        try:
+            with suppress(FileNotFoundError):
+                if read_inside(path.parent, path.name) == content:
+                    path.unlink()
+        finally:
+            guard.unlink(missing_ok=True)
+
+    def _create_guard(self, guard: Path) -> bool:
+        """Make a guard; False where there is one."""
+        if isinstance(guard, ObjectPath):
+            return _create_object(guard, self._content)
+        try:
+            os.close(_create_file(guard, self._content))
+        except FileExistsError:
+            return False
+        return True
+
+    def _sweep(self) -> None:
+        """Remove guards of those who died between removing a lock and its guard."""
+        for path in list(self.path.parent.iterdir()):
+            if path.name.startswith(GUARD):
+                with suppress(StoreError):  # somebody else's file of such a name
+                    found = _look(path)
+                    if found is not None and self._is_over(path, *found):
+                        self._remove(path, found[0])
+
+    def _refusal(self, owner: dict[str, Any]) -> StoreError:
+        """One sentence about the owner."""
+        return StoreError(
+            f"{self.path.parent} is in use by {_name(owner)}; wait until it ends, or stop it and run this "
+            f"again {STALE_SECONDS:.0f} seconds later"
+        )
+
+    def _beat(self) -> None:
+        """Touch the lock file until the lock is released."""
+        while not self._stop.wait(BEAT_SECONDS):
+            with suppress(OSError):  # which may pass
+                self._touch()
+
+    def _touch(self) -> None:
+        """Touch it by its open file, or its tag, so that a lock that took its place is never touched."""
+        if not isinstance(self.path, ObjectPath):
+            os.utime(self._file)
+        elif self._e_tag is not None:
+            self._e_tag = self.path.replace_version(self._content, self._e_tag)
+
+
+def _look(path: Path) -> tuple[bytes, dict[str, Any], float] | None:
+    """Content, owner and time of a lock or a guard; None where there is none.
+
+    Raises
+    ------
+    StoreError
+        Something else is there, which is nobody's to delete.
+    """
+    try:
+        # Opened, so that NFS asks the server how old it is.
+        with open_inside(path.parent, path.name) as file:
+            content = file.read()
+            known = path.stat() if isinstance(path, ObjectPath) else os.fstat(file.fileno())
+        owner = _owner(content)
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise StoreError(
+            f"{path} is not a lock of daskrf, or damaged; delete it if no daskrf command is at work there, "
+            "or give another path"
+        ) from None
+    return content, owner, known.st_mtime
+
+
+def _owner(content: bytes) -> dict[str, Any]:
+    """What a lock says; nothing where its maker was just writing it, or died there.
+
+    Raises
+    ------
+    ValueError
+        It is no lock, or damaged.
+    """
+    if not content or is_sealed(content):
+        return unsealed(content) if content else {}
+    owner = parsed(content)
+    if not (isinstance(owner, dict) and "token" in owner):  # those of version 0.1.0 were not sealed
+        raise ValueError("it is no lock")
+    return owner
+
+
+def _create_file(path: Path, content: bytes) -> int:
+    """Make a file that is not there, with this content, and return it open."""
+    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+    try:
+        os.write(file, content)
+        os.fsync(file)
+    except BaseException:
+        os.close(file)
+        path.unlink(missing_ok=True)
+        raise
+    return file
+
+
+def _create_object(path: ObjectPath, content: bytes) -> bool:
+    """Make an object; False where there is one."""
+    # One of this very content was made by this call, of which an answer was lost.
+    with suppress(FileNotFoundError):
+        return path.create(content) or path.read_bytes() == content
+    return False
+
+
+def _name(owner: dict[str, Any]) -> str:
+    """The owner in words."""
+    if not owner:
+        return "an unknown command (the lock is empty)"
+    what, pid, host, since = (
+        printable(owner.get(key, "unknown"), 80) for key in ("what", "pid", "host", "started")
+    )
+    return f"{what} (process {pid} on host {host}, since {since})"

@@ -1,0 +1,315 @@
+"""The plan of a store: what it is to hold, written before any data, and the hash that guards it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from daskrf.errors import StoreError, printable
+from daskrf.storage.checked import believed, is_sealed, parsed, read_inside, sealed, unsealed
+from daskrf.storage.files import atomic_write, canonical_json, file_errors
+
+__all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
+
+FORMAT = "daskrf"
+FORMAT_VERSION = 1
+PLAN_FILE = "plan.json"
+MODEL_FILE = "model.zip"
+HASHED = ("format", "format_version", "kind", "spec", "partitions")
+PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
+_VECTOR = 8  # numbers of a list that is shown whole, such as a range of norms
+_SHOWN = 200  # characters of a value in an error message
+_MOST_PARTITIONS = 10**6  # of a plan that gives their number alone: it need not be as long as its list
+KIND_NAMES = {
+    "fingerprints": "a fingerprint store",
+    "features": "a feature store",
+    "predictions": "a prediction store",
+    "model": "a model",
+    "checkpoint": "a checkpoint",
+    "hits": "hits",
+}
+KIND_COMMANDS = {
+    "fingerprints": "daskrf fingerprint",
+    "features": "daskrf featurize",
+    "predictions": "daskrf predict",
+    "model": "daskrf fit",
+    "hits": "daskrf screen",
+}
+
+
+def provenance() -> dict[str, Any]:
+    """What made a store, beside its specification: versions, host and time; never hashed.
+
+    Returns
+    -------
+    dict
+        ``python``, ``host``, ``created`` (UTC, ISO 8601) and one version for each package installed.
+
+    Examples
+    --------
+    >>> sorted(provenance())[:3]
+    ['created', 'dask', 'daskrf']
+    """
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "host": socket.gethostname(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hash_of(value: Any) -> str:
+    """SHA-256 of the canonical JSON text of `value`, as hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def plan_hash(plan: dict[str, Any]) -> str:
+    """Hash of the hashed part of a plan."""
+    return hash_of({key: plan[key] for key in HASHED})
+
+
+def make_plan(
+    kind: str, spec: dict[str, Any], partitions: list[dict[str, Any]] | int, origin: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Build the content of ``plan.json``.
+
+    Parameters
+    ----------
+    kind : str
+        One of the kinds of `KIND_NAMES`.
+    spec : dict
+        All that the bytes of the store depend on; made of JSON values.
+    partitions : list of dict, or int
+        One entry a partition, or only their number.
+    origin : dict or None
+        Added to `provenance`.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    StoreError
+        Where `spec` or `partitions` hold something that JSON has no exact form for.
+    """
+    plan = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "spec": spec,
+        "partitions": partitions,
+    }
+    try:
+        # The round trip turns tuples into lists, so that a plan equals itself when read again.
+        plan = json.loads(canonical_json(plan))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the specification of {KIND_NAMES[kind]} is not plain JSON ({error})") from error
+    plan["spec_hash"] = plan_hash(plan)
+    plan["provenance"] = {**provenance(), **(origin or {})}
+    return plan
+
+
+def write_plan(path: Path, plan: dict[str, Any]) -> None:
+    """Write ``plan.json`` atomically into the directory `path`, unless somebody else just did."""
+    text = json.dumps(plan, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
+    atomic_write(path / PLAN_FILE, sealed(text), keep=True)
+
+
+def prepare_directory(path: Path) -> None:
+    """Make the directory of a new store, or accept an empty one."""
+    with file_errors("create", path):
+        path.mkdir(parents=True, exist_ok=True)
+        others = any(not item.name.startswith(".") for item in path.iterdir())
+        if others and not (path / PLAN_FILE).exists():  # a shard that began with this one may have made it
+            raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
+
+
+def check_format(found: Any, path: Path) -> None:
+    """Refuse what is no daskrf file, and a format version that this daskrf does not know, by name.
+
+    Raises
+    ------
+    StoreError
+    """
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise StoreError(f"{path} was not made by daskrf; check the path")
+    if found.get("format_version") != FORMAT_VERSION:
+        origin = found.get("provenance")
+        made_by = origin.get("daskrf") if isinstance(origin, dict) else None
+        made_by = printable(made_by or "of an unknown version", 40)
+        number = printable(found.get("format_version"), 20)
+        raise StoreError(
+            f"{path} has format version {number} (made by daskrf {made_by}), and this daskrf "
+            f"{version('daskrf')} knows version {FORMAT_VERSION} only: use the daskrf that made it, or make "
+            "it again"
+        )
+
+
+def check_kind(found: str, wanted: str | None, path: Path) -> None:
+    """Refuse a store of another kind in one sentence.
+
+    Raises
+    ------
+    StoreError
+    """
+    if wanted is None or found == wanted:
+        return
+    name = KIND_NAMES.get(found, f"a store of kind {printable(found, 40)!r}")
+    needed = KIND_NAMES.get(wanted, wanted)
+    command = KIND_COMMANDS.get(wanted)
+    advice = f": make one with `{command}`" if command else ""
+    raise StoreError(f"{path} is {name}, but {needed} is needed here{advice}")
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Read and check the ``plan.json`` of a store.
+
+    Parameters
+    ----------
+    path : Path
+        Directory of the store.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    StoreError
+        No store there, damaged, or of an unknown format version.
+    """
+    file = path / PLAN_FILE
+    with file_errors("read", file):
+        if not file.is_file():
+            if (path / MODEL_FILE).is_file():
+                raise StoreError(
+                    f"{path} is a model, and a store of partitions is needed here; check the path"
+                )
+            raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
+    advice = "restore it from a copy, or make the store again"
+    with file_errors("read", file), believed(file, advice):
+        data = read_inside(path, PLAN_FILE)
+        plan = unsealed(data) if is_sealed(data) else parsed(data)  # older plans are not
+        check_format(plan, path)
+        missing = [key for key in (*HASHED, "spec_hash") if key not in plan]
+        if missing or plan_hash(plan) != plan["spec_hash"]:
+            raise StoreError(
+                f"{file} is damaged or was edited (its content does not match its hash); {advice}"
+            )
+        _check_types(plan)
+    return plan
+
+
+def _check_types(plan: dict[str, Any]) -> None:
+    """Refuse a plan that has its hash and yet is none: anybody can compute a hash.
+
+    Raises
+    ------
+    ValueError
+    """
+    for key, kind in (("kind", str), ("spec", dict), ("spec_hash", str), ("provenance", dict)):
+        if not isinstance(plan.get(key, {}), kind):
+            raise ValueError(f"its {key} is of the wrong type")
+    check_provenance(plan.get("provenance", {}))
+    partitions = plan["partitions"]
+    if isinstance(partitions, list):
+        for entry in partitions:
+            rows, start, stop = entry.get("rows", 0), entry.get("start", 0), entry.get("stop", 0)
+            if not (type(rows) is type(start) is type(stop) is int):
+                raise ValueError("the rows of its partitions are no numbers")
+            if not (0 <= start <= stop < 2**63 and 0 <= rows < 2**63):
+                raise ValueError("the rows of its partitions are impossible")
+    elif type(partitions) is not int or not 0 <= partitions <= _MOST_PARTITIONS:
+        raise ValueError("its number of partitions is impossible")
+
+
+def check_provenance(origin: dict[str, Any]) -> None:
+    """Refuse a provenance that is not made of texts and numbers: it is shown, and may be anybody's.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not all(isinstance(value, (str, int, float, type(None))) for value in origin.values()):
+        raise ValueError("its provenance is not made of texts and numbers")
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of each leaf; an empty container and a short list of numbers are leaves."""
+    if isinstance(value, dict) and value:
+        for key in sorted(value):
+            yield from _leaves(value[key], f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list) and value and not _is_vector(value):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{name}[{index}]")
+    else:
+        yield name, value
+
+
+def _is_vector(value: list[Any]) -> bool:
+    return len(value) <= _VECTOR and all(isinstance(item, (int, float)) for item in value)
+
+
+def _shown(text: str) -> str:
+    """A value as an error message shows it: landmarks, say, may take a megabyte."""
+    if len(text) <= _SHOWN:
+        return text
+    return f"{len(text):,} characters with SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _speaks(key: str, keys: list[str], classes: set[str]) -> bool:
+    """Tell whether a key that differs is worth naming beside the others that do."""
+    parent, _, name = key.rpartition(".")
+    for owner in classes:
+        if key.startswith(f"{owner}.") and not (parent == owner and name in ("class", "kernel")):
+            return False
+    head, learned, _ = key.partition(".fitted")
+    return not (learned and any(other.startswith(f"{head}.parameters") for other in keys))
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str:
+    """Name each key in which two plans differ, with both values.
+
+    Parameters
+    ----------
+    old, new : dict
+        Plans, or any nested JSON values.
+    limit : int
+        Name at most this many; the rest are counted.
+
+    Returns
+    -------
+    str
+        Empty where they are equal.
+
+    Examples
+    --------
+    >>> differences({"map": {"seed": 0, "size": 8}}, {"map": {"seed": 1, "size": 8}})
+    'map.seed (was 0, now 1)'
+    """
+    first, second = dict(_leaves(old)), dict(_leaves(new))
+    named = []
+    keys = [*first, *(key for key in second if key not in first)]
+    keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
+    # A class that differs says all about its parameters, and parameters say all about what a map has learned.
+    classes = {key.rpartition(".")[0] for key in keys if key.endswith((".class", ".kernel"))}
+    keys = [key for key in keys if _speaks(key, keys, classes)]
+    # Items of lists last: one option that differs may change all of them.
+    for key in sorted(keys, key=lambda name: name.count("[")):
+        was, now = (json.dumps(side[key]) if key in side else "absent" for side in (first, second))
+        named.append(f"{printable(key, _SHOWN)} (was {_shown(was)}, now {_shown(now)})")
+    more = f" and {len(named) - limit} more" if len(named) > limit else ""
+    return ", ".join(named[:limit]) + more

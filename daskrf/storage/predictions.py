@@ -1,0 +1,125 @@
+"""The prediction store: one Parquet file a partition with a row for each kept row of a library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from daskrf.storage.files import file_errors
+from daskrf.storage.parquet import write_parquet
+from daskrf.storage.records import CommitRecord
+from daskrf.storage.rejects import REJECT_SCHEMA, RejectingStore
+
+__all__ = ["PredictionStore"]
+
+
+class PredictionStore(RejectingStore):
+    """Predictions of a model for a library, and the rejects where the library is read from SMILES files.
+
+    The spec holds ``source`` and ``model`` (hashes that the caller gives for what is predicted and by
+    what) and ``options`` (what else the values depend on). Their paths belong into the provenance, as
+    ``source_path`` and ``model_path``, because files may move.
+    """
+
+    needed_kind: ClassVar[str | None] = "predictions"
+    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {
+        "source": str,
+        "model": str,
+        "options": dict,
+    }
+
+    @classmethod
+    def new(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        source: str,
+        model: str,
+        options: dict[str, Any],
+        rows: Sequence[int],
+        provenance: dict[str, Any] | None = None,
+    ) -> Self:
+        """Plan a prediction store, or resume the one that is there.
+
+        Parameters
+        ----------
+        path : path
+            Directory.
+        source : str
+            Spec hash of the store or the library that is predicted.
+        model : str
+            Hash of the model, given by the caller.
+        options : dict
+            JSON values, such as whether standard deviations are made.
+        rows : sequence of int
+            Rows of each partition, as planned.
+        provenance : dict, optional
+            See `Store.create`; ``source_path`` and ``model_path`` are shown by ``daskrf status``.
+
+        Returns
+        -------
+        PredictionStore
+
+        Raises
+        ------
+        StoreError
+            See `Store.create`.
+        """
+        spec = {"source": source, "model": model, "options": options}
+        return cls.create(path, "predictions", spec, [{"rows": int(n)} for n in rows], provenance)
+
+    def table_path(self, p: int) -> Path:
+        """Parquet file of partition `p`."""
+        return self.path / "rows" / f"{self.partition_name(p)}.parquet"
+
+    def write_partition(
+        self,
+        p: int,
+        table: pa.Table,
+        rejects: pa.Table | None = None,
+        counts: dict[str, int] | None = None,
+    ) -> CommitRecord:
+        """Write and record one partition.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        table : pyarrow.Table
+            Such as row, id, mean and std.
+        rejects : pyarrow.Table, optional
+            Columns of `REJECT_SCHEMA`.
+        counts : dict, optional
+            Further counts for the record; ``read``, ``kept`` and ``rejected`` are counted here, and must
+            agree where given.
+
+        Returns
+        -------
+        CommitRecord
+
+        Raises
+        ------
+        StoreError
+            Counts that do not add up, or a disk that does not take it.
+        """
+        rejects = REJECT_SCHEMA.empty_table() if rejects is None else rejects
+        kept, rejected = table.num_rows, rejects.num_rows
+        totals = self._add_up(p, {"read": kept + rejected, "kept": kept, "rejected": rejected}, counts)
+        with self.staging(p) as directory, file_errors("write", directory):
+            write_parquet(table.combine_chunks(), directory / "rows")
+            staged = {self.table_path(p): directory / "rows", **self._stage_rejects(p, rejects, directory)}
+            return self.publish(p, staged, totals)
+
+    def read(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read one partition, or some of its columns.
+
+        Raises
+        ------
+        StoreError
+            The partition is pending or damaged.
+        """
+        return self._read_table(p, "rows", columns, "kept")

@@ -1,0 +1,73 @@
+"""What the stores of molecules share: the rejects of each partition, and counts that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from daskrf.errors import StoreError
+from daskrf.storage.parquet import parse_parquet, typed, write_parquet
+from daskrf.storage.store import Store
+from daskrf.storage.zarrays import read_errors
+
+__all__ = ["REJECT_SCHEMA", "SOURCE_TYPE", "RejectingStore"]
+
+SOURCE_TYPE = pa.dictionary(pa.int32(), pa.string())
+REJECT_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.int64()),
+        pa.field("source", SOURCE_TYPE),
+        pa.field("line", pa.int64()),
+        pa.field("text", pa.string()),
+        pa.field("reason", pa.string()),
+    ]
+)
+
+
+class RejectingStore(Store):
+    """A store whose partitions read more rows than they keep: read = kept + rejected."""
+
+    def rejects_path(self, p: int) -> Path:
+        """Parquet file of the rejects of partition `p`; there is none where nothing was rejected."""
+        return self.path / "rejects" / f"{self.partition_name(p)}.parquet"
+
+    def read_rejects(self, p: int) -> pa.Table:
+        """Read the rejects of one partition: row, source, line, text and reason.
+
+        Raises
+        ------
+        StoreError
+            The partition is pending or damaged.
+        """
+        if not self.record(p).counts["rejected"]:
+            return REJECT_SCHEMA.empty_table()
+        return self._read_table(p, "rejects", None, "rejected")
+
+    def _read_table(self, p: int, folder: str, columns: Sequence[str] | None, counted: str) -> pa.Table:
+        """Read the Parquet file of a partition in a folder, with as many rows as its record counts."""
+        record, name = self.record(p), f"{folder}/{self.partition_name(p)}.parquet"
+        with read_errors(self.path, p):
+            table = parse_parquet(record.read(self.path, name), f"{self.path}/{name}", columns)
+            if table.num_rows != record.counts[counted]:
+                raise ValueError(f"{name} has {table.num_rows} rows instead of {record.counts[counted]}")
+        return table
+
+    def _stage_rejects(self, p: int, rejects: pa.Table, directory: Path) -> dict[Path, Path]:
+        """Write rejects, if any, into a staging directory: final path -> staged path, for `publish`."""
+        if not rejects.num_rows:
+            return {}
+        write_parquet(typed(rejects, REJECT_SCHEMA), directory / "rejects")
+        return {self.rejects_path(p): directory / "rejects"}
+
+    def _add_up(self, p: int, known: dict[str, int], given: dict[str, int] | None) -> dict[str, int]:
+        """Counts of the record: what the caller gave, and what is known, which must agree."""
+        given = given or {}
+        wrong = [key for key in known if given.get(key, known[key]) != known[key]]
+        if wrong:
+            raise StoreError(
+                f"the counts of partition {p} of {self.path} do not add up: {wrong[0]} is given as "
+                f"{given[wrong[0]]} and {known[wrong[0]]} came; this is a defect of the caller"
+            )
+        return {**given, **known}

@@ -1,0 +1,527 @@
+"""A store: a directory with a plan, the data of each partition, and one commit record a partition.
+
+Layout::
+
+    plan.json           what the store is to hold, and the spec hash; written first
+    data/000012/        Zarr v3 group of partition 12
+    rows/000012.parquet, rejects/000012.parquet
+    commits/000012.json the record: without it the partition does not exist
+    .lock               there while a driver is at work; see `daskrf.storage.lock`
+
+What runs leave for each other until the store is complete lies beside it, in ``.NAME.daskrf``.
+
+A partition is written into a staging directory, moved to its final names, forced to the disk, and only
+then recorded. So a crash at any point leaves it pending, and complete means: a record that is valid.
+
+On an object storage (``s3://bucket/key``) the staging directory is local, files are uploaded to their final
+keys, and the record is created by a conditional PUT, which fails where another writer has put one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from daskrf.errors import StoreError
+from daskrf.paths import ObjectPath, as_path, read_many
+from daskrf.storage import plans
+from daskrf.storage.checked import believed, folder_inside, read_at
+from daskrf.storage.files import (
+    atomic_write,
+    file_errors,
+    local_name,
+    remove,
+    remove_stale,
+    sync_directory,
+    sync_files,
+    temporary_name,
+    upload_files,
+)
+from daskrf.storage.records import CommitRecord, StoredObject, Survey
+
+__all__ = ["Store"]
+
+STAGING = "staging"
+COMMITS = "commits"
+# What readers take from records, and records must therefore hold.
+_COUNTS = {
+    "fingerprints": ("read", "kept", "rejected", "nonzeros"),
+    "features": ("kept",),
+    "predictions": ("read", "kept", "rejected"),
+}
+
+
+class Store:
+    """A partitioned store; open one with `open`, make or resume one with `create`.
+
+    Attributes
+    ----------
+    path : Path
+        Its directory.
+    kind : str
+        ``"fingerprints"``, ``"features"`` or ``"predictions"``.
+    spec : dict
+        All that its bytes depend on.
+    spec_hash : str
+        SHA-256 over format, version, kind, spec and partitions.
+    partitions : list of dict, or int
+        As planned.
+    provenance : dict
+        Versions, host, time: what made it.
+    """
+
+    needed_kind: ClassVar[str | None] = None
+    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {}  # types, or the values that there are
+
+    def __init__(self, path: Path, plan: dict[str, Any]) -> None:
+        for key, wanted in self.needed_spec.items():
+            if not _is_one_of(plan["spec"].get(key), wanted):
+                name = plans.KIND_NAMES[plan["kind"]]
+                raise StoreError(
+                    f"{path / plans.PLAN_FILE} is not the plan of {name} (its {key} is missing or wrong); "
+                    "restore it from a copy, or make the store again"
+                )
+        self.path = path
+        self.kind: str = plan["kind"]
+        self.spec: dict[str, Any] = plan["spec"]
+        self.spec_hash: str = plan["spec_hash"]
+        self.partitions: list[dict[str, Any]] | int = plan["partitions"]
+        self.provenance: dict[str, Any] = plan.get("provenance", {})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, {self.n_partitions} partitions)"
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        kind: str,
+        spec: dict[str, Any],
+        partitions: list[dict[str, Any]] | int,
+        provenance: dict[str, Any] | None = None,
+    ) -> Self:
+        """Make a store, or open the one that is there if it was made for the same specification.
+
+        Parameters
+        ----------
+        path : path
+            Directory; absent or empty, or a store of the same specification, which is resumed.
+        kind, spec, partitions
+            See the attributes.
+        provenance : dict, optional
+            Added to the versions, host and time that are recorded anyway.
+
+        Returns
+        -------
+        Store
+
+        Raises
+        ------
+        StoreError
+            Something else is there, or a store that was made for another specification: each key that
+            differs is named with both values.
+        """
+        path = as_path(path)
+        plans.check_kind(kind, cls.needed_kind, path)
+        plan = plans.make_plan(kind, spec, partitions, provenance)
+        with file_errors("read", path):
+            planned = (path / plans.PLAN_FILE).is_file()
+        if not planned:
+            plans.prepare_directory(path)
+            plans.write_plan(path, plan)
+        found = plans.read_plan(path)
+        _refuse_links(path)
+        if found["spec_hash"] != plan["spec_hash"]:
+            plans.check_kind(found["kind"], kind, path)
+            with believed(path / plans.PLAN_FILE):
+                old, new = ({key: side[key] for key in plans.HASHED} for side in (found, plan))
+                differing = plans.differences(old, new)
+            raise StoreError(
+                f"{path} was made for another specification: {differing}; give another output path, or "
+                "repeat the options that it was made with"
+            )
+        store = cls(path, found)
+        store.clean()
+        return store
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], kind: str | None = None) -> Self:
+        """Open a store for reading or for resuming; nothing is written.
+
+        Parameters
+        ----------
+        path : path
+            Its directory.
+        kind : str, optional
+            Refuse any other kind.
+
+        Returns
+        -------
+        Store
+
+        Raises
+        ------
+        StoreError
+            No store, another kind, a damaged plan or an unknown format version.
+        """
+        path = as_path(path)
+        plan = plans.read_plan(path)
+        plans.check_kind(plan["kind"], kind or cls.needed_kind, path)
+        _refuse_links(path)
+        return cls(path, plan)
+
+    @property
+    def n_partitions(self) -> int:
+        """Number of partitions planned."""
+        return self.partitions if isinstance(self.partitions, int) else len(self.partitions)
+
+    def partition_rows(self, p: int) -> int:
+        """Rows that partition `p` was planned to read: its ``rows``, or ``stop - start``.
+
+        Raises
+        ------
+        StoreError
+            The plan gives the number of partitions alone.
+        """
+        self.partition_name(p)
+        entry = {} if isinstance(self.partitions, int) else self.partitions[p]
+        if "rows" in entry:
+            return int(entry["rows"])
+        if "start" in entry and "stop" in entry:
+            return int(entry["stop"]) - int(entry["start"])
+        raise StoreError(f"the plan of {self.path} does not say how many rows partition {p} has")
+
+    def partition_name(self, p: int) -> str:
+        """Six digits, refused outside the plan."""
+        if not 0 <= p < self.n_partitions:
+            raise StoreError(
+                f"{self.path} has partitions 0 to {self.n_partitions - 1}, and {p} was asked for"
+            )
+        return f"{p:06d}"
+
+    def partition_path(self, p: int) -> Path:
+        """Directory of the Zarr group of partition `p`."""
+        return self.path / "data" / self.partition_name(p)
+
+    def record_path(self, p: int) -> Path:
+        """File of the commit record of partition `p`."""
+        return self.path / COMMITS / f"{self.partition_name(p)}.json"
+
+    def object_paths(self, p: int) -> list[Path]:
+        """Everything that partition `p` may own, besides its record: files and directories."""
+        name = self.partition_name(p)
+        return [
+            self.path / "data" / name,
+            self.path / "rows" / f"{name}.parquet",
+            self.path / "rejects" / f"{name}.parquet",
+        ]
+
+    @contextmanager
+    def staging(self, p: int) -> Iterator[Path]:
+        """A fresh directory for one writer of partition `p`; it is deleted when the block ends."""
+        name = temporary_name(self.partition_name(p))
+        path = local_name(name) if isinstance(self.path, ObjectPath) else self.path / STAGING / name
+        with file_errors("write", path):
+            path.mkdir(parents=True)
+        try:
+            yield path
+        finally:
+            with file_errors("delete", path):
+                remove(path)
+
+    def publish(self, p: int, staged: dict[Path, Path], counts: dict[str, int]) -> CommitRecord:
+        """Move finished files and directories to their final names, and record the partition.
+
+        A partition of this store that another writer has recorded, and that is whole, stands.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        staged : dict of Path to Path
+            Final path -> staged path; final paths are among `object_paths`.
+        counts : dict of str to int
+            For the record.
+
+        Returns
+        -------
+        CommitRecord
+            Of what is in the store.
+        """
+        with file_errors("write", self.partition_path(p)):
+            if (record := self._committed_already(p)) is not None:
+                return record
+            self.discard(p)
+            if isinstance(self.path, ObjectPath):
+                return self._record(p, counts, upload_files(self.path, staged))
+            for final, temporary in staged.items():
+                final.parent.mkdir(exist_ok=True)
+                os.replace(temporary, final)
+        return self.commit(p, counts, list(staged))
+
+    def _committed_already(self, p: int) -> CommitRecord | None:
+        """The record of partition `p` if another writer has committed it meanwhile, and it holds.
+
+        A worker that was given up for lost may still be at work; what it writes late must not take away
+        what readers already use, and the first one stands even where bytes differ, as the last digits of
+        dense features do on another kind of processor.
+        """
+        record = self._valid_record(p)
+        return None if isinstance(record, str) or self.verify(p) else record
+
+    def discard(self, p: int) -> None:
+        """Delete the record of partition `p`, and only then its data."""
+        with file_errors("delete", self.partition_path(p)):
+            record = self.record_path(p)
+            if record.exists():
+                record.unlink()
+                sync_directory(record.parent)
+            for path in self.object_paths(p):
+                remove(path)
+
+    def commit(self, p: int, counts: dict[str, int], objects: Iterable[Path]) -> CommitRecord:
+        """Force the data of partition `p` to the disk, and then write its record.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        counts : dict of str to int
+            Whole numbers, NumPy ones too.
+        objects : iterable of Path
+            Files, or directories of which every file is taken; inside the store.
+
+        Returns
+        -------
+        CommitRecord
+
+        Raises
+        ------
+        StoreError
+            Where a file is gone, or the disk is full.
+        """
+        files: list[Path] = []
+        for path in objects:
+            files += [item for item in path.rglob("*") if item.is_file()] if path.is_dir() else [path]
+        with file_errors("write", self.partition_path(p)):
+            found = sync_files(self.path, files)
+            self.record_path(p).parent.mkdir(exist_ok=True)
+        return self._record(p, counts, found)
+
+    def _record(self, p: int, counts: dict[str, int], found: list[tuple[str, int, str, str]]) -> CommitRecord:
+        """Write the record of partition `p`, whose data are safe."""
+        plain = {key: int(value) for key, value in counts.items()}
+        record = CommitRecord(p, self.spec_hash, plain, tuple(StoredObject(*item) for item in found))
+        path = self.record_path(p)
+        if not isinstance(path, ObjectPath):
+            atomic_write(path, record.to_json())
+            return record
+        with file_errors("write", path):
+            return record if path.create(record.to_json()) else self._record_of_another(p)
+
+    def _record_of_another(self, p: int) -> CommitRecord:
+        """The record that another writer has put first, if it is true to what is there."""
+        record = self._valid_record(p)
+        if isinstance(record, CommitRecord) and not self.verify(p):
+            return record
+        self.discard(p)
+        raise StoreError(
+            f"partition {p} of {self.path} was written by two processes at once, whose bytes differ; run it "
+            "again",
+            errno=errno.EIO,
+        )
+
+    def _valid_record(self, p: int) -> CommitRecord | str:
+        """The record of partition `p`, or why there is none."""
+        return next(record for _, record in self._read_records([p]))
+
+    def _read_records(self, partitions: list[int]) -> Iterator[tuple[int, CommitRecord | str]]:
+        """The valid record of each partition, or why there is none."""
+        if isinstance(self.path, ObjectPath):
+            read = read_many(map(self.record_path, partitions))
+            yield from ((p, self._parsed(p, data)) for p, data in zip(partitions, read, strict=True))
+            return
+        try:
+            with folder_inside(self.path, COMMITS) as folder:
+                yield from ((p, self._record_in(folder, p)) for p in partitions)
+        except FileNotFoundError:
+            yield from ((p, self._parsed(p, None)) for p in partitions)
+        except ValueError as error:
+            yield from ((p, f"its commit record is damaged ({error})") for p in partitions)
+
+    def _record_in(self, folder: int, p: int) -> CommitRecord | str:
+        """The valid record of partition `p`, or why there is none, in the open folder of records."""
+        name = f"{self.partition_name(p)}.json"
+        try:
+            return self._parsed(p, read_at(folder, name, name))
+        except FileNotFoundError:
+            return self._parsed(p, None)
+        except ValueError as error:
+            return f"its commit record is damaged ({error})"
+
+    def _parsed(self, p: int, data: bytes | None) -> CommitRecord | str:
+        """The valid record of partition `p` in some bytes, or why there is none."""
+        if data is None:
+            return "it was never finished"
+        try:
+            record = CommitRecord.from_json(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"its commit record is damaged ({error})"
+        if record.spec_hash != self.spec_hash:
+            return "its commit record belongs to another specification"
+        if record.partition != p:
+            return f"its commit record is that of partition {record.partition}"
+        if lacking := [name for name in _COUNTS.get(self.kind, ()) if name not in record.counts]:
+            return f"its commit record is damaged (it does not count {lacking[0]})"
+        return record
+
+    def _missing_object(self, record: CommitRecord, sizes: dict[str, int] | None = None) -> str | None:
+        """The first object that is gone or of another size (by `sizes`, if given), as a phrase."""
+        root = str(self.path)
+        if sizes is None and isinstance(self.path, ObjectPath):
+            sizes = self.path.sizes_of([item.path for item in record.objects])
+        for item in record.objects:
+            try:
+                size = os.lstat(f"{root}/{item.path}").st_size if sizes is None else sizes[item.path]
+            except (FileNotFoundError, KeyError):
+                return f"{item.path} is missing"
+            if size != item.bytes:
+                return f"{item.path} has {size} bytes instead of {item.bytes}"
+        return None
+
+    def record(self, p: int) -> CommitRecord:
+        """The valid record of one partition; what it names is checked when it is read (`StoredObject.read`).
+
+        Raises
+        ------
+        StoreError
+            Where the partition is pending.
+        """
+        with file_errors("read", self.record_path(p)):
+            record = self._valid_record(p)
+        if isinstance(record, CommitRecord):
+            return record
+        raise StoreError(
+            f"partition {p} of {self.path} cannot be read: {record}; run the command that makes the store "
+            f"again, or `daskrf verify --repair {self.path}`"
+        )
+
+    def committed(self, p: int) -> CommitRecord | None:
+        """The valid record of partition `p` if its objects are all there, else None: it is pending."""
+        with file_errors("read", self.record_path(p)):
+            record = self._valid_record(p)
+            if isinstance(record, str) or self._missing_object(record) is not None:
+                return None
+        return record
+
+    def records(self) -> dict[int, CommitRecord]:
+        """Valid records by partition: one scan of the directory, objects not looked at."""
+        with file_errors("read", self.path):
+            found = self._read_records(self._recorded())
+            return {p: record for p, record in found if isinstance(record, CommitRecord)}
+
+    def _recorded(self) -> list[int]:
+        """Partitions of the plan that have a file of the name of a record."""
+        directory = self.path / COMMITS
+        with file_errors("read", directory):
+            if isinstance(directory, ObjectPath):
+                names = [path.name for path in directory.iterdir()]
+            else:
+                names = os.listdir(directory) if directory.is_dir() else []
+        stems = [name[:-5] for name in names if name.endswith(".json")]
+        numbers = sorted(int(stem) for stem in stems if stem.isdigit() and len(stem) >= 6)
+        return [p for p in numbers if p < self.n_partitions]
+
+    def survey(self) -> Survey:
+        """Look at every record and at the size of every object once; digests are not computed."""
+        recorded = self._recorded()
+        survey = Survey({}, {}, sorted(set(range(self.n_partitions)).difference(recorded)))
+        with file_errors("read", self.path):
+            sizes = self.path.sizes() if isinstance(self.path, ObjectPath) else None
+            for p, record in self._read_records(recorded):
+                problem = record if isinstance(record, str) else self._missing_object(record, sizes)
+                if problem is not None:
+                    survey.damaged[p] = problem
+                elif isinstance(record, CommitRecord):
+                    survey.valid[p] = record
+        return survey
+
+    def pending(self) -> list[int]:
+        """Partitions still to be made: no valid record, or an object missing or of another size.
+
+        Returns
+        -------
+        list of int
+            Ascending; empty where the store is complete.
+        """
+        survey = self.survey()
+        return sorted([*survey.missing, *survey.damaged])
+
+    def counts(self) -> dict[str, int]:
+        """Sums of the counts of all valid records."""
+        total: Counter[str] = Counter()
+        for record in self.records().values():
+            total.update(record.counts)
+        return dict(total)
+
+    def verify(self, p: int) -> list[str]:
+        """Check every digest of one partition.
+
+        Returns
+        -------
+        list of str
+            Problems; empty where all is well.
+        """
+        with file_errors("read", self.path):
+            record = self._valid_record(p)
+            if isinstance(record, str):
+                return [record]
+            return [problem for item in record.objects if (problem := item.problem(self.path))]
+
+    def require_complete(self) -> None:
+        """Refuse an unfinished store in one sentence.
+
+        Raises
+        ------
+        StoreError
+        """
+        if pending := self.pending():
+            raise StoreError(
+                f"{self.path} is not complete: {len(pending):,} of {self.n_partitions:,} partitions are "
+                "missing; run the command that makes it again, which does just those."
+            )
+
+    def clean(self, *, finished: bool = False) -> int:
+        """Delete what dead writers left, or, once nothing is to be made any more, all; returns how many."""
+        inner = (self.path / STAGING, self.path / COMMITS)
+        with file_errors("clean", self.path):
+            return remove_stale(self.path) + sum(remove_stale(path, all_writers=finished) for path in inner)
+
+
+def _is_one_of(value: object, wanted: type | tuple[str, ...]) -> bool:
+    """Whether a value is among those wanted, or of the type, and as a number positive."""
+    if isinstance(wanted, tuple):
+        return value in wanted
+    return isinstance(value, wanted) and not (isinstance(value, int) and value < 1)
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse a store whose folders are links: what is written into them, or deleted, would not be its own.
+
+    Raises
+    ------
+    StoreError
+    """
+    if isinstance(path, ObjectPath):
+        return
+    for folder in ("data", "rows", "rejects", COMMITS, STAGING):
+        if os.path.islink(path / folder):
+            raise StoreError(
+                f"{path / folder} is a link, and a store holds its files itself; move the whole store, and "
+                "link to that"
+            )

@@ -1,0 +1,125 @@
+"""Zarr v3 groups of whole arrays: every chunk ends in a CRC32C, and every chunk is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.abc.store import ByteRequest
+from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import LocalStore, MemoryStore, WrapperStore
+
+from daskrf.errors import MemoryLimitError, StoreError, printable
+from daskrf.storage.checked import DAMAGE
+from daskrf.storage.files import file_errors
+from daskrf.storage.records import CommitRecord
+
+__all__ = ["create_array", "create_group", "open_array", "read_errors", "write_array"]
+
+
+class _Recorded(WrapperStore[MemoryStore]):
+    """The files of a partition as its commit record names them: each is checked against it when it is read.
+
+    What a record does not name is an error, metadata as well as chunks, which Zarr would fill with zeros.
+    Nothing is read from the store within, which is empty.
+    """
+
+    def __init__(self, root: Path, record: CommitRecord) -> None:
+        super().__init__(MemoryStore(read_only=True))
+        self._root, self._record = root, record
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Return the bytes of a file."""
+        if byte_range is not None:
+            raise ValueError("its arrays are not stored as daskrf stores them")
+        return prototype.buffer.from_bytes(await asyncio.to_thread(self._record.read, self._root, key))
+
+
+def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
+    """Make a new Zarr v3 group with attributes; its parent directory exists, and it does not."""
+    return zarr.create_group(LocalStore(path), zarr_format=3, attributes=attributes)
+
+
+def open_array(root: Path, group: Path, name: str, record: CommitRecord) -> zarr.Array[Any]:
+    """Open one array of a group of the store at `root` for reading only; its files are in `record`."""
+    path = f"{group.relative_to(root).as_posix()}/{name}"
+    return zarr.open_array(_Recorded(root, record), path=path, mode="r", zarr_format=3)
+
+
+def create_array(
+    group: zarr.Group, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...], level: int
+) -> zarr.Array[Any]:
+    """Make an empty array whose chunks are compressed (not where `level` is 0) and end in a CRC32C.
+
+    Parameters
+    ----------
+    group : zarr.Group
+        Group that takes it.
+    name : str
+        Name in the group.
+    shape, dtype, chunks
+        As in NumPy and Zarr; axes of length 0 are fine.
+    level : int
+        Zstandard level; 0 for no compression.
+
+    Returns
+    -------
+    zarr.Array
+    """
+    codecs: list[Any] = [ZstdCodec(level=level)] if level else []
+    return group.create_array(
+        name,
+        shape=shape,
+        dtype=dtype,
+        chunks=tuple(max(1, size) for size in chunks),
+        serializer=BytesCodec() if np.dtype(dtype).itemsize == 1 else BytesCodec(endian="little"),
+        compressors=[*codecs, Crc32cCodec()],
+        fill_value=0,
+        # A chunk of zeros is data too: only chunks on disk have a digest that can be checked.
+        config={"write_empty_chunks": True},
+    )
+
+
+def write_array(group: zarr.Group, name: str, values: np.ndarray, level: int) -> None:
+    """Write one array as one chunk."""
+    create_array(group, name, values.shape, values.dtype, values.shape, level)[...] = values
+
+
+@contextmanager
+def read_errors(path: Path, partition: int) -> Iterator[None]:
+    """Turn what Zarr and Arrow raise on damaged data into one `StoreError` sentence.
+
+    Raises
+    ------
+    StoreError
+    MemoryLimitError
+        The partition does not fit.
+    """
+    try:
+        with file_errors("read", path):
+            try:
+                yield
+            except OSError as error:
+                if error.errno is None:  # Arrow's way of saying that the content is wrong
+                    raise ValueError(str(error)) from error
+                raise
+    except (StoreError, MemoryLimitError):
+        raise
+    except MemoryError as error:
+        raise MemoryLimitError(
+            f"partition {partition} of {path} does not fit into memory ({printable(error, 200)}); read it "
+            "where there is more, or make the store again with smaller partitions"
+        ) from error
+    except DAMAGE as error:
+        raise StoreError(
+            f"partition {partition} of {path} is damaged ({printable(error, 200)}); run "
+            f"`daskrf verify --repair {path}`"
+        ) from error

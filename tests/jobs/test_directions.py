@@ -1,0 +1,167 @@
+"""Whether large or small values are good is said at the fit or at the screen, and printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from daskrf import fingerprint, fit, predict, screen, status
+from daskrf.errors import InputError
+from daskrf.jobs.models import read_model
+from daskrf.jobs.progress import Progress
+from tests.jobs.job import FEATURES
+
+
+class Notes(Progress):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.fixture(scope="module")
+def store(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("directions") / "fp"
+    fingerprint(inputs[0], path, rows_per_partition=150)
+    return path
+
+
+@pytest.fixture(scope="module")
+def two(inputs: tuple[Path, Path], store: Path) -> Path:
+    """A model of two targets, one of which has a direction."""
+    labels = store.parent / "two.csv"
+    lines = [line.split(",") for line in inputs[1].read_text().splitlines()[1:]]
+    labels.write_text("id,dock,pIC50\n" + "".join(f"{name},{y},{-float(y)}\n" for name, y in lines))
+    fit(
+        store,
+        labels,
+        store.parent / "two",
+        feature_map=FEATURES,
+        targets=["dock", "pIC50"],
+        direction={"pIC50": "maximize"},
+    )
+    return store.parent / "two"
+
+
+def test_a_direction_is_never_guessed(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
+    fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
+    with pytest.raises(
+        InputError, match="not known whether large or small values of 'score' are good"
+    ) as error:
+        screen(tmp_path / "model", store, tmp_path / "hits.parquet")
+    assert "maximize=True or maximize=False" in str(error.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.log"]
+    up = screen(tmp_path / "model", store, tmp_path / "up.parquet", k=5, maximize=True)
+    down = screen(tmp_path / "model", store, tmp_path / "down.parquet", k=5, maximize=False)
+    assert up.table["mean"][0].as_py() > down.table["mean"][0].as_py()
+    assert (up.direction, down.direction) == ("maximize", "minimize")
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_the_model_knows_its_direction(
+    direction: str, inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    report = fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES, direction=direction)
+    assert f"score (to {direction}): mean" in str(report)
+    assert f"score ({direction})" in str(status(tmp_path / "model"))
+    known = screen(tmp_path / "model", store, tmp_path / "known.parquet", k=9, acquisition="ei")
+    assert f"by ei, {direction[:-1]}ing 'score', in" in str(known)
+    labels = read_model(tmp_path / "model").metadata["range"][0]
+    search = json.loads(pq.read_schema(known.hits).metadata[b"daskrf.about"])
+    assert search["acquisition"]["best"] == (max(labels) if direction == "maximize" else min(labels))
+    assert search["acquisition"]["maximize"] == (direction == "maximize")
+
+    told = screen(tmp_path / "model", store, tmp_path / "told.parquet", k=9, maximize=direction == "minimize")
+    other = {"maximize": "minimizing", "minimize": "maximizing"}[direction]
+    assert f"{other} 'score' as asked for here; the model was fitted with the direction {direction}" in str(
+        told
+    )
+    assert told.table["mean"][0].as_py() != known.table["mean"][0].as_py()
+
+
+def test_a_direction_is_changed_without_a_pass(
+    inputs: tuple[Path, Path], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: Any = (store, inputs[1], tmp_path / "model")
+    fit(*run, feature_map=FEATURES)
+    before = read_model(tmp_path / "model")
+    monkeypatch.setattr("daskrf.commands.fit.fold", None)
+    monkeypatch.setattr("daskrf.gp.model.RandomFeatureGP.fit_statistics", None)
+    for direction, known in (("maximize", "maximize"), (None, "maximize"), ("minimize", "minimize")):
+        notes = Notes()
+        report = fit(*run, feature_map=FEATURES, direction=direction, progress=notes)
+        assert report.directions == (known,)
+        found = read_model(tmp_path / "model")
+        assert found.directions == {"score": known}
+        assert found.metadata["spec_hash"] == before.metadata["spec_hash"]
+        assert np.array_equal(found.gp.weights_, before.gp.weights_)
+        assert any("directions" in text for text in notes.said) == (direction is not None)
+    monkeypatch.undo()
+    fit(*run, feature_map=FEATURES, noise=1.0)  # other hyperparameters of the same sums
+    assert read_model(tmp_path / "model").directions == {"score": "minimize"}
+
+
+def test_one_target_of_several_is_named(two: Path, store: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match="several targets, 'dock', 'pIC50'; choose one of them by target=NAME"
+    ):
+        screen(two, store, tmp_path / "hits.parquet", maximize=True)
+    with pytest.raises(InputError, match="no target 'logD'; it has 'dock', 'pIC50'"):
+        screen(two, store, tmp_path / "hits.parquet", target="logD", maximize=True)
+    with pytest.raises(InputError, match="values of 'dock' are good"):
+        screen(two, store, tmp_path / "hits.parquet", target="dock")
+    assert not (tmp_path / "hits.parquet").exists()
+    report = screen(two, store, tmp_path / "hits.parquet", k=5, target="pIC50")
+    assert (report.target, report.direction) == ("pIC50", "maximize")
+    by_dock = screen(two, store, tmp_path / "dock.parquet", k=5, target=0, maximize=False)
+    assert by_dock.table["row"].to_pylist() == report.table["row"].to_pylist()  # one is minus the other
+    assert "600 predictions of dock, pIC50 in" in str(predict(two, store, tmp_path / "p", std=False))
+
+
+@pytest.mark.parametrize(
+    ("direction", "message"),
+    [
+        ("up", "maximize or minimize, not 'up'"),
+        ({"score": "max"}, "maximize or minimize, not 'max'"),
+        ({"dock": "maximize"}, "no target 'dock' to give a direction; the targets are 'score'"),
+    ],
+)
+def test_a_direction_that_is_none(
+    direction: Any, message: str, inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES, direction=direction)
+    assert not (tmp_path / "model" / "model.zip").exists()
+
+
+LABELS = {
+    "classes": ([k % 2 for k in range(40)], "y: all 40 labels are 0 or 1; a Gaussian process regresses"),
+    "signs": ([2 * (k % 3 == 0) - 1 for k in range(40)], "y: all 40 labels are -1 or 1;"),
+    "concentrations": ([10.0 ** (k / 7) for k in range(40)], "y: labels span 5.6 decades, from 1 to 372759;"),
+    "few": ([0, 1, 1], ""),
+    "scores": ([-9.5 + k / 10 for k in range(40)], ""),
+    "counts": ([k % 3 for k in range(40)], ""),
+    "logarithms": ([5 + k / 10 for k in range(40)], ""),
+    "with zero": ([0.0, *(10.0**k for k in range(6))], "y: labels span 5.0 decades, from 1 to 100000;"),
+    "with a negative one": ([-1.0, *(10.0**k for k in range(6))], ""),
+    "four decades": ([10.0 ** (k / 10) for k in range(41)], ""),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_want_another_treatment_are_told(name: str, store: Path, tmp_path: Path) -> None:
+    values, advice = LABELS[name]
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,y\n" + "".join(f"m{k},{y!r}\n" for k, y in enumerate(values)))
+    report = fit(store, labels, tmp_path / "m", feature_map=FEATURES, mean=0.0, amplitude=1.0, noise=1.0)
+    told = [line for line in str(report).splitlines() if "classes" in line or "decades" in line]
+    assert len(told) == bool(advice)
+    assert advice in str(report)
+    if name == "concentrations":
+        assert told[0].endswith("fit their logarithm instead, such as pIC50 = 9 - log10(IC50 in nM)")

@@ -1,0 +1,295 @@
+"""One flipped bit, anywhere in anything that a job leaves: one sentence, or the very same result.
+
+`DASKRF_FLIPS=10000 pytest -s tests/jobs/test_flips.py` flips as many and prints what came of each kind of
+file; a failure names the file, the byte and the bit.
+"""
+
+from __future__ import annotations
+
+import bz2
+import dataclasses
+import hashlib
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from daskrf import TanimotoDotProductFeatures, featurize, fingerprint, fit, predict, screen
+from daskrf.errors import DaskrfError, StoreError
+from daskrf.jobs.hits import earlier_hits
+from daskrf.jobs.labelling import kept_arrays, labels_of
+from daskrf.jobs.maps import MapReference
+from daskrf.jobs.models import read_model
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.scoring import source_for
+from daskrf.jobs.shards import PLAN, Shard, Share, agree
+from daskrf.jobs.smiles import planned_library
+from daskrf.molecules import Library, read_partition, scan
+from daskrf.storage.features import FeatureStore
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.lock import StoreLock
+from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
+from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.running import job_of
+from daskrf.storage.store import Store
+from tests.jobs.job import FEATURES
+
+FLIPS = int(os.environ.get("DASKRF_FLIPS", "400"))
+ROWS = 80
+LABELS = ("id", None, None, False)
+STATE = {"class": "Any", "parameters": {"text": "x" * 5_000}}  # so long that tasks do not carry it
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Files of one kind, below the folder of the job, and what returns all that is read of them."""
+
+    pattern: str
+    read: Callable[[Path], Any]
+    shown_only: bool = False  # nothing depends on it: what is read may differ
+    unread: bool = False  # what is read need not depend on it
+
+
+def of_store(store: Store, p: int) -> list[Any]:
+    record = store.record(p)
+    return [
+        store.kind,
+        store.spec,
+        store.spec_hash,
+        store.partitions,
+        store.provenance,
+        record,
+        store.counts(),
+    ]
+
+
+def fingerprints(root: Path) -> list[Any]:
+    store = FingerprintStore.open(root / "fp")
+    found: list[Any] = []
+    for p in range(store.n_partitions):
+        rows = store.read_fingerprints(p)
+        found += [rows.shape, rows.indptr, rows.indices, rows.data, store.read_rows(p), store.read_rejects(p)]
+        found += of_store(store, p)
+    return found
+
+
+def features(name: str) -> Callable[[Path], list[Any]]:
+    def read(root: Path) -> list[Any]:
+        store = FeatureStore.open(root / name)
+        found: list[Any] = [store.source().spec_hash]
+        for p in range(store.n_partitions):
+            found += [store.read(p), *store.blocks(p), *of_store(store, p)]
+        return found
+
+    return read
+
+
+def predictions(root: Path) -> list[Any]:
+    store = PredictionStore.open(root / "pred")
+    found: list[Any] = []
+    for p in range(store.n_partitions):
+        found += [store.read(p), store.read_rejects(p), *of_store(store, p)]
+    return found
+
+
+def model(root: Path) -> list[Any]:
+    found, stored = read_model(root / "model"), load_model(root / "model")
+    return [found.metadata, found.gp.state(), found.gp.weights_, stored.arrays, stored.provenance]
+
+
+def checkpoint(root: Path) -> list[Any]:
+    found = read_checkpoint(root / "work" / "draw", "draw")
+    if found is None:
+        raise StoreError("it is made again")
+    return [found.metadata, found.arrays]
+
+
+def labels(root: Path) -> list[Any]:
+    (folder,) = (root / "work").glob("labels-*")
+    found = labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / "work", *LABELS)
+    return [str(found.joined), found.joined.digest, *kept_arrays(folder)]
+
+
+def smiles(root: Path) -> list[Any]:
+    share = Share(Shard(0, 1))
+    planned = planned_library(root / "work")
+    source = source_for(
+        read_model(root / "model"), root / "library.smi.bz2", root / "work", progress=Progress(), share=share
+    )
+    agree(share, root / "work" / PLAN, {"rows": 3, "seed": 0})
+    tables = [source.rejects(p) for p in range(len(source.partition_rows))]
+    return [planned and planned.state(), source.partition_rows, tables]
+
+
+def spool(root: Path) -> list[Any]:
+    library = Library.from_state(FingerprintStore.open(root / "fp").spec["library"])
+    batches = [b for p in (2, 3) for b in read_partition(library, p, root / "spool")]
+    return [(b.row, b.line, b.id, b.smiles) for b in batches]
+
+
+def hits(root: Path) -> list[Any]:
+    found = earlier_hits(root / "hits.parquet")
+    assert found is not None
+    if not found.about:
+        found.refuse_other({}, "another library")
+    return [found.about, found.table]
+
+
+def lock(root: Path) -> list[Any]:
+    try:
+        with StoreLock(root / "locked"):
+            return ["it was taken"]
+    except StoreError:
+        return ["it is held"]
+
+
+def log(root: Path) -> list[Any]:
+    job = job_of(root / "fp")
+    lines = job.lines() if job is not None else []
+    assert all(line.isprintable() for line in lines)
+    return lines
+
+
+def map_of_tasks(root: Path) -> list[Any]:
+    (path,) = (root / "work").glob("map-*")
+    return [dataclasses.replace(MapReference.of(STATE), text="", path=str(path)).state]
+
+
+KINDS = {
+    "plan of fingerprints": Kind("fp/plan.json", fingerprints),
+    "record of fingerprints": Kind("fp/commits/*.json", fingerprints),
+    "metadata of fingerprints": Kind("fp/data/*/*/zarr.json", fingerprints),
+    "metadata of groups": Kind("fp/data/*/zarr.json", fingerprints, unread=True),
+    "chunks of fingerprints": Kind("fp/data/**/c/*", fingerprints),
+    "rows": Kind("fp/rows/*.parquet", fingerprints),
+    "rejects": Kind("fp/rejects/*.parquet", fingerprints),
+    "plan of features": Kind("phi/plan.json", features("phi")),
+    "record of features": Kind("phi/commits/*.json", features("phi")),
+    "metadata of bits": Kind("phi/data/*/*/zarr.json", features("phi")),
+    "chunks of bits": Kind("phi/data/**/c/*/*", features("phi")),
+    "metadata of floats": Kind("floats/data/*/*/zarr.json", features("floats")),
+    "chunks of floats": Kind("floats/data/**/c/*/*", features("floats")),
+    "plan of predictions": Kind("pred/plan.json", predictions),
+    "record of predictions": Kind("pred/commits/*.json", predictions),
+    "predictions": Kind("pred/rows/*.parquet", predictions),
+    "rejects of predictions": Kind("pred/rejects/*.parquet", predictions),
+    "model": Kind("model/model.zip", model),
+    "checkpoint": Kind("work/draw", checkpoint),
+    "map": Kind("work/map-*", map_of_tasks),
+    "joined labels": Kind("work/labels-*/*", labels),
+    "library of SMILES files": Kind("work/library.json", smiles),
+    "agreement of shards": Kind("work/shards.json", smiles),
+    "rejects of SMILES files": Kind("work/rejects/*", smiles),
+    "spool": Kind("spool/*/*.zst", spool),
+    "hits": Kind("hits.parquet", hits),
+    "lock": Kind("locked/.lock", lock, unread=True),
+    "run log": Kind("fp.log/*.jsonl", log, shown_only=True, unread=True),
+}
+
+
+@pytest.fixture(scope="module")
+def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """All that a small job leaves in the end, and on the way."""
+    root = tmp_path_factory.mktemp("flips")
+    lines = inputs[0].read_text().splitlines(keepends=True)[:ROWS]
+    library = root / "library.smi.bz2"
+    library.write_bytes(bz2.compress("".join([*lines, "C1CC bad"]).encode()))
+    shutil.copy(inputs[1], root / "labels.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("spool", "rows"):
+            patch.setattr(f"daskrf.molecules.{module}.CHUNK_ROWS", 30)
+        fingerprint(library, root / "fp", rows_per_partition=25)
+        featurize(root / "fp", FEATURES, root / "phi")
+        featurize(root / "fp", TanimotoDotProductFeatures(64, random_state=0), root / "floats")
+        fit(root / "phi", root / "labels.csv", root / "model")
+        predict(root / "model", library, root / "pred")
+        screen(root / "model", root / "phi", root / "hits.parquet", k=5, maximize=True)
+        scan(library, rows_per_partition=25, spool=root / "spool")
+        labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / "work", *LABELS).keep()
+        write_checkpoint(root / "work" / "draw", {"weights": np.arange(50.0)}, {}, "draw")
+        source = source_for(
+            read_model(root / "model"), library, root / "work", progress=Progress(), share=Share(prepare=True)
+        )
+        for p in range(len(source.partition_rows)):
+            list(source.blocks(p))
+        agree(Share(Shard(0, 1)), root / "work" / PLAN, {"rows": 3, "seed": 0})
+        MapReference.of(STATE).carried(root / "work")
+        held = StoreLock(root / "locked", "daskrf fit")
+        held.__enter__()
+        yield root
+        held.__exit__(None, None, None)
+
+
+def digest(value: Any) -> str:
+    """A digest of nested lists of arrays, tables and plain values."""
+    found = hashlib.sha256()
+
+    def add(item: Any) -> None:
+        if isinstance(item, np.ndarray):
+            found.update(f"{item.shape} {item.dtype}".encode() + np.ascontiguousarray(item).tobytes())
+        elif isinstance(item, pa.Table):
+            found.update(f"{item.schema} {item.to_pydict()}".encode())
+        elif isinstance(item, dict):
+            [add(entry) for entry in sorted(item.items(), key=lambda entry: str(entry[0]))]
+        elif isinstance(item, (list, tuple)):
+            found.update(f"{len(item)} of".encode())
+            [add(entry) for entry in item]
+        else:
+            found.update(repr(item).encode())
+
+    add(value)
+    return found.hexdigest()
+
+
+def outcome(kind: Kind, root: Path, expected: str) -> str:
+    """What comes of reading: "refused" in one sentence, "harmless", "silent", or the error that it was."""
+    try:
+        found = digest(kind.read(root))
+    except DaskrfError as error:
+        return "refused" if str(error).isprintable() and len(str(error)) < 3_000 else f"refused: {error}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return "harmless" if found == expected or kind.shown_only else "silent"
+
+
+def test_no_flipped_bit_is_silent(job: Path) -> None:
+    rng = random.Random(FLIPS)
+    counts = {name: Counter[str]() for name in KINDS}
+    wrong = []
+    files = {name: sorted(p for p in job.glob(kind.pattern) if p.is_file()) for name, kind in KINDS.items()}
+    assert all(files.values()), [name for name in files if not files[name]]
+    expected = {name: digest(kind.read(job)) for name, kind in KINDS.items()}
+    for i in range(FLIPS):
+        name = list(KINDS)[i % len(KINDS)]
+        path = rng.choice(files[name])
+        data = path.read_bytes()
+        position, bit = rng.randrange(len(data)), rng.randrange(8)
+        flipped = bytearray(data)
+        flipped[position] ^= 1 << bit
+        replaced(path, bytes(flipped))
+        found = outcome(KINDS[name], job, expected[name])
+        counts[name][found] += 1
+        if found not in ("refused", "harmless"):
+            wrong.append(f"{path.relative_to(job)}, byte {position}, bit {bit}: {found}")
+        replaced(path, data)
+    for name, count in counts.items():
+        print(f"{name:28}", ", ".join(f"{number} {what}" for what, number in sorted(count.items())))
+    print(f"{FLIPS} flips:", dict(sum(counts.values(), Counter())))
+    assert wrong == []
+    assert [name for name, kind in KINDS.items() if not (kind.unread or counts[name]["refused"])] == []
+    assert {name: digest(kind.read(job)) for name, kind in KINDS.items()} == expected
+
+
+def replaced(path: Path, data: bytes) -> None:
+    """Write other bytes, by another file: the old one may be mapped into memory."""
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)

@@ -1,0 +1,225 @@
+"""The file of hits: what it says of itself, that it is not written over, and which hits are one molecule."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from daskrf import fingerprint, fit, screen
+from daskrf.commands import screen as screening
+from daskrf.errors import InputError, StoreError
+from daskrf.jobs import duplicates
+from daskrf.jobs.models import read_model
+from tests.jobs.job import FEATURES, data_digests
+
+
+@pytest.fixture(scope="module")
+def made(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store and a model of it."""
+    out = tmp_path_factory.mktemp("hits")
+    fingerprint(inputs[0], out / "fp", rows_per_partition=150)
+    fit(out / "fp", inputs[1], out / "model", feature_map=FEATURES, direction="minimize")
+    return out
+
+
+def about(path: Path) -> dict[str, Any]:
+    return json.loads(pq.read_schema(path).metadata[b"daskrf.about"])
+
+
+def test_hits_say_how_they_were_found(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    path = tmp_path / "hits.parquet"
+    report = screen(made / "model", inputs[0], path, k=7, acquisition="thompson", seed=3, kappa=1.5)
+    found = about(path)
+    assert {
+        key: found[key] for key in ("k", "seed", "target", "direction", "source", "rows", "rejected")
+    } == {
+        "k": 7,
+        "seed": 3,
+        "target": "score",
+        "direction": "minimize",
+        "source": "library.smi",
+        "rows": report.rows,
+        "rejected": 4,
+    }
+    assert found["model"] == read_model(made / "model").metadata["spec_hash"]
+    assert (found["acquisition"]["rule"], found["acquisition"]["kappa"]) == ("thompson", 1.5)
+    assert found["notes"] == list(report.notes)
+
+
+def test_the_same_search_says_that_its_hits_are_there(
+    made: Path, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for source in (made / "fp", inputs[0]):
+        path = tmp_path / f"{source.name}.parquet"
+        first = screen(made / "model", source, path, k=9, acquisition="ucb")
+        before = data_digests(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(screening, "fold", None)
+            for overwrite in (False, True):
+                again = screen(made / "model", source, path, k=9, acquisition="ucb", overwrite=overwrite)
+                assert again.notes == (*first.notes, f"{path} holds these very hits already")
+                assert again.table.equals(first.table)
+                same = ("rows", "rejected", "rejects", "acquisition", "target", "direction", "hits")
+                assert all(getattr(again, name) == getattr(first, name) for name in same)
+        after = {name: digest for name, digest in data_digests(tmp_path).items() if ".log" not in name}
+        assert after == {name: digest for name, digest in before.items() if ".log" not in name}
+
+
+def test_damaged_hits_are_not_shown_again(made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "hits.parquet"
+    first = screen(made / "model", made / "fp", path, k=9)
+    table = pq.read_table(path)
+    row = table.schema.get_field_index("row")
+    moved = table.set_column(row, "row", pa.array(table["row"].to_numpy() + 1))
+    pq.write_table(moved.replace_schema_metadata(table.schema.metadata), path)
+    with pytest.raises(StoreError, match=r"does not match its CRC32C.*made anew by overwrite=True"):
+        screen(made / "model", made / "fp", path, k=9)
+    again = screen(made / "model", made / "fp", path, k=9, overwrite=True)
+    assert again.table.equals(first.table)
+    assert pq.read_table(path).equals(table)
+
+
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "k": ({"k": 6}, r"k \(was 9, now 6\)"),
+    "direction": ({"maximize": True}, r"acquisition\.maximize \(was false, now true\)"),
+    "rule": ({"acquisition": "thompson"}, r'acquisition\.rule \(was "greedy", now "thompson"\)'),
+    "std": ({"std": "none"}, r'std \(was "candidates", now "none"\)'),
+    "labelled": ({"exclude_labelled": True}, "exclude_labelled"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_hits_of_another_search_are_kept(
+    name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, message = OTHERS[name]
+    path = tmp_path / "hits.parquet"
+    screen(made / "model", made / "fp", path, k=9)
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(screening, "source_for", None)  # nothing is read
+        for shard in (None, "0/2"):
+            with pytest.raises(
+                StoreError, match=f"{path} holds the hits of another search: .*{message}"
+            ) as error:
+                screen(made / "model", made / "fp", path, **{"k": 9, **options}, shard=shard)
+            assert "overwrite=True" in str(error.value)
+    assert path.read_bytes() == before
+    screen(made / "model", made / "fp", path, **{"k": 9, **options}, overwrite=True)
+    assert path.read_bytes() != before
+
+
+def test_hits_of_other_molecules_are_kept(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    path, other = tmp_path / "hits.parquet", tmp_path / "other.smi"
+    screen(made / "model", inputs[0], path, k=9)
+    other.write_text("\n".join(inputs[0].read_text().splitlines()[5:99]))
+    with pytest.raises(StoreError, match=r'library \(was "library.smi, \w{12}", now "other.smi, \w{12}"\)'):
+        screen(made / "model", other, path, k=9)
+    report = screen(made / "model", other, path, k=9, overwrite=True)
+    assert (report.rejected, report.rejects) == (0, None)
+    assert not (tmp_path / "hits.rejects.parquet").exists()
+
+
+def test_hits_that_do_not_say_how_they_were_found_are_kept(made: Path, tmp_path: Path) -> None:
+    """Those of daskrf 0.1, or of which somebody has changed the metadata."""
+    path = tmp_path / "hits.parquet"
+    screen(made / "model", made / "fp", path, k=9)
+    metadata = pq.read_schema(path).metadata
+    for known in (None, b"[", b"[]", b'{"k": 9}'):
+        pq.write_table(
+            pq.read_table(path).replace_schema_metadata(
+                {**metadata, b"daskrf.about": known} if known else {b"daskrf": b"hits"}
+            ),
+            path,
+        )
+        with pytest.raises(StoreError, match="another search: it does not tell which"):
+            screen(made / "model", made / "fp", path, k=9)
+    assert screen(made / "model", made / "fp", path, k=9, overwrite=True).rows == 600
+
+
+def test_a_file_in_place_of_the_rejects_is_kept(made: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "hits.rejects.parquet"
+    precious.write_text("precious")
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match=r"hits\.rejects\.parquet is there already"):
+            screen(made / "model", made / "fp", tmp_path / "hits.parquet", overwrite=overwrite)
+    assert precious.read_text() == "precious"
+
+
+@pytest.fixture
+def twice(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> Path:
+    """The library with every molecule again, its SMILES written otherwise, from another vendor."""
+    from rdkit import Chem
+
+    lines = [line.split() for line in inputs[0].read_text().splitlines()]
+    molecules = [(Chem.MolFromSmiles(line[0]), line[1]) for line in lines if len(line) == 2]
+    turned = [
+        (Chem.MolToSmiles(molecule, rootedAtAtom=molecule.GetNumAtoms() - 1), name)
+        for molecule, name in molecules
+        if molecule is not None
+    ]
+    path = tmp_path / "twice.smi"
+    path.write_text(inputs[0].read_text() + "".join(f"{smiles} other-{name}\n" for smiles, name in turned))
+    return path
+
+
+def test_copies_are_counted(
+    made: Path, twice: Path, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fingerprint(twice, tmp_path / "fp", rows_per_partition=150)
+    fit(tmp_path / "fp", inputs[1], tmp_path / "model", feature_map=FEATURES, direction="minimize")
+    labelled = {line.split(",")[0] for line in inputs[1].read_text().splitlines()[1:]}
+
+    def counts(source: Path, **options: Any) -> tuple[int, int, str]:
+        path = tmp_path / "hits.parquet"
+        report = screen(tmp_path / "model", source, path, overwrite=True, **{"k": 60, **options})
+        names = [name.removeprefix("other-") for name in report.table["id"].to_pylist()]
+        return (
+            len(names) - len(set(names)),
+            len([name for name in names if name in labelled]),
+            report.notes[-1],
+        )
+
+    repeats, copies, note = counts(tmp_path / "fp")
+    assert repeats > 25
+    assert note == (
+        f"{repeats} of the 60 hits are the same molecule as a better hit, and {copies} are labelled "
+        "molecules or copies of them"
+    )
+    repeats, copies, note = counts(tmp_path / "fp", exclude_labelled=True)
+    assert copies > 10
+    assert note.endswith(f"better hit, and {copies} are copies of labelled molecules")
+    assert counts(twice)[1:] == counts(tmp_path / "fp")[1:]  # of files: the model knows where its library is
+
+    monkeypatch.setattr(duplicates, "_MOST_HITS", 20)
+    assert "of the best 20 hits are the same molecule" in counts(tmp_path / "fp", k=61)[2]
+    monkeypatch.setattr(duplicates, "_MOST_PARSED", 3)
+    assert counts(tmp_path / "fp", k=62)[2].endswith(
+        "how many are labelled molecules or copies of them was not counted: more than 3 of the 250 labelled "
+        "molecules may be among them"
+    )
+    monkeypatch.setattr(duplicates, "_MOST_ROWS", 300)
+    assert "was not counted: it would take reading 600 rows of" in counts(tmp_path / "fp", k=63)[2]
+    monkeypatch.setattr(duplicates, "_MOST_ROWS", 100)
+    assert counts(tmp_path / "fp", k=65)[2].endswith("was not counted: the model has 250 labels")
+    shutil.move(tmp_path / "fp", tmp_path / "moved")
+    reason = "was not counted: the library that the model was fitted on is not where it was"
+    assert counts(twice, k=64)[2].endswith(reason)
+
+
+def test_a_damaged_library_does_not_cost_the_hits(
+    made: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(made / "fp", tmp_path / "fp")
+    fit(tmp_path / "fp", inputs[1], tmp_path / "model", feature_map=FEATURES, direction="minimize")
+    (tmp_path / "fp" / "rows" / "000001.parquet").unlink()
+    report = screen(tmp_path / "model", inputs[0], tmp_path / "hits.parquet", k=5)
+    assert "was not counted: " in report.notes[-1]
+    assert "partition 1" in report.notes[-1]
+    assert pa.table(report.table).num_rows == 5

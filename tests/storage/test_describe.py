@@ -1,0 +1,100 @@
+"""Maps in words, and what error messages show of long values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from daskrf.features import (
+    CompositionalTanimotoFeatures,
+    FeatureMap,
+    LandmarkFeatures,
+    NystromFeatures,
+    TanimotoDotProductFeatures,
+    TanimotoMinMaxFeatures,
+)
+from daskrf.kernels import CompositionalTanimoto, Gaussian, Intersection, TanimotoDotProduct
+from daskrf.storage.describe import map_words, model_words
+from daskrf.storage.plans import differences
+
+WORDS = [
+    (TanimotoMinMaxFeatures(64), ["one-bit Tanimoto (min-max)", "(1 - T^2)/M", "M = 64, seed 0"]),
+    (TanimotoMinMaxFeatures(64, distribution="gaussian"), ["Gaussian", "(1 + 2T - T^2)/M"]),
+    (TanimotoMinMaxFeatures(64, hashing="cws"), ["consistent weighted sampling"]),
+    (CompositionalTanimotoFeatures(CompositionalTanimoto("power", degree=3)), ["one-bit", "k = T^3"]),
+    (CompositionalTanimotoFeatures(CompositionalTanimoto("exponential", gamma=2.0)), ["exp(2.0 (T - 1))"]),
+    (CompositionalTanimotoFeatures(CompositionalTanimoto("ratio")), ["T / (2 - T)"]),
+    (
+        CompositionalTanimotoFeatures(CompositionalTanimoto("coefficients", coefficients=range(1, 200))),
+        ["coefficients [1.0, 2.0", "..."],
+    ),
+    (TanimotoDotProductFeatures(), ["dot-product", "square roots of counts", "4 terms"]),
+    (TanimotoDotProductFeatures(bias_correction="residual", n_terms=2), ["2 terms and a residual"]),
+    (TanimotoDotProductFeatures(bias_correction="normalize", input_transform=None), ["scaled to length 1"]),
+    (LandmarkFeatures(), ["Tanimoto (min-max) similarities to molecules", "at random", "M = 1024"]),
+    (LandmarkFeatures(kernel=TanimotoDotProduct("sqrt"), selection="kmedoids"), ["dot product", "k-medoids"]),
+    (
+        NystromFeatures(),
+        ["Nystroem features of Tanimoto (min-max), 1024 landmarks chosen at random", "M = 1024"],
+    ),
+    (NystromFeatures(9, n_landmarks=20, selection="kmeans"), ["20 landmarks chosen as means", "M = 9"]),
+    (
+        NystromFeatures(3, kernel=Intersection()).fit(np.eye(3)),
+        ["Nystroem features of intersection (sum of min)"],
+    ),
+    (
+        NystromFeatures(3, kernel=Gaussian(1e9)).fit(np.eye(3)),
+        ["length scale 1e+09), 3 landmarks", "of rank 1"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("feature_map", "words"), WORDS, ids=lambda value: getattr(value, "selection", None))
+def test_maps_in_words(feature_map: FeatureMap, words: list[str]) -> None:
+    shown = map_words(feature_map.state(), "float32")
+    assert all(word in shown for word in words), shown
+    assert shown.endswith(f"{4 * feature_map.n_components:,} bytes a molecule")
+    assert len(shown) < 300
+    assert "{" not in shown
+
+
+def test_an_unknown_map_shows_little_of_long_parameters() -> None:
+    shown = map_words({"class": "Strange", "parameters": {"n_components": 3, "table": list(range(9999))}})
+    assert shown.startswith("Strange, M = 3")
+    assert len(shown) < 200
+
+
+def test_processes_of_targets_with_gaps_are_told_with_their_kind() -> None:
+    parts = [{"class": "SparseGP", "criterion": "bound"}] * 3
+    shown = model_words({"class": "SeparateGP", "parts": parts})
+    assert shown == f"3 models in one, of targets that have gaps (SeparateGP), each {model_words(parts[0])}"
+
+
+def test_the_range_of_norms_is_told() -> None:
+    parameters = {"n_components": 3, "random_state": 0, "n_terms": 4, "norm_range": None}
+    state = {"class": "TanimotoDotProductFeatures", "parameters": parameters}
+    assert "norms" not in map_words(state)
+    given = {**state, "parameters": {**parameters, "norm_range": [20, 90.5]}}
+    learned = {**state, "fitted": {"smallest": 20.0, "largest": 90.5}}
+    for known in (given, learned):
+        assert map_words(known).endswith("4 terms, for squared norms of 20 to 90.5")
+
+
+def test_differences_show_no_long_text() -> None:
+    old, new = ({"map": {"fitted": {"landmarks": {"a": letter * 10**6}}}} for letter in "xy")
+    shown = differences(old, new)
+    assert shown.startswith("map.fitted.landmarks.a (was 1,000,002 characters")
+    assert "SHA-256" in shown
+    assert len(shown) < 250
+
+
+def test_differences_name_what_was_chosen_and_not_what_follows() -> None:
+    old = {"map": {"class": "A", "parameters": {"size": 8, "range": None}, "fitted": {"low": 1}}}
+    new = {"map": {"class": "A", "parameters": {"size": 8, "range": [2, 9.5]}, "fitted": {}}}
+    assert differences(old, new) == "map.parameters.range (was null, now [2, 9.5])"
+    other = {"map": {"class": "B", "parameters": {"terms": 3}}, "dtype": "bits"}
+    assert differences(old, other) == 'map.class (was "A", now "B"), dtype (was absent, now "bits")'
+    kernels = [
+        {"map": {"kernel": {"kernel": name, "parameters": p}}} for name, p in (("A", {}), ("B", {"t": 1}))
+    ]
+    assert differences(*kernels) == 'map.kernel.kernel (was "A", now "B")'
