@@ -11,6 +11,26 @@ from threadpoolctl import threadpool_limits
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
+# Under ``pytest -n`` the tests of a file run one after the other in one process, so that what a module sets
+# up is set up once; those of these folders do so all together: they share one SLURM, one S3 server, or a job
+# done undisturbed. Folders are begun in this order, the long ones first, and all others after them.
+TOGETHER = ("cluster", "faults", "objects")
+FIRST = (*TOGETHER, "drivers", "cli")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Say which tests share a process, and which come first, where there are several processes."""
+    if not hasattr(config, "workerinput"):
+        return
+    order = {name: place for place, name in enumerate(FIRST)}
+    places = [order.get(item.path.parent.name, len(FIRST)) for item in items]
+    items[:] = [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
+    for item in items:
+        folder = item.path.parent.name
+        group = folder if folder in TOGETHER else item.path.relative_to(REPOSITORY).as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

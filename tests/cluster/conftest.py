@@ -13,7 +13,7 @@ from daskrf import local_cluster
 from tests.cluster.job import Job, write_inputs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Three nodes of one processor; SLURM_CONF is set for this process, hence for its children."""
     if sys.platform != "linux" or (reason := missing()):

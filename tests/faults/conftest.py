@@ -21,7 +21,7 @@ PRELOADED = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="package")
 def _fork_server() -> None:
     """Workers and drivers are killed often here: fork them from a server that has imported all they need."""
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):

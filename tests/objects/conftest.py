@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
-import socket
+import re
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,33 +22,24 @@ pytest.importorskip("moto.server", reason="moto is not installed: pip install 'm
 _numbers = itertools.count()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def new_bucket(endpoint: str) -> Path:
     name = f"bucket-{next(_numbers)}"
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")).close()
     return as_path(f"s3://{name}/")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a moto server; this process and the workers that it starts find it in their environment."""
-    port = free_port()
-    log = (tmp_path_factory.mktemp("moto") / "log").open("wb")
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    url = f"http://127.0.0.1:{port}"
+    said = tmp_path_factory.mktemp("moto") / "log"
+    with said.open("wb") as log:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]  # any free port
+        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
-        for _ in range(600):
-            with contextlib.suppress(urllib.error.URLError):
-                urllib.request.urlopen(f"{url}/moto-api/").close()
-                break
-            assert server.poll() is None, "the S3 server has ended"
+        while not (found := re.search(r"Running on (http://\S+)", said.read_text())):
+            assert server.poll() is None, said.read_text()
             time.sleep(0.1)
+        url = found[1]
         with pytest.MonkeyPatch.context() as patch:
             for name in [name for name in os.environ if name.startswith("AWS_")]:
                 patch.delenv(name)
@@ -62,7 +51,6 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         server.kill()
         server.wait()
-        log.close()
 
 
 @pytest.fixture
