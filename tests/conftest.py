@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,3 +49,13 @@ def one_blas_thread() -> Iterator[None]:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             patch.setenv(name, "1")
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _only_new_garbage() -> None:
+    """Commands collect garbage before they look at their memory: of what a file's tests have made.
+
+    What is loaded by then, pytest's own lists of thousands of tests too, would take longer than the command.
+    """
+    gc.collect()
+    gc.freeze()
