@@ -20,7 +20,7 @@ PAGES = [
     REPOSITORY / name
     for name in ("README.md", "cluster/README.md", "benchmarks/README.md", "CONTRIBUTING.md")
 ]
-TWO_COMMANDS = ["pip install . && daskrf quickstart", "pip install '.[test]' && pytest -n 4"]
+TWO_COMMANDS = ["pip install . && daskrf quickstart", "pip install '.[test]' && pytest -n 3"]
 
 
 def blocks(page: Path, language: str) -> list[str]:
