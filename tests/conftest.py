@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # up is set up once; those of these folders do so all together: they share one SLURM, one S3 server, or a job
 # done undisturbed. Folders are begun in this order, the long ones first, and all others after them.
 TOGETHER = ("cluster", "faults", "objects")
-FIRST = (*TOGETHER, "drivers", "cli")
+FIRST = (*TOGETHER, "jobs", "commands", "drivers", "cli")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the groups
