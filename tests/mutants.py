@@ -70,7 +70,7 @@ TESTS = {
     "features/tensorsketch": "dotproduct polynomial",
     "features/variances": "gaussian_maclaurin polynomial",
     "gp/": "edges exact input local model precision sparse statistics separate strips",
-    "gp/acquisition": "acquisition",
+    "acquisition/": "rules",
     "gp/calibration": "calibration",
     "gp/crossvalidation": "crossvalidation",
     "gp/lengthscale": "lengthscale",

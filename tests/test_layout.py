@@ -26,6 +26,7 @@ LAYERS = [
     "molecules",
     "storage",
     "gp",
+    "acquisition",
     "screening",
     "jobs",
     "commands",

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
 
+from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, StoreError, printable
-from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs import memory
@@ -118,7 +118,7 @@ def screen(
     k: int = 1000,
     acquisition: str = "greedy",
     maximize: bool | None = None,
-    kappa: float = 2.0,
+    kappa: float | None = None,
     best: float | None = None,
     std: str = "candidates",
     seed: int = 0,
@@ -199,7 +199,8 @@ def screen(
     fitted = read_model(model, statistics=std == "candidates" or acquisition == "thompson")
     t = target_of(fitted, target)
     up, notes = maximizes(fitted, t, maximize)
-    rule = _rule(acquisition, up, kappa, _best(fitted, t, up) if best is None else best, std)
+    settings = {name: value for name, value in (("kappa", kappa), ("best", best)) if value is not None}
+    rule = _rule(acquisition, up, settings, _best(fitted, t, up), std)
     asked = _Asked(as_path(model), fitted, rule, k, std, t, seed, exclude_labelled)
     if earlier is not None and not overwrite:
         earlier.refuse_other(asked.spec(), name)
@@ -290,7 +291,7 @@ class _Asked:
     def reduction(self, features: Source, work: Path) -> ScreenFold:
         """Return what scores partitions; the draw of "thompson" is left in a file of `work`."""
         draw = _draw_weights(self.model, self.target, self.seed, work) if self.rule.needs_sample else None
-        scored = Acquisition("greedy", self.rule.maximize) if self.shortlisted else self.rule
+        scored = acquisition_for("greedy", maximize=self.rule.maximize) if self.shortlisted else self.rule
         return ScreenFold(
             features.carried(work),
             str(self.path.resolve()),
@@ -377,8 +378,8 @@ def _check_options(k: int, std: str, output: Path) -> None:
         )
 
 
-def _rule(acquisition: str, maximize: bool, kappa: float, best: float, std: str) -> Acquisition:
-    rule = Acquisition(acquisition, maximize, kappa, best)
+def _rule(acquisition: str, maximize: bool, settings: dict[str, Any], best: float, std: str) -> Acquisition:
+    rule = acquisition_for(acquisition, maximize=maximize, **settings).with_best(best)
     if rule.needs_std and std == "none":
         raise InputError(f"{acquisition} ranks by standard deviations, so that std cannot be none.")
     return rule

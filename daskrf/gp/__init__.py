@@ -1,6 +1,5 @@
-"""Gaussian processes in feature space: statistics, evidence, posterior, acquisition, calibration."""
+"""Gaussian processes in feature space: statistics, evidence, posterior, calibration."""
 
-from daskrf.gp.acquisition import Acquisition
 from daskrf.gp.calibration import Calibration, calibration_report
 from daskrf.gp.crossvalidation import CrossValidation, choose_by_cross_validation, cross_validate
 from daskrf.gp.exact import ExactGP
@@ -14,7 +13,6 @@ from daskrf.gp.stack import StackedStatistics
 from daskrf.gp.statistics import SufficientStatistics, enough_precision
 
 __all__ = [
-    "Acquisition",
     "Calibration",
     "CrossValidation",
     "ExactGP",

@@ -34,7 +34,7 @@ def about(path: Path) -> dict[str, Any]:
 
 def test_hits_say_how_they_were_found(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
     path = tmp_path / "hits.parquet"
-    report = screen(made / "model", inputs[0], path, k=7, acquisition="thompson", seed=3, kappa=1.5)
+    report = screen(made / "model", inputs[0], path, k=7, acquisition="thompson", seed=3)
     found = about(path)
     assert {
         key: found[key] for key in ("k", "seed", "target", "direction", "source", "rows", "rejected")
@@ -48,7 +48,7 @@ def test_hits_say_how_they_were_found(made: Path, inputs: tuple[Path, Path], tmp
         "rejected": 4,
     }
     assert found["model"] == read_model(made / "model").metadata["spec_hash"]
-    assert (found["acquisition"]["rule"], found["acquisition"]["kappa"]) == ("thompson", 1.5)
+    assert found["acquisition"] == {"rule": "thompson", "maximize": False}
     assert found["notes"] == list(report.notes)
 
 

@@ -21,9 +21,9 @@ import pytest
 from distributed import Client
 
 from daskrf import RandomFeatureGP, featurize, fingerprint, fit, local_cluster, predict, screen
+from daskrf.acquisition import acquisition_for
 from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
-from daskrf.gp import Acquisition
 from daskrf.jobs.models import read_model
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import open_source
@@ -265,7 +265,8 @@ def test_hits_are_those_of_sorting_everything(
     best = float(labels.max() if maximize else labels.min())
     mean, std = model.gp.predict(phi, return_std=True, of="f")
     values = model.gp.draw(7).predict(phi) if rule == "thompson" else mean
-    acquisition = Acquisition(rule, maximize, 1.5, best)(values, std)
+    settings = {"kappa": 1.5} if rule == "ucb" else {}
+    acquisition = acquisition_for(rule, maximize=maximize, **settings).with_best(best)(values, std)
     order = np.lexsort((rows["row"].to_numpy(), -acquisition))[:25]
     report = screen(
         done / "model",
@@ -274,7 +275,7 @@ def test_hits_are_those_of_sorting_everything(
         k=25,
         acquisition=rule,
         maximize=maximize,
-        kappa=1.5,
+        **settings,
         std="all",
         seed=7,
     )

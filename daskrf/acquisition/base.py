@@ -1,0 +1,151 @@
+"""What every acquisition rule has in common. Larger is always better.
+
+A rule is a frozen dataclass in a file of this folder, derived from `Acquisition`: its name, what it needs of
+the posterior, its parameters with their defaults, and `score`. Nothing else names it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+
+__all__ = ["Acquisition", "Array", "acquisition_for", "rules"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acquisition(ABC):
+    """One acquisition rule with its settings; the parameters of a rule are the fields that it adds.
+
+    Parameters
+    ----------
+    maximize : bool
+        Whether large y is good; the default is that small y is (docking scores).
+
+    Raises
+    ------
+    InputError
+        If a number is not finite.
+    """
+
+    name: ClassVar[str]
+    """By which users choose it."""
+    needs_std: ClassVar[bool] = False
+    """Whether it uses standard deviations (of f)."""
+    needs_sample: ClassVar[bool] = False
+    """Whether it ranks by a posterior draw of f in place of its mean."""
+
+    maximize: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"{field.name} of the acquisition must be finite, not {value}.")
+
+    @property
+    def sign(self) -> float:
+        """1 where large y is good, else -1."""
+        return 1.0 if self.maximize else -1.0
+
+    def with_best(self, best: float) -> Self:
+        """Return the rule for labels of which the best is `best`, unless it was told another one."""
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """Return name and settings, JSON-able: ``acquisition_for(**state)`` rebuilds the rule."""
+        return {"rule": self.name, **asdict(self)}
+
+    @abstractmethod
+    def score(self, gain: Array, std: Array | None) -> Array:
+        """Return the score of each row.
+
+        Parameters
+        ----------
+        gain : float64 array, shape (n,)
+            Posterior mean (or draw) of f where large y is good, else minus that.
+        std : float64 array, shape (n,), or None
+            Posterior standard deviation of f; there where the rule needs it.
+        """
+
+    def __call__(self, mean: npt.ArrayLike, std: npt.ArrayLike | None = None) -> Array:
+        """Return the score of each row.
+
+        Parameters
+        ----------
+        mean : float array, shape (n,)
+            Posterior mean of f, or the values of one posterior draw where `needs_sample`.
+        std : float array, shape (n,), optional
+            Posterior standard deviation of f, zero allowed; where `needs_std`.
+
+        Returns
+        -------
+        float64 array, shape (n,)
+
+        Raises
+        ------
+        InputError
+            If `std` is missing where the rule needs it, or negative.
+        """
+        gain = self.sign * np.asarray(mean, dtype=np.float64)
+        if not self.needs_std:
+            return self.score(gain, None)
+        if std is None:
+            raise InputError(f"acquisition {self.name!r} needs standard deviations: predict them as well.")
+        deviation = np.asarray(std, dtype=np.float64)
+        if (deviation < 0).any():
+            raise InputError("a standard deviation is negative: check the predictions.")
+        return self.score(gain, deviation)
+
+
+@cache
+def rules() -> dict[str, type[Acquisition]]:
+    """Return the class of every rule by its name, in the order of names.
+
+    Examples
+    --------
+    >>> list(rules())
+    ['ei', 'greedy', 'pi', 'thompson', 'ucb']
+    """
+    package = __name__.rpartition(".")[0]
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
+    found, queue = {}, Acquisition.__subclasses__()
+    while queue:
+        rule = queue.pop()
+        queue += rule.__subclasses__()
+        if "name" in vars(rule):
+            found[rule.name] = rule
+    return dict(sorted(found.items()))
+
+
+def acquisition_for(rule: str, **settings: Any) -> Acquisition:
+    """Return the rule of a name, with settings.
+
+    Raises
+    ------
+    InputError
+        If there is no such rule, or it does not have one of the settings.
+
+    Examples
+    --------
+    >>> acquisition_for("ucb", kappa=2.0)([-9.0, -8.0], [0.1, 1.0]).tolist()
+    [9.2, 10.0]
+    """
+    if rule not in rules():
+        raise InputError(f"acquisition {rule!r} is unknown: choose one of {', '.join(rules())}.")
+    known = [field.name for field in fields(rules()[rule])]
+    if unknown := [name for name in settings if name not in known]:
+        raise InputError(f"acquisition {rule!r} has no {unknown[0]}; it has {', '.join(known)}.")
+    return rules()[rule](**settings)

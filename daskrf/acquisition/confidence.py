@@ -1,0 +1,40 @@
+"""The confidence bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from daskrf.acquisition.base import Acquisition, Array
+
+__all__ = ["ConfidenceBound"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceBound(Acquisition):
+    """The mean and some standard deviations more; where small y is good, minus the lower bound.
+
+    Source: Srinivas et al. 2010, Gaussian process optimization in the bandit setting (ICML).
+
+    Parameters
+    ----------
+    kappa : float
+        Standard deviations that are added.
+    maximize : bool
+        See `Acquisition`.
+
+    Examples
+    --------
+    >>> ConfidenceBound(kappa=2.0)([-9.0, -8.0], [0.1, 1.0]).tolist()
+    [9.2, 10.0]
+    """
+
+    name: ClassVar[str] = "ucb"
+    needs_std: ClassVar[bool] = True
+
+    kappa: float = 2.0
+
+    def score(self, gain: Array, std: Array | None) -> Array:
+        """See `Acquisition`."""
+        assert std is not None
+        return gain + self.kappa * std
