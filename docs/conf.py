@@ -26,12 +26,20 @@ html_theme = "furo"
 html_title = f"daskrf {release}"
 myst_heading_anchors = 3
 autodoc_typehints = "none"
+default_role = "py:obj"
 numpydoc_show_class_members = False
 
 # The reference is made from what the modules export, so that a new name needs no line here.
-MODULES = ["daskrf", "daskrf.features", "daskrf.features.bounds", "daskrf.kernels", "daskrf.gp", "daskrf.screening"]
+MODULES = [
+    "daskrf",
+    "daskrf.features",
+    "daskrf.features.bounds",
+    "daskrf.kernels",
+    "daskrf.gp",
+    "daskrf.screening",
+]
 GROUPS = {
-    "commands": "Commands",
+    **dict.fromkeys(["commands", "report", "demo"], "Commands"),
     "features": "Feature maps",
     "kernels": "Exact kernels",
     "gp": "Gaussian processes",
@@ -48,9 +56,9 @@ def exports(module: str) -> dict[str, list[str]]:
         if module != "daskrf" and name in daskrf.__all__:
             continue
         home = getattr(getattr(importlib.import_module(module), name), "__module__", module).split(".")[1]
-        title = GROUPS.get(home, "More commands") if module == "daskrf" else ""
+        title = GROUPS.get(home, "") if module == "daskrf" else ""
         grouped.setdefault(title, []).append(name)
-    order = [*GROUPS.values(), "More commands", ""]
+    order = [*GROUPS.values(), ""]
     return {title: grouped[title] for title in sorted(grouped, key=order.index)}
 
 

@@ -1,9 +1,10 @@
-"""The README's commands are the ones that run, and what it names is there."""
+"""The commands in README and docs/ are the ones that run, and what these pages name is there."""
 
 from __future__ import annotations
 
 import ast
 import os
+import pkgutil
 import re
 import shlex
 import shutil
@@ -16,10 +17,15 @@ import daskrf
 from daskrf.cli.commands import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+DOCS = sorted((REPOSITORY / "docs").glob("*.md"))
 PAGES = [
-    REPOSITORY / name
-    for name in ("README.md", "cluster/README.md", "benchmarks/README.md", "CONTRIBUTING.md")
+    *(
+        REPOSITORY / name
+        for name in ("README.md", "cluster/README.md", "benchmarks/README.md", "CONTRIBUTING.md")
+    ),
+    *DOCS,
 ]
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
 TWO_COMMANDS = ["pip install . && daskrf quickstart", "pip install '.[test]' && pytest -n 3"]
 
 
@@ -91,10 +97,10 @@ def test_command_lines_parse(line):
 
 
 def test_there_are_command_lines():
-    assert len(command_lines()) > 4
+    assert len(command_lines()) > 20
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+@each_page
 def test_python_blocks_use_names_that_exist(page):
     for block in blocks(page, "python"):
         for node in ast.walk(ast.parse(block)):
@@ -106,18 +112,43 @@ def test_python_blocks_use_names_that_exist(page):
                 assert node.attr in daskrf.__all__
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
-def test_links_to_files_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+def own_examples() -> list[str]:
+    """Python blocks that need neither files nor workers."""
+    return [block for page in DOCS for block in blocks(page, "python") if "client" not in block]
+
+
+@pytest.mark.parametrize("block", own_examples())
+def test_python_blocks_run(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "a page of docs/", "exec"), {"__name__": "example"})
+
+
+def test_there_are_examples():
+    assert len(own_examples()) >= 3
+
+
+@each_page
+def test_dotted_names_exist(page):
+    for name in re.findall(r"`(daskrf(?:\.\w+)+)(?:\([^`]*\))?`", page.read_text()):
+        assert pkgutil.resolve_name(name) is not None
+
+
+@each_page
+def test_files_and_links_lead_somewhere(page):
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+    for code in re.findall(r"`([^`\n]+)`", text):
+        for name in re.findall(r"\b(?:benchmarks|cluster|examples|tests)/[\w/.-]*\w", code):
+            assert "::" in code or (REPOSITORY / name).exists(), name
 
 
 def promises() -> list[tuple[str, list[tuple[str, str]]]]:
-    """What happens, and the tests named for it, of each row of the README's last table."""
-    section = (REPOSITORY / "README.md").read_text().split("## What is promised")[1].split("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    return [(row[0], re.findall(r"`(\S+?\.py)::(\w+)`", row[2])) for row in rows[1:]]
+    """What happens, and the tests named for it, of each row of the tables of promises."""
+    lines = (REPOSITORY / "docs" / "faults.md").read_text().splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    return [(row[0], re.findall(r"`(\S+?\.py)::(\w+)`", row[2])) for row in rows if row[2] != "tests"]
 
 
 @pytest.mark.parametrize(("what", "tests"), promises())
@@ -128,4 +159,4 @@ def test_every_promise_names_its_tests(what, tests):
 
 
 def test_there_are_promises():
-    assert len(promises()) > 10
+    assert len(promises()) > 40

@@ -39,7 +39,7 @@ def test_scripts_parse(script: str) -> None:
     assert subprocess.run(["bash", "-n", str(SCRIPTS / script)], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("text", ["daskrf-slurm.sbatch", "README.md"])
+@pytest.mark.parametrize("text", ["daskrf-slurm.sbatch", "../docs/clusters.md"])
 def test_settings_are_those_of_local_clusters(text: str) -> None:
     """Those that a `LocalCluster` alone looks at are left out."""
     exported = re.findall(r"^export (DASK_\w+)=(.*)$", (SCRIPTS / text).read_text(), re.MULTILINE)

@@ -202,7 +202,7 @@ def test_far_from_all_centroids_there_is_the_prior() -> None:
 
 @compiled_only
 def test_small_noise_wants_the_nearest_rows() -> None:
-    """As the README says: of all rows, intervals at a noise of 1 % and below hold too few values."""
+    """As docs/maps.md says: of all rows, intervals at a noise of 1 % and below hold too few values."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (1000, 1))
     f = np.linalg.cholesky(Gaussian(0.3)(X) + 1e-10 * np.eye(1000)) @ rng.normal(size=1000)
