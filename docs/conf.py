@@ -36,6 +36,7 @@ MODULES = [
     "daskrf.features.bounds",
     "daskrf.kernels",
     "daskrf.gp",
+    "daskrf.acquisition",
     "daskrf.screening",
 ]
 GROUPS = {
