@@ -17,7 +17,7 @@ from common import HERE
 from counter import TaskCounter, counts
 from distributed import Client
 
-from daskrf.jobs.cluster import connect
+from daskrf.jobs.clusters import connect
 from daskrf.jobs.progress import Progress
 
 __all__ = ["Cluster", "Cost", "Times", "start_cluster", "tasks_counted"]

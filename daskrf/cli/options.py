@@ -115,6 +115,18 @@ class _MemorySize(click.ParamType[int]):
         return size
 
 
+class _WorkerCount(click.ParamType[Any]):
+    """A number of worker processes, or the least and the most of them."""
+
+    name = "number"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value).strip()
+        if not re.fullmatch(r"\d+(-\d+)?", text):
+            self.fail(f"{value!r} is not a number such as 8, nor a range such as 1-64.", parameter, ctx)
+        return text if "-" in text else int(text)
+
+
 class _ShardType(click.ParamType[Any]):
     """A share i/n of a job."""
 
@@ -275,9 +287,10 @@ cluster_options = stack(
     option(
         "--workers",
         metavar="N",
-        type=click.IntRange(min=0),
+        type=_WorkerCount(),
         section=CLUSTER,
-        help="Number of worker processes to start; 0 runs everything in this process.",
+        help="Number of worker processes to start; 0 runs everything in this process. Of jobs also the least "
+        "and the most, as in 1-64.",
     ),
     option(
         "--memory-limit",
@@ -288,10 +301,10 @@ cluster_options = stack(
     ),
     option(
         "--cluster",
-        metavar="FILE",
-        type=click.Path(),
+        metavar="NAME",
         section=CLUSTER,
-        help="Submit workers as jobs to SLURM, PBS, SGE or LSF, as this YAML file says (cluster/slurm.yaml).",
+        help="Submit workers as jobs to a batch system (slurm, pbs, sge, lsf, ...), as Dask's configuration "
+        "(jobqueue.yaml) or this file of its format says, such as cluster/slurm.yaml.",
     ),
     option(
         "--scheduler",

@@ -14,9 +14,7 @@ import click
 
 from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
 from daskrf.cli.options import Session
-from daskrf.jobs.cluster import QueuedClient, connect, local_cluster, worker_memory, worker_threads
-from daskrf.jobs.clusterfile import read_cluster_file
-from daskrf.jobs.jobqueue import jobqueue_cluster
+from daskrf.jobs.clusters import QueuedClient, client_of, worker_memory, worker_threads
 from daskrf.jobs.memory import format_bytes
 from daskrf.jobs.stopping import stop_within
 
@@ -33,15 +31,14 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Take the cluster options out of `options`; yield the keywords `client` and `progress` of a driver."""
     share: dict[str, Any] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
     _keep_here(options, share)
-    workers, memory = options.pop("workers"), options.pop("memory_limit")
     places = {name: options.pop(name) for name in ("cluster", "scheduler", "scheduler_file")}
-    _check_usage(workers, memory, places)
+    here = {name: options.pop(name) for name in ("workers", "memory_limit")}
+    _check_usage(here, places)
     with make_progress() as progress:
         click.get_current_context().ensure_object(Session).progress = progress
-        if workers == 0:
-            yield {"client": None, "progress": progress, **share}
-            return
-        with _cluster(workers, memory, places, progress) as client:
+        with client_of(**here, **places) as client:
+            if client is not None:
+                _introduce(client, progress, places)
             yield {"client": client, "progress": progress, **share}
 
 
@@ -57,40 +54,19 @@ def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
         options["workers"] = 0
 
 
-def _check_usage(workers: int | None, memory: int | None, places: dict[str, str | None]) -> None:
+def _check_usage(here: dict[str, Any], places: dict[str, str | None]) -> None:
     given = [f"--{name.replace('_', '-')}" for name, value in places.items() if value is not None]
     if len(given) > 1:
         raise click.UsageError(f"Give {given[0]} or {given[1]}, not both.")
-    if given and (workers is not None or memory is not None):
-        what = "names them in its file" if given == ["--cluster"] else "joins another's"
-        raise click.UsageError(f"--workers and --memory-limit start workers here; {given[0]} {what}.")
-    if workers == 0 and memory is not None:
-        raise click.UsageError("--memory-limit is for worker processes; --workers 0 starts none.")
-
-
-@contextmanager
-def _cluster(
-    workers: int | None, memory: int | None, places: dict[str, str | None], progress: Shown
-) -> Iterator[Client]:
-    """Start or join the workers that the options name, and say so."""
-    if places["cluster"] is not None:
-        file = read_cluster_file(places["cluster"])
-        for note in file.notes:
-            progress.note(f"{places['cluster']}: {note}")
-        with jobqueue_cluster(file) as client:
-            if file.kind == "local":
-                client.register_worker_callbacks(_outlive_signals)
-            _introduce(client, progress, "Started")
-            yield client
-    elif places["scheduler"] is not None or places["scheduler_file"] is not None:
-        with connect(places["scheduler"], places["scheduler_file"]) as client:
-            _introduce(client, progress, "Joined")
-            yield client
-    else:
-        with local_cluster(workers, memory) as client:
-            client.register_worker_callbacks(_outlive_signals)  # the later replacements too
-            _introduce(client, progress, "Started")
-            yield client
+    if given == ["--cluster"] and here["memory_limit"] is not None:
+        raise click.UsageError(
+            "--memory-limit is for workers here; jobs get the memory that --cluster names."
+        )
+    if given and given != ["--cluster"] and any(value is not None for value in here.values()):
+        raise click.UsageError(f"--workers and --memory-limit start workers; {given[0]} joins another's.")
+    if here["workers"] == 0 and (given or here["memory_limit"] is not None):
+        what = given[0] if given else "--memory-limit"
+        raise click.UsageError(f"{what} is for worker processes; --workers 0 starts none.")
 
 
 def _outlive_signals() -> None:
@@ -109,14 +85,16 @@ def _outlive_signals() -> None:
     signal.signal(signal.SIGTERM, outlive)
 
 
-def _introduce(client: Client, progress: Shown, verb: str) -> None:
+def _introduce(client: Client, progress: Shown, places: dict[str, str | None]) -> None:
     n = worker_threads(client)
     memory = f"{format_bytes(worker_memory(client))} each"
-    dashboard = client.dashboard_link or "none"
     if isinstance(client, QueuedClient):
+        for note in client.jobs.notes:
+            progress.note(note)
         what = f"Submits up to {n} workers ({memory}) to {client.jobs.system}, logs in {client.jobs.logs}"
-    elif verb == "Joined":
+    elif any(places.values()):
         what = f"Joined a cluster of {n} workers ({memory})"
     else:
+        client.register_worker_callbacks(_outlive_signals)  # the later replacements too
         what = f"Started {n} worker {'process' if n == 1 else 'processes'} on this machine ({memory})"
-    progress.note(f"{what}; dashboard: {dashboard}")
+    progress.note(f"{what}; dashboard: {client.dashboard_link or 'none'}")

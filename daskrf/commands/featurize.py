@@ -19,15 +19,14 @@ from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.features.localgaussian import refuse_half
 from daskrf.jobs import disk, memory
-from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.lazy import featurize_array
 from daskrf.jobs.opening import opened
 from daskrf.jobs.partitions import complete, complete_share
 from daskrf.jobs.preparing import Planned, fit_map_once
-from daskrf.jobs.progress import Progress
+from daskrf.jobs.progress import Progress, watched
 from daskrf.jobs.shards import Shard, ShardReport, Share
 from daskrf.jobs.sources import FingerprintSource, check_map, most_nonzeros, planned_rows
-from daskrf.jobs.watching import watched
 from daskrf.paths import ObjectPath, as_path
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.files import remove_quietly, work_folder

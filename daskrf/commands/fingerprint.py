@@ -17,13 +17,12 @@ from scipy import sparse
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs import disk, memory
 from daskrf.jobs.batches import fingerprints_of, rejects_table
-from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.opening import opened
 from daskrf.jobs.partitions import complete, complete_share
-from daskrf.jobs.progress import Progress
+from daskrf.jobs.progress import Progress, watched
 from daskrf.jobs.scanning import library_of, tables_of
 from daskrf.jobs.shards import Shard, ShardReport, Share
-from daskrf.jobs.watching import watched
 from daskrf.molecules import (
     Fingerprinter,
     FingerprintSpec,

@@ -33,7 +33,7 @@ from daskrf.jobs.labelling import LabelFiles, kept_arrays, labels_of
 from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.partitions import group_by_rows
 from daskrf.jobs.preparing import Planned, prepared
-from daskrf.jobs.progress import Progress
+from daskrf.jobs.progress import Progress, watched
 from daskrf.jobs.shards import PLAN, Pieces, Shard, ShardReport, Share, agree
 from daskrf.jobs.sources import (
     Block,
@@ -45,7 +45,6 @@ from daskrf.jobs.sources import (
     rows_store,
 )
 from daskrf.jobs.strips import held_bits, sum_in_strips, trees
-from daskrf.jobs.watching import watched
 from daskrf.paths import as_path
 from daskrf.storage.checked import believed
 from daskrf.storage.files import work_folder

@@ -23,7 +23,7 @@ from daskrf.gp.stack import precision_for, zero_statistics
 from daskrf.gp.strips import strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.batches import rejects_table, rows_table
-from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.preparing import check_learning, need_of_learning
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.scanning import scan_inputs, tables_of

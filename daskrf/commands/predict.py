@@ -16,15 +16,14 @@ from distributed import Client
 from daskrf.features.base import brief_state
 from daskrf.gp.separate import processes_of
 from daskrf.jobs import disk, memory
-from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.models import Model, open_model, read_model
 from daskrf.jobs.opening import opened
 from daskrf.jobs.partitions import complete, complete_share
-from daskrf.jobs.progress import Progress
+from daskrf.jobs.progress import Progress, watched
 from daskrf.jobs.scoring import inputs_of, source_for, std_seconds, target_names
 from daskrf.jobs.shards import Shard, ShardReport, Share
 from daskrf.jobs.sources import Block, Source, largest_partition
-from daskrf.jobs.watching import watched
 from daskrf.molecules import TableFormat
 from daskrf.molecules.names import listed
 from daskrf.paths import as_list, as_path

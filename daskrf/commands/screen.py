@@ -21,7 +21,7 @@ from daskrf.errors import InputError, StoreError, printable
 from daskrf.gp.base import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs import memory
-from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.folding import fold, fold_share
@@ -35,12 +35,11 @@ from daskrf.jobs.hits import (
 )
 from daskrf.jobs.models import Model, open_model, read_model
 from daskrf.jobs.partitions import group_by_rows
-from daskrf.jobs.progress import Progress
+from daskrf.jobs.progress import Progress, watched
 from daskrf.jobs.scoring import inputs_of, source_for, source_words, std_seconds
 from daskrf.jobs.shards import PLAN, Shard, ShardReport, Share, agree
 from daskrf.jobs.sources import Block, Source, largest_partition
 from daskrf.jobs.threads import ONE_BLAS_THREAD
-from daskrf.jobs.watching import watched
 from daskrf.molecules import TableFormat
 from daskrf.paths import as_path
 from daskrf.screening import TopK

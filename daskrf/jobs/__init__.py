@@ -1,1 +1,0 @@
-"""What every command shares: submission, shares, the tree of sums, needs of memory and disk, clusters."""

@@ -19,14 +19,13 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
-import dask
 from distributed import Client, as_completed
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from daskrf.errors import WorkerError
-from daskrf.jobs.cluster import ask_workers, worker_threads
+from daskrf.jobs.clusters import ask_workers, seconds_to_wait, worker_threads
 from daskrf.jobs.preflight import Absence, Expected, checked_call, explained
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.stopping import Outcome, call, stop_run
@@ -124,7 +123,7 @@ class _Submission:
         self.io_errors: dict[str, int] = {}
         self.lost_workers: dict[str, int] = {}
         self.completed = as_completed(loop=client.loop)  # not that of the newest client, the default
-        self.absence = Absence(client, dask.config.get("daskrf.wait-for-workers", None))
+        self.absence = Absence(client, seconds_to_wait())
         self.expected = Expected.here(log.path if log is not None and log.beside else None)
         self.looked = time.monotonic()
         self.threads = 1

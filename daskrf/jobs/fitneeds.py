@@ -13,7 +13,7 @@ from daskrf.features import FeatureMap
 from daskrf.gp.evidence import check_eigen_size
 from daskrf.gp.stack import precision_for
 from daskrf.jobs import disk, memory
-from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.shards import Share
 from daskrf.jobs.sources import FingerprintSource, Source, largest_partition
 

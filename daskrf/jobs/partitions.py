@@ -8,7 +8,7 @@ from typing import Protocol
 from distributed import Client
 
 from daskrf.errors import WorkerError
-from daskrf.jobs.cluster import worker_threads
+from daskrf.jobs.clusters import worker_threads
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import ShardReport, Share

@@ -25,7 +25,7 @@ from distributed import Client, get_worker
 
 from daskrf import __version__
 from daskrf.errors import WorkerError
-from daskrf.jobs.cluster import Jobs, QueuedClient
+from daskrf.jobs.clusters import Jobs, QueuedClient
 from daskrf.jobs.stopping import Outcome, call_of_run
 
 __all__ = ["Absence", "Expected", "checked_call", "explained"]
@@ -104,7 +104,7 @@ def _fault(expected: Expected, spill: str) -> str:
             pass
     except OSError as error:
         return (
-            f"cannot write its spill directory {spill} ({error.strerror}); set local_directory to one it can"
+            f"cannot write its spill directory {spill} ({error.strerror}); set local-directory to one it can"
         )
     return ""
 
@@ -176,7 +176,7 @@ def _look_at_jobs(jobs: Jobs, n_workers: int) -> None:
     # Jobs are submitted one by one: others may be accepted.
     if jobs.refusal and not jobs.accepted and time.monotonic() - jobs.refused > _REFUSAL_SECONDS:
         raise WorkerError(
-            f"{jobs.system} has refused the job: {jobs.refusal}; correct the cluster file, then run the "
+            f"{jobs.system} has refused the job: {jobs.refusal}; correct its options, then run the "
             "same command again."
         )
     # One bad node must not end a run whose other jobs have just begun.

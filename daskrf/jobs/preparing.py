@@ -25,7 +25,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.landmarks import LandmarkMap
 from daskrf.jobs import memory
-from daskrf.jobs.cluster import worker_memory
+from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.maps import MapReference, agrees
 from daskrf.jobs.opening import opened

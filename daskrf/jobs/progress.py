@@ -1,13 +1,21 @@
-"""What a driver tells while it works; the command line shows it, a script may ignore it."""
+"""What a driver tells while it works: the command line shows it, the run log keeps it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from daskrf.storage.runlog import RunLog
+from daskrf.storage.runlog import RunLog, first_sentence
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "watched"]
+
+_SECONDS_BETWEEN_RECORDS = 5.0  # of progress that no task stands for
+
+Parameters = ParamSpec("Parameters")
+Report = TypeVar("Report")
 
 
 class Progress:
@@ -42,3 +50,87 @@ class Progress:
 
     def finish(self, text: str = "") -> None:
         """End the stage, with a closing sentence if there is one."""
+
+
+def watched(driver: Callable[Parameters, Report]) -> Callable[Parameters, Report]:
+    """Decorate a driver, a function with `output`, `client` and `progress`: its runs are logged.
+
+    The driver gets a `Progress` that records the stages, passes everything on to the given one, and carries
+    the log to `run_tasks`.
+    """
+    signature = inspect.signature(driver)
+
+    @functools.wraps(driver)
+    def run(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Report:
+        given = signature.bind(*arguments, **keywords).arguments
+        if given.get("output") is None:
+            return driver(*arguments, **keywords)
+        progress = given.get("progress") or Progress()
+        log = _log_of(driver.__name__, given, progress)
+        given["progress"] = _Recorded(progress, log)
+        try:
+            report = driver(**given)  # type: ignore[call-arg]  # any argument can be given by name
+            log.finish()
+        except BaseException as error:
+            log.stop("It was interrupted." if isinstance(error, KeyboardInterrupt) else first_sentence(error))
+            raise
+        finally:
+            log.close()
+        return report
+
+    return run
+
+
+def _log_of(command: str, given: dict[str, Any], progress: Progress) -> RunLog:
+    client, shard = given.get("client"), given.get("shard")
+    shard = "prepare" if given.get("prepare") else shard
+    return RunLog(
+        given["output"],
+        command,
+        shard=None if shard is None else str(shard),
+        dashboard=getattr(client, "dashboard_link", None) or None,
+        on_failure=progress.note,
+    )
+
+
+class _Recorded(Progress):
+    """Passes everything on to another `Progress`, and records the stages."""
+
+    def __init__(self, inner: Progress, log: RunLog) -> None:
+        self._inner = inner
+        self.log = self._log = log
+        self._done = 0
+        self._told = 0.0
+
+    @property
+    def stopping(self) -> bool:  # type: ignore[override]  # a plain attribute of the one within
+        """See `Progress`."""
+        return self._inner.stopping
+
+    @property
+    def stoppable(self) -> bool:
+        """See `Progress`."""
+        return self._inner.stoppable
+
+    @stoppable.setter
+    def stoppable(self, value: bool) -> None:
+        self._inner.stoppable = value
+
+    def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self._log.start(stage, total, unit, done)
+        self._done, self._told = done, time.monotonic()
+        self._inner.start(stage, total, unit, done)
+
+    def advance(self, amount: int) -> None:
+        self._done += amount
+        uncovered = self._done - self._log.covered  # of a scan, say: records of tasks tell of their rows
+        if uncovered > 0 and time.monotonic() - self._told > _SECONDS_BETWEEN_RECORDS:
+            self._told = time.monotonic()
+            self._log.done(uncovered)
+        self._inner.advance(amount)
+
+    def note(self, text: str) -> None:
+        self._inner.note(text)
+
+    def finish(self, text: str = "") -> None:
+        self._inner.finish(text)

@@ -6,8 +6,6 @@ import io
 import os
 import signal
 import time
-from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import dask
@@ -36,21 +34,16 @@ def test_the_time_to_stop_is_over_when_the_driver_has_stopped(in_time: bool) -> 
     assert ended is not in_time
 
 
-def test_workers_here_outlive_signals_whoever_named_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_here_outlive_signals() -> None:
     called = []
+    client = SimpleNamespace(
+        register_worker_callbacks=called.append, nthreads=dict, dashboard_link="", scheduler_info=_no_workers
+    )
+    progress = session.LineProgress(io.StringIO())
+    for address in (None, "tcp://10.0.0.1:8786"):
+        session._introduce(client, progress, {"cluster": None, "scheduler": address})
+    assert called == [session._outlive_signals]
 
-    @contextmanager
-    def cluster(*_: object):
-        yield SimpleNamespace(register_worker_callbacks=called.append)
 
-    for name in ("local_cluster", "jobqueue_cluster"):
-        monkeypatch.setattr(session, name, cluster)
-    monkeypatch.setattr(session, "_introduce", lambda *_: None)
-    (tmp_path / "local.yaml").write_text("kind: local\nworkers: 1\n")
-    for file in (str(tmp_path / "local.yaml"), None):
-        places = {"cluster": file, "scheduler": None, "scheduler_file": None}
-        with session._cluster(None, None, places, session.LineProgress(io.StringIO())):
-            pass
-    assert called == [session._outlive_signals] * 2
+def _no_workers(n_workers: int) -> dict:
+    return {"workers": {}}

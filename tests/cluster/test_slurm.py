@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import subprocess
 import sys
@@ -17,25 +16,29 @@ import pytest
 from cluster.slurm_lab.lab import Lab
 from daskrf import jobqueue_cluster
 from daskrf.cli.app import run
-from daskrf.jobs.clusterfile import KINDS
+from daskrf.jobs.batch import LISTINGS
 from daskrf.jobs.progress import Progress
 from tests.cluster.job import Job, assert_same_job, assert_same_part, await_true
 
 CLUSTER = """\
-kind: slurm
-{size}
-memory: 1GiB
-walltime: "00:10:00"
-interface: lo
-death_timeout: 30
-job_extra_directives: ["--no-requeue"]
+daskrf:
+  workers: {size}
+{wait}
+jobqueue:
+  slurm:
+    memory: 1GiB
+    walltime: "00:10:00"
+    interface: lo
+    death-timeout: 30
+    job-extra-directives: ["--no-requeue"]
 """
-ADAPT = "adapt: {minimum: 2, maximum: 2}"
 
 
-def cluster_file(directory: Path, size: str = ADAPT, more: str = "") -> str:
+def cluster_file(directory: Path, size: str = "2-2", more: str = "", wait: str = "") -> str:
     path = directory / "slurm.yaml"
-    path.write_text(CLUSTER.format(size=size) + more)
+    wait = f"  wait-for-workers: {wait}" if wait else ""
+    lines = "".join(f"    {line}\n" for line in more.splitlines())
+    path.write_text(CLUSTER.format(size=size, wait=wait) + lines)
     return str(path)
 
 
@@ -73,7 +76,7 @@ MID_WRITE, MID_FOLD = ("fp/commits/*.json", 2), (".model.daskrf/level-0-*", 2)
 
 
 def test_the_commands_on_slurm_leave_the_same_bytes(done: Path, job: Job, tmp_path: Path) -> None:
-    path = cluster_file(tmp_path, "adapt: {minimum: 1, maximum: 2}")
+    path = cluster_file(tmp_path, "1-2")
     for command in job.commands():
         assert run([*command, "--cluster", path]) == 0
     assert_same_job(done, job.out)
@@ -129,7 +132,7 @@ class _Slow(Progress):
 def test_workers_that_reach_their_lifetime_are_replaced(
     done: Path, job: Job, lab: Lab, tmp_path: Path
 ) -> None:
-    more = 'worker_extra_args: ["--lifetime", "25s", "--lifetime-stagger", "3s"]\njob_name: mortal\n'
+    more = 'worker-extra-args: ["--lifetime", "25s", "--lifetime-stagger", "3s"]\nname: mortal\n'
     with jobqueue_cluster(cluster_file(tmp_path, more=more)) as client:
         job.run_part(client, _Slow())
         # Both first workers have gone by themselves, and others have done the rest.
@@ -139,7 +142,7 @@ def test_workers_that_reach_their_lifetime_are_replaced(
 
 def test_a_fixed_number_of_workers_is_kept(lab: Lab, job: Job, tmp_path: Path) -> None:
     """A job of two worker processes that is lost is submitted again."""
-    path = cluster_file(tmp_path, "workers: 2", "cores: 2\njob_cpu: 1\njob_name: fixed\n")
+    path = cluster_file(tmp_path, "2", "cores: 2\njob-cpu: 1\nname: fixed\n")
     with jobqueue_cluster(path) as client:
         client.wait_for_workers(2, timeout=120)
         (first,) = jobs_of(lab, "fixed")
@@ -155,10 +158,10 @@ def test_a_job_that_ends_before_its_workers_come_is_replaced(
 ) -> None:
     """One of two jobs is given a bad node."""
     if not asked:  # as where daskrf does not know how to ask
-        monkeypatch.setitem(KINDS, "slurm", dataclasses.replace(KINDS["slurm"], listing=()))
-    first = "job_script_prologue: ['mkdir first 2>/dev/null && { echo bad node >&2; exit 1; }']\n"
+        monkeypatch.delitem(LISTINGS, "slurm")
+    first = "job-script-prologue: ['mkdir first 2>/dev/null && { echo bad node >&2; exit 1; }']\n"
     name = f"unlucky-{asked}"
-    path = cluster_file(tmp_path, "workers: 2", f"{first}job_name: {name}\nwait_for_workers: 20s\n")
+    path = cluster_file(tmp_path, "2", f"{first}name: {name}\n", "20s")
     with jobqueue_cluster(path) as client:
         client.wait_for_workers(2, timeout=120)
     assert (tmp_path / "first").is_dir()
@@ -166,7 +169,7 @@ def test_a_job_that_ends_before_its_workers_come_is_replaced(
 
 
 def test_a_job_that_is_cancelled_in_the_queue_is_submitted_again(lab: Lab, job: Job, tmp_path: Path) -> None:
-    path = cluster_file(tmp_path, "workers: 4", "job_name: fourth\n")
+    path = cluster_file(tmp_path, "4", "name: fourth\n")
     with jobqueue_cluster(path):
         await_true(lambda: len(jobs_of(lab, "fourth")) == 3 and jobs_of(lab, "fourth", "PENDING"))
         (waiting,) = jobs_of(lab, "fourth", "PENDING")
@@ -176,7 +179,7 @@ def test_a_job_that_is_cancelled_in_the_queue_is_submitted_again(lab: Lab, job: 
 
 
 def test_a_killed_driver_goes_on(done: Path, job: Job, tmp_path: Path) -> None:
-    path = cluster_file(tmp_path, "workers: 1")
+    path = cluster_file(tmp_path, "1")
     first, *_ = job.commands()
     driver = subprocess.Popen(
         [sys.executable, "-c", "from daskrf.cli import main; main()", *first, "--cluster", path],
@@ -195,17 +198,17 @@ def test_a_killed_driver_goes_on(done: Path, job: Job, tmp_path: Path) -> None:
     [
         ("queue: nonsense\n", ["SLURM has refused the job: ", "nvalid partition"]),
         (
-            "job_script_prologue: ['echo no module named chemistry >&2', 'exit 1']\n",
+            "job-script-prologue: ['echo no module named chemistry >&2', 'exit 1']\n",
             ["no worker has reached the scheduler by the interface lo", "is: no module named chemistry"],
         ),
-        ("local_directory: /none/$USER\n", ["is: the spill directory '/none/", "does not exist or cannot"]),
+        ("local-directory: /none/$USER\n", ["is: the spill directory '/none/", "does not exist or cannot"]),
     ],
     ids=["partition", "prologue", "spill"],
 )
 def test_workers_that_never_come_are_one_sentence(
     more: str, words: list[str], job: Job, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = cluster_file(tmp_path, "workers: 1", more + "wait_for_workers: 3s\n")
+    path = cluster_file(tmp_path, "1", more, "3s")
     assert run([*job.commands()[0], "--cluster", path]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("daskrf: error: ")
@@ -242,7 +245,7 @@ def test_workers_that_differ_are_one_sentence(
     python = tmp_path / "python"
     python.write_text(PYTHON.format(python=sys.executable, line=line.format(fake=fake, out=job.out)))
     python.chmod(0o755)
-    path = cluster_file(tmp_path, "workers: 1", f"python: {python}\n")
+    path = cluster_file(tmp_path, "1", f"python: {python}\n")
     assert run([*job.commands()[0], "--cluster", path]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("daskrf: error: The worker tcp://")

@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from daskrf.errors import InputError, StoreError, WorkerError
-from daskrf.jobs.cluster import local_cluster
+from daskrf.jobs.clusters import local_cluster
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.memory import LIBRARIES, libraries_of
 from daskrf.jobs.threads import ONE_BLAS_THREAD
@@ -209,7 +209,7 @@ def test_a_silent_worker_is_not_waited_for_without_end(monkeypatch: pytest.Monke
     """It freezes with results that are not fetched yet, answers again, freezes, and goes for good."""
     monkeypatch.setattr("daskrf.jobs.execution._FETCH", 0.3)
     monkeypatch.setattr("daskrf.jobs.execution._LOOK", 0.2)
-    monkeypatch.setattr("daskrf.jobs.cluster._ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("daskrf.jobs.clusters._ANSWER_SECONDS", 0.5)
     with (
         dask.config.set({"daskrf.wait-for-workers": 1.0}),
         local_cluster(n_workers=1, memory_limit="1GiB", dashboard=False) as client,

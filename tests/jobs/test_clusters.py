@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dask
 import dask.array as da
 import distributed
@@ -9,7 +11,7 @@ import psutil
 import pytest
 
 from daskrf.errors import InputError, WorkerError
-from daskrf.jobs.cluster import connect, local_cluster
+from daskrf.jobs.clusters import client_of, connect, local_cluster
 
 
 def listening() -> set[str]:
@@ -83,3 +85,27 @@ def test_a_joined_scheduler_is_the_default() -> None:
             with connect(name) as joined:
                 assert distributed.get_client() is joined
                 assert da.ones(3).sum().compute() == 3
+
+
+def test_a_client_of_what_was_said() -> None:
+    with client_of(workers=0) as client:
+        assert client is None
+    with client_of(workers=1, memory_limit="1GiB") as client:
+        assert client is not None
+        assert client.submit(sum, [1, 2]).result() == 3
+        with client_of(scheduler=client.scheduler.address) as other:
+            assert other is not None
+            assert other.submit(sum, [1, 3]).result() == 4
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"workers": "1-4"}, "on this machine is a whole number, not 1-4"),
+        ({"cluster": "no.yaml", "workers": 3}, "Cannot read the cluster file no.yaml"),
+        ({"scheduler_file": "no.json"}, "There is no scheduler file no.json"),
+    ],
+)
+def test_a_client_of_what_cannot_be_meant(said: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words), client_of(**said):
+        pass

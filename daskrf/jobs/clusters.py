@@ -7,20 +7,20 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dask
 import psutil
-from dask.utils import format_bytes, parse_bytes
+from dask.utils import format_bytes, parse_bytes, parse_timedelta
 from distributed import Client, LocalCluster
 from distributed.comm import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
-from daskrf.errors import InputError, WorkerError
+from daskrf.errors import InputError, WorkerError, printable
 
 __all__ = [
     "CONFIG",
@@ -28,10 +28,12 @@ __all__ = [
     "Jobs",
     "QueuedClient",
     "ask_workers",
+    "client_of",
     "connect",
     "dashboard_address",
     "dashboard_config",
     "local_cluster",
+    "seconds_to_wait",
     "worker_memory",
     "worker_threads",
 ]
@@ -85,6 +87,8 @@ class Jobs:
         What the batch system said when it last refused a job.
     refused : float
         When that was, by `time.monotonic`.
+    notes : tuple of str
+        Sentences on what was asked for, which the user should see.
     """
 
     system: str
@@ -97,6 +101,7 @@ class Jobs:
     barren: list[tuple[str, float]] = field(default_factory=list)
     refusal: str = ""
     refused: float = 0.0
+    notes: tuple[str, ...] = ()
 
     def logs_of(self, number: str) -> list[Path]:
         """Return the files that a job has printed to, by the number in their names; the latest last."""
@@ -114,6 +119,73 @@ class QueuedClient(Client):
     def __init__(self, *arguments: Any, jobs: Jobs, **keywords: Any) -> None:
         self.jobs = jobs
         super().__init__(*arguments, **keywords)
+
+
+@contextmanager
+def client_of(
+    *,
+    workers: int | str | None = None,
+    memory_limit: str | int | None = None,
+    cluster: str | Path | None = None,
+    scheduler: str | None = None,
+    scheduler_file: str | Path | None = None,
+) -> Iterator[Client | None]:
+    """Make a client from what the user said of where to work: the one place that does.
+
+    Parameters
+    ----------
+    workers : int or str, optional
+        Number of worker processes; 0 is none, this process works itself, and there is no client. Of jobs it
+        may be a range, ``"1-64"``.
+    memory_limit : str or int, optional
+        Of a worker on this machine.
+    cluster : str or Path, optional
+        Batch system, or file of Dask's configuration: see `daskrf.jobqueue_cluster`.
+    scheduler, scheduler_file : str or Path, optional
+        Of a cluster that is there already: see `connect`.
+
+    Yields
+    ------
+    distributed.Client or None
+
+    Examples
+    --------
+    >>> with client_of(workers=0) as client:
+    ...     print(client)
+    None
+    """
+    if cluster is not None:
+        from daskrf.jobs.batch import jobqueue_cluster  # which imports this module
+
+        chosen: Any = jobqueue_cluster(cluster, workers)
+    elif scheduler is not None or scheduler_file is not None:
+        chosen = connect(scheduler, scheduler_file)
+    elif workers is not None and not str(workers).isdecimal():
+        raise InputError(f"The number of workers on this machine is a whole number, not {workers}.")
+    elif workers is not None and int(workers) == 0:
+        chosen = nullcontext()
+    else:
+        chosen = local_cluster(None if workers is None else int(workers), memory_limit)
+    with chosen as client:
+        yield client
+
+
+def seconds_to_wait() -> float | None:
+    """Return for how long a run waits for its first worker, if the user said so.
+
+    Raises
+    ------
+    InputError
+        If the Dask setting ``daskrf.wait-for-workers`` is no time.
+    """
+    value = dask.config.get("daskrf.wait-for-workers", None)
+    try:
+        return None if value is None else float(parse_timedelta(value, default="s"))
+    except (ValueError, KeyError, TypeError):
+        shown = printable(repr(value), 80)
+        raise InputError(
+            f"The setting daskrf.wait-for-workers is a time such as 10 minutes, not {shown}."
+        ) from None
 
 
 def usable_cpus() -> int:

@@ -1,0 +1,528 @@
+"""Workers as jobs of a batch system, as Dask's configuration says, and a cluster that replaces what it loses.
+
+The options of jobs are those of dask-jobqueue, in Dask's configuration or in a file of that format; besides
+them there is one of daskrf, ``daskrf.workers``, the number of worker processes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+import reprlib
+import shlex
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import dask
+import psutil
+import yaml
+from dask.utils import format_bytes, parse_bytes
+from distributed import Client, Scheduler
+from distributed.core import Status
+from distributed.deploy.adaptive import Adaptive
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from daskrf.errors import InputError, printable
+from daskrf.jobs.clusters import (
+    CONFIG,
+    LEAST_MEMORY,
+    Jobs,
+    QueuedClient,
+    dashboard_address,
+    dashboard_config,
+    seconds_to_wait,
+)
+
+__all__ = ["LISTINGS", "jobqueue_cluster"]
+
+LISTINGS = {"slurm": ("squeue", "--noheader", "--format=%i", f"--user={os.getuid()}")}
+"""Commands by which batch systems list the numbers of the user's jobs."""
+
+_LOGS = "daskrf-jobs"
+_MOST_BYTES = 1 << 16  # of a configuration file
+_IDLE_SECONDS = 60  # before an adaptive cluster gives a job back: a queue is slow to give it again
+_GONE_SECONDS = 60.0  # a job without any of its workers for so long is lost: a nanny starts them anew
+_ASK_SECONDS = 15.0  # between two questions which jobs there are
+_REFUSED_SECONDS = 30.0  # between two tries of a submission that the batch system has refused
+
+
+@contextmanager
+def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> Iterator[Client]:
+    """Start a scheduler here and workers as jobs of a batch system, and yield a client.
+
+    The jobs are submitted when there is work, and cancelled at the end. A job that is lost (killed, out
+    of time, its node down) is submitted again, for a fixed number of workers too.
+
+    Parameters
+    ----------
+    cluster : str or Path
+        A batch system, such as ``"slurm"``, whose options are those of Dask's configuration
+        (``~/.config/dask/jobqueue.yaml``); or a file of that format, such as ``cluster/slurm.yaml``, which
+        comes before it.
+    workers : int or str, optional
+        Number of worker processes, or the least and the most of them, as in ``"1-64"``; default: the Dask
+        setting ``daskrf.workers``.
+
+    Yields
+    ------
+    distributed.Client
+
+    Raises
+    ------
+    InputError
+        If an option cannot be meant, dask-jobqueue is not installed, or this machine cannot submit jobs.
+
+    Examples
+    --------
+    >>> import daskrf
+    >>> with daskrf.jobqueue_cluster("slurm", workers="1-64") as client:  # doctest: +SKIP
+    ...     daskrf.fingerprint(["REAL_*.cxsmiles.bz2"], "real.fingerprints", client=client)
+    """
+    with configured(cluster, workers) as batch:
+        link = {} if "dashboard_address" in batch.options["scheduler_options"] else dashboard_config()
+        with dask.config.set(CONFIG | link):
+            processes = batch.options["processes"]
+            minimum, maximum = (math.ceil(n / processes) * processes for n in (batch.minimum, batch.maximum))
+            jobs = batch.jobs()
+            with started(batch, jobs) as running:
+                running.adapt(
+                    Adaptive=_Keeper,
+                    minimum=minimum,
+                    maximum=maximum,
+                    wait_count=_IDLE_SECONDS,
+                    # A waiting task, of which Dask assumes half a second, is worth a worker.
+                    target_duration="500ms",
+                    jobs=jobs,
+                    listing=LISTINGS.get(batch.system, ()),
+                )
+                with QueuedClient(running, jobs=jobs) as client:
+                    yield client
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What workers are asked of a batch system, checked.
+
+    Attributes
+    ----------
+    system : str
+        Its name in Dask's configuration.
+    kind : type
+        Class of dask-jobqueue.
+    minimum, maximum : int
+        Least and largest number of worker processes.
+    memory : int
+        Bytes of one worker process.
+    options : dict
+        What dask-jobqueue is given beside its configuration.
+    notes : tuple of str
+        Sentences that the user should see.
+    """
+
+    system: str
+    kind: Any
+    minimum: int
+    maximum: int
+    memory: int
+    options: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Name of the batch system as people write it."""
+        return str(self.kind.__name__.removesuffix("Cluster"))
+
+    def jobs(self) -> Jobs:
+        """Return the record of its jobs, none of which is submitted yet."""
+        processes = self.options["processes"]
+        threads = self.options["cores"] // processes
+        return Jobs(
+            system=self.title,
+            maximum=math.ceil(self.maximum / processes) * self.options["cores"],
+            memory=self.memory // threads,
+            logs=Path(self.options["log_directory"]),
+            interface=self.options["interface"],
+            patience=seconds_to_wait() or Jobs.patience,
+            notes=self.notes,
+        )
+
+
+@contextmanager
+def configured(cluster: str | Path, workers: int | str | None = None) -> Iterator[Batch]:
+    """Read and check what Dask's configuration, and a file of its format, say of a batch system.
+
+    What the file says is Dask's configuration until the end. Parameters and errors are those of
+    `jobqueue_cluster`.
+    """
+    text = str(cluster)
+    is_file = os.sep in text or text.endswith((".yaml", ".yml"))
+    content = _read(Path(text)) if is_file else {}
+    system = _system_in(content, text) if is_file else text
+    try:
+        module = importlib.import_module("dask_jobqueue")
+    except ImportError as error:
+        raise InputError(
+            f"{system.upper()} needs dask-jobqueue; install it by pip install 'daskrf[slurm]'."
+        ) from error
+    kinds = _kinds(module)
+    if system not in kinds:
+        raise InputError(
+            f"{text}: the batch system is one of {', '.join(sorted(kinds))}, not {_shown(system)}."
+        )
+    defaults = yaml.safe_load(Path(str(module.__file__)).with_name("jobqueue.yaml").read_bytes())["jobqueue"]
+    with dask.config.set(dict(_leaves(content))):
+        section = {str(key).replace("_", "-"): v for key, v in dask.config.get(f"jobqueue.{system}").items()}
+        where = text if is_file else f"jobqueue.{system}"
+        _check(section, defaults[system], system, where)
+        yield _batch(system, kinds[system], section, workers, where)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what a file of Dask's configuration says."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"Cannot read the cluster file {path}: {error.strerror}.") from error
+    if len(text) > _MOST_BYTES:
+        raise InputError(f"{path} has more than {format_bytes(_MOST_BYTES)}, so that it is no cluster file.")
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        what = printable(" ".join(str(error).split()))
+        raise InputError(f"The cluster file {path} is no YAML: {what}.") from error
+    except RecursionError:
+        raise InputError(
+            f"The cluster file {path} is nested too deeply; start from cluster/slurm.yaml."
+        ) from None
+    return content if isinstance(content, dict) else {}
+
+
+def _system_in(content: Mapping[str, Any], where: str) -> str:
+    """Return the one batch system that a file has a section of."""
+    sections = content.get("jobqueue")
+    if not isinstance(sections, Mapping) or len(sections) != 1:
+        raise InputError(
+            f"{where}: Dask's configuration of jobs is a section jobqueue with one batch system, as in "
+            "jobqueue: {slurm: {cores: 8}}; start from cluster/slurm.yaml."
+        )
+    return str(next(iter(sections)))
+
+
+def _leaves(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted names and values, as `dask.config.set` merges them into what is configured already."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _check(section: Mapping[str, Any], defaults: Mapping[str, Any], system: str, where: str) -> None:
+    """Refuse keys that dask-jobqueue would pass over, and values of another shape than its own."""
+    unknown = sorted(set(section) - set(defaults))
+    if unknown:
+        raise InputError(
+            f"{where}: unknown key {unknown[0]} for {system}; known are {', '.join(sorted(defaults))}."
+        )
+    for name, value in section.items():
+        default = defaults[name]
+        if value is None:
+            continue
+        if isinstance(default, list):
+            if not isinstance(value, list) or not all(isinstance(line, str | int | float) for line in value):
+                raise InputError(
+                    f"{where}: {name} is a list of lines, each after a dash, not {_shown(value)}."
+                )
+        elif isinstance(default, Mapping):
+            if not isinstance(value, Mapping):
+                raise InputError(f"{where}: {name} are names and values, as in host: login1.")
+        elif isinstance(value, list | Mapping) and not name.endswith("extra"):  # former names of lists
+            raise InputError(f"{where}: {name} is one value, not {_shown(value)}.")
+
+
+def _batch(
+    system: str, kind: Any, section: Mapping[str, Any], workers: int | str | None, where: str
+) -> Batch:
+    minimum, maximum = _count(dask.config.get("daskrf.workers", None) if workers is None else workers, where)
+    cores = _whole(1 if section["cores"] is None else section["cores"], "cores", where)
+    # One thread each, unless the user wants less.
+    processes = _whole(cores if section["processes"] is None else section["processes"], "processes", where)
+    if cores % processes:
+        raise InputError(f"{where}: {cores} cores cannot be shared evenly by {processes} processes.")
+    scheduler = {"dashboard_address": dashboard_address()} | (section["scheduler-options"] or {})
+    arguments = [str(text) for text in section["worker-extra-args"] or []]
+    if not any("dashboard" in text for text in arguments):
+        # It would listen to all networks, and the scheduler's shows all workers.
+        arguments.append("--no-dashboard")
+    options = {
+        "cores": cores,
+        "processes": processes,
+        "memory": section["memory"],
+        "interface": section["interface"],
+        "log_directory": section["log-directory"] or _LOGS,
+        "scheduler_options": scheduler,
+        "worker_extra_args": arguments,
+        "job_script_prologue": _prologue(section),
+    }
+    memory = _memory(section["memory"], processes, where)
+    return Batch(system, kind, minimum, maximum, memory, options, _notes(section["memory"], where))
+
+
+def started(batch: Batch, jobs: Jobs) -> Any:
+    """Return dask-jobqueue's cluster, with no job yet."""
+    command = batch.kind.job_cls.submit_command
+    if shutil.which(command) is None:
+        raise InputError(
+            f"There is no {command} on this machine, so no job can be submitted to {batch.title}; start "
+            "daskrf on a login node, or in one job of several nodes (cluster/daskrf-slurm.sbatch)."
+        )
+    _check_interfaces(batch)
+    try:
+        return batch.kind(job_cls=_recording(batch.kind.job_cls, jobs), silence_logs=50, **batch.options)
+    except (ValueError, RuntimeError, OSError) as error:
+        what = " ".join(str(error).split())
+        raise InputError(f"dask-jobqueue cannot set up a cluster of {batch.title}: {what}") from error
+
+
+def _kinds(module: Any) -> dict[str, Any]:
+    """Return the cluster classes of dask-jobqueue by their names in Dask's configuration."""
+    found = [getattr(module, name) for name in dir(module) if name.endswith("Cluster")]
+    named = {getattr(getattr(kind, "job_cls", None), "config_name", None): kind for kind in found}
+    return {name: kind for name, kind in named.items() if name}
+
+
+def _shown(value: Any) -> str:
+    return printable(reprlib.repr(value), 80)
+
+
+def _count(workers: Any, where: str) -> tuple[int, int]:
+    """Return the least and the largest number of worker processes."""
+    if workers is None:
+        raise InputError(
+            f"{where}: the number of worker processes is missing; give it, or the least and the most, as in "
+            "--workers 1-64, or as daskrf: {workers: 1-64} in Dask's configuration."
+        )
+    ends = re.fullmatch(r"(\d+)(?:-(\d+))?", str(workers).strip())
+    if not ends or isinstance(workers, bool):
+        raise InputError(f"{where}: workers is a number, or two of them as in 1-64, not {_shown(workers)}.")
+    minimum, maximum = int(ends[1]), int(ends[2] or ends[1])
+    if minimum > maximum:
+        raise InputError(f"{where}: the minimum of workers, {minimum}, is above their maximum, {maximum}.")
+    _whole(maximum, "workers", where)
+    return minimum, maximum
+
+
+def _whole(value: Any, name: str, where: str, least: int = 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{where}: {name} is a whole number of at least {least}, not {_shown(value)}.")
+    return value
+
+
+def _memory(size: Any, processes: int, where: str) -> int:
+    """Return the bytes of one worker process."""
+    if size is None:
+        raise InputError(f"{where}: memory, that of a whole job, is missing; give it as in memory: 16GiB.")
+    try:
+        total = parse_bytes(size)
+    except (ValueError, AttributeError, TypeError, OverflowError):
+        raise InputError(f"{where}: memory is a size such as 16GiB, not {_shown(size)}.") from None
+    if total < LEAST_MEMORY * processes:
+        raise InputError(
+            f"{where}: memory {size} is {format_bytes(total // processes)} for each of {processes} worker "
+            f"processes, and one needs {format_bytes(LEAST_MEMORY)} at least; give it as in memory: 16GiB."
+        )
+    return total // processes
+
+
+def _notes(size: Any, where: str) -> tuple[str, ...]:
+    """Say what a decimal unit costs: batch systems and people mean powers of 1024."""
+    text = str(size or "").strip()
+    if not text.upper().endswith("B") or text.upper().endswith("IB"):
+        return ()
+    binary = f"{text[:-1].rstrip()}iB"
+    return (
+        f"{where}: memory: {text} is {format_bytes(parse_bytes(text))}; write {binary} if you mean that.",
+    )
+
+
+def _check_interfaces(batch: Batch) -> None:
+    scheduler = batch.options["scheduler_options"]
+    name = scheduler.get("interface", batch.options["interface"])
+    if name is not None and "host" not in scheduler and name not in psutil.net_if_addrs():
+        raise InputError(
+            f"There is no network interface {name} on this machine, which has "
+            f"{', '.join(sorted(psutil.net_if_addrs()))}; set interface (of all), or scheduler-options with "
+            "interface (of this machine only)."
+        )
+
+
+def _prologue(section: Mapping[str, Any]) -> list[str]:
+    """Return the lines before the worker: the user's between ours, which set it up and check it."""
+    lines = [f"cd {shlex.quote(os.getcwd())}"]  # PBS and SGE start jobs elsewhere
+    lines += [f"export {_variable(key)}={shlex.quote(str(value))}" for key, value in CONFIG.items()]
+    lines += [str(line) for line in section["job-script-prologue"] or []]
+    spill = section["local-directory"]
+    if spill is not None:
+        # Without quotes, as in the worker's command, so that the job's own shell puts in $TMPDIR.
+        lines.append(
+            f'spill={spill}; [ -d "$spill" ] && [ -w "$spill" ] || {{ echo "the spill directory '
+            "'$spill' (local-directory) does not exist or cannot be written on $(hostname)\" >&2; exit 1; }"
+        )
+    return lines
+
+
+def _variable(key: str) -> str:
+    """Return the environment variable by which a Dask setting reaches another process.
+
+    Examples
+    --------
+    >>> _variable("distributed.worker.memory.terminate")
+    'DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE'
+    """
+    return f"DASK_{key.replace('.', '__').replace('-', '_').upper()}"
+
+
+def _recording(job_class: Any, jobs: Jobs) -> Any:
+    """Return dask-jobqueue's class of a job, made to note what becomes of it.
+
+    dask-jobqueue takes a job that was refused for one that waits in the queue, and says nothing.
+    """
+
+    class RecordedJob(job_class):
+        refused = False
+
+        async def _submit_job(self, script_filename: str) -> Any:
+            try:
+                return await super()._submit_job(script_filename)
+            except RuntimeError as error:
+                self.refused = True
+                self.status = Status.failed  # else the cluster cannot be closed
+                jobs.refusal, jobs.refused = _reason(str(error)), time.monotonic()
+                raise
+
+        async def start(self) -> None:
+            await super().start()
+            jobs.accepted.add(str(self.job_id))
+            jobs.refusal = ""
+
+        async def close(self) -> None:
+            jobs.accepted.discard(str(self.job_id))
+            await super().close()
+
+    RecordedJob.__name__ = job_class.__name__
+    return RecordedJob
+
+
+def _reason(text: str) -> str:
+    """Return the last line that a batch system printed, of what dask-jobqueue reports.
+
+    Examples
+    --------
+    >>> _reason("Command exited with non-zero exit code.\\nstdout:\\n\\nstderr:\\nno such queue\\n")
+    'no such queue'
+    """
+    printed = text.partition("stdout:")[2].replace("stderr:", "", 1) or text
+    return next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "no reason given")
+
+
+class _Arrivals(SchedulerPlugin):
+    """Remembers the names of all workers that have come, however soon they left."""
+
+    def __init__(self) -> None:
+        self.names: set[Any] = set()
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        self.names.add(scheduler.workers[worker].name)
+
+
+class _Keeper(Adaptive):
+    """Dask's adaptive scaling in whole jobs, which submits again what was lost.
+
+    Dask drops a job when its last worker has gone, but knows the workers of a job of several processes
+    by other names than the job's, and then keeps waiting for them. Of a job that ended before a worker of it
+    came Dask knows nothing.
+    """
+
+    def __init__(self, *arguments: Any, jobs: Jobs, listing: tuple[str, ...], **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._cluster = cast(Any, self.cluster)  # a SpecCluster
+        self._jobs, self._listing = jobs, listing
+        self._arrivals = _Arrivals()
+        self._cluster.scheduler.add_plugin(self._arrivals)
+        self._since: dict[Any, float] = {}
+        self._asked = time.monotonic()
+        self._ended: set[str] = set()
+
+    async def safe_target(self) -> int:
+        """Return how many workers there should be, rounded up to whole jobs."""
+        target = await super().safe_target()
+        processes = max((len(s.get("group", "1")) for s in self._cluster.worker_spec.values()), default=1)
+        return -(-target // processes) * processes
+
+    async def recommendations(self, target: int) -> dict[str, Any]:
+        """Drop the jobs that are lost; what is planned but not there is then submitted by Dask."""
+        absent = {name: job for name, job in self._cluster.workers.items() if not self._is_there(name)}
+        if absent:
+            await self._ask()
+        begun = _numbers_in(self._jobs.logs) if absent else set()
+        now = time.monotonic()
+        for name in set(self._since) - set(absent):
+            del self._since[name]
+        for name, job in absent.items():
+            came = bool(self._workers(name) & self._arrivals.names)
+            if job.refused:
+                patience = _REFUSED_SECONDS
+            elif job.job_id in self._ended:
+                patience = 0.0
+            elif came:
+                patience = _GONE_SECONDS
+            elif job.job_id in begun:
+                patience = self._jobs.patience
+            else:  # it waits in the queue, maybe for days
+                self._since.pop(name, None)
+                continue
+            since = self._since.setdefault(name, now)
+            if now - since >= patience:
+                if job.job_id in begun and not came:
+                    self._jobs.barren.append((job.job_id, since))
+                self._arrivals.names -= self._workers(name)
+                del self._since[name], self._cluster.workers[name]
+                await job.close()
+        result: dict[str, Any] = await super().recommendations(target)
+        return result
+
+    def _workers(self, name: Any) -> set[str]:
+        """Return the names of the workers of a job."""
+        group = self._cluster.worker_spec.get(name, {}).get("group", [""])
+        return {f"{name}{suffix}" for suffix in group}
+
+    def _is_there(self, name: Any) -> bool:
+        return bool(self._workers(name) & self.observed)
+
+    async def _ask(self) -> None:
+        """Ask the batch system, now and then, which jobs it still has; it may not tell."""
+        if not self._listing or time.monotonic() - self._asked < _ASK_SECONDS:
+            return
+        self._asked = time.monotonic()
+        submitted = {job.job_id for job in self._cluster.workers.values() if job.job_id}
+        try:
+            said = await self._cluster.job_cls._call(list(self._listing))
+        except (RuntimeError, OSError):
+            submitted, said = set(), ""
+        self._ended = submitted - set(re.findall(r"\d+", said))
+
+
+def _numbers_in(logs: Path) -> set[str]:
+    """Return the numbers in the names of what jobs print to: theirs, of those that have begun to print."""
+    try:
+        return {number for path in logs.iterdir() for number in re.findall(r"\d+", path.name)}
+    except OSError:
+        return set()
