@@ -20,9 +20,8 @@ from threadpoolctl import threadpool_info
 from daskrf import seeds
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
-from daskrf.gp.evidence import CholeskySolver, EigenSolver
-from daskrf.gp.linalg import ShiftedCholesky
 from daskrf.gp.posterior import PosteriorFactor, as_features
+from daskrf.gp.solvers import CholeskySolver, EigenSolver, ShiftedCholesky
 
 N_ROWS = 20_000
 

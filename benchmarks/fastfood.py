@@ -29,7 +29,7 @@ from daskrf.compiled.fourier import add_cosines
 from daskrf.compiled.hadamard import hadamard_transform
 from daskrf.features import FastfoodFeatures, FeatureMap, LandmarkFeatures, RandomFourierFeatures
 from daskrf.gp import ExactGP, RandomFeatureGP, SparseGP
-from daskrf.gp.linalg import NotPositiveError
+from daskrf.gp.solvers import NotPositiveError
 from daskrf.kernels import Gaussian, Matern, RadialKernel
 
 PARTS = ("figure1", "transform", "table2", "table3")

@@ -18,12 +18,12 @@ from daskrf.compiled import bits as bit_engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.features.base import from_state, map_key
 from daskrf.gp.evidence import (
-    CholeskySolver,
-    EigenSolver,
     Hyperparameters,
+    check_given,
+    check_positive,
+    find_hyperparameters,
     log_likelihood,
     solved_weights,
-    with_deficit,
 )
 from daskrf.gp.fixedpoint import check_targets, choose_exponent
 from daskrf.gp.posterior import PosteriorFactor, as_features, expanded_rows, standard_normal
@@ -36,7 +36,7 @@ from daskrf.gp.rows import (
     refuse_unpacked_bits,
     sum_rows,
 )
-from daskrf.gp.search import check_given, check_positive, find_hyperparameters
+from daskrf.gp.solvers import CholeskySolver, EigenSolver, with_deficit
 from daskrf.gp.stack import Statistics, statistics_from_arrays
 from daskrf.gp.statistics import Moments, SufficientStatistics
 

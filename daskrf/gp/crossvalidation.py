@@ -15,7 +15,8 @@ from scipy.linalg import blas
 from scipy.optimize import minimize_scalar
 
 from daskrf.errors import InputError
-from daskrf.gp.evidence import CholeskySolver, Fixed, profile
+from daskrf.gp.evidence import Fixed, profile
+from daskrf.gp.solvers import CholeskySolver
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
 __all__ = ["CrossValidation", "choose_by_cross_validation", "cross_validate"]

@@ -11,41 +11,42 @@ the evidence of k instead: that of the features less deficit / (2 lambda), which
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
 from daskrf.errors import InputError
-from daskrf.gp.linalg import ShiftedCholesky
 from daskrf.gp.rounding import check_claim, check_rounding
+from daskrf.gp.solvers import CholeskySolver, EigenSolver, ShiftedCholesky, Solver, leading_block
 from daskrf.gp.statistics import Moments
 
 __all__ = [
-    "CholeskySolver",
-    "EigenSolver",
+    "ONE_LABEL",
     "Fixed",
+    "Given",
     "Hyperparameters",
     "Peak",
-    "Quadratics",
     "approach_evidence",
-    "check_eigen_size",
-    "leading_block",
+    "check_given",
+    "check_positive",
+    "find_hyperparameters",
     "log_likelihood",
     "maximize_evidence",
+    "profile",
     "solved_weights",
-    "with_deficit",
 ]
 
 Array = npt.NDArray[np.float64]
 
-_LARGEST_EIGEN = 32_766  # M with 1 + 6 M + 2 M^2 < 2^31, the workspace of divide and conquer
+Given = npt.ArrayLike | None
+
+ONE_LABEL = "one label tells nothing of amplitude and noise: give more labels, or fix both."
+_GUESS_SIZE = 512  # features that the first guess of the Cholesky route comes from
+_LARGE = 8_192  # above, a Cholesky factorization takes so long that few are made: see `approach_evidence`
 
 
 @dataclass(frozen=True)
@@ -72,150 +73,104 @@ class Fixed:
     noise: float | None = None
 
 
-@dataclass(frozen=True)
-class Quadratics:
-    """log det A and the forms lambda u^T C^-1 v for u, v among 1 and the columns of y - shift."""
+def find_hyperparameters(
+    solver: Solver, *, mean: Given, amplitude: Given, noise: Given
+) -> list[tuple[Hyperparameters, bool]]:
+    """Return the hyperparameters of each target, and whether their ratio ran into an end of its range.
 
-    ratio: float
-    log_det: float
-    one_one: float
-    one_y: Array
-    y_y: Array
-
-
-class Solver(Protocol):
-    """What the evidence needs: quadratic forms for any lambda."""
-
-    moments: Moments
-    smallest: float
-
-    def loses_digits(self, ratio: float) -> bool: ...
-
-    def quadratics(self, ratio: float) -> Quadratics: ...
-
-    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]: ...
-
-
-class CholeskySolver:
-    """Quadratic forms through one Cholesky factorization per lambda: M^3 / 3 multiply-adds each.
-
-    Takes the Gram matrix of `moments` over as its workspace. Unless there are many more rows than features,
-    the forms lose as many digits as lambda lies below the mean of |phi|^2, so that the search stays above
-    1e-6 of that; where it ends there, an `EigenSolver` has to go on.
-    """
-
-    def __init__(self, moments: Moments) -> None:
-        self.moments = moments
-        self.smallest = EigenSolver.smallest if moments.n >= 2 * len(moments.phi_sum) else 1e-6
-        self.factor = ShiftedCholesky(moments.gram)
-        self._right = np.column_stack([moments.phi_sum, moments.phi_y])
-        self._known: dict[float, Quadratics] = {}
-
-    def loses_digits(self, ratio: float) -> bool:
-        """Tell whether lambda = `ratio` lies at or below the lower end of the search, and another may not."""
-        end = self.smallest * self.moments.trace / self.moments.n
-        return self.smallest > EigenSolver.smallest and ratio < 1.01 * end
-
-    def quadratics(self, ratio: float) -> Quadratics:
-        """Return the forms at lambda = `ratio`; remembered."""
-        if ratio not in self._known:
-            half = self.factor.factorize(ratio).half_solve(self._right)
-            m = self.moments
-            self._known[ratio] = Quadratics(
-                ratio=ratio,
-                log_det=self.factor.log_det(),
-                one_one=max(m.n - float(half[:, 0] @ half[:, 0]), 0.0),
-                one_y=m.y_sum - half[:, 0] @ half[:, 1:],
-                y_y=np.maximum(m.yy - np.square(half[:, 1:]).sum(axis=0), 0.0),
-            )
-        return self._known[ratio]
-
-    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]:
-        """Return tr A^-1 and lambda^2 r^T C^-2 r for r = y - shift - mean."""
-        m = self.moments
-        right = (m.phi_y[:, target] - mean * m.phi_sum)[:, None]
-        weights = self.factor.factorize(ratio).solve(right)[:, 0]
-        squares = m.yy[target] - 2 * mean * m.y_sum[target] + m.n * mean**2
-        explained = float(right[:, 0] @ weights) + ratio * float(weights @ weights)
-        return self.factor.inverse_trace(), max(squares - explained, 0.0)
-
-
-def check_eigen_size(n_components: int) -> None:
-    """Refuse an eigendecomposition whose workspace has more numbers than LAPACK's 32 bits can count.
+    Parameters
+    ----------
+    solver : Solver
+        New: a CholeskySolver not factorized yet.
+    mean, amplitude, noise : float or array of shape (n_targets,), optional
+        Those that are fixed.
 
     Raises
     ------
     InputError
+        If y has no variance but is needed to find one, or a given value is out of range.
     """
-    if n_components > _LARGEST_EIGEN:
+    moments = solver.moments
+    targets = range(len(moments.yy))
+    fixed = [_fixed(moments, target, mean, amplitude, noise) for target in targets]
+    if amplitude is not None and noise is not None:
+        return [maximize_evidence(solver, target, fixed[target]) for target in targets]
+    for target in targets:
+        _check_variance(moments, target)
+    if not isinstance(solver, CholeskySolver):
+        return [maximize_evidence(solver, target, fixed[target]) for target in targets]
+    guess = EigenSolver(leading_block(moments, _GUESS_SIZE))
+    ratios = [maximize_evidence(guess, target, fixed[target])[0].ratio for target in targets]
+    del guess
+    if len(moments.phi_sum) <= _LARGE:
+        return [maximize_evidence(solver, target, fixed[target], ratios[target]) for target in targets]
+    return _approach(solver, fixed, [Peak(math.log(ratio)) for ratio in ratios])
+
+
+def _approach(
+    solver: CholeskySolver, fixed: list[Fixed], peaks: list[Peak]
+) -> list[tuple[Hyperparameters, bool]]:
+    """Find the peaks of a quarter, of half, and of all features, each from the one before."""
+    moments = solver.moments
+    # In this order, because the first factor of all features overwrites the diagonal that blocks are made of.
+    for size in (len(moments.phi_sum) // 4, len(moments.phi_sum) // 2):
+        part = CholeskySolver(leading_block(moments, size))
+        peaks = [approach_evidence(part, target, fixed[target], peak)[2] for target, peak in enumerate(peaks)]
+        del part
+    return [approach_evidence(solver, target, fixed[target], peak)[:2] for target, peak in enumerate(peaks)]
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse an amplitude or noise that is not positive and finite."""
+    if not (value > 0.0 and math.isfinite(value)):
+        raise InputError(f"{name} must be positive and finite, not {value}: leave it out to have it found.")
+
+
+def check_given(n_targets: int | None, **given: Given) -> None:
+    """Refuse what no model can keep fixed as `mean`, `amplitude` or `noise` of so many targets, if known."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        values = np.asarray(value, dtype=np.float64)
+        n = values.size if n_targets is None else n_targets
+        if values.shape not in ((), (n,)) or not np.isfinite(values).all():
+            raise InputError(
+                f"{name} must be one finite number, or one for each of "
+                f"{'the' if n_targets is None else n_targets} targets."
+            )
+        if name != "mean":
+            for number in values.flat:
+                check_positive(name, float(number))
+
+
+def _fixed(moments: Moments, target: int, mean: Given, amplitude: Given, noise: Given) -> Fixed:
+    """Return what is fixed for one target, the mean measured from the shift of the moments."""
+    n_targets = len(moments.yy)
+    m = _given(mean, "mean", target, n_targets)
+    a, s = _given(amplitude, "amplitude", target, n_targets), _given(noise, "noise", target, n_targets)
+    return Fixed(None if m is None else m - float(moments.shift[target]), a, s)
+
+
+def _given(value: Given, name: str, target: int, n_targets: int) -> float | None:
+    """Return the value that the user fixed for one target, or None."""
+    if value is None:
+        return None
+    check_given(n_targets, **{name: value})
+    values = np.asarray(value, dtype=np.float64)
+    return float(values if values.ndim == 0 else values[target])
+
+
+def _check_variance(moments: Moments, target: int) -> None:
+    variance = moments.yy[target] - moments.y_sum[target] ** 2 / moments.n
+    error = float(moments.yy_error[target])
+    if moments.n == 1:
+        raise InputError(ONE_LABEL)
+    if variance <= error:
         raise InputError(
-            "labels with next to no noise need an eigendecomposition, which LAPACK makes of at most "
-            f"{_LARGEST_EIGEN:,} features, not of {n_components:,}: give a larger noise (noise=, --noise) or "
-            "take fewer features."
+            f"y of target {target} is without variance over {moments.n} rows, as far as their sums can tell "
+            f"(it deviates by at most {math.sqrt(error / moments.n):.1g} from {moments.shift[target]:.6g}): "
+            "give labels that differ, subtract a constant from y, or fix both amplitude and noise."
         )
-
-
-class EigenSolver:
-    """Quadratic forms through one eigendecomposition of Phi^T Phi: O(M) for each further lambda.
-
-    What lies outside the span of Phi is split off, so that lambda close to zero costs no digits when n < M.
-    """
-
-    smallest = 1e-9
-
-    def __init__(self, moments: Moments) -> None:
-        blocks = moments.gram if moments.gram.ndim == 3 else moments.gram[None]
-        check_eigen_size(blocks.shape[1])
-        self.moments = moments
-        right = np.column_stack([moments.phi_sum, moments.phi_y])
-        parts = [_decomposed(*part) for part in zip(blocks, np.split(right, len(blocks)), strict=True)]
-        self.values, self._coefficients = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        self._null = len(right) - len(self.values)
-        c = self._coefficients
-        rest = np.column_stack([[moments.n, *moments.y_sum], [0.0, *moments.yy]])
-        rest[:, 0] -= c[:, 0] @ c
-        rest[1:, 1] -= np.square(c[:, 1:]).sum(axis=0)
-        total = np.array([moments.n, *moments.yy])
-        inside = np.array([rest[0, 0], *rest[1:, 1]]) <= 1e-13 * total
-        if len(self.values) >= moments.n:
-            inside[:] = True
-        rest[inside] = 0.0
-        if inside[0]:
-            rest[:, 0] = 0.0
-        self._rest = rest
-
-    def loses_digits(self, ratio: float) -> bool:
-        """Tell that no lambda does."""
-        return False
-
-    def quadratics(self, ratio: float) -> Quadratics:
-        """Return the forms at lambda = `ratio`."""
-        c = self._coefficients
-        weighted = c * (ratio / (self.values + ratio))[:, None]
-        return Quadratics(
-            ratio=ratio,
-            log_det=float(np.log(self.values + ratio).sum()) + self._null * math.log(ratio),
-            one_one=float(self._rest[0, 0] + weighted[:, 0] @ c[:, 0]),
-            one_y=self._rest[1:, 0] + weighted[:, 0] @ c[:, 1:],
-            y_y=self._rest[1:, 1] + np.einsum("ij,ij->j", weighted[:, 1:], c[:, 1:]),
-        )
-
-    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]:
-        """Return tr A^-1 and lambda^2 r^T C^-2 r for r = y - shift - mean."""
-        c = self._coefficients[:, 1 + target] - mean * self._coefficients[:, 0]
-        rest = self._rest[1 + target, 1] - 2 * mean * self._rest[1 + target, 0] + mean**2 * self._rest[0, 0]
-        trace = float((1.0 / (self.values + ratio)).sum()) + self._null / ratio
-        return trace, max(rest, 0.0) + float(np.square(c * ratio / (self.values + ratio)).sum())
-
-
-def _decomposed(gram: Array, right: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues above rounding, and `right` in units of the roots of their eigenvectors."""
-    upper = np.triu(gram)
-    # The upper triangle in C order is the lower one in LAPACK's Fortran order.
-    values, vectors = eigh(upper.T, lower=True, driver="evd", overwrite_a=True, check_finite=False)
-    top = max(float(values[-1]), 0.0)
-    kept = values > top * len(values) * np.finfo(float).eps
-    return values[kept], (vectors[:, kept].T @ right) / np.sqrt(values[kept])[:, None]
 
 
 def solved_weights(
@@ -259,22 +214,12 @@ def _log_evidence(moments: Moments, amplitude: float, ratio: float, log_det: flo
     return value - 0.5 * moments.deficit / ratio
 
 
-AnySolver = TypeVar("AnySolver", bound=EigenSolver | CholeskySolver)
-
-
-def with_deficit(solver: AnySolver, deficit: float) -> AnySolver:
-    """Return a solver that counts another deficit, and shares everything else with the given one."""
-    other = copy.copy(solver)
-    other.moments = replace(solver.moments, deficit=deficit)
-    return other
-
-
 def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperparameters:
     """Return the best hyperparameters of one target for given lambda, and their evidence."""
     m, q = solver.moments, solver.quadratics(ratio)
     mean = fixed.mean
     if mean is None:
-        mean = float(q.one_y[target]) / q.one_one if q.one_one > 1e-13 * m.n else 0.0
+        mean = float(q.one_y[target]) / q.one_one if q.one_one > solver.resolved * m.n else 0.0
     form = float(q.y_y[target]) - 2 * mean * float(q.one_y[target]) + mean**2 * q.one_one
     # Where rounding leaves no residual at all, far below what any lambda in range explains.
     spread = float(m.yy[target]) + m.n * mean**2
@@ -313,29 +258,6 @@ def log_likelihood(
     return value, np.array([by_mean, by_amplitude, by_noise])
 
 
-def leading_block(moments: Moments, size: int) -> Moments:
-    """Return the moments of the first `size` features, scaled up to the trace of all of them.
-
-    A cheap first guess of lambda: random features are exchangeable, so their first part sees nearly the
-    same evidence as all of them.
-    """
-    part = float(np.trace(moments.gram[:size, :size]))
-    scale = moments.trace / part if part > 0 else 1.0
-    return Moments(
-        n=moments.n,
-        gram=moments.gram[:size, :size] * scale,
-        trace=part * scale,
-        phi_sum=moments.phi_sum[:size] * math.sqrt(scale),
-        phi_y=moments.phi_y[:size] * math.sqrt(scale),
-        y_sum=moments.y_sum,
-        yy=moments.yy,
-        yy_error=moments.yy_error,
-        shift=moments.shift,
-        gram_error=moments.gram_error,
-        deficit=moments.deficit,
-    )
-
-
 def maximize_evidence(
     solver: Solver, target: int, fixed: Fixed, start: float | None = None
 ) -> tuple[Hyperparameters, bool]:
@@ -343,11 +265,11 @@ def maximize_evidence(
 
     Parameters
     ----------
-    solver : EigenSolver or CholeskySolver
+    solver : Solver
     target : int
     fixed : Fixed
     start : float, optional
-        First guess of lambda. Without it the whole range is scanned, which is cheap for an EigenSolver only.
+        First guess of lambda. Without it the whole range is scanned, which is dear for a CholeskySolver.
 
     Returns
     -------

@@ -17,12 +17,11 @@ from sklearn.exceptions import NotFittedError
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_columns_of, check_finite, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
+from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
-from daskrf.gp.linalg import NotPositiveError, ShiftedCholesky
 from daskrf.gp.posterior import standard_normal
 from daskrf.gp.rows import check_of
-from daskrf.gp.search import ONE_LABEL, check_positive
-from daskrf.gp.tridiagonal import TridiagonalEvidence
+from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.kernels.base import Kernel
 
 __all__ = ["ExactGP"]
@@ -88,7 +87,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
     """
 
     _factor: ShiftedCholesky | None
-    _evidence: TridiagonalEvidence | None
+    _solver: KernelSolver | None
 
     def __init__(
         self,
@@ -142,11 +141,11 @@ class ExactGP(RegressorMixin, BaseEstimator):
             _check_variance(y)
         matrix = self._kernel_matrix(X)
         factor = ShiftedCholesky(matrix)
-        evidence, at_bound = None, False
+        solver, at_bound = None, False
         if a is None or s is None:
-            evidence = TridiagonalEvidence(matrix, y)
-            found = evidence.maximize(m, a, s)
-            m, a, s, at_bound = found.mean, found.amplitude, found.noise, found.at_bound
+            solver = KernelSolver(matrix, y)
+            ((found, at_bound),) = find_hyperparameters(solver, mean=m, amplitude=a, noise=s)
+            m, a, s = found.mean + float(solver.moments.shift[0]), found.amplitude, found.noise
         _factorize(factor, s / a)
         if m is None:
             one, target = factor.half_solve(np.column_stack([np.ones(len(y)), y - y.mean()])).T
@@ -159,7 +158,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.mean_, self.amplitude_, self.noise_ = np.array([m]), np.array([a]), np.array([s])
         self.log_marginal_likelihood_value_ = value
         self.at_bound_, self.jitter_ = np.array([at_bound]), factor.jitter
-        self._factor, self._evidence = factor, evidence
+        self._factor, self._solver = factor, solver
         learn_columns(self, given)
         return self
 
@@ -275,9 +274,10 @@ class ExactGP(RegressorMixin, BaseEstimator):
         m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
         check_positive("amplitude", a)
         check_positive("noise", s)
-        if self._evidence is None:
-            self._evidence = TridiagonalEvidence(self._kernel_matrix(self.X_train_), self.y_train_)
-        value, gradient = self._evidence.value(m, a, s)
+        if self._solver is None:
+            self._solver = KernelSolver(self._kernel_matrix(self.X_train_), self.y_train_)
+        m -= float(self._solver.moments.shift[0])
+        value, gradient = log_likelihood(self._solver, m, a, s, gradient=eval_gradient)
         return (value, gradient) if eval_gradient else value
 
     def __getstate__(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
-from daskrf.gp.linalg import ShiftedCholesky
+from daskrf.gp.solvers import ShiftedCholesky
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
 __all__ = [

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.errors import InputError
-from daskrf.gp.linalg import ShiftedCholesky
+from daskrf.gp.solvers import ShiftedCholesky
 from daskrf.gp.statistics import Moments
 
 __all__ = ["CoarseSumsError", "check_claim", "check_rounding"]

@@ -10,7 +10,7 @@ from typing import Any
 from distributed import Client
 
 from daskrf.features import FeatureMap
-from daskrf.gp.evidence import check_eigen_size
+from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.stack import precision_for
 from daskrf.jobs import disk, memory
 from daskrf.jobs.clusters import worker_memory

@@ -9,9 +9,8 @@ from sklearn.exceptions import NotFittedError
 
 from daskrf.errors import InputError
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
-from daskrf.gp.evidence import EigenSolver, check_eigen_size
-from daskrf.gp.linalg import ShiftedCholesky
 from daskrf.gp.posterior import PosteriorFactor
+from daskrf.gp.solvers import EigenSolver, ShiftedCholesky, check_eigen_size
 from daskrf.gp.statistics import Moments
 from tests.naive import gp as naive
 

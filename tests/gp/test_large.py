@@ -13,7 +13,7 @@ from daskrf.arrays import pack_signs, unpack_bits
 from daskrf.errors import MemoryLimitError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
-from daskrf.gp.evidence import CholeskySolver
+from daskrf.gp.solvers import CholeskySolver
 from tests.gp.strategies import SEEDS
 
 
@@ -33,7 +33,7 @@ def test_few_steps_find_the_evidence_of_many(
 ) -> None:
     statistics = _problem(seed, n, size, noise, n_targets)
     plain = RandomFeatureGP(method="cholesky").fit_statistics(statistics)
-    with patch("daskrf.gp.search._LARGE", 0):
+    with patch("daskrf.gp.evidence._LARGE", 0):
         found = RandomFeatureGP(method="cholesky").fit_statistics(statistics)
     assert (found.log_marginal_likelihoods_ > plain.log_marginal_likelihoods_ - 0.03).all()
 
@@ -42,7 +42,7 @@ def test_few_steps_find_the_evidence_of_many(
 def test_given_hyperparameters_are_kept_in_few_steps(given: dict[str, float]) -> None:
     statistics = _problem(5, 400, 100, 0.5)
     plain = RandomFeatureGP(method="cholesky", **given).fit_statistics(statistics)
-    with patch("daskrf.gp.search._LARGE", 0):
+    with patch("daskrf.gp.evidence._LARGE", 0):
         found = RandomFeatureGP(method="cholesky", **given).fit_statistics(statistics)
     for name, value in given.items():
         assert getattr(found, f"{name}_")[0] == pytest.approx(value, rel=1e-12)
@@ -64,7 +64,7 @@ def test_four_factorizations_at_most() -> None:
     y = sets @ rng.standard_normal(200) + rng.standard_normal(1_500)
     bits = TanimotoMinMaxFeatures(512).fit(sets).transform_bits(sets)
     statistics = SufficientStatistics.from_chunk(bits, y)
-    with patch("daskrf.gp.search._LARGE", 0), patch.object(CholeskySolver, "quadratics", counted):
+    with patch("daskrf.gp.evidence._LARGE", 0), patch.object(CholeskySolver, "quadratics", counted):
         RandomFeatureGP(method="cholesky").fit_statistics(statistics)
     assert set(sizes) == {128, 256, 512}
     assert sizes.count(512) <= 4

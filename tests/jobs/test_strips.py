@@ -175,7 +175,7 @@ def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
     room = memory.need_of_solve(FEATURES.n_components, eigen=True).total - 1
     with (
         patch("daskrf.gp.base.EIGEN_LIMIT", 0),
-        patch("daskrf.gp.evidence.CholeskySolver.loses_digits", lambda self, ratio: True),
+        patch("daskrf.gp.solvers.CholeskySolver.loses_digits", lambda self, ratio: True),
         patch("daskrf.commands.fit.check_labels"),
         patch("daskrf.commands.fit.check_fit"),
         patch("daskrf.jobs.fitneeds.worker_memory", lambda client: room),

@@ -1,0 +1,416 @@
+"""Quadratic forms of a Gaussian process for any ratio lambda of noise to amplitude: what its evidence is of.
+
+With features they come from A = Phi^T Phi + lambda I, through one Cholesky factorization for each lambda, or
+one eigendecomposition for all; with an exact kernel from K + lambda I, through one reduction K = Q T Q^T to a
+tridiagonal T, which costs 4/3 n^3 multiply-adds in the memory of K, and then O(n) for each lambda.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import eigh, eigvalsh_tridiagonal, lapack
+
+from daskrf.errors import InputError
+from daskrf.gp.statistics import Moments
+
+__all__ = [
+    "CholeskySolver",
+    "EigenSolver",
+    "KernelSolver",
+    "NotPositiveError",
+    "Quadratics",
+    "ShiftedCholesky",
+    "Solver",
+    "check_eigen_size",
+    "leading_block",
+    "with_deficit",
+]
+
+Array = npt.NDArray[np.float64]
+
+_TILE = 1024
+_LARGEST_EIGEN = 32_766  # M with 1 + 6 M + 2 M^2 < 2^31, the workspace of divide and conquer
+
+
+@dataclass(frozen=True)
+class Quadratics:
+    """log det A and the forms lambda u^T C^-1 v for u, v among 1 and the columns of y - shift."""
+
+    ratio: float
+    log_det: float
+    one_one: float
+    one_y: Array
+    y_y: Array
+
+
+class Solver(Protocol):
+    """What the evidence needs: quadratic forms for any lambda."""
+
+    moments: Moments
+    smallest: float  # lambda that is looked at, over the mean of k(x, x)
+    resolved: float  # share of n above which 1^T lambda C^-1 1 is more than rounding
+
+    def loses_digits(self, ratio: float) -> bool: ...
+
+    def quadratics(self, ratio: float) -> Quadratics: ...
+
+    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]: ...
+
+
+class NotPositiveError(InputError):
+    """A matrix that has to be positive definite is not, whatever jitter is added."""
+
+
+class ShiftedCholesky:
+    """Cholesky factors of G + shift I.
+
+    The upper triangle of the work matrix keeps G for ever; each factor overwrites the lower triangle, so
+    that one M x M float64 matrix serves all shifts.
+
+    Parameters
+    ----------
+    gram : float64 array, shape (M, M), C order
+        Its upper triangle holds G. The matrix is taken over: its lower triangle is overwritten.
+
+    Attributes
+    ----------
+    shift : float
+        Shift of the present factor.
+    jitter : float
+        What had to be added to the shift so that the factorization succeeded, usually 0.
+
+    Examples
+    --------
+    >>> factor = ShiftedCholesky(np.array([[2.0, 1.0], [0.0, 2.0]])).factorize(1.0)
+    >>> factor.solve(np.array([[4.0], [4.0]])).ravel().round(9).tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, gram: npt.NDArray[np.float64]) -> None:
+        self._work = gram
+        self.diagonal = gram.diagonal().copy()
+        self.shift = np.nan
+        self.jitter = 0.0
+
+    def factorize(self, shift: float) -> ShiftedCholesky:
+        """Factorize G + shift I = U^T U with the smallest jitter that works, and return self.
+
+        Raises
+        ------
+        InputError
+            If no jitter up to 1e-4 of the mean diagonal makes the matrix positive definite.
+        """
+        if shift == self.shift:
+            return self
+        self.shift = np.nan  # until the factor is complete
+        scale = float(self.diagonal.mean()) + shift
+        for jitter in (0.0, *(scale * 10.0**k for k in range(-15, -3))):
+            self._restore(shift + jitter)
+            # The lower triangle in C order is the upper one in LAPACK's Fortran order.
+            _, info = lapack.dpotrf(self._work.T, lower=0, overwrite_a=1, clean=0)
+            if info == 0:
+                self.shift, self.jitter = shift, jitter
+                return self
+        raise NotPositiveError(
+            "the Gram matrix is not positive semi-definite: make the statistics anew and fit again."
+        )
+
+    def log_det(self) -> float:
+        """Return log det(G + shift I)."""
+        return 2.0 * float(np.log(self._work.diagonal()).sum())
+
+    def half_solve(self, right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return U^-T right, whose squared norm is right^T (G + shift I)^-1 right."""
+        if right.shape[1] == 0:
+            return right.copy()
+        return lapack.dtrtrs(self._work.T, right, lower=0, trans=1)[0]
+
+    def solve(self, right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return (G + shift I)^-1 right for right of shape (M, k)."""
+        if right.shape[1] == 0:
+            return right.copy()
+        return lapack.dpotrs(self._work.T, right, lower=0)[0]
+
+    def inverse_factor(self, *, keep: bool = True) -> npt.NDArray[np.float64]:
+        """Return U^-1 in Fortran order: only the upper triangle is meaningful.
+
+        The squared norm of x^T U^-1 is x^T (G + shift I)^-1 x. Costs M^3 / 3 multiply-adds. With
+        ``keep=False`` it takes the place of the factor, in the same memory, and this object is spent.
+        """
+        factor = self._work.T.copy(order="F") if keep else self._work.T
+        self.shift = self.shift if keep else np.nan
+        return lapack.dtrtri(factor, lower=0, overwrite_c=1)[0]
+
+    def inverse_trace(self) -> float:
+        """Return tr (G + shift I)^-1 = the squared Frobenius norm of U^-1."""
+        inverse = self.inverse_factor()
+        return sum(float(np.square(inverse[: j + 1, j]).sum()) for j in range(len(inverse)))
+
+    def _restore(self, shift: float) -> None:
+        """Copy G + shift I from the upper to the lower triangle, by tiles."""
+        work = self._work
+        for row in range(0, len(work), _TILE):
+            rows = slice(row, row + _TILE)
+            for column in range(0, row, _TILE):
+                columns = slice(column, column + _TILE)
+                work[rows, columns] = work[columns, rows].T
+            tile = work[rows, rows]
+            tile[:] = np.triu(tile) + np.triu(tile, 1).T
+        work.flat[:: len(work) + 1] = self.diagonal + shift
+
+
+class CholeskySolver:
+    """Quadratic forms through one Cholesky factorization per lambda: M^3 / 3 multiply-adds each.
+
+    Takes the Gram matrix of `moments` over as its workspace. Unless there are many more rows than features,
+    the forms lose as many digits as lambda lies below the mean of |phi|^2, so that the search stays above
+    1e-6 of that; where it ends there, an `EigenSolver` has to go on.
+    """
+
+    resolved = 1e-13
+
+    def __init__(self, moments: Moments) -> None:
+        self.moments = moments
+        self.smallest = EigenSolver.smallest if moments.n >= 2 * len(moments.phi_sum) else 1e-6
+        self.factor = ShiftedCholesky(moments.gram)
+        self._right = np.column_stack([moments.phi_sum, moments.phi_y])
+        self._known: dict[float, Quadratics] = {}
+
+    def loses_digits(self, ratio: float) -> bool:
+        """Tell whether lambda = `ratio` lies at or below the lower end of the search, and another may not."""
+        end = self.smallest * self.moments.trace / self.moments.n
+        return self.smallest > EigenSolver.smallest and ratio < 1.01 * end
+
+    def quadratics(self, ratio: float) -> Quadratics:
+        """Return the forms at lambda = `ratio`; remembered."""
+        if ratio not in self._known:
+            half = self.factor.factorize(ratio).half_solve(self._right)
+            m = self.moments
+            self._known[ratio] = Quadratics(
+                ratio=ratio,
+                log_det=self.factor.log_det(),
+                one_one=max(m.n - float(half[:, 0] @ half[:, 0]), 0.0),
+                one_y=m.y_sum - half[:, 0] @ half[:, 1:],
+                y_y=np.maximum(m.yy - np.square(half[:, 1:]).sum(axis=0), 0.0),
+            )
+        return self._known[ratio]
+
+    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]:
+        """Return tr A^-1 and lambda^2 r^T C^-2 r for r = y - shift - mean."""
+        m = self.moments
+        right = (m.phi_y[:, target] - mean * m.phi_sum)[:, None]
+        weights = self.factor.factorize(ratio).solve(right)[:, 0]
+        squares = m.yy[target] - 2 * mean * m.y_sum[target] + m.n * mean**2
+        explained = float(right[:, 0] @ weights) + ratio * float(weights @ weights)
+        return self.factor.inverse_trace(), max(squares - explained, 0.0)
+
+
+def check_eigen_size(n_components: int) -> None:
+    """Refuse an eigendecomposition whose workspace has more numbers than LAPACK's 32 bits can count.
+
+    Raises
+    ------
+    InputError
+    """
+    if n_components > _LARGEST_EIGEN:
+        raise InputError(
+            "labels with next to no noise need an eigendecomposition, which LAPACK makes of at most "
+            f"{_LARGEST_EIGEN:,} features, not of {n_components:,}: give a larger noise (noise=, --noise) or "
+            "take fewer features."
+        )
+
+
+class EigenSolver:
+    """Quadratic forms through one eigendecomposition of Phi^T Phi: O(M) for each further lambda.
+
+    What lies outside the span of Phi is split off, so that lambda close to zero costs no digits when n < M.
+    """
+
+    smallest, resolved = 1e-9, 1e-13
+
+    def __init__(self, moments: Moments) -> None:
+        blocks = moments.gram if moments.gram.ndim == 3 else moments.gram[None]
+        check_eigen_size(blocks.shape[1])
+        self.moments = moments
+        right = np.column_stack([moments.phi_sum, moments.phi_y])
+        parts = [_decomposed(*part) for part in zip(blocks, np.split(right, len(blocks)), strict=True)]
+        self.values, self._coefficients = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        self._null = len(right) - len(self.values)
+        c = self._coefficients
+        rest = np.column_stack([[moments.n, *moments.y_sum], [0.0, *moments.yy]])
+        rest[:, 0] -= c[:, 0] @ c
+        rest[1:, 1] -= np.square(c[:, 1:]).sum(axis=0)
+        total = np.array([moments.n, *moments.yy])
+        inside = np.array([rest[0, 0], *rest[1:, 1]]) <= 1e-13 * total
+        if len(self.values) >= moments.n:
+            inside[:] = True
+        rest[inside] = 0.0
+        if inside[0]:
+            rest[:, 0] = 0.0
+        self._rest = rest
+
+    def loses_digits(self, ratio: float) -> bool:
+        """Tell that no lambda does."""
+        return False
+
+    def quadratics(self, ratio: float) -> Quadratics:
+        """Return the forms at lambda = `ratio`."""
+        c = self._coefficients
+        weighted = c * (ratio / (self.values + ratio))[:, None]
+        return Quadratics(
+            ratio=ratio,
+            log_det=float(np.log(self.values + ratio).sum()) + self._null * math.log(ratio),
+            one_one=float(self._rest[0, 0] + weighted[:, 0] @ c[:, 0]),
+            one_y=self._rest[1:, 0] + weighted[:, 0] @ c[:, 1:],
+            y_y=self._rest[1:, 1] + np.einsum("ij,ij->j", weighted[:, 1:], c[:, 1:]),
+        )
+
+    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]:
+        """Return tr A^-1 and lambda^2 r^T C^-2 r for r = y - shift - mean."""
+        c = self._coefficients[:, 1 + target] - mean * self._coefficients[:, 0]
+        rest = self._rest[1 + target, 1] - 2 * mean * self._rest[1 + target, 0] + mean**2 * self._rest[0, 0]
+        trace = float((1.0 / (self.values + ratio)).sum()) + self._null / ratio
+        return trace, max(rest, 0.0) + float(np.square(c * ratio / (self.values + ratio)).sum())
+
+
+def _decomposed(gram: Array, right: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues above rounding, and `right` in units of the roots of their eigenvectors."""
+    upper = np.triu(gram)
+    # The upper triangle in C order is the lower one in LAPACK's Fortran order.
+    values, vectors = eigh(upper.T, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+    top = max(float(values[-1]), 0.0)
+    kept = values > top * len(values) * np.finfo(float).eps
+    return values[kept], (vectors[:, kept].T @ right) / np.sqrt(values[kept])[:, None]
+
+
+class KernelSolver:
+    """Quadratic forms of an exact kernel matrix K, from its reduction to tridiagonal form.
+
+    The rotated vectors Q^T 1 and Q^T y leave one tridiagonal solve and one sum over the eigenvalues for each
+    lambda. No digits are lost, since the forms are of K + lambda I itself. The eigenvectors, which cost two
+    thirds of an eigendecomposition, are never needed.
+
+    Parameters
+    ----------
+    kernel_matrix : float64 array, shape (n, n), C order
+        K in its lower triangle, which is overwritten, diagonal included.
+    y : float64 array, shape (n,)
+
+    Notes
+    -----
+    Source: Rasmussen & Williams 2006, eqs. 5.8 and 5.9; Golub & Van Loan 2013, section 8.3.1.
+    """
+
+    smallest, resolved = 1e-9, 0.0
+
+    def __init__(self, kernel_matrix: Array, y: Array) -> None:
+        n, shift = len(y), float(y.mean())
+        centred, trace = y - shift, float(kernel_matrix.trace())
+        self._diagonal, self._off_diagonal, tau = _reduced(kernel_matrix)
+        rotated = np.stack([np.ones(n), centred])
+        # Householder vector i lies in row i + 1, and has a 1 behind it; the last one comes first.
+        for i in range(n - 2, -1, -1):
+            vector, part = kernel_matrix[i + 1, : i + 1], rotated[:, : i + 1]
+            vector[i] = 1.0
+            part -= tau[i] * (part @ vector)[:, None] * vector
+        values = self._diagonal
+        if n > 1:
+            values = eigvalsh_tridiagonal(self._diagonal, self._off_diagonal, lapack_driver="sterf")
+        self._values = np.maximum(values, 0.0)
+        # The root of K is a matrix of n features: these are their sums, but for the root itself.
+        self.moments = Moments(
+            n=n,
+            gram=np.zeros((0, 0)),
+            trace=trace,
+            phi_sum=rotated[0],
+            phi_y=rotated[1:].T,
+            y_sum=np.array([centred.sum()]),
+            yy=np.array([centred @ centred]),
+            yy_error=np.zeros(1),
+            shift=np.array([shift]),
+        )
+
+    def loses_digits(self, ratio: float) -> bool:
+        """Tell that no lambda does."""
+        return False
+
+    def quadratics(self, ratio: float) -> Quadratics:
+        """Return the forms at lambda = `ratio`."""
+        one, y = self.moments.phi_sum, self.moments.phi_y
+        solved = ratio * self._solve(ratio, np.column_stack([one, y]))
+        return Quadratics(
+            ratio=ratio,
+            log_det=float(np.log(self._values + ratio).sum()),
+            one_one=float(one @ solved[:, 0]),
+            one_y=one @ solved[:, 1:],
+            y_y=np.einsum("ij,ij->j", y, solved[:, 1:]),
+        )
+
+    def curvature(self, ratio: float, mean: float, target: int) -> tuple[float, float]:
+        """Return tr A^-1 and lambda^2 r^T C^-2 r for r = y - shift - mean."""
+        residual = self.moments.phi_y[:, target] - mean * self.moments.phi_sum
+        alpha = ratio * self._solve(ratio, residual)
+        return float((1.0 / (self._values + ratio)).sum()), float(alpha @ alpha)
+
+    def _solve(self, ratio: float, right: Array) -> Array:
+        """Return (T + lambda I)^-1 right."""
+        diagonal = self._diagonal + ratio
+        if len(diagonal) == 1:
+            return right / diagonal[0]
+        _, _, solved, info = lapack.dptsv(diagonal, self._off_diagonal, right)
+        if info != 0:  # lambda below the rounding of T, as only a given value can be
+            solved = lapack.dgtsv(self._off_diagonal, diagonal, self._off_diagonal, right)[3]
+        return solved
+
+
+def _reduced(matrix: Array) -> tuple[Array, Array, Array]:
+    """Return the diagonal and off-diagonal of T, and the factors of the Householder vectors, in place."""
+    n = len(matrix)
+    if n == 1:
+        return matrix.diagonal().copy(), np.empty(0), np.empty(0)
+    # The lower triangle in C order is the upper one in LAPACK's Fortran order.
+    workspace = int(lapack.dsytrd_lwork(n, lower=0)[0].real)
+    _, diagonal, off_diagonal, tau, info = lapack.dsytrd(
+        matrix.T, lower=0, lwork=max(workspace, n), overwrite_a=1
+    )
+    assert info == 0
+    return diagonal, off_diagonal, tau
+
+
+AnySolver = TypeVar("AnySolver", bound=EigenSolver | CholeskySolver | KernelSolver)
+
+
+def with_deficit(solver: AnySolver, deficit: float) -> AnySolver:
+    """Return a solver that counts another deficit, and shares everything else with the given one."""
+    other = copy.copy(solver)
+    other.moments = replace(solver.moments, deficit=deficit)
+    return other
+
+
+def leading_block(moments: Moments, size: int) -> Moments:
+    """Return the moments of the first `size` features, scaled up to the trace of all of them.
+
+    A cheap first guess of lambda: random features are exchangeable, so their first part sees nearly the
+    same evidence as all of them.
+    """
+    part = float(np.trace(moments.gram[:size, :size]))
+    scale = moments.trace / part if part > 0 else 1.0
+    return Moments(
+        n=moments.n,
+        gram=moments.gram[:size, :size] * scale,
+        trace=part * scale,
+        phi_sum=moments.phi_sum[:size] * math.sqrt(scale),
+        phi_y=moments.phi_y[:size] * math.sqrt(scale),
+        y_sum=moments.y_sum,
+        yy=moments.yy,
+        yy_error=moments.yy_error,
+        shift=moments.shift,
+        gram_error=moments.gram_error,
+        deficit=moments.deficit,
+    )
