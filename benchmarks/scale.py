@@ -40,9 +40,9 @@ from simulation import simulate
 from synthesis import Composer, check
 
 from daskrf import TanimotoMinMaxFeatures, plan
-from daskrf.jobs.memory import format_bytes
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.quantities import format_bytes
 from daskrf.storage.fingerprints import FingerprintStore
 
 SIZES = {"small": (20_000, 100_000), "default": (100_000, 1_000_000)}

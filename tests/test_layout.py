@@ -16,6 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # A module imports only from its own part and from parts before it.
 LAYERS = [
     "errors",
+    "quantities",
     "sizes",
     "paths",
     "arrays",

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from daskrf.errors import printable
-from daskrf.jobs.memory import format_bytes
 from daskrf.jobs.progress import Progress
-from daskrf.storage.describe import duration_words as duration
+from daskrf.quantities import amount, duration
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-__all__ = ["LineProgress", "TerminalProgress", "amount", "duration", "make_progress", "shown"]
+__all__ = ["LineProgress", "TerminalProgress", "make_progress", "shown"]
 
 _SECONDS_BETWEEN_LINES = 5.0
 _LONGEST_LINE = 5_000  # characters of what is printed: words of files come in it
@@ -37,20 +36,6 @@ def shown(text: object) -> str:
       'x\x1b[2J' is not there
     """
     return "\n".join(printable(line, _LONGEST_LINE) for line in str(text).split("\n"))
-
-
-def amount(value: float, unit: str) -> str:
-    """Return a number of units, in words; `unit` is a plural.
-
-    Examples
-    --------
-    >>> amount(12345, "rows"), amount(1, "models"), amount(2_500_000, "bytes")
-    ('12,345 rows', '1 model', '2.4 MiB')
-    """
-    if unit == "bytes":
-        return format_bytes(value)
-    number = f"{value:,.0f}"
-    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
 
 
 def _to_do(total: int, unit: str) -> str:

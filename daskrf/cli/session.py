@@ -15,8 +15,8 @@ import click
 from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
 from daskrf.cli.options import Session
 from daskrf.jobs.clusters import QueuedClient, client_of, worker_memory, worker_threads
-from daskrf.jobs.memory import format_bytes
 from daskrf.jobs.stopping import stop_within
+from daskrf.quantities import amount, format_bytes
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -89,12 +89,13 @@ def _introduce(client: Client, progress: Shown, places: dict[str, str | None]) -
     n = worker_threads(client)
     memory = f"{format_bytes(worker_memory(client))} each"
     if isinstance(client, QueuedClient):
-        for note in client.jobs.notes:
+        jobs = client.jobs
+        for note in jobs.notes:
             progress.note(note)
-        what = f"Submits up to {n} workers ({memory}) to {client.jobs.system}, logs in {client.jobs.logs}"
+        what = f"Submits up to {amount(n, 'workers')} ({memory}) to {jobs.system}, logs in {jobs.logs}"
     elif any(places.values()):
-        what = f"Joined a cluster of {n} workers ({memory})"
+        what = f"Joined a cluster of {amount(n, 'workers')} ({memory})"
     else:
         client.register_worker_callbacks(_outlive_signals)  # the later replacements too
-        what = f"Started {n} worker {'process' if n == 1 else 'processes'} on this machine ({memory})"
+        what = f"Started {amount(n, 'worker processes')} on this machine ({memory})"
     progress.note(f"{what}; dashboard: {client.dashboard_link or 'none'}")

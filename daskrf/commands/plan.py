@@ -29,6 +29,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.scanning import scan_inputs, tables_of
 from daskrf.jobs.sources import check_map
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
+from daskrf.quantities import format_bytes
 from daskrf.storage.fingerprints import FingerprintStore
 
 __all__ = ["PlanReport", "StageCost", "plan"]
@@ -87,7 +88,7 @@ class PlanReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rows:,} rows, {memory.format_bytes(self.input_bytes)} of input, "
+            f"{self.rows:,} rows, {format_bytes(self.input_bytes)} of input, "
             f"{self.partitions:,} partitions, M = {self.n_components:,}",
             *self.inputs,
             f"measured on one core of this machine with {self.sampled:,} random rows, of them "
@@ -96,7 +97,7 @@ class PlanReport:
             f"  {'stage':<22}{'rows/s':>12}{'core-hours':>13}{'disk':>12}  ",
         ]
         for stage in self.stages:
-            size = memory.format_bytes(stage.bytes * self.rows) if stage.bytes else "-"
+            size = format_bytes(stage.bytes * self.rows) if stage.bytes else "-"
             rate, hours = 1 / stage.seconds, self.core_hours(stage)
             cost = f"{hours:,.3f}" if hours >= 0.001 else "<0.001"
             lines.append(f"  {stage.stage:<22}{rate:>12,.0f}{cost:>13}{size:>12}  {stage.note}")

@@ -21,6 +21,7 @@ from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
 from daskrf.features.facts import MapFacts
 from daskrf.kernels import Gaussian, RadialKernel
+from daskrf.quantities import format_bytes
 
 __all__ = ["FourierFeatures", "Projection", "RandomFourierFeatures", "Sparse", "scale_of", "uniform"]
 
@@ -286,7 +287,7 @@ class RandomFourierFeatures(FourierFeatures):
         if size > LARGEST_TABLE:
             raise InputError(
                 f"The directions of {self.n_components:,} features of {n_columns:,} columns take "
-                f"{size / 2**30:,.1f} GiB, more than {LARGEST_TABLE / 2**30:g}; fold the fingerprints "
+                f"{format_bytes(size)}, more than {format_bytes(LARGEST_TABLE)}; fold the fingerprints "
                 "(--size 1024, say), or, of up to a million columns, use FastfoodFeatures (--map fastfood)."
             )
         work = _orthogonal_work(n_columns, self.n_components // 2) if self.orthogonal else 0
@@ -294,7 +295,7 @@ class RandomFourierFeatures(FourierFeatures):
             hours, size = work / LARGEST_WORK, self.table_bytes(n_columns)
             raise InputError(
                 f"Orthogonal directions of {self.n_components:,} features of {n_columns:,} columns take each "
-                f"process about {hours:,.0f} hours and {size / 2**30:,.0f} GiB to make; use FastfoodFeatures "
+                f"process about {hours:,.0f} hours and {format_bytes(size)} to make; use FastfoodFeatures "
                 "(--map fastfood), which has orthogonal ones by fast transforms, or fold the fingerprints "
                 "(--size 1024, say)."
             )

@@ -23,6 +23,7 @@ from daskrf.gp.posterior import standard_normal
 from daskrf.gp.rows import check_of
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.kernels.base import Kernel
+from daskrf.quantities import format_bytes
 
 __all__ = ["ExactGP"]
 
@@ -318,7 +319,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             matrix = np.empty((n, n))
         except MemoryError:
             raise InputError(
-                f"the kernel matrix of {n:,} rows takes {8e-9 * n * n:.1f} GB, which cannot be had: use "
+                f"the kernel matrix of {n:,} rows takes {format_bytes(8 * n * n)}, which cannot be had: use "
                 "fewer rows (n_subset), or random features."
             ) from None
         for part, block in self.kernel.blocks(X):

@@ -23,7 +23,7 @@ from typing import Any, cast
 import dask
 import psutil
 import yaml
-from dask.utils import format_bytes, parse_bytes
+from dask.utils import parse_bytes
 from distributed import Client, Scheduler
 from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
@@ -39,6 +39,7 @@ from daskrf.jobs.clusters import (
     dashboard_config,
     seconds_to_wait,
 )
+from daskrf.quantities import format_bytes
 
 __all__ = ["LISTINGS", "jobqueue_cluster"]
 

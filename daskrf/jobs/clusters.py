@@ -14,13 +14,14 @@ from typing import Any
 
 import dask
 import psutil
-from dask.utils import format_bytes, parse_bytes, parse_timedelta
+from dask.utils import parse_bytes, parse_timedelta
 from distributed import Client, LocalCluster
 from distributed.comm import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
 from daskrf.errors import InputError, WorkerError, printable
+from daskrf.quantities import format_bytes
 
 __all__ = [
     "CONFIG",

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daskrf.errors import MemoryLimitError
-from daskrf.jobs.memory import format_bytes
 from daskrf.paths import ObjectPath, as_path
+from daskrf.quantities import format_bytes
 
 __all__ = ["check_disk", "checkpoint_bytes", "prediction_bytes"]
 

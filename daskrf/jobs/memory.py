@@ -22,6 +22,7 @@ from daskrf.gp.strips import STRIP_BYTES, strip_columns
 from daskrf.jobs.clusters import QueuedClient, ask_workers
 from daskrf.jobs.models import open_model
 from daskrf.molecules.isolation import end_idle
+from daskrf.quantities import format_bytes
 
 __all__ = [
     "LIBRARIES",
@@ -29,7 +30,6 @@ __all__ = [
     "block_rows",
     "check",
     "fewer_rows",
-    "format_bytes",
     "held_by_model",
     "libraries_of",
     "need_of_features",
@@ -88,21 +88,6 @@ class MemoryNeed:
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts if size)
         return f"{self.stage}: {format_bytes(self.total)} a process ({parts})"
-
-
-def format_bytes(size: float) -> str:
-    """Return a size with a binary unit.
-
-    Examples
-    --------
-    >>> format_bytes(512), format_bytes(3 * 2**30)
-    ('512 B', '3.0 GiB')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(size) < 1024 or unit == "TiB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError
 
 
 def block_rows(n_components: int, *, one_bit: bool) -> int:

@@ -37,6 +37,7 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple
 
 from daskrf.errors import WorkerError
+from daskrf.quantities import format_bytes
 
 __all__ = ["IDLE", "MEMORY", "SILENCE", "Lost", "each", "end_idle", "seconds_a_text", "serve"]
 
@@ -296,13 +297,13 @@ class _Helper:
         if silent:
             return _Death(begun, f"did not come back within {SILENCE:g} s on this machine", again=True)
         if code == _OUT_OF_MEMORY:
-            return _Death(begun, f"needed more than {MEMORY / 2**30:g} GiB of memory", again=True)
+            return _Death(begun, f"needed more than {format_bytes(MEMORY)} of memory", again=True)
         if begun == _NONE:
             words = os.pread(self._errors, 100_000, 0).decode(errors="replace").split("\n")
             last = next((line for line in reversed(words) if line.strip()), f"ended with exit code {code}")
             return _Death(begun, f"said: {last[:300]}" if any(words) else last, again=True)
         if code in _CRASHES:  # C and C++ may end so where they get no memory
-            limit = f"or needed more than {MEMORY / 2**30:g} GiB of memory"
+            limit = f"or needed more than {format_bytes(MEMORY)} of memory"
             return _Death(begun, f"crashed ({signal.Signals(-code).name}), {limit}", again=True)
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return _Death(begun, f"ended ({how})", again=True)

@@ -6,10 +6,9 @@ from typing import Any
 
 from daskrf.storage.checked import DAMAGE
 
-__all__ = ["byte_words", "duration_words", "fingerprint_words", "kernel_words", "map_words", "model_words"]
+__all__ = ["fingerprint_words", "kernel_words", "map_words", "model_words"]
 
 _SHOWN = 80  # characters of a value of a map that is not known here
-_UNITS = ("kB", "MB", "GB", "TB")
 _FINGERPRINTS = {
     "morgan": "Morgan (circular)",
     "atompair": "atom-pair",
@@ -17,40 +16,6 @@ _FINGERPRINTS = {
     "rdkit": "RDKit path",
     "lingo": "LINGO (windows of four characters of SMILES)",
 }
-
-
-def byte_words(n_bytes: float) -> str:
-    """A number of bytes in the unit that suits it.
-
-    Examples
-    --------
-    >>> byte_words(999), byte_words(1234567)
-    ('999 bytes', '1.2 MB')
-    """
-    if n_bytes < 1000:
-        return f"{n_bytes:.0f} bytes"
-    power = 1
-    while n_bytes >= 1000 ** (power + 1) and power < len(_UNITS):
-        power += 1
-    return f"{n_bytes / 1000**power:.1f} {_UNITS[power - 1]}"
-
-
-def duration_words(seconds: float) -> str:
-    """Return a time in words.
-
-    Examples
-    --------
-    >>> duration_words(4.2), duration_words(75), duration_words(7260)
-    ('4.2 s', '1 min 15 s', '2 h 1 min')
-    """
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def fingerprint_words(state: dict[str, Any]) -> str:

@@ -14,10 +14,11 @@ from typing import Any
 
 from daskrf.errors import StoreError, printable
 from daskrf.paths import as_path
+from daskrf.quantities import amount, format_bytes
 from daskrf.storage import plans
 from daskrf.storage.checked import DAMAGE, believed
 from daskrf.storage.container import read_container, read_metadata
-from daskrf.storage.describe import byte_words, fingerprint_words, map_words, model_words
+from daskrf.storage.describe import fingerprint_words, map_words, model_words
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.rejects import RejectingStore
 from daskrf.storage.running import JobStatus, job_of
@@ -130,7 +131,7 @@ class StoreStatus:
             lines.append(f"  counts above 65,535, stored as 65,535: {counts['saturated']:,}")
         each = f", {self.bytes / counts['kept']:.1f} bytes a molecule" if counts.get("kept") else ""
         if self.bytes or self.done:
-            lines.append(f"  on disk: {byte_words(self.bytes)}{each}")
+            lines.append(f"  on disk: {format_bytes(self.bytes)}{each}")
         return lines
 
     def to_json(self) -> str:
@@ -168,11 +169,11 @@ class VerifyReport:
         return not self.damaged
 
     def __str__(self) -> str:
-        unit = "partition" if self.checked == 1 else "partitions"
+        checked = amount(self.checked, "partitions")
         if self.sound:
-            lines = [f"{self.path}: every digest of {self.checked:,} {unit} is right"]
+            lines = [f"{self.path}: every digest of {checked} is right"]
         else:
-            lines = [f"{self.path}: {len(self.damaged):,} of {self.checked:,} {unit} damaged"]
+            lines = [f"{self.path}: {len(self.damaged):,} of {checked} damaged"]
             for p, problems in list(self.damaged.items())[:20]:
                 lines += [f"  partition {p}: {problem}" for problem in problems[:3]]
             lines.append(f"  {REMEDIES[self.kind].format(self.path)}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from daskrf.errors import printable
-from daskrf.storage.describe import duration_words
+from daskrf.quantities import amount, duration
 from daskrf.storage.files import is_gone
 from daskrf.storage.runlog import LATEST, log_directory, read_first, read_log
 
@@ -214,7 +214,7 @@ def _by_stage(runs: Iterable[RunStatus]) -> list[list[RunStatus]]:
 def _running_lines(runs: Sequence[RunStatus]) -> list[str]:
     """What runs do that are at the same stage: one of them, or shards of one job."""
     first = runs[0]
-    since = duration_words(max(0.0, time.time() - min(run.started for run in runs)))
+    since = duration(max(0.0, time.time() - min(run.started for run in runs)))
     if len(runs) == 1:
         lines = [f"  running for {since}: {first.name}"]
     else:
@@ -224,18 +224,13 @@ def _running_lines(runs: Sequence[RunStatus]) -> list[str]:
     retries = sum(run.retries for run in runs)
     again = f", {retries:,} lost or failed and tried again" if retries else ""
     workers = sum(run.workers for run in runs)
-    where = _many(workers, "worker") if workers else f"{_many(len(runs), 'process')} without workers"
-    tasks = _many(sum(run.tasks for run in runs), "task")
+    where = amount(workers, "workers") if workers else f"{amount(len(runs), 'processes')} without workers"
+    tasks = amount(sum(run.tasks for run in runs), "tasks")
     lines.append(f"    {where}; {tasks} finished{again}")
     errors = sorted(error for run in runs for error in run.errors)[-_SHOWN_ERRORS:]
     lines += [f"    {_clock(when)} {sentence}" for when, sentence in errors]
     lines += [f"    dashboard: {run.dashboard}" for run in runs if run.dashboard]
     return lines
-
-
-def _many(number: int, what: str) -> str:
-    plural = "es" if what.endswith("s") else "s"
-    return f"{number:,} {what}{plural if number != 1 else ''}"
 
 
 def _progress_words(runs: Sequence[RunStatus]) -> str:
@@ -247,7 +242,7 @@ def _progress_words(runs: Sequence[RunStatus]) -> str:
     words += f" ({100 * done / total:.0f} %)" if total else ""
     words += f", {rate:,.0f} {unit}/s" if rate >= 1 else f", {60 * rate:.2g} {unit} a minute" if rate else ""
     known = [seconds for seconds in left if seconds is not None]
-    return words + (f", {duration_words(max(known))} left" if known and len(known) == len(left) else "")
+    return words + (f", {duration(max(known))} left" if known and len(known) == len(left) else "")
 
 
 def _clock(when: float) -> str:
@@ -256,7 +251,7 @@ def _clock(when: float) -> str:
 
 def _ended_lines(run: RunStatus) -> list[str]:
     """How a run ended."""
-    lasted = duration_words(max(0.0, run.touched - run.started))
+    lasted = duration(max(0.0, run.touched - run.started))
     if run.state == "dead":
         lines = [
             f"  dead: {run.name} ended without a word; its last sign of life was at {_clock(run.touched)}, "

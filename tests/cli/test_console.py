@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from daskrf.cli.console import LineProgress, TerminalProgress, amount, duration, make_progress
+from daskrf.cli.console import LineProgress, TerminalProgress, make_progress
+from daskrf.quantities import amount, duration
 
 
 class Clock:

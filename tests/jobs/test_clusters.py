@@ -38,7 +38,7 @@ def test_nothing_listens_to_the_network_unless_asked_to() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_workers": 2, "memory_limit": "200MiB"}, "at least.* would have 200.00 MiB; raise memory_limit"),
+        ({"n_workers": 2, "memory_limit": "200MiB"}, "at least.* would have 200.0 MiB; raise memory_limit"),
         ({"n_workers": 10**6}, "start fewer workers"),
         ({"n_workers": 1, "memory_limit": "much"}, "a size such as 4GiB"),
         ({"n_workers": 0}, "at least 1"),

@@ -39,6 +39,7 @@ from daskrf.gp import LocalGaussianGP
 from daskrf.gp.stack import zero_statistics
 from daskrf.jobs import memory
 from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.quantities import format_bytes
 from daskrf.storage.fingerprints import FingerprintStore
 
 N_PARTITIONS, ROWS, M = 2, 10_000, 3_072
@@ -139,7 +140,7 @@ def _measured(client: Client) -> Iterator[Callable[[], int]]:
 
 
 def _assert_near(measured: int, need: memory.MemoryNeed) -> None:
-    assert measured <= need.total <= SLACK * measured, (memory.format_bytes(measured), str(need))
+    assert measured <= need.total <= SLACK * measured, (format_bytes(measured), str(need))
 
 
 @pytest.fixture(scope="module")

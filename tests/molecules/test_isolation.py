@@ -82,7 +82,7 @@ def test_an_exception_is_about_its_text() -> None:
 @pytest.mark.parametrize(
     ("deed", "reason"),
     [
-        ("crash", "crashed (SIGSEGV), or needed more than 1 GiB of memory"),
+        ("crash", "crashed (SIGSEGV), or needed more than 1.0 GiB of memory"),
         ("exit", "ended (exit code 5)"),
         ("kill", "ended (SIGKILL)"),
     ],
@@ -96,7 +96,7 @@ def test_a_crash_costs_its_text_alone(deed: str, reason: str) -> None:
 def test_a_text_that_crashes_is_tried_again_and_those_before_it_are_not_lost(tmp_path: Path) -> None:
     assert do(f"note {tmp_path / 'one'}", f"note-and-crash {tmp_path / 'two'}", "a") == [
         "noted",
-        Lost("crashed (SIGABRT), or needed more than 1 GiB of memory"),
+        Lost("crashed (SIGABRT), or needed more than 1.0 GiB of memory"),
         "A",
     ]
     assert (tmp_path / "two").read_text() == "xxx"
@@ -143,7 +143,7 @@ def test_a_limit_that_is_none(given: str, seconds: float, monkeypatch: pytest.Mo
 
 def test_a_text_that_needs_too_much_memory_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "MEMORY", 1 << 26)
-    assert do("a", "eat", "b") == ["A", Lost("needed more than 0.0625 GiB of memory"), "B"]
+    assert do("a", "eat", "b") == ["A", Lost("needed more than 64.0 MiB of memory"), "B"]
 
 
 def test_a_helper_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,54 @@
+"""Sizes, durations and counts in words: one way for every report, message and display."""
+
+from __future__ import annotations
+
+__all__ = ["amount", "duration", "format_bytes"]
+
+
+def format_bytes(size: float) -> str:
+    """Return a size with a binary unit.
+
+    Examples
+    --------
+    >>> format_bytes(512), format_bytes(3 * 2**30)
+    ('512 B', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    Examples
+    --------
+    >>> duration(4.2), duration(75), duration(7260)
+    ('4.2 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def amount(value: float, unit: str) -> str:
+    """Return a number of units, in words; `unit` is a plural.
+
+    Examples
+    --------
+    >>> amount(12345, "rows"), amount(1, "models"), amount(1, "processes"), amount(2_500_000, "bytes")
+    ('12,345 rows', '1 model', '1 process', '2.4 MiB')
+    """
+    if unit == "bytes":
+        return format_bytes(value)
+    number = f"{value:,.0f}"
+    if number == "1":
+        unit = unit.removesuffix("es") if unit.endswith("sses") else unit.removesuffix("s")
+    return f"{number} {unit}"
