@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,17 @@ from daskrf.gp.fixedpoint import (
     to_fixed,
 )
 
-__all__ = ["Moments", "Precision", "SufficientStatistics", "enough_precision"]
+__all__ = [
+    "BitStatistics",
+    "FloatStatistics",
+    "Moments",
+    "Precision",
+    "SufficientStatistics",
+    "enough_precision",
+]
 
 Precision = Literal["single", "double"]
+Array = npt.NDArray[np.float64]
 
 _ROWS = 16_384  # rows a block: bounds the memory that `update` needs beside the Gram matrix
 _DOUBLE_ROWS = 2_048  # the same for double precision
@@ -99,29 +108,24 @@ class Moments:
     deficit: float = 0.0
 
 
-@dataclass
-class SufficientStatistics:
+@dataclass(kw_only=True)
+class SufficientStatistics(ABC):
     """What a feature-space Gaussian process needs to know about its rows: sums, and nothing else.
 
-    For one-bit maps every sum is an integer (features are +1 and -1, not yet scaled by 1/sqrt(M); targets
-    are fixed-point), so the result does not depend on the order or the grouping of rows: it is the same to
-    the last bit. For dense maps the sums are float64, accumulated over blocks of rows.
+    A commutative monoid over rows: `zero`, `update`, `combine`. `BitStatistics` are of one-bit features,
+    `FloatStatistics` of dense ones; `zero`, `from_chunk` and `from_arrays` return the right ones.
 
     Attributes
     ----------
     n : int
         Number of rows.
-    n_components : int
-        Number of features M.
-    one_bit : bool
-        Whether rows are packed bits (see `daskrf.arrays`) or dense features.
     gram : int64 or float64 array, shape (M, M)
         Phi^T Phi; only the upper triangle is filled, the rest is zero.
     phi_sum : int64 or float64 array, shape (M,)
     phi_y : int64 or float64 array, shape (M, n_targets)
     y_sum, yy : arrays of object (exact Python integers) or float64
         Shapes (n_targets,) and (n_targets, n_targets).
-    y_exponents : int64 array, shape (n_targets,), or None for dense maps
+    y_exponents : int64 array, shape (n_targets,), or None for floats
         Targets are held as round(y * 2**exponent).
     map_key : str or None
         Name of the feature map (a hash of its state); statistics of different maps refuse to combine.
@@ -140,22 +144,21 @@ class SufficientStatistics:
     (2, [5.0, 1.0])
     """
 
-    n: int
-    n_components: int
-    one_bit: bool
+    n: int = 0
     gram: npt.NDArray[Any]
     phi_sum: npt.NDArray[Any]
     phi_y: npt.NDArray[Any]
     y_sum: npt.NDArray[Any]
     yy: npt.NDArray[Any]
-    y_exponents: npt.NDArray[np.int64] | None
+    y_exponents: npt.NDArray[np.int64] | None = None
     map_key: str | None = None
     kernel_trace: float = 0.0
     precision: Precision = "double"
 
-    @classmethod
+    one_bit: ClassVar[bool]
+
+    @staticmethod
     def zero(
-        cls,
         n_components: int,
         n_targets: int = 1,
         one_bit: bool = True,
@@ -175,8 +178,9 @@ class SufficientStatistics:
             Required for one-bit maps with targets: `choose_exponent` of all labels.
         map_key : str, optional
         precision : {"single", "double"}
+            Of floats; sums of bits are exact.
         gram : bool
-            False leaves the Gram matrix out, of shape (0, 0): see `daskrf.gp.strips`.
+            False leaves the Gram matrix out, of shape (0, 0): see `GramStrip`.
 
         Raises
         ------
@@ -185,33 +189,28 @@ class SufficientStatistics:
         """
         if precision not in ("single", "double"):
             raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
-        kind = np.int64 if one_bit else np.float64
-        exponents = None
-        if one_bit:
-            exponents = np.array([] if y_exponents is None else y_exponents, dtype=np.int64).reshape(-1)
-            if len(exponents) != n_targets:
-                raise InputError(
-                    f"one-bit statistics of {n_targets} targets need as many y_exponents, not "
-                    f"{len(exponents)}: pass choose_exponent(y) of all labels."
-                )
-        wide, size = object if one_bit else np.float64, n_components if gram else 0
-        return cls(
-            n=0,
-            n_components=int(n_components),
-            one_bit=one_bit,
-            gram=np.zeros((size, size), dtype=kind),
-            phi_sum=np.zeros(n_components, dtype=kind),
-            phi_y=np.zeros((n_components, n_targets), dtype=kind),
-            y_sum=np.zeros(n_targets, dtype=wide),
-            yy=np.zeros((n_targets, n_targets), dtype=wide),
-            y_exponents=exponents,
-            map_key=map_key,
-            precision=precision,
-        )
+        kind, wide = (np.int64, object) if one_bit else (np.float64, np.float64)
+        size = n_components if gram else 0
+        sums: dict[str, Any] = {
+            "gram": np.zeros((size, size), dtype=kind),
+            "phi_sum": np.zeros(n_components, dtype=kind),
+            "phi_y": np.zeros((n_components, n_targets), dtype=kind),
+            "y_sum": np.zeros(n_targets, dtype=wide),
+            "yy": np.zeros((n_targets, n_targets), dtype=wide),
+            "map_key": map_key,
+        }
+        if not one_bit:
+            return FloatStatistics(**sums, precision=precision)
+        exponents = np.array([] if y_exponents is None else y_exponents, dtype=np.int64).reshape(-1)
+        if len(exponents) != n_targets:
+            raise InputError(
+                f"one-bit statistics of {n_targets} targets need as many y_exponents, not "
+                f"{len(exponents)}: pass choose_exponent(y) of all labels."
+            )
+        return BitStatistics(**sums, y_exponents=exponents)
 
-    @classmethod
+    @staticmethod
     def from_chunk(
-        cls,
         phi: npt.NDArray[Any],
         y: npt.ArrayLike,
         *,
@@ -239,7 +238,7 @@ class SufficientStatistics:
         one_bit = phi.dtype == np.uint8
         columns = phi.shape[1] * (8 if one_bit else 1)
         exponents = choose_exponent(y) if y_exponents is None else np.asarray(y_exponents)
-        return cls.zero(
+        return SufficientStatistics.zero(
             columns if n_components is None else n_components,
             check_targets(y).shape[1],
             one_bit=one_bit,
@@ -247,6 +246,11 @@ class SufficientStatistics:
             map_key=map_key,
             precision=precision,
         ).update(phi, y, diagonal)
+
+    @property
+    def n_components(self) -> int:
+        """Number of features M."""
+        return len(self.phi_sum)
 
     @property
     def n_targets(self) -> int:
@@ -269,8 +273,7 @@ class SufficientStatistics:
         Parameters
         ----------
         phi : uint8 array, shape (n, ceil(M / 8)), or float array, shape (n, M)
-            Packed bits where `one_bit`, otherwise dense features (products are taken in single precision by
-            blocks of rows, or in double precision where features or `precision` are).
+            Packed bits where `one_bit`, otherwise dense features.
         y : float array, shape (n,) or (n, n_targets), optional when there are no targets
         diagonal : float array, shape (n,), optional
             k(x, x) of each row; default 1.
@@ -284,10 +287,7 @@ class SufficientStatistics:
         self._check_rows(phi, targets)
         trace = float(len(phi)) if diagonal is None else _total(diagonal, len(phi))
         self._own_sums()
-        if self.one_bit:
-            self._update_bits(phi, targets)
-        else:
-            self._update_dense(phi, targets)
+        self._add(phi, targets)
         self.n += len(phi)
         self.kernel_trace += trace
         return self
@@ -338,35 +338,26 @@ class SufficientStatistics:
     def moments(self, *, gram: bool = True) -> Moments:
         """Return float64 sums of scaled features and of targets measured from about their means.
 
-        For one-bit maps the shift is an integer and the subtraction exact, so that a large mean of y costs
-        no more than its part in the fixed-point scale. For dense maps it costs digits: see `yy_error`.
+        For bits the shift is an integer and the subtraction exact, so that a large mean of y costs
+        no more than its part in the fixed-point scale. For floats it costs digits: see `yy_error`.
         With ``gram=False`` the Gram matrix is left empty (shape (0, 0)).
         """
         root = math.sqrt(self.scale)
-        kind: Any = object if self.one_bit else np.float64
-        mean = [_nearest(total, self.n) if self.one_bit else total / max(self.n, 1) for total in self.y_sum]
-        shift = np.array(mean, dtype=kind)
+        shift, unit, yy_error, gram_error = self._resolution()
         y_sum = self.y_sum - self.n * shift
         yy = np.diag(self.yy) - 2 * shift * self.y_sum + self.n * shift * shift
-        unit = np.ones(self.n_targets)
-        if self.y_exponents is not None:
-            unit = np.ldexp(1.0, -self.y_exponents.astype(np.int32))
-            error = self.n * np.square(_RESOLVED_UNITS * unit)
-        else:
-            error = (self.n + _RESOLVED_EPSILONS) * np.finfo(np.float64).eps * np.diag(self.yy)
-        shift_row = shift.astype(np.int64 if self.one_bit else np.float64)
-        phi_y = (self.phi_y - self.phi_sum[:, None] * shift_row).astype(np.float64)
+        phi_y = self.phi_y - self.phi_sum[:, None] * shift.astype(self.phi_y.dtype)
         return Moments(
             n=self.n,
             gram=np.multiply(self.gram, self.scale, dtype=np.float64) if gram else np.zeros((0, 0)),
             trace=float(np.trace(self.gram)) * self.scale,
             phi_sum=self.phi_sum * root,
-            phi_y=phi_y * (root * unit),
+            phi_y=phi_y.astype(np.float64) * (root * unit),
             y_sum=y_sum.astype(np.float64) * unit,
             yy=np.maximum(yy.astype(np.float64), 0.0) * unit**2,
-            yy_error=error,
+            yy_error=yy_error,
             shift=shift.astype(np.float64) * unit,
-            gram_error=self._gram_error(),
+            gram_error=gram_error,
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -390,8 +381,8 @@ class SufficientStatistics:
             arrays["map_key"] = np.frombuffer(self.map_key.encode(), dtype=np.uint8)
         return arrays
 
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> SufficientStatistics:
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> SufficientStatistics:
         """Undo `arrays` exactly.
 
         Raises
@@ -403,10 +394,8 @@ class SufficientStatistics:
             one_bit = bool(arrays["one_bit"])
             wide = integers_from_bytes if one_bit else np.asarray
             key = arrays.get("map_key")
-            return cls(
+            return (BitStatistics if one_bit else FloatStatistics)(
                 n=int(arrays["n"]),
-                n_components=len(arrays["phi_sum"]),
-                one_bit=one_bit,
                 gram=arrays["gram"],
                 phi_sum=arrays["phi_sum"],
                 phi_y=arrays["phi_y"],
@@ -421,14 +410,13 @@ class SufficientStatistics:
         except KeyError as error:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None
 
-    def _gram_error(self) -> float:
-        """Return the rounding of entries of the Gram matrix: see `Moments`."""
-        if self.one_bit:
-            return 0.0
-        # Blocks are added up in double precision, and their errors are independent.
-        blocks = max(1.0, self.n / _ROWS)
-        unit = 1.0 if self.precision == "single" else 2.0**-29
-        return _ENTRY_ERROR * unit / math.sqrt(blocks)
+    @abstractmethod
+    def _add(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
+        """Add rows that have been checked."""
+
+    @abstractmethod
+    def _resolution(self) -> tuple[npt.NDArray[Any], Array, Array, float]:
+        """Return about the means of y, its unit, and the `yy_error` and `gram_error` of `Moments`."""
 
     def _own_sums(self) -> None:
         """Copy sums that were stored read-only or in another order, which cannot be added to in place."""
@@ -437,41 +425,7 @@ class SufficientStatistics:
             if not (array.flags.writeable and array.flags.c_contiguous):
                 setattr(self, name, array.copy(order="C"))
 
-    def _update_bits(self, bits: npt.NDArray[np.uint8], targets: npt.NDArray[np.float64]) -> None:
-        assert self.y_exponents is not None
-        fixed = to_fixed(targets, self.y_exponents)
-        yy = self.yy + exact_cross_products(fixed)
-        self._check_sums(self.n + len(bits), yy)
-        for rows in _blocks(len(bits)):
-            block = np.ascontiguousarray(bits[rows])
-            if len(self.gram):
-                bit_engine.gram_bits(block, self.n_components, self.gram)
-            self.phi_sum += bit_engine.column_sums(block, self.n_components)
-            if self.n_targets:
-                self.phi_y += bit_engine.phi_y(block, fixed[rows], self.n_components)
-        self.y_sum = self.y_sum + fixed.sum(axis=0).astype(object)  # int64 holds it: see _check_sums
-        self.yy = yy
-
-    def _update_dense(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
-        single = phi.dtype != np.float64 and self.precision == "single"
-        kind = np.float32 if single else np.float64
-        for rows in _blocks(len(phi), _ROWS if single else _DOUBLE_ROWS):
-            block = np.ascontiguousarray(phi[rows], dtype=kind)
-            # The lower triangle in Fortran order is the upper one in C order.
-            if not len(self.gram):
-                pass
-            elif single:
-                self.gram += blas.ssyrk(1.0, block.T, lower=1).T
-            else:
-                blas.dsyrk(1.0, block.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
-            for part in _blocks(len(block), _DOUBLE_ROWS):
-                wide = block[part].astype(np.float64, copy=False)
-                self.phi_sum += wide.sum(axis=0)
-                self.phi_y += wide.T @ targets[rows][part]
-        self.y_sum = self.y_sum + targets.sum(axis=0)
-        self.yy = self.yy + targets.T @ targets
-
-    def _check_rows(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
+    def _check_rows(self, phi: npt.NDArray[Any], targets: Array) -> None:
         width = -(-self.n_components // 8) if self.one_bit else self.n_components
         wanted = "packed bits (uint8)" if self.one_bit else "dense features (floating point)"
         right_kind = phi.dtype == np.uint8 if self.one_bit else phi.dtype.kind == "f"
@@ -484,8 +438,6 @@ class SufficientStatistics:
             raise InputError(
                 f"y has shape {targets.shape}, but {len(phi)} rows and {self.n_targets} targets are expected."
             )
-        if not self.one_bit and not np.isfinite(phi.sum(dtype=np.float64)):
-            raise InputError("features hold NaN or infinity: check the feature map and its input.")
 
     def _check_partner(self, other: SufficientStatistics) -> None:
         if not isinstance(other, SufficientStatistics):
@@ -507,12 +459,89 @@ class SufficientStatistics:
                 f"statistics of the maps {self.map_key} and {other.map_key} cannot be combined: use one map."
             )
 
+    def _check_sums(self, n: int, yy: npt.NDArray[Any]) -> None:  # noqa: B027  # floats need none
+        """Refuse sums over n rows that would overflow."""
+
+
+class BitStatistics(SufficientStatistics):
+    """Sums over packed one-bit features, in integers, the same to the last bit in any order and grouping.
+
+    Features are +1 and -1, not yet scaled by 1/sqrt(M); targets are fixed-point numbers.
+
+    Examples
+    --------
+    >>> rows = np.packbits([[0, 1, 1], [0, 0, 1]], axis=1, bitorder="little")
+    >>> SufficientStatistics.from_chunk(rows, [2.0, 3.0], n_components=3).gram.tolist()
+    [[2, 0, -2], [0, 2, 0], [0, 0, 2]]
+    """
+
+    one_bit = True
+
+    def _add(self, bits: npt.NDArray[np.uint8], targets: npt.NDArray[np.float64]) -> None:
+        assert self.y_exponents is not None
+        fixed = to_fixed(targets, self.y_exponents)
+        yy = self.yy + exact_cross_products(fixed)
+        self._check_sums(self.n + len(bits), yy)
+        for rows in _blocks(len(bits)):
+            block = np.ascontiguousarray(bits[rows])
+            if len(self.gram):
+                bit_engine.gram_bits(block, self.n_components, self.gram)
+            self.phi_sum += bit_engine.column_sums(block, self.n_components)
+            if self.n_targets:
+                self.phi_y += bit_engine.phi_y(block, fixed[rows], self.n_components)
+        self.y_sum = self.y_sum + fixed.sum(axis=0).astype(object)  # int64 holds it: see _check_sums
+        self.yy = yy
+
+    def _resolution(self) -> tuple[npt.NDArray[Any], Array, Array, float]:
+        assert self.y_exponents is not None
+        shift = np.array([_nearest(total, self.n) for total in self.y_sum], dtype=object)
+        unit = np.ldexp(1.0, -self.y_exponents.astype(np.int32))
+        return shift, unit, self.n * np.square(_RESOLVED_UNITS * unit), 0.0
+
     def _check_sums(self, n: int, yy: npt.NDArray[Any]) -> None:
         """Refuse sums that int64 cannot hold: |sum of +-y| <= sqrt(n * sum of y^2) by Cauchy-Schwarz."""
-        if self.one_bit and any(4 * n * int(v) >= _SUM_LIMIT**2 for v in np.diag(yy)):
+        if any(4 * n * int(v) >= _SUM_LIMIT**2 for v in np.diag(yy)):
             raise InputError(
                 f"the sums over {n} rows would overflow 64-bit integers: take smaller y_exponents."
             )
+
+
+class FloatStatistics(SufficientStatistics):
+    """Sums over dense features, in float64, accumulated over blocks of rows."""
+
+    one_bit = False
+
+    def _add(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
+        single = phi.dtype != np.float64 and self.precision == "single"
+        kind = np.float32 if single else np.float64
+        for rows in _blocks(len(phi), _ROWS if single else _DOUBLE_ROWS):
+            block = np.ascontiguousarray(phi[rows], dtype=kind)
+            # The lower triangle in Fortran order is the upper one in C order.
+            if not len(self.gram):
+                pass
+            elif single:
+                self.gram += blas.ssyrk(1.0, block.T, lower=1).T
+            else:
+                blas.dsyrk(1.0, block.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
+            for part in _blocks(len(block), _DOUBLE_ROWS):
+                wide = block[part].astype(np.float64, copy=False)
+                self.phi_sum += wide.sum(axis=0)
+                self.phi_y += wide.T @ targets[rows][part]
+        self.y_sum = self.y_sum + targets.sum(axis=0)
+        self.yy = self.yy + targets.T @ targets
+
+    def _resolution(self) -> tuple[npt.NDArray[Any], Array, Array, float]:
+        error = (self.n + _RESOLVED_EPSILONS) * np.finfo(np.float64).eps * np.diag(self.yy)
+        # Blocks are added up in double precision, and their errors are independent.
+        blocks = max(1.0, self.n / _ROWS)
+        unit = 1.0 if self.precision == "single" else 2.0**-29
+        gram_error = _ENTRY_ERROR * unit / math.sqrt(blocks)
+        return self.y_sum / max(self.n, 1), np.ones(self.n_targets), error, gram_error
+
+    def _check_rows(self, phi: npt.NDArray[Any], targets: Array) -> None:
+        super()._check_rows(phi, targets)
+        if not np.isfinite(phi.sum(dtype=np.float64)):
+            raise InputError("features hold NaN or infinity: check the feature map and its input.")
 
 
 def _blocks(n: int, step: int = _ROWS) -> Iterator[slice]:
