@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, local_cluster, predict
 from daskrf.compiled.bits import gram_bits, gram_strip
-from daskrf.gp.strips import strip_columns
+from daskrf.gp.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.models import read_model
 from daskrf.jobs.progress import Progress

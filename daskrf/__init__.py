@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from daskrf.features.scissors import SCISSORS
     from daskrf.gp.exact import ExactGP
     from daskrf.gp.local import LocalGaussianGP
-    from daskrf.gp.model import RandomFeatureGP
+    from daskrf.gp.process import RandomFeatureGP
     from daskrf.gp.sparse import SparseGP
     from daskrf.gp.statistics import SufficientStatistics
     from daskrf.jobs.cluster import connect, local_cluster
@@ -144,7 +144,7 @@ _HOME = {
     "Composition": "kernels.composition",
     "TruncatedGaussian": "kernels.truncated",
     **dict.fromkeys(["DotProduct", "Exponential", "Polynomial"], "kernels.maclaurin"),
-    "RandomFeatureGP": "gp.model",
+    "RandomFeatureGP": "gp.process",
     "LocalGaussianGP": "gp.local",
     "ExactGP": "gp.exact",
     "SparseGP": "gp.sparse",

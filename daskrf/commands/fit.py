@@ -19,12 +19,11 @@ from daskrf.errors import InputError, StoreError, printable
 from daskrf.features import FeatureMap
 from daskrf.features.base import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
-from daskrf.gp.base import FeatureSpaceGP
-from daskrf.gp.rounding import CoarseSumsError
+from daskrf.gp.process import FeatureSpaceGP
+from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import SeparateGP, process_of, processes_of
-from daskrf.gp.stack import Statistics, precision_for, statistics_from_arrays, zero_statistics
 from daskrf.gp.statistics import Precision
-from daskrf.gp.strips import STRIP_BYTES, strip_columns
+from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for, strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.directions import directions_of
 from daskrf.jobs.fitneeds import Groups, check_eigen, check_fit, check_labels, check_partials
@@ -543,7 +542,7 @@ class FitFold:
         """See `Fold`."""
         _, y = _labels(self.labels, self.key)
         feature_map = self.source.feature_map
-        statistics = zero_statistics(
+        statistics = Summation.of_map(
             feature_map,
             self.n_targets,
             map_key=self.map_key,
@@ -551,7 +550,7 @@ class FitFold:
             y_exponents=self.exponents,
             precision=self.precision,
             gram=self.strips == 1,
-        )
+        ).zero()
         for block in self.blocks(partitions):
             statistics.update(block.phi, y[block.rows], block.diagonal)
             del block  # before the next one is made
@@ -583,7 +582,7 @@ class FitFold:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Statistics:
         """See `Fold`."""
-        return statistics_from_arrays(arrays)
+        return Summation.restore(arrays)
 
 
 def of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator[Block]:

@@ -19,8 +19,7 @@ from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
 from daskrf.gp import choose_exponent, gp_for
-from daskrf.gp.stack import precision_for, zero_statistics
-from daskrf.gp.strips import strip_columns
+from daskrf.gp.sums import Summation, precision_for, strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.batches import rejects_table, rows_table
 from daskrf.jobs.clusters import worker_memory
@@ -296,10 +295,10 @@ def _time_features(
     rng = seeds.generator(seed, "plan")
     phi = phi[rng.integers(len(phi), size=_GRAM_ROWS * (_MORE_BITS if bits else 1))]
     y = rng.standard_normal(len(phi))
-    exponents = choose_exponent(y) if bits else None
+    exponents = tuple(choose_exponent(y).tolist()) if bits else None
     options: dict[str, Any] = {"one_bit": bits, "y_exponents": exponents}
     options["precision"] = precision_for(feature_map, n_labels)
-    statistics = zero_statistics(feature_map, 1, map_key=None, **options)
+    statistics = Summation.of_map(feature_map, **options).zero()
     statistics.update(phi[:64], y[:64])
     _, seconds = _timed(statistics.update, phi, y)
     note = "a labelled molecule, besides its features"

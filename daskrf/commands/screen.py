@@ -18,7 +18,7 @@ from distributed import Client
 
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, StoreError, printable
-from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs import memory
 from daskrf.jobs.clusters import worker_memory

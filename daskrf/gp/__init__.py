@@ -6,11 +6,11 @@ from daskrf.gp.exact import ExactGP
 from daskrf.gp.fixedpoint import choose_exponent
 from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.local import LocalGaussianGP
-from daskrf.gp.model import RandomFeatureGP
+from daskrf.gp.process import RandomFeatureGP
 from daskrf.gp.separate import SeparateGP
 from daskrf.gp.sparse import SparseGP, gp_for, model_from_state
-from daskrf.gp.stack import StackedStatistics
 from daskrf.gp.statistics import SufficientStatistics, enough_precision
+from daskrf.gp.sums import StackedStatistics, Summation
 
 __all__ = [
     "Calibration",
@@ -23,6 +23,7 @@ __all__ = [
     "SparseGP",
     "StackedStatistics",
     "SufficientStatistics",
+    "Summation",
     "calibration_report",
     "choose_by_cross_validation",
     "choose_exponent",

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from daskrf.errors import InputError
-from daskrf.gp.rounding import check_claim, check_rounding
+from daskrf.gp.roundoff import check_claim, check_rounding
 from daskrf.gp.solvers import CholeskySolver, EigenSolver, ShiftedCholesky, Solver, leading_block
 from daskrf.gp.statistics import Moments
 
@@ -188,7 +188,7 @@ def solved_weights(
     Raises
     ------
     CoarseSumsError
-        If rounding of the sums could have changed the fit: see `daskrf.gp.rounding`.
+        If rounding of the sums could have changed the fit: see `daskrf.gp.roundoff`.
     InputError
         If the weights contradict the evidence.
     """

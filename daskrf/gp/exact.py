@@ -17,10 +17,10 @@ from sklearn.exceptions import NotFittedError
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_columns_of, check_finite, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
+from daskrf.gp.chunks import check_of
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
 from daskrf.gp.posterior import standard_normal
-from daskrf.gp.rows import check_of
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.kernels.base import Kernel
 from daskrf.quantities import format_bytes

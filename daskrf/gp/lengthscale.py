@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from daskrf import kernels, seeds
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.gp.rows import check_rows
+from daskrf.gp.chunks import check_rows
 from daskrf.gp.sparse import gp_for
 
 __all__ = ["LengthScaleSearch", "choose_length_scale", "with_length_scale"]

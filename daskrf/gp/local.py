@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.features.localgaussian import nearest_blocks, refuse_half
-from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.chunks import FeatureBlock, feature_blocks
 from daskrf.gp.evidence import Hyperparameters, solved_weights
 from daskrf.gp.posterior import PosteriorFactor, standard_normal
-from daskrf.gp.rows import FeatureBlock, feature_blocks
+from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.solvers import CholeskySolver, EigenSolver
-from daskrf.gp.stack import StackedStatistics
+from daskrf.gp.sums import StackedStatistics
 
 __all__ = ["LocalGaussianGP"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.process import FeatureSpaceGP
 
 __all__ = ["SeparateGP", "process_of", "processes_of"]
 

@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.chunks import FeatureBlock
 from daskrf.gp.local import LocalGaussianGP
-from daskrf.gp.model import RandomFeatureGP
 from daskrf.gp.posterior import PosteriorFactor
 from daskrf.gp.prior import PriorPrecision
-from daskrf.gp.rounding import CoarseSumsError
-from daskrf.gp.rows import FeatureBlock
+from daskrf.gp.process import FeatureSpaceGP, RandomFeatureGP
+from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import SeparateGP
 from daskrf.gp.statistics import Moments, SufficientStatistics
 

@@ -56,7 +56,7 @@ def enough_precision(n_rows: int, n_components: int) -> Precision:
     rounding for signal: at n = 80, M = 2,048 it once claimed a log marginal likelihood of +1,437 that was
     -3e18 in truth. Up to 5 M rows products are taken in double precision, so that hyperparameters, evidence
     and predictions are those of double precision. Above, single precision does for labels whose noise is not
-    tiny; where it does not, `daskrf.gp.rounding` tells, and fits sum again.
+    tiny; where it does not, `daskrf.gp.roundoff` tells, and fits sum again.
 
     Examples
     --------

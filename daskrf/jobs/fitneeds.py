@@ -11,7 +11,7 @@ from distributed import Client
 
 from daskrf.features import FeatureMap
 from daskrf.gp.solvers import check_eigen_size
-from daskrf.gp.stack import precision_for
+from daskrf.gp.sums import precision_for
 from daskrf.jobs import disk, memory
 from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.shards import Share

@@ -15,7 +15,7 @@ from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
 from daskrf.features.localgaussian import refuse_half
-from daskrf.gp import StackedStatistics, SufficientStatistics, choose_exponent, enough_precision
+from daskrf.gp import Summation, choose_exponent, enough_precision
 from daskrf.gp.statistics import Precision
 from daskrf.jobs.maps import MapReference
 from daskrf.kernels import Kernel
@@ -129,12 +129,15 @@ def gram(
         y_blocks = list(targets.to_delayed().ravel())
     if block_size is not None:
         refuse_half(phi.dtype)
-        zero = dask.delayed(StackedStatistics.zero)(n_components, block_size, n_targets)
-    else:
-        precision = precision or enough_precision(phi.shape[0], n_components)
-        zero = dask.delayed(SufficientStatistics.zero)(
-            n_components, n_targets, one_bit=one_bit, y_exponents=exponents, precision=precision
-        )
+    reduction = Summation(
+        n_components,
+        n_targets,
+        one_bit=one_bit,
+        y_exponents=exponents,
+        precision=precision or enough_precision(phi.shape[0], n_components),
+        block_size=block_size,
+    )
+    zero = dask.delayed(reduction.zero)()
     chains: list[Delayed] = []
     for start in range(0, len(phi_blocks), _CHAIN):
         partial = zero

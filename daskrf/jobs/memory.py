@@ -18,7 +18,7 @@ from distributed import Client
 
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.statistics import Precision
-from daskrf.gp.strips import STRIP_BYTES, strip_columns
+from daskrf.gp.sums import STRIP_BYTES, strip_columns
 from daskrf.jobs.clusters import QueuedClient, ask_workers
 from daskrf.jobs.models import open_model
 from daskrf.molecules.isolation import end_idle

@@ -11,7 +11,7 @@ import numpy as np
 
 from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
-from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import SeparateGP
 from daskrf.jobs.maps import rebuild
 from daskrf.storage.checked import believed

@@ -17,7 +17,7 @@ import numpy as np
 from distributed import Client
 
 from daskrf.gp.statistics import Precision, SufficientStatistics
-from daskrf.gp.strips import GramStrip, assemble
+from daskrf.gp.sums import GramStrip, Summation, assemble
 from daskrf.jobs.folding import Fold, fold
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, gathered
@@ -53,19 +53,19 @@ class StripFold:
     def from_partitions(self, partitions: Sequence[int]) -> GramStrip:
         """See `Fold`."""
         source = self.rows.source
-        strip = GramStrip.zero(
+        strip = Summation(
             source.feature_map.n_components,
-            self.columns,
             one_bit=source.bits,
             precision=self.rows.precision,
-        )
+            columns=self.columns,
+        ).zero()
         for block in self.rows.blocks(partitions):
             strip.update(block.phi)
         return strip
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> GramStrip:
         """See `Fold`."""
-        return GramStrip.from_arrays(arrays)
+        return Summation.restore(arrays)
 
 
 def held_bits(path: Path, key: str, make: Callable[[], Iterable[Block]]) -> Block:

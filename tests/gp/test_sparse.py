@@ -294,7 +294,7 @@ def test_rows_give_what_their_statistics_give_in_blocks(monkeypatch):
     assert gp.statistics_.precision == "double"
     assert gp.statistics_.map_key == map_key(feature_map.state())
     np.testing.assert_allclose(gp.bounds_, fitted(feature_map, X, y).bounds_, rtol=1e-4)
-    monkeypatch.setattr("daskrf.gp.rows._BLOCK_ENTRIES", 12 * 7)
+    monkeypatch.setattr("daskrf.gp.chunks._BLOCK_ENTRIES", 12 * 7)
     blocks = SparseGP(LandmarkFeatures(12)).fit(X, y)
     for left, right in zip(gp.predict(new, True), blocks.predict(new, True), strict=True):
         assert left.shape == (6, 2)

@@ -47,7 +47,7 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
 )
 from daskrf.gp import LocalGaussianGP, SparseGP, SufficientStatistics, choose_exponent, gp_for
-from daskrf.gp.stack import zero_statistics
+from daskrf.gp.sums import Summation
 from daskrf.jobs.maps import MapReference
 from daskrf.jobs.models import read_model
 from daskrf.jobs.preparing import sampled_rows
@@ -130,7 +130,7 @@ def test_every_map_runs_through_the_pipeline(
     rows = table["row"].to_numpy()
     labelled = np.searchsorted(rows, joined["labelled_rows"])
     exponents = choose_exponent(joined["labels"]) if chosen.one_bit else None
-    sums = zero_statistics(fitted, 1, map_key=None, one_bit=chosen.one_bit, y_exponents=exponents)
+    sums = Summation.of_map(fitted, one_bit=chosen.one_bit, y_exponents=exponents).zero()
     kernel = fitted.projected_kernel
     diagonal = np.ones(len(phi)) if kernel is None else kernel.diag(X)
     sums.update(phi[labelled], joined["labels"], diagonal[labelled])

@@ -18,7 +18,7 @@ from daskrf.commands.fit import of_labels
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, LandmarkFeatures, LocalGaussianFeatures, NystromFeatures
 from daskrf.gp import SeparateGP, gp_for
-from daskrf.gp.rows import sum_rows
+from daskrf.gp.chunks import sum_rows
 from daskrf.jobs.models import read_model
 from daskrf.jobs.sources import Block
 from daskrf.storage.fingerprints import FingerprintStore

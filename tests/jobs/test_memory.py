@@ -36,7 +36,7 @@ from daskrf import (
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures, LocalGaussianFeatures, TanimotoDotProductFeatures
 from daskrf.gp import LocalGaussianGP
-from daskrf.gp.stack import zero_statistics
+from daskrf.gp.sums import Summation
 from daskrf.jobs import memory
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.quantities import format_bytes
@@ -304,7 +304,7 @@ def test_matrices_of_a_local_process_take_what_was_predicted(n_components: int, 
     phi, peaks = chosen.transform(X), []
     tracemalloc.start()
     try:
-        statistics = zero_statistics(chosen, 1, map_key=None).update(phi, X.sum(axis=1))
+        statistics = Summation.of_map(chosen, one_bit=False).zero().update(phi, X.sum(axis=1))
         tracemalloc.reset_peak()
         gp = LocalGaussianGP(chosen).fit_statistics(statistics, chosen)
         peaks.append(tracemalloc.get_traced_memory()[1])

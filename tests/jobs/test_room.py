@@ -11,7 +11,7 @@ import pytest
 
 from daskrf import fingerprint, fit, predict, screen
 from daskrf.errors import MemoryLimitError
-from daskrf.gp.strips import GramStrip, strip_columns
+from daskrf.gp.sums import GramStrip, strip_columns
 from daskrf.jobs import disk, memory
 from daskrf.storage.model import write_checkpoint
 from tests.jobs.job import FEATURES

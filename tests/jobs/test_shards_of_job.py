@@ -15,7 +15,7 @@ import pytest
 from daskrf import LandmarkFeatures, featurize, fingerprint, fit, predict, screen
 from daskrf.commands import fit as fitting
 from daskrf.errors import InputError, StoreError
-from daskrf.gp.strips import strip_columns
+from daskrf.gp.sums import strip_columns
 from daskrf.jobs.labelling import labels_of
 from daskrf.storage.fingerprints import FingerprintStore
 from tests.jobs.job import FEATURES, N_LABELS, assert_same_job, data_digests, model_arrays, run_job
@@ -42,7 +42,7 @@ def nothing_prepared_again() -> Iterator[None]:
             "daskrf.jobs.scanning.scan_files",
             "daskrf.jobs.labelling.join_labels",
             "daskrf.jobs.preparing.fit_map",
-            "daskrf.gp.base.FeatureSpaceGP.draw",
+            "daskrf.gp.process.FeatureSpaceGP.draw",
         ):
             stack.enter_context(patch(name, side_effect=AssertionError(f"{name} was called again")))
         yield

@@ -17,7 +17,7 @@ from distributed import Client
 from daskrf import featurize, fingerprint, fit, local_cluster
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures
-from daskrf.gp.strips import GramStrip, strip_columns
+from daskrf.gp.sums import GramStrip, strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.sources import FingerprintSource
 from daskrf.jobs.strips import StripFold
@@ -174,7 +174,7 @@ def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
     """Labels that are all but free of noise, and a machine whose memory holds the Cholesky factors only."""
     room = memory.need_of_solve(FEATURES.n_components, eigen=True).total - 1
     with (
-        patch("daskrf.gp.base.EIGEN_LIMIT", 0),
+        patch("daskrf.gp.process.EIGEN_LIMIT", 0),
         patch("daskrf.gp.solvers.CholeskySolver.loses_digits", lambda self, ratio: True),
         patch("daskrf.commands.fit.check_labels"),
         patch("daskrf.commands.fit.check_fit"),

@@ -1,8 +1,10 @@
-"""Strips of the Gram matrix make up the very matrix, for any sizes, limits and groups of rows."""
+"""Sums over rows: strips of the Gram matrix make up the very matrix, and all kinds are monoids."""
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from daskrf.arrays import pack_signs
 from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.gp import SufficientStatistics, choose_exponent
-from daskrf.gp.strips import STRIP_BYTES, GramStrip, assemble, strip_columns
+from daskrf.gp.sums import STRIP_BYTES, GramStrip, Summation, assemble, strip_columns
 from tests.gp.strategies import SEEDS
 
 SIZES = st.tuples(st.integers(1, 90), st.integers(1, 330), st.integers(1, 1 << 19), SEEDS)
@@ -128,3 +130,34 @@ def test_an_unfit_strip_of_bits_is_refused() -> None:
         strip = GramStrip(0, 130, first, np.zeros(shape, np.int64))
         with pytest.raises(InputError, match="a multiple of 64"):
             strip.update(bits)
+
+
+@pytest.mark.parametrize("kind", ["bits", "floats", "blocks", "strip", "vectors"])
+def test_a_summation_is_a_commutative_monoid(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    y = rng.integers(-5, 6, (12, 2)).astype(float)
+    phi: Any = rng.integers(-4, 5, (12, 64)).astype(float)  # sums of small integers are exact
+    options: dict[str, Any] = {"one_bit": False}
+    if kind == "bits":
+        phi, options = rng.integers(0, 256, (12, 8), dtype=np.uint8), {"y_exponents": (0, 3)}
+    if kind == "blocks":
+        phi = np.abs(phi) + 1.0
+        options |= {"block_size": 16, "map_key": "m"}
+    if kind == "strip":
+        options |= {"columns": (0, 64)}
+    if kind == "vectors":
+        options |= {"gram": False}
+    summation = pickle.loads(pickle.dumps(Summation(64, 2, **options)))
+
+    def sums(*rows: slice) -> Any:
+        total = summation.zero()
+        for part in rows:
+            total = summation.combine(total, summation.from_chunk(phi[part], y[part]))
+        return summation.finalize(summation.restore(total.arrays()))
+
+    first, second, third = slice(0, 5), slice(5, 6), slice(6, 12)
+    whole = sums(slice(0, 12))
+    for one in (sums(first, second, third), sums(third, first, second)):
+        assert one.n == whole.n == 12
+        for name, array in whole.arrays().items():
+            np.testing.assert_array_equal(one.arrays()[name], array, err_msg=name)

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr
 from daskrf.errors import InputError
 from daskrf.features.base import map_key
-from daskrf.gp.stack import Statistics, precision_for, zero_statistics
-from daskrf.gp.statistics import Precision, SufficientStatistics, enough_precision
+from daskrf.gp.statistics import Precision, enough_precision
+from daskrf.gp.sums import Statistics, Summation, precision_for
 
 __all__ = ["FeatureBlock", "check_of", "check_rows", "feature_blocks", "refuse_unpacked_bits", "sum_rows"]
 
@@ -145,18 +145,20 @@ def sum_rows(
     for phi, diagonal in feature_blocks(X, feature_map):
         if total is None:
             one_bit, n_rows = phi.dtype == np.uint8, rows_before + len(targets)
-            kind: Any = {"one_bit": one_bit, "y_exponents": exponents if one_bit else None}
+            kind: dict[str, Any] = {"one_bit": one_bit}
+            if one_bit and exponents is not None:
+                kind["y_exponents"] = tuple(int(exponent) for exponent in exponents)
             if feature_map is None:
                 size = phi.shape[1]
                 if one_bit:
                     size = size * 8 if n_components is None else n_components
                 enough = "double" if phi.dtype == np.float64 else enough_precision(n_rows, size)
-                kind["precision"] = precision or enough
-                total = SufficientStatistics.zero(size, targets.shape[1], **kind)
+                total = Summation(size, targets.shape[1], precision=precision or enough, **kind).zero()
             else:
-                key = map_key(feature_map.state())
-                kind["precision"] = precision or precision_for(feature_map, n_rows)
-                total = zero_statistics(feature_map, targets.shape[1], map_key=key, **kind)
+                kind |= {"map_key": map_key(feature_map.state())}
+                kind |= {"precision": precision or precision_for(feature_map, n_rows)}
+                total = Summation.of_map(feature_map, targets.shape[1], **kind).zero()
+            assert total is not None
         total.update(phi, targets[start : start + len(phi)], diagonal)
         start += len(phi)
     assert total is not None

@@ -1,0 +1,530 @@
+"""Sums over rows for what a process is fitted to: which ones, and how a tree of tasks makes them.
+
+A `Summation` is a reduction: from_chunk, combine, finalize. Its sums are those of all features
+(`SufficientStatistics`), of features in blocks about centroids (`StackedStatistics`), or, for many features,
+columns of the Gram matrix alone (`GramStrip`), which `assemble` puts together, so that no process but the one
+that solves holds the matrix.
+
+A strip holds columns first to stop - 1 of the upper triangle of Phi^T Phi, hence rows 0 to stop - 1. Strips
+of one-bit features are exact integers, so that `assemble` gives the very statistics that one pass would.
+Strips of dense features are sums of products in the precision of the map; other programs of BLAS than those
+of the whole matrix make them, so that they agree with it up to rounding (some 1e-7 of the diagonal in single
+precision, 1e-15 in double).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import blas
+
+from daskrf.compiled import bits as bit_engine
+from daskrf.errors import InputError
+from daskrf.features.localgaussian import keep_nearest, refuse_half
+from daskrf.gp.fixedpoint import check_targets
+from daskrf.gp.statistics import Moments, Precision, SufficientStatistics, enough_precision
+
+__all__ = [
+    "STRIP_BYTES",
+    "GramStrip",
+    "StackedStatistics",
+    "Statistics",
+    "Summation",
+    "assemble",
+    "precision_for",
+    "strip_columns",
+]
+
+STRIP_BYTES = 512 * 2**20
+"""Bytes of a strip at most: one strip holds all of M = 8,192."""
+
+_UNIT = 64  # boundaries are whole words of bits
+_DOUBLE_ROWS = 2_048  # rows converted to float64 at a time
+_TILE = 512  # rows of a strip that double precision is added to at a time, not to make a second strip
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Summation:
+    """The reduction of rows of features and targets to sums: for a tree of tasks, lazy or durable.
+
+    It is small, and travels in each task. All sums of one summation can be combined, in any order.
+
+    Parameters
+    ----------
+    n_components, n_targets : int
+    one_bit : bool
+        Whether rows are packed bits.
+    y_exponents : tuple of int, optional
+        For one-bit features: `choose_exponent` of all labels.
+    map_key : str, optional
+    precision : {"single", "double"}
+        In which dense features are multiplied.
+    block_size : int, optional
+        Of features in blocks about centroids: `StackedStatistics`.
+    gram : bool
+        False leaves the Gram matrix out.
+    columns : (int, int), optional
+        An element of `strip_columns`: these columns of the Gram matrix alone, a `GramStrip`.
+
+    Examples
+    --------
+    >>> phi, y = np.array([[1.0, -1.0], [1.0, 1.0], [2.0, 0.0]]), np.array([2.0, 3.0, 1.0])
+    >>> total = Summation(2, one_bit=False)
+    >>> parts = [total.from_chunk(phi[rows], y[rows]) for rows in (slice(0, 1), slice(1, 3))]
+    >>> sums = total.finalize(total.combine(*parts))
+    >>> (sums.n, sums.phi_y.ravel().tolist())
+    (3, [7.0, 1.0])
+    """
+
+    n_components: int
+    n_targets: int = 1
+    one_bit: bool = True
+    y_exponents: tuple[int, ...] | None = None
+    map_key: str | None = None
+    precision: Precision = "double"
+    block_size: int | None = None
+    gram: bool = True
+    columns: tuple[int, int] | None = None
+
+    @classmethod
+    def of_map(cls, feature_map: Any, n_targets: int = 1, **options: Any) -> Summation:
+        """Return the summation that the process of a map is fitted to; `options` are those of the class."""
+        options["block_size"] = feature_map.block_size if feature_map.in_blocks else None
+        return cls(feature_map.n_components, n_targets, **options)
+
+    def zero(self) -> Any:
+        """Return the sums over no rows.
+
+        Raises
+        ------
+        InputError
+            If the exponents are missing or of another length, or blocks do not fit.
+        """
+        if self.columns is not None:
+            return GramStrip.zero(
+                self.n_components, self.columns, one_bit=self.one_bit, precision=self.precision
+            )
+        if self.block_size is not None:
+            return StackedStatistics.zero(
+                self.n_components, self.block_size, self.n_targets, map_key=self.map_key
+            )
+        return SufficientStatistics.zero(
+            self.n_components,
+            self.n_targets,
+            self.one_bit,
+            self.y_exponents,
+            map_key=self.map_key,
+            precision=self.precision,
+            gram=self.gram,
+        )
+
+    def from_chunk(
+        self, phi: npt.NDArray[Any], y: npt.ArrayLike | None = None, diagonal: npt.ArrayLike | None = None
+    ) -> Any:
+        """Return the sums over some rows; arguments are those of `SufficientStatistics.update`."""
+        sums = self.zero()
+        return sums.update(phi) if self.columns is not None else sums.update(phi, y, diagonal)
+
+    def combine(self, one: Any, other: Any) -> Any:
+        """Return the sums over the rows of both, which takes `one` over."""
+        one += other
+        return one
+
+    def finalize(self, total: Any) -> Any:
+        """Return what the sums over all rows become: themselves."""
+        return total
+
+    @staticmethod
+    def restore(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+        """Undo `arrays` of sums of any kind.
+
+        Raises
+        ------
+        InputError
+            If an array is missing.
+        """
+        kind: Any = SufficientStatistics
+        if "grams" in arrays:
+            kind = StackedStatistics
+        elif "head" in arrays:
+            kind = GramStrip
+        return kind.from_arrays(arrays)
+
+
+def precision_for(feature_map: Any, n_rows: int) -> Precision:
+    """Return the precision of sums of features of a map over so many rows: see `enough_precision`."""
+    if feature_map.gram_precision == "double":
+        return "double"
+    return enough_precision(n_rows, feature_map.n_components)
+
+
+@dataclass
+class StackedStatistics:
+    """Sums over rows of features in C blocks of D, one block for each centroid.
+
+    `rows` and `grams` are over all rows: every row counts for every centroid. `own` and `own_grams` are over
+    the same rows with only the block of the nearest centroid, the others being 0: what the evidence is of.
+
+    Attributes
+    ----------
+    rows, own : SufficientStatistics
+        Of all M features, without a Gram matrix.
+    grams, own_grams : float64 arrays, shape (C, D, D)
+        Diagonal blocks of Phi^T Phi, upper triangles. They are summed in double precision.
+
+    Examples
+    --------
+    >>> phi = np.array([[1.0, 0.5, 0.1, 0.0], [0.2, 0.0, 0.9, 2.0]])
+    >>> stack = StackedStatistics.zero(4, 2).update(phi, [1.0, 3.0])
+    >>> stack.n, stack.grams[1].round(2).tolist(), stack.own_grams[1].round(2).tolist()
+    (2, [[0.82, 1.8], [0.0, 4.0]], [[0.81, 1.8], [0.0, 4.0]])
+    """
+
+    rows: SufficientStatistics
+    own: SufficientStatistics
+    grams: Array
+    own_grams: Array
+
+    @classmethod
+    def zero(
+        cls, n_components: int, block_size: int, n_targets: int = 1, *, map_key: str | None = None
+    ) -> StackedStatistics:
+        """Return the sums over no rows; M need not be a multiple of the block size D.
+
+        Raises
+        ------
+        InputError
+            If D is not between 1 and M.
+        """
+        if not 1 <= block_size <= n_components:
+            raise InputError(f"blocks of {block_size} features do not fit {n_components} features.")
+        rows, own = (
+            SufficientStatistics.zero(n_components, n_targets, one_bit=False, map_key=map_key, gram=False)
+            for _ in range(2)
+        )
+        shape = (n_components // block_size, block_size, block_size)
+        return cls(rows, own, np.zeros(shape), np.zeros(shape))
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.rows.n
+
+    @property
+    def n_components(self) -> int:
+        """Number of features M."""
+        return self.rows.n_components
+
+    @property
+    def block_size(self) -> int:
+        """Number of features D of a centroid."""
+        return self.grams.shape[1]
+
+    @property
+    def one_bit(self) -> bool:
+        """False: features are dense."""
+        return False
+
+    @property
+    def map_key(self) -> str | None:
+        """As of `SufficientStatistics`."""
+        return self.rows.map_key
+
+    @property
+    def precision(self) -> Precision:
+        """In which features are multiplied."""
+        return self.rows.precision
+
+    @property
+    def y_exponents(self) -> None:
+        """None: targets are floats."""
+        return None
+
+    @property
+    def kernel_trace(self) -> float:
+        """Sum of k(x, x) over the rows."""
+        return self.rows.kernel_trace
+
+    def update(
+        self,
+        phi: npt.NDArray[Any],
+        y: npt.ArrayLike | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> StackedStatistics:
+        """Add rows of dense features, shape (n, M), and targets in place, and return self.
+
+        `diagonal`, k(x, x) of each row, is 1: the kernel is Gaussian.
+
+        Raises
+        ------
+        InputError
+            As `SufficientStatistics.update`, and if features are float16; nothing is added then.
+        """
+        refuse_half(phi.dtype)
+        targets = None if y is None else check_targets(y)
+        self.rows.update(phi, targets)
+        self._own_sums()
+        n_blocks, size = self.grams.shape[:2]
+        for start in range(0, len(phi), _DOUBLE_ROWS):
+            part = slice(start, start + _DOUBLE_ROWS)
+            wide = phi[part].astype(np.float64)
+            for block, gram in enumerate(self.grams):
+                _add(gram, wide[:, block * size : (block + 1) * size])
+            labels = keep_nearest(wide, n_blocks, size)
+            self.own.update(wide, None if targets is None else targets[part])
+            for block in np.unique(labels):
+                _add(self.own_grams[block], wide[labels == block, block * size : (block + 1) * size])
+        return self
+
+    def combine(self, other: StackedStatistics) -> StackedStatistics:
+        """Return the sums over both sets of rows."""
+        return self.copy().__iadd__(other)
+
+    def copy(self) -> StackedStatistics:
+        """Return an independent copy."""
+        return StackedStatistics(self.rows.copy(), self.own.copy(), self.grams.copy(), self.own_grams.copy())
+
+    def __add__(self, other: StackedStatistics) -> StackedStatistics:
+        return self.combine(other)
+
+    def __iadd__(self, other: StackedStatistics) -> StackedStatistics:
+        if not isinstance(other, StackedStatistics):
+            raise InputError("sums about centroids cannot be combined with others: make both with one map.")
+        if self.grams.shape != other.grams.shape:
+            raise InputError(
+                f"statistics of (centroids, features each) = {self.grams.shape[:2]} and "
+                f"{other.grams.shape[:2]} cannot be combined: use one map."
+            )
+        self.rows += other.rows
+        self.own += other.own
+        self._own_sums()
+        self.grams += other.grams
+        self.own_grams += other.own_grams
+        return self
+
+    def moments(self) -> Moments:
+        """Return the moments of rows by their nearest centroid alone, Gram matrices of shape (C, D, D)."""
+        return self._stacked(self.own.moments(gram=False), self.own_grams)
+
+    def block_moments(self, block: int, *, nearest: bool = False) -> Moments:
+        """Return the moments of all rows about one centroid, or of those nearest to it.
+
+        Shapes are those of D features; the Gram matrix is a copy.
+        """
+        sums, grams = (self.own, self.own_grams) if nearest else (self.rows, self.grams)
+        whole = self._stacked(sums.moments(gram=False), grams)
+        own, gram = slice(block * self.block_size, (block + 1) * self.block_size), grams[block].copy()
+        return replace(
+            whole,
+            gram=gram,
+            trace=float(np.trace(gram)),
+            phi_sum=whole.phi_sum[own],
+            phi_y=whole.phi_y[own],
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as plain arrays for storing; no copies."""
+        parts = {"rows": self.rows.arrays(), "own": self.own.arrays()}
+        named = {f"{part}/{name}": array for part, own in parts.items() for name, array in own.items()}
+        return {"grams": self.grams, "own_grams": self.own_grams, **named}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> StackedStatistics:
+        """Undo `arrays` exactly.
+
+        Raises
+        ------
+        InputError
+            If an array is missing.
+        """
+        rows, own = (
+            SufficientStatistics.from_arrays(
+                {k.removeprefix(f"{part}/"): v for k, v in arrays.items() if k.startswith(f"{part}/")}
+            )
+            for part in ("rows", "own")
+        )
+        try:
+            return cls(rows, own, arrays["grams"], arrays["own_grams"])
+        except KeyError as error:
+            raise InputError(f"stored statistics lack the array {error}: fit again.") from None
+
+    def _own_sums(self) -> None:
+        """Copy sums that were stored read-only or in another order, which cannot be added to in place."""
+        self.grams = np.require(self.grams, requirements=["C", "W"])
+        self.own_grams = np.require(self.own_grams, requirements=["C", "W"])
+
+    def _stacked(self, moments: Moments, grams: Array) -> Moments:
+        """Return moments of the features of all blocks, without what is left over of M."""
+        used = grams.shape[0] * grams.shape[1]
+        trace = float(np.einsum("cii->", grams))
+        phi_sum, phi_y = moments.phi_sum[:used], moments.phi_y[:used]
+        return replace(moments, gram=grams, trace=trace, phi_sum=phi_sum, phi_y=phi_y)
+
+
+def _add(gram: Array, phi: Array) -> None:
+    # The lower triangle in Fortran order is the upper one in C order.
+    blas.dsyrk(1.0, np.ascontiguousarray(phi).T, beta=1.0, c=gram.T, lower=1, overwrite_c=1)
+
+
+Statistics = SufficientStatistics | StackedStatistics
+"""What a model in feature space is fitted to."""
+
+
+def strip_columns(n_components: int, strip_bytes: int = STRIP_BYTES) -> list[tuple[int, int]]:
+    """Return the first column of each strip, and that behind its last: a function of M (and the limit) alone.
+
+    Each strip is as wide as its limit of 8 stop (stop - first) bytes allows, but 64 columns at least.
+
+    Examples
+    --------
+    >>> strip_columns(8192)
+    [(0, 8192)]
+    >>> strip_columns(16384)
+    [(0, 8192), (8192, 13248), (13248, 16384)]
+    """
+    columns, first = [], 0
+    while first < n_components:
+        widest = (first + math.isqrt(first**2 + 4 * (strip_bytes // 8))) // 2
+        stop = min(max(widest // _UNIT * _UNIT, first + _UNIT), n_components)
+        columns.append((first, stop))
+        first = stop
+    return columns
+
+
+@dataclass
+class GramStrip:
+    """Columns of Phi^T Phi, summed over rows; a commutative monoid, exact for one-bit features.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    n_components : int
+    first : int
+        First column.
+    gram : int64 (packed bits) or float64 array, shape (stop, stop - first)
+        Columns `first` to stop - 1 of the rows before stop. Below the diagonal it is not meaningful.
+    precision : {"single", "double"}
+        In which dense features are multiplied, as in `SufficientStatistics`.
+
+    Examples
+    --------
+    >>> strip = GramStrip.zero(66, (64, 66), one_bit=True)
+    >>> strip.update(np.zeros((5, 9), np.uint8)).gram[64:].tolist()
+    [[5, 5], [0, 5]]
+    """
+
+    n: int
+    n_components: int
+    first: int
+    gram: npt.NDArray[Any]
+    precision: Precision = "double"
+
+    @classmethod
+    def zero(
+        cls,
+        n_components: int,
+        columns: tuple[int, int],
+        *,
+        one_bit: bool,
+        precision: Precision = "double",
+    ) -> GramStrip:
+        """Return a strip over no rows; `columns` is an element of `strip_columns`."""
+        first, stop = columns
+        kind = np.int64 if one_bit else np.float64
+        return cls(0, n_components, first, np.zeros((stop, stop - first), dtype=kind), precision)
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """First column, and the one behind the last."""
+        return self.first, len(self.gram)
+
+    def update(self, phi: npt.NDArray[Any]) -> GramStrip:
+        """Add rows in place and return self: packed bits (uint8) or dense features of all columns.
+
+        Raises
+        ------
+        InputError
+            If shapes or dtypes do not fit, or dense features are not finite.
+        """
+        if self.gram.dtype == np.int64:
+            bit_engine.gram_strip(phi, self.n_components, self.first, self.gram)
+        else:
+            self._update_dense(phi)
+        self.n += len(phi)
+        return self
+
+    def _update_dense(self, phi: npt.NDArray[Any]) -> None:
+        if phi.ndim != 2 or phi.shape[1] != self.n_components or phi.dtype.kind != "f":
+            raise InputError(
+                f"this strip takes dense features with {self.n_components} columns, not {phi.dtype} of "
+                f"shape {phi.shape}."
+            )
+        if not np.isfinite(phi.sum(dtype=np.float64)):
+            raise InputError("features hold NaN or infinity: check the feature map and its input.")
+        single = phi.dtype != np.float64 and self.precision == "single"
+        first, stop = self.columns
+        step = max(1, len(phi)) if single else _DOUBLE_ROWS
+        for start in range(0, len(phi), step):
+            kind: Any = np.float32 if single else np.float64
+            block: npt.NDArray[Any] = phi[start : start + step, :stop].astype(kind, copy=False)
+            tile = max(1, stop) if single else _TILE
+            for top in range(0, stop, tile):
+                self.gram[top : top + tile] += np.matmul(block[:, top : top + tile].T, block[:, first:])
+
+    def __iadd__(self, other: GramStrip) -> GramStrip:
+        mine = (self.n_components, self.columns, self.gram.dtype)
+        if mine != (other.n_components, other.columns, other.gram.dtype):
+            raise InputError("strips of other columns or features cannot be combined: cut them by one rule.")
+        self.n += other.n
+        self.gram += other.gram
+        return self
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as plain arrays for storing; no copies."""
+        head = [self.n, self.n_components, self.first, self.precision == "double"]
+        return {"head": np.array(head, dtype=np.int64), "gram": self.gram}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> GramStrip:
+        """Undo `arrays` exactly."""
+        n, n_components, first, double = (int(value) for value in arrays["head"])
+        return cls(n, n_components, first, arrays["gram"], "double" if double else "single")
+
+
+def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> SufficientStatistics:
+    """Return `sums`, made without a Gram matrix, with the one that the strips make up.
+
+    Strips are taken one at a time, so that an iterator that makes or reads them needs memory for one of them
+    besides the matrix.
+
+    Raises
+    ------
+    InputError
+        If the strips are not all columns in order, or were summed over other rows.
+    """
+    size = sums.n_components
+    gram = np.zeros((size, size), dtype=np.int64 if sums.one_bit else np.float64)
+    done = 0
+    for strip in strips:
+        first, stop = strip.columns
+        if (strip.n_components, first, strip.n) != (size, done, sums.n) or strip.gram.dtype != gram.dtype:
+            raise InputError(
+                f"a strip of columns {first} to {stop} over {strip.n} rows does not follow column {done} of "
+                f"statistics of {size} features over {sums.n} rows: make the sums anew."
+            )
+        gram[:first, first:stop] = strip.gram[:first]
+        for row in range(first, stop):
+            gram[row, row:stop] = strip.gram[row, row - first :]
+        done = stop
+        del strip  # before the next one is made
+    if done != size:
+        raise InputError(f"strips up to column {done} are not all of {size} columns: make the sums anew.")
+    return replace(sums, gram=gram)
