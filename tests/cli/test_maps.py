@@ -317,7 +317,7 @@ def test_fingerprints_that_are_not_folded_are_refused_before_workers_start(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session, "_cluster", lambda *_: pytest.fail("workers were started"))
+    monkeypatch.setattr(session, "client_of", lambda **_: pytest.fail("workers were started"))
     for command in (["fit", str(made / "fps"), str(made / "labels.csv")], ["featurize", str(made / "fps")]):
         assert run([*command, "-o", str(tmp_path / "out"), *arguments.split()]) == 1
         assert "fold the fingerprints" in capsys.readouterr().err.splitlines()[-1]
@@ -362,7 +362,7 @@ def test_bad_values_are_refused_before_workers_start_and_in_words_of_options(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session, "_cluster", lambda *_: pytest.fail("workers were started"))
+    monkeypatch.setattr(session, "client_of", lambda **_: pytest.fail("workers were started"))
     store = str(made / ("folded" if "monomials" in arguments else "fps"))
     assert run(["featurize", store, "-o", str(tmp_path / "out"), *arguments.split()]) == 1
     assert words in capsys.readouterr().err.splitlines()[-1]

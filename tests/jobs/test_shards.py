@@ -224,7 +224,7 @@ def test_a_shard_of_the_program_ends_well_and_starts_no_workers(
     capsys: pytest.CaptureFixture[str], inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     command = ["fingerprint", str(inputs[0]), "-o", str(tmp_path / "fp"), "--rows-per-partition", "50"]
-    with patch("daskrf.cli.session.local_cluster", side_effect=AssertionError("workers were started")):
+    with patch("daskrf.jobs.clusters.local_cluster", side_effect=AssertionError("workers were started")):
         assert run([*command, "--prepare"]) == 0
         assert "is prepared for shards" in capsys.readouterr().out
         assert run([*command, "--shard", "2/3"]) == 0
