@@ -1,7 +1,7 @@
 """Mutation testing: small faults are put into the package, one at a time, and the tests must notice.
 
     DASKRF_DATA=... python tests/mutants.py --count 120 --seed 0 --jobs 2
-    python tests/mutants.py --only gp/stack --count 20
+    python tests/mutants.py --only gp/sums --count 20
 
 Every mutant is a copy of the tree with one expression replaced in the text of its file, on which the fast
 tests of that file (`TESTS`) and its examples run. A test that fails kills it, and so does the time limit.
@@ -372,7 +372,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Try whether tests notice small faults of the package.")
     parser.add_argument("--count", type=int, default=120, help="of mutants")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of mutants")
-    parser.add_argument("--only", default="", help="a part of the paths of files, such as gp/stack")
+    parser.add_argument("--only", default="", help="a part of the paths of files, such as gp/sums")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for the tests of a mutant")
     parser.add_argument("--control", action="store_true", help="change nothing: all must be alive")
