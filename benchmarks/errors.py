@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from scipy.special import gammaincinv, gammaln
 
 from daskrf import seeds
-from daskrf.compiled.rows import unit_rows
-from daskrf.compiled.sketch import Rows, add_first_term, add_product_term, prefactor_spectra
+from daskrf.engine import Rows, engine
 from daskrf.features import TanimotoDotProductFeatures, TanimotoMinMaxFeatures
+from daskrf.features.dotproduct import unit_rows
 from daskrf.features.prefactor import PrefactorFeatures
-from daskrf.features.tensorsketch import TensorSketchSeries, fast_length, fourier_plan
+from daskrf.features.tensorsketch import TensorSketchSeries, fast_length, spectra
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
 
 KINDS = ("binary", "count")
@@ -213,10 +213,9 @@ def _polynomial_features(rows: Rows, norms: Array, r: int, m: int, seed: int) ->
     one, start = np.ones((1, 1), np.float32), np.zeros(1, np.int64)
     slots, out = np.zeros(norms.size, np.int64), np.empty((norms.size, m), np.float32)
     if r == 1:
-        add_first_term(rows, int(keys[0]), start, one, slots, out)
+        engine().first_term(rows, int(keys[0]), start, one, slots, out)
     else:
-        plan = fourier_plan(m)
-        add_product_term(rows, keys, plan, prefactor_spectra(one, start, plan, m, r), slots, out)
+        engine().product_term(rows, keys, spectra(one, start, m), slots, out)
     return out * (norms ** (r / 2)).astype(np.float32)[:, None]
 
 

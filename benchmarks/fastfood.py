@@ -25,8 +25,7 @@ from figures import BLUE, GREEN, ORANGE, PURPLE, RED, curve, error_axes, new_fig
 from scipy.linalg import hadamard
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2
 
-from daskrf.compiled.fourier import add_cosines
-from daskrf.compiled.hadamard import hadamard_transform
+from daskrf.engine import engine
 from daskrf.features import FastfoodFeatures, FeatureMap, LandmarkFeatures, RandomFourierFeatures
 from daskrf.gp import ExactGP, RandomFeatureGP, SparseGP
 from daskrf.gp.solvers import NotPositiveError
@@ -109,7 +108,7 @@ def transform(options: Any) -> list[dict[str, Any]]:
 
         def ours(own: np.ndarray = own, x: np.ndarray = x) -> None:
             own[:] = x  # the transform is in place: the copy is timed with it
-            hadamard_transform(own)
+            engine().hadamard_transform(own)
 
         calls: dict[str, Callable[[], Any]] = {
             "daskrf": ours,
@@ -212,7 +211,7 @@ def _predictions(
         dense()
         for part in parts:
             rows = phi[: len(phases[part])]
-            add_cosines(phases[part], 1.0, rows)
+            engine().cosines(phases[part], 1.0, rows)
             rows @ weights
 
     def prediction(chosen: FastfoodFeatures) -> Callable[[], None]:

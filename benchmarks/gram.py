@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
-from daskrf.compiled.bits import gram_bits
+from daskrf.engine import engine
 
 
 def random_bits(n_rows: int, n_components: int) -> np.ndarray:
@@ -42,12 +42,12 @@ def measure(bits: np.ndarray, n_components: int, repeats: int, integers: int) ->
     # NumPy has no fast integer product: a few rows stand for all.
     few = signs[:integers].astype(np.int32)
     programs: dict[str, Callable[[], object]] = {
-        "XOR-popcount": lambda: gram_bits(bits, n_components, out),
+        "XOR-popcount": lambda: engine().bit_gram(bits, n_components, out),
         "ssyrk": lambda: ssyrk(1.0, signs.T),
         "sgemm": lambda: sgemm(1.0, signs.T, signs.T, trans_b=True),
         "int32 product": lambda: few.T @ few,
     }
-    gram_bits(bits[:64], n_components, out)
+    engine().bit_gram(bits[:64], n_components, out)
     times: dict[str, list[float]] = {name: [] for name in programs}
     for repeat in range(repeats):
         for name, run in programs.items():
@@ -63,7 +63,7 @@ def measure(bits: np.ndarray, n_components: int, repeats: int, integers: int) ->
 def check(bits: np.ndarray, signs: np.ndarray, n_components: int) -> None:
     """Stop where the two disagree on up to 4,096 rows; float32 is exact there."""
     out = np.zeros((n_components, n_components), np.int64)
-    gram_bits(bits[:4096], n_components, out)
+    engine().bit_gram(bits[:4096], n_components, out)
     if not (out == np.triu(signs[:4096].T @ signs[:4096])).all():
         raise SystemExit("The popcount Gram matrix differs from the float product: please report this.")
 
@@ -84,7 +84,7 @@ def main() -> None:
     bits = random_bits(n_rows, n_components)
     if options.alone:
         start = time.perf_counter()
-        gram_bits(bits, n_components, np.zeros((n_components, n_components), np.int64))
+        engine().bit_gram(bits, n_components, np.zeros((n_components, n_components), np.int64))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(f"XOR-popcount {time.perf_counter() - start:.1f} s, peak memory {peak:.1f} GiB")
         return

@@ -28,7 +28,7 @@ from distributed import Client
 from threadpoolctl import threadpool_limits
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, local_cluster, predict
-from daskrf.compiled.bits import gram_bits, gram_strip
+from daskrf.engine import engine
 from daskrf.gp.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.models import read_model
@@ -158,15 +158,15 @@ def strip_rates(n_components: int, n_rows: int) -> None:
     whole = np.zeros((n_components, n_components), np.int64)
     columns = strip_columns(n_components, 8 * n_components**2 // 4)
     strips = [np.zeros((stop, stop - first), np.int64) for first, stop in columns]
-    gram_bits(bits[:64], n_components, whole)
-    gram_strip(bits[:64], n_components, 0, strips[0])
+    engine().bit_gram(bits[:64], n_components, whole)
+    engine().bit_gram(bits[:64], n_components, strips[0], 0)
     seconds: dict[str, list[float]] = {"whole": [], "strips": []}
     for _ in range(3):
         start = time.process_time()
-        gram_bits(bits, n_components, whole)
+        engine().bit_gram(bits, n_components, whole)
         middle = time.process_time()
         for (first, _), out in zip(columns, strips, strict=True):
-            gram_strip(bits, n_components, first, out)
+            engine().bit_gram(bits, n_components, out, first)
         seconds["whole"].append(middle - start)
         seconds["strips"].append(time.process_time() - middle)
     work = n_rows * n_components * (n_components + 1) / 2 / 1e9

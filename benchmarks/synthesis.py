@@ -21,7 +21,7 @@ from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 from scipy import sparse
 
-from daskrf.compiled.jit import jit
+from daskrf.engine.cpu.jit import jit
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.building_blocks import Synthon, load_slot
 from daskrf.molecules.enumerate import RECIPES, Permutation, ReactionLibrary

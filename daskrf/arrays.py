@@ -22,11 +22,15 @@ __all__ = [
     "check_finite",
     "check_rows_to_fit",
     "check_weights",
+    "clipped",
     "learn_columns",
     "n_bytes",
     "narrowed",
     "pack_signs",
     "row_slice",
+    "row_sums",
+    "scaled_values",
+    "squared_norms",
     "unpack_bits",
 ]
 
@@ -393,6 +397,56 @@ def row_slice(rows: Any, start: int, stop: int) -> Any:
     part.indices, part.data = (array[pointer[0] : pointer[-1]] for array in (rows.indices, rows.data))
     part.has_canonical_format = True
     return part
+
+
+def clipped(data: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return values of at least 0 in an unsigned integer type, those above its range as its largest one."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "u" and np.can_cast(dtype, data.dtype):  # else no value is above
+        data = np.minimum(data, np.iinfo(dtype).max)
+    return data.astype(dtype, copy=False)
+
+
+def squared_norms(pointer: npt.NDArray[Any], data: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the squared length of each sparse row, float64, of the pointer and the values of a CSR matrix.
+
+    Examples
+    --------
+    >>> squared_norms(np.array([0, 2, 2, 3]), np.array([3, 4, 2])).tolist()
+    [25.0, 0.0, 4.0]
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        return row_sums(pointer, np.square(data, dtype=np.float64))
+
+
+def row_sums(pointer: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the sum of each sparse row's values, float64, 0 for a row without any; exact for counts."""
+    counts = np.diff(pointer)
+    rows, own = np.repeat(np.arange(counts.size), counts), values[pointer[0] : pointer[-1]]
+    # Added up in the order of the entries.
+    return np.bincount(rows, own, counts.size).astype(np.float64, copy=False)
+
+
+def scaled_values(
+    pointer: npt.NDArray[Any], data: npt.NDArray[Any], ordinary: int = 400
+) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.int64]]:
+    """Return the values of sparse rows scaled by powers of two, float64, and each row's binary exponent.
+
+    A row whose largest value lies between 2^-ordinary and 2^ordinary is not scaled: its exponent is 0. The
+    values of another one are divided by 2^exponent, which leaves the largest between 1/2 and 1. Where no row
+    needs it, the values are None.
+    """
+    exponents = np.zeros(pointer.size - 1, np.int64)
+    sizes = np.abs(data.astype(np.float64, copy=False))
+    if not sizes.size or (sizes.max() <= 2.0**ordinary and sizes.min() >= 2.0**-ordinary):
+        return None, exponents
+    counts = np.diff(pointer)
+    filled = counts > 0
+    # Empty rows are left out: reduceat would give them a value of the next row.
+    found = np.frexp(np.maximum.reduceat(sizes, pointer[:-1][filled]))[1]
+    exponents[filled] = np.where(np.abs(found) > ordinary, found, 0)
+    shifts = np.repeat(exponents, counts).astype(np.int32)
+    return np.ldexp(data.astype(np.float64, copy=False), -shifts), exponents
 
 
 def _refuse(csr: sp.csr_matrix, bad: npt.NDArray[np.bool_], reason: str) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
 from daskrf.features.base import known_maps
+from tests.jit import jit_disabled
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 NAMES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))

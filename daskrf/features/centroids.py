@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.compiled.rows import squared_norms
+from daskrf.arrays import squared_norms
 from daskrf.features.selection import distinct_rows, farthest_points
 from daskrf.features.variances import on_own_columns
 

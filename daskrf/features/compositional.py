@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
-from daskrf.compiled.tiles import TILE, add_parities
+from daskrf.engine import TILE, engine
 from daskrf.errors import InputError
 from daskrf.features.base import check_n_components, register
 from daskrf.features.facts import MapFacts
@@ -151,7 +151,7 @@ class CompositionalTanimotoFeatures(HashedFeatures):
         starts = np.concatenate([[0], np.cumsum(self.degrees())])
         for part in self._parts(int(starts[-1])):
             inside = np.clip(starts - part.start, 0, part.n_hashes)
-            add_parities(part.words(csr), inside, words)
+            engine().add_parities(part.words(csr), inside, words)
         return leading_bits(words, self.n_components)
 
     def degrees(self) -> npt.NDArray[np.int64]:

@@ -12,9 +12,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
-from daskrf.compiled.rows import normalise, unit_rows
-from daskrf.compiled.sketch import Rows
+from daskrf.arrays import as_csr, check_finite, row_sums, squared_norms
+from daskrf.engine import Rows
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
 from daskrf.features.facts import MapFacts
@@ -267,7 +266,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         out = np.empty((norms.size, n_components), np.float32)
         series.features(rows, scaled, out)
         if self.bias_correction == "normalize":
-            normalise(out)
+            _normalise(out)
         if zero.any():
             signs = 1.0 - 2.0 * (seeds.words(seed, "dotproduct/empty", n_components) & np.uint64(1))
             out[zero] = (signs / math.sqrt(n_components)).astype(np.float32)
@@ -298,7 +297,7 @@ class TanimotoDotProductFeatures(FeatureMap):
                 f"Value {csr.data[position]} in row {row}, column {int(csr.indices[position])} is negative "
                 "and has no square root; counts start at 0, and input_transform=None serves other vectors."
             )
-        norms, values = unit_rows(csr.indptr.astype(np.int64), csr.data, root=root)
+        norms, values = unit_rows(csr.indptr, csr.data, root=root)
         bad = ~np.isfinite(norms) | ((norms < np.finfo(np.float64).tiny) & (np.diff(csr.indptr) > 0))
         if bad.any():
             raise InputError(
@@ -409,6 +408,34 @@ class TanimotoDotProductFeatures(FeatureMap):
                 f"norm_range must hold the smallest and the largest squared norm, both above 0, not "
                 f"{given!r}."
             )
+
+
+def unit_rows(
+    pointer: npt.NDArray[Any], data: npt.NDArray[Any], *, root: bool
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+    """Return the squared norms of sparse rows, float64, and their values divided by the norms, float32.
+
+    With `root` the values' square roots take their place; the squared norm is then the sum of the values,
+    exact for counts.
+
+    Examples
+    --------
+    >>> norms, values = unit_rows(np.array([0, 2]), np.array([9, 16]), root=True)
+    >>> norms.tolist(), values.round(3).tolist()
+    ([25.0], [0.6000000238418579, 0.800000011920929])
+    """
+    norms = row_sums(pointer, data) if root else squared_norms(pointer, data)
+    values = data.astype(np.float64)
+    with np.errstate(all="ignore"):
+        values = np.sqrt(values) if root else values
+        values /= np.repeat(np.sqrt(norms), np.diff(pointer))
+        return norms, values.astype(np.float32)
+
+
+def _normalise(features: npt.NDArray[np.float32]) -> None:
+    """Scale every row, in place, to length 1; a row of zeros stays as it is."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", features, features))
+    features /= np.where(lengths > 0.0, lengths, np.float32(1.0))[:, None]
 
 
 def _is_real(value: object) -> bool:

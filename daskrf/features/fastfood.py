@@ -8,19 +8,19 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy.fft
 from scipy.special import ndtri
 
 from daskrf import seeds
-from daskrf.compiled import hadamard, hartley
+from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.base import register
 from daskrf.features.facts import MapFacts
-from daskrf.features.fourier import FourierFeatures, Projection, Sparse, scale_of, uniform
+from daskrf.features.fourier import FourierFeatures, Projection, scale_of, uniform
 from daskrf.kernels import Gaussian, RadialKernel
 
 __all__ = [
     "LEAST",
-    "BlockProjection",
     "FastfoodFeatures",
     "check_width",
     "gaussian_blocks",
@@ -31,6 +31,8 @@ PROJECTIONS = ("auto", "orthogonal", "hadamard", "fft")
 
 LEAST = 64
 """Length of blocks of orthogonal directions, at least: shorter ones are further from uniform."""
+
+_NUMBERS = 2**16  # that are transformed by SciPy at a time, and stay in the cache
 
 LARGEST_WIDTH = 2**20
 """Columns of the input, at most: a transform of all of them is made for every row."""
@@ -153,19 +155,57 @@ class FastfoodFeatures(FourierFeatures):
         return make[self._kind()](self.kernel, n_columns, n_pairs, int(self.random_state))
 
 
-class BlockProjection:
-    """Projection by one kind of transform; `numbers` are the arguments of its compiled functions."""
+class _BlockProjection:
+    """Projection by blocks of Walsh-Hadamard transforms."""
 
-    def __init__(self, engine: Any, n_pairs: int, *numbers: Any) -> None:
-        self.n_phases = -(-n_pairs // hadamard.LANES) * hadamard.LANES
-        self.numbers = numbers
-        self._engine = engine
+    def __init__(self, n_pairs: int, blocks: Blocks) -> None:
+        self.n_phases = n_pairs
+        self._blocks = blocks
 
-    def __call__(self, rows: Sparse | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
-        if isinstance(rows, Sparse):
-            self._engine.project_sparse(*rows[:4], *self.numbers, out)
-        else:
-            self._engine.project_dense(rows, *self.numbers, out)
+    def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        engine().project_blocks(rows, self._blocks, out)
+
+
+class _FourierProjection:
+    """Projection S Pi F B, F the real Fourier transform; each of the three of shape (blocks, length)."""
+
+    def __init__(self, n_pairs: int, signs: Array, places: Array, scales: Array) -> None:
+        self.n_phases = n_pairs
+        self._signs, self._places, self._scales = signs, places, scales
+
+    def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        n, length = len(out), self._signs.shape[1]
+        step = max(1, _NUMBERS // length)
+        for start in range(0, n, step):
+            part = slice(start, min(start + step, n))
+            x = _padded(rows, part, length)
+            for block, signs in enumerate(self._signs):
+                first = block * length
+                target = out[part, first : first + length]
+                places, scales = (a[block, : target.shape[1]] for a in (self._places, self._scales))
+                np.take(_hartley(x * signs), places, axis=1, out=target, mode="clip")
+                target *= scales
+
+
+def _hartley(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the product of every row with cos(2 pi j k / d) + sin(2 pi j k / d)."""
+    found, half = scipy.fft.rfft(x, axis=1), x.shape[1] // 2
+    out = np.empty_like(x)
+    out[:, : half + 1] = found.real - found.imag
+    out[:, half + 1 :] = (found.real + found.imag)[:, half - 1 : 0 : -1]
+    return out
+
+
+def _padded(rows: Rows | npt.NDArray[np.float32], part: slice, length: int) -> npt.NDArray[np.float32]:
+    """Return some of the rows as dense ones of `length` columns."""
+    x = np.zeros((part.stop - part.start, length), np.float32)
+    if isinstance(rows, Rows):
+        pointer = rows.pointer[part.start : part.stop + 1]
+        own = slice(pointer[0], pointer[-1])
+        x[np.repeat(np.arange(len(x)), np.diff(pointer)), rows.columns[own]] = rows.values[own]
+    else:
+        x[:, : rows.shape[1]] = rows[part]
+    return x
 
 
 def check_width(n_columns: int) -> None:
@@ -177,7 +217,7 @@ def check_width(n_columns: int) -> None:
         )
 
 
-def _shape(d: int, n_pairs: int, least: int = hadamard.LANES) -> tuple[int, int]:
+def _shape(d: int, n_pairs: int, least: int = 8) -> tuple[int, int]:
     """Return how many blocks serve so many columns and pairs, and their length."""
     length = max(least, 1 << (d - 1).bit_length())
     return -(-n_pairs // length), length
@@ -203,7 +243,7 @@ def _scales(kernel: RadialKernel, d: int, seed: int, lengths: Array) -> Array:
     return (turns.reshape(lengths.shape) / lengths).astype(np.float32)
 
 
-def _lengths(projection: BlockProjection, d: int, n_blocks: int, length: int) -> Array:
+def _lengths(projection: Projection, d: int, n_blocks: int, length: int) -> Array:
     """Return the lengths of the rows of all blocks, of the part that meets the first d columns.
 
     It takes d transforms. Those of rows beyond the phases of the projection, which nothing needs, are 1.
@@ -216,7 +256,7 @@ def _lengths(projection: BlockProjection, d: int, n_blocks: int, length: int) ->
         count = min(step, d - first)
         # Unit vectors, as sparse rows.
         columns = np.arange(first, first + count, dtype=np.int32)
-        rows = Sparse(np.arange(count + 1), columns, np.ones(count, np.float32), 0, count)
+        rows = Rows(np.arange(count + 1), columns, np.ones(count, np.float32))
         projection(rows, out[:count])
         for row in out[:count]:
             squares += np.square(row, dtype=np.float64)
@@ -224,16 +264,16 @@ def _lengths(projection: BlockProjection, d: int, n_blocks: int, length: int) ->
     return lengths.reshape(n_blocks, length)
 
 
-def orthogonal_blocks(seed: int, n_blocks: int, length: int) -> tuple[hadamard.Blocks, Array]:
+def orthogonal_blocks(seed: int, n_blocks: int, length: int) -> tuple[Blocks, Array]:
     """Return blocks H C H B H A, and the lengths of their rows, which are all equal: shape (n, length)."""
     shape = n_blocks, length
     first, second, third = (_signs(seed, name, shape) for name in ("signs", "signs 2", "signs 3"))
     places = np.empty((n_blocks, 0), np.int32)
-    blocks = hadamard.Blocks(first, places, second, third, np.ones_like(first))
+    blocks = Blocks(first, places, second, third, np.ones_like(first))
     return blocks, np.full(shape, length**1.5)
 
 
-def gaussian_blocks(seed: int, n_blocks: int, length: int) -> tuple[hadamard.Blocks, Array]:
+def gaussian_blocks(seed: int, n_blocks: int, length: int) -> tuple[Blocks, Array]:
     """Return blocks H G Pi H B, and the lengths of their rows: those of a block are equal."""
     signs, places = _diagonals(seed, n_blocks, length)
     normals = ndtri(uniform(seed, "fastfood/normals", n_blocks * length)).reshape(n_blocks, length)
@@ -241,36 +281,35 @@ def gaussian_blocks(seed: int, n_blocks: int, length: int) -> tuple[hadamard.Blo
     squares = np.zeros(n_blocks)
     for column in normals.T:  # one by one, in an order that no machine changes
         squares += np.square(column, dtype=np.float64)
-    blocks = hadamard.Blocks(signs, places, signs[:, :0], normals, np.ones_like(signs))
+    blocks = Blocks(signs, places, signs[:, :0], normals, np.ones_like(signs))
     return blocks, np.repeat(np.sqrt(length * squares)[:, None], length, axis=1)
 
 
 @lru_cache(maxsize=4)
-def _orthogonal_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> BlockProjection:
+def _orthogonal_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Projection:
     """Return the projection S H C H B H A, of d padded."""
     n_blocks, length = _shape(d, n_pairs, LEAST)
     blocks, lengths = orthogonal_blocks(seed, n_blocks, length)
     scales = _scales(kernel, length, seed, lengths)
-    return BlockProjection(hadamard, n_pairs, blocks._replace(scales=scales))
+    return _BlockProjection(n_pairs, blocks._replace(scales=scales))
 
 
 @lru_cache(maxsize=4)
-def _hadamard_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> BlockProjection:
+def _hadamard_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Projection:
     """Return the projection S H G Pi H B."""
     n_blocks, length = _shape(d, n_pairs)
     blocks, lengths = gaussian_blocks(seed, n_blocks, length)
     if d < length:
-        lengths = _lengths(BlockProjection(hadamard, n_pairs, blocks), d, n_blocks, length)
+        lengths = _lengths(_BlockProjection(n_pairs, blocks), d, n_blocks, length)
     scales = _scales(kernel, d, seed, lengths)
-    return BlockProjection(hadamard, n_pairs, blocks._replace(scales=scales))
+    return _BlockProjection(n_pairs, blocks._replace(scales=scales))
 
 
 @lru_cache(maxsize=4)
-def _fourier_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> BlockProjection:
+def _fourier_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Projection:
     """Return the projection S Pi F B."""
     n_blocks, length = _shape(d, n_pairs)
     signs, places = _diagonals(seed, n_blocks, length)
-    factors = hartley.twiddles(length)
-    plain = signs, places, np.ones_like(signs)
-    lengths = _lengths(BlockProjection(hartley, n_pairs, plain, factors), d, n_blocks, length)
-    return BlockProjection(hartley, n_pairs, (signs, places, _scales(kernel, d, seed, lengths)), factors)
+    plain = _FourierProjection(n_pairs, signs, places, np.ones_like(signs))
+    lengths = _lengths(plain, d, n_blocks, length)
+    return _FourierProjection(n_pairs, signs, places, _scales(kernel, d, seed, lengths))

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,14 @@ from scipy.special import ndtri
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
-from daskrf.compiled import fourier as compiled
+from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
 from daskrf.features.facts import MapFacts
 from daskrf.kernels import Gaussian, RadialKernel
 from daskrf.quantities import format_bytes
 
-__all__ = ["FourierFeatures", "Projection", "RandomFourierFeatures", "Sparse", "scale_of", "uniform"]
+__all__ = ["FourierFeatures", "Projection", "RandomFourierFeatures", "scale_of", "uniform"]
 
 LARGEST_NORM = 1e5
 """Length scales that a row may be long: its phases, in single precision, are then exact to a hundredth."""
@@ -34,7 +34,7 @@ LARGEST_TABLE = 4 * 2**30
 LARGEST_KEPT = 2**30
 """Bytes up to which a process keeps the directions of two maps; else only those that were used last."""
 
-LARGEST_WORK = 2**41
+LARGEST_WORK = 2**44
 """Multiplications that make directions orthogonal, at most: about an hour of one core."""
 
 DENSE = 0.3
@@ -49,24 +49,17 @@ _MAKING = Lock()
 Array = npt.NDArray[Any]
 
 
-class Sparse(NamedTuple):
-    """Some rows of a CSR matrix: `pointer` int64, `columns` int32, `values` float32, of all rows."""
-
-    pointer: Array
-    columns: Array
-    values: Array
-    first: int
-    last: int
-
-
 class Projection(Protocol):
     """What turns rows into phases: built once per process for a map and a number of columns."""
 
     n_phases: int
-    """Columns of the phases, a multiple of 8, of which the map may need fewer."""
+    """Columns of the phases."""
 
-    def __call__(self, rows: Sparse | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
-        """Write the phases of some rows, in turns, to `out`, float32 of shape (n, n_phases)."""
+    def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        """Write the phases of some rows, in turns, to `out`, float32 of shape (n, n_phases).
+
+        Sparse rows have int64 pointers, int32 columns and float32 values.
+        """
 
 
 class FourierFeatures(FeatureMap):
@@ -74,6 +67,9 @@ class FourierFeatures(FeatureMap):
 
     p = M // 2 pairs; with an odd M the last feature is 0. So |phi(x)|^2 = 1 exactly, up to rounding: the
     prior variance of a Gaussian process on the features is its amplitude, for any M and any row.
+
+    Phases are rounded to single precision: features of a row agree to 1e-6 of its length in length scales,
+    whatever rows share a call, and however rows are stored.
     """
 
     kernel: RadialKernel
@@ -167,7 +163,7 @@ class FourierFeatures(FeatureMap):
         for start, part in _parts(rows, size, scale_of(self.kernel)[0]):
             count = min(size, n - start)
             projection(part, phases[:count])
-            compiled.add_cosines(phases[:count], scale, out[start : start + count])
+            engine().cosines(phases[:count], scale, out[start : start + count])
         return out
 
     def empty_rows(self, X: Any) -> int:
@@ -304,9 +300,10 @@ class RandomFourierFeatures(FourierFeatures):
         """Return the bytes of the directions, and of those that are made at a time; see `FeatureMap`."""
         n_pairs = self.n_components // 2
         step = _step(n_columns, orthogonal=bool(self.orthogonal))
-        # Three arrays of doubles as numbers become normal ones, and two of those that were made before.
-        making = (5 if n_pairs > step else 3) * 8 * n_columns * min(n_pairs, step)
-        return 4 * n_columns * compiled.TILE * -(-n_pairs // compiled.TILE) + making
+        # Arrays of doubles: three as numbers become normal ones, two of earlier ones, and two for QR.
+        arrays = 3 + 2 * (n_pairs > step) + 2 * bool(self.orthogonal)
+        making = arrays * 8 * n_columns * min(n_pairs, step)
+        return 4 * n_columns * n_pairs + making
 
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
@@ -315,21 +312,21 @@ class RandomFourierFeatures(FourierFeatures):
 
 
 class _Directions:
-    """Projection on directions that are held in memory, `tables` float32 of shape (tiles, d, 64)."""
+    """Projection on directions that are held in memory, `columns` float32 of shape (d, n_phases)."""
 
-    def __init__(self, tables: npt.NDArray[np.float32]) -> None:
-        self.tables = tables
-        self.n_phases = tables.shape[0] * compiled.TILE
+    def __init__(self, columns: npt.NDArray[np.float32]) -> None:
+        self.columns = columns
+        self.n_phases = columns.shape[1]
 
-    def __call__(self, rows: Sparse | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
-        if isinstance(rows, Sparse):
-            compiled.project(*rows[:4], self.tables, out)
+    def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        if isinstance(rows, Rows):
+            engine().project(rows, self.columns, out)
         elif np.count_nonzero(rows) < DENSE * rows.size:
             csr = sp.csr_matrix(rows)
-            parts = csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data
-            compiled.project(*parts, 0, self.tables, out)
+            parts = Rows(csr.indptr.astype(np.int64), csr.indices, csr.data)
+            engine().project(parts, self.columns, out)
         else:
-            compiled.project_dense(rows, self.tables, out)
+            np.matmul(rows, self.columns, out=out)
 
 
 def _step(d: int, *, orthogonal: bool) -> int:
@@ -352,9 +349,9 @@ def _kept_directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: boo
     key = kernel, d, n_pairs, orthogonal, seed
     with _KEEPING:
         if key not in _KEPT:
-            size = 4 * d * compiled.TILE * -(-n_pairs // compiled.TILE)
+            size = 4 * d * n_pairs
             for old, kept in list(_KEPT.items()):  # given up before others are made
-                if len(_KEPT) > 1 or kept.tables.nbytes + size > LARGEST_KEPT:
+                if len(_KEPT) > 1 or kept.columns.nbytes + size > LARGEST_KEPT:
                     del _KEPT[old]
             _KEPT[key] = _directions(*key)
         _KEPT.move_to_end(key)
@@ -363,17 +360,17 @@ def _kept_directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: boo
 
 def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
     """Return the random frequencies, in turns."""
-    n_tiles = -(-n_pairs // compiled.TILE)
     radii = kernel.radii(lambda name: uniform(seed, f"fourier/{name}", n_pairs), d)
     radii /= 2.0 * math.pi * scale_of(kernel)[1]
-    tables = np.zeros((n_tiles, d, compiled.TILE), np.float32)
+    kept = np.empty((d, n_pairs), np.float32)
     step = _step(d, orthogonal=orthogonal)
     for first in range(0, n_pairs, step):
         last = min(first + step, n_pairs)
         normals = ndtri(uniform(seed, "fourier/directions", (last - first) * d, first * d))
         columns = np.ascontiguousarray(normals.reshape(-1, d).T)
         if orthogonal:
-            compiled.orthogonalise(columns)
+            columns, triangle = np.linalg.qr(columns)
+            columns *= np.where(np.diag(triangle) < 0.0, -1.0, 1.0)
         else:
             # Row by row, so that a length does not depend on how many directions are made together.
             squares = np.zeros(last - first)
@@ -381,13 +378,9 @@ def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, se
                 squares += row * row
             columns /= np.sqrt(squares)
         columns *= radii[first:last]
-        for tile in range(first // compiled.TILE, (last - 1) // compiled.TILE + 1):
-            start = max(first, tile * compiled.TILE)
-            stop = min(last, (tile + 1) * compiled.TILE)
-            place = slice(start - tile * compiled.TILE, stop - tile * compiled.TILE)
-            tables[tile][:, place] = columns[:, start - first : stop - first]
-    tables.setflags(write=False)
-    return _Directions(tables)
+        kept[:, first:last] = columns
+    kept.setflags(write=False)
+    return _Directions(kept)
 
 
 def uniform(seed: int, name: str, count: int, start: int = 0) -> npt.NDArray[np.float64]:
@@ -448,9 +441,8 @@ def _parts(rows: Any, size: int, shift: int) -> Iterator[tuple[int, Any]]:
         np.ascontiguousarray(rows.indices, np.int32),
         np.ascontiguousarray(_shifted(rows.data, shift), np.float32),
     )
-    n = rows.shape[0]
-    for start in range(0, n, size):
-        yield start, Sparse(*parts, start, min(start + size, n))
+    for start in range(0, rows.shape[0], size):
+        yield start, Rows(parts[0][start : start + size + 1], *parts[1:])
 
 
 def _shifted(values: Array, shift: int) -> Array:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
-from daskrf.compiled.rows import squared_norms
+from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
 from daskrf.features.allocation import Allocation, SeriesErrors, optimal_allocation
 from daskrf.features.base import FeatureMap, check_n_components, register

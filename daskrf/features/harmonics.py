@@ -11,9 +11,8 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from daskrf import seeds
-from daskrf.compiled.hadamard import Blocks, project_sparse
-from daskrf.compiled.harmonics import TILE, add_polynomials
-from daskrf.compiled.rows import squared_norms
+from daskrf.arrays import squared_norms
+from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.base import check_n_components, register
 from daskrf.features.facts import MapFacts
@@ -28,7 +27,7 @@ __all__ = ["FastfoodDotProductFeatures", "legendre_coefficients", "monomial_shar
 EXPANSIONS = ("legendre", "monomials")
 PROJECTIONS = ("orthogonal", "hadamard")
 
-_PHASES = 2**20
+_PHASES = 2**16  # that stay in the cache
 _LARGEST_VALUE = 1e70  # of a kernel: features are its root, times polynomials of some orders of magnitude
 _NOTHING = 2.0**-60  # share of a kernel's value that no feature is drawn for
 
@@ -120,12 +119,21 @@ class _Cells(NamedTuple):
     share: Array
 
 
+class _Run(NamedTuple):
+    """Features `first` to `stop` - 1: weight r^power P_degree(x), x the product with a direction."""
+
+    first: int
+    stop: int
+    degree: int
+    power: int
+    weight: np.float32
+
+
 class _Plan(NamedTuple):
     """What `transform` needs of a map for rows of some number of columns."""
 
     blocks: Blocks
-    tiles: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.float32]
+    runs: list[_Run]
     recurrence: npt.NDArray[np.float32]
     most: int
     """Largest power of a row's length."""
@@ -259,8 +267,14 @@ class FastfoodDotProductFeatures(DotProductMap):
             for start in range(0, len(out), size):
                 part = slice(start, min(start + size, len(out)))
                 own = products[: part.stop - start]
-                project_sparse(rows.pointer, columns, rows.values, start, plan.blocks, own)
-                add_polynomials(own, rows.factors[part], powers[part], *plan[1:4], out[part])
+                block = Rows(rows.pointer[start : part.stop + 1], columns, rows.values)
+                engine().project_blocks(block, plan.blocks, own)
+                own *= rows.factors[part, None]
+                for run in plan.runs:
+                    found = _polynomials(own[:, run.first : run.stop], run.degree, plan.recurrence)
+                    np.multiply(
+                        found, run.weight * powers[part, run.power, None], out=out[part, run.first : run.stop]
+                    )
         refuse_overflow(out, "divide all rows by a length, or use a kernel with normalize=True")
         return out
 
@@ -297,12 +311,12 @@ class FastfoodDotProductFeatures(DotProductMap):
         value, _, odds = self._measure(self.radius_)
         cells = self._cells(odds, length)
         seed, size = int(self.random_state), self.n_components
-        tiles, weights = _draw(cells, value, size, int(seeds.words(seed, "harmonics/degrees", 1)[0]))
+        runs = _draw(cells, value, size, int(seeds.words(seed, "harmonics/degrees", 1)[0]))
         make = orthogonal_blocks if self.projection == "orthogonal" else gaussian_blocks
         blocks, lengths = make(seed, -(-size // length), length)
         blocks = blocks._replace(scales=(1.0 / lengths).astype(np.float32))
         recurrence = _recurrence(self.expansion, int(cells.degree.max()), length)
-        plan = _Plan(blocks, tiles, weights, recurrence, int(cells.power.max()))
+        plan = _Plan(blocks, runs, recurrence, int(cells.power.max()))
         self._kept = (given, plan)
         return plan
 
@@ -364,24 +378,31 @@ def _length(n_columns: int) -> int:
     return max(LEAST, 1 << (n_columns - 1).bit_length())
 
 
-def _draw(
-    cells: _Cells, value: float, size: int, word: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Return the tiles of `add_polynomials` and their weights: the constant once, the rest at random."""
+def _draw(cells: _Cells, value: float, size: int, word: int) -> list[_Run]:
+    """Return the runs of features of one polynomial: the constant once, the rest at random."""
     exact = int(size > 1 and cells.degree[0] == 0 and cells.power[0] == 0)
-    tiles, weights = [], []
-    if exact:
-        tiles.append((0, 1, 0, 0))
-        weights.append(math.sqrt(value * cells.share[0]))
+    runs = [_Run(0, 1, 0, 0, np.float32(math.sqrt(value * cells.share[0])))] if exact else []
     odds = cells.share.copy()
     odds[:exact] = 0.0
     rest = math.fsum(odds)
     if rest > 0.0:
         drawn = draw_degrees(odds / rest, size - exact, word)
         edges = np.flatnonzero(np.diff(drawn, prepend=-1, append=-1))
+        weight = np.float32(math.sqrt(value * rest / (size - exact)))
         for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
             degree, power = int(cells.degree[drawn[first]]), int(cells.power[drawn[first]])
-            for start in range(first, last, TILE):
-                tiles.append((start + exact, min(start + TILE, last) + exact, degree, power))
-                weights.append(math.sqrt(value * rest / (size - exact)))
-    return np.array(tiles, np.int64), np.array(weights, np.float32)
+            runs.append(_Run(first + exact, last + exact, degree, power, weight))
+    return runs
+
+
+def _polynomials(
+    x: npt.NDArray[np.float32], degree: int, recurrence: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Return P_degree(x): P_0 = 1, P_{k+1}(x) = a_k x P_k(x) - b_k P_{k-1}(x)."""
+    before, now = np.zeros_like(x), np.ones_like(x)
+    for a, b in recurrence.T[:degree]:
+        after = a * x
+        after *= now
+        after -= b * before
+        before, now = now, after
+    return now

@@ -13,8 +13,7 @@ from scipy.special import ndtri
 
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_counts, check_weights, n_bytes
-from daskrf.compiled.minhash import draw_levels, fill_minwise, fill_weighted, logarithms
-from daskrf.compiled.tiles import TILE, Pairs, hashed_values, hashed_words
+from daskrf.engine import TILE, Hashes, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
 
@@ -52,9 +51,8 @@ class TanimotoHash:
         self.n_hashes = n_hashes
         self.start = start
         self._seed = seed
-        self._element_key = np.uint64(seeds.key(seed, f"{_STREAMS[hashing]}/elements"))
-        self._empty, _ = self._stream("empty")
-        self._keys = self._stream("features")
+        element = np.uint64(seeds.key(seed, f"{_STREAMS[hashing]}/elements"))
+        self._hashes = Hashes(hashing == "cws", element, *self._stream("features"), self._stream("empty")[0])
 
     def _stream(self, name: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Return the low and the high halves of a random word a hash, up to whole tiles."""
@@ -75,36 +73,14 @@ class TanimotoHash:
 
     def words(self, csr: sp.csr_matrix) -> npt.NDArray[np.uint64]:
         """Return a random bit of each hash of each row, 64 a word: uint64 (n, ceil(n_hashes / 64))."""
-        return hashed_words(csr.indptr, csr.indices, self._values(csr), self._fill, self._empty)
+        return engine().hash_bits(Rows(csr.indptr, csr.indices, csr.data), self._hashes)
 
     def normals(self, csr: sp.csr_matrix, scale: float) -> npt.NDArray[np.float32]:
         """Return a normal number of each hash of each row, times `scale`: float32 (n, n_hashes)."""
         out = np.empty((csr.shape[0], self.n_hashes), np.float32)
-        low, high = self._stream("levels")
-        levels = normal_levels() * np.float32(scale)
-
-        def draw(minima: npt.NDArray[Any], features: slice, rows: npt.NDArray[Any]) -> None:
-            draw_levels(minima, low[features], high[features], levels, features.start, rows)
-
-        hashed_values(csr.indptr, csr.indices, self._values(csr), self._fill, self._empty, draw, out)
+        rows, levels = Rows(csr.indptr, csr.indices, csr.data), normal_levels() * np.float32(scale)
+        engine().hash_levels(rows, self._hashes, *self._stream("levels"), levels, out)
         return out
-
-    def _values(self, csr: sp.csr_matrix) -> npt.NDArray[Any]:
-        """Return what a hash depends on of each entry, unsigned: the count, or the bits of ln(weight)."""
-        if self.hashing == "minwise":
-            return csr.data
-        logs = np.empty_like(csr.data)
-        with np.errstate(over="ignore"):
-            logarithms(csr.data, logs)
-        return logs.view(np.uint64)
-
-    def _fill(self, pairs: Pairs, features: slice, table: npt.NDArray[Any]) -> None:
-        low, high = self._keys
-        keys = self._element_key, low[features], high[features]
-        if self.hashing == "minwise":
-            fill_minwise(pairs.column, pairs.value, pairs.slot, *keys, table)
-        else:
-            fill_weighted(pairs.column, pairs.value.view(np.float64), pairs.slot, *keys, table)
 
 
 class HashedFeatures(FeatureMap):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 import zlib
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import blas
 
 from daskrf.arrays import as_rows
-from daskrf.compiled.panels import Panels, make_panels, multiply
 from daskrf.errors import InputError
 from daskrf.features.base import register
 from daskrf.features.facts import MapFacts
@@ -80,7 +81,7 @@ class NystromFeatures(LandmarkMap):
     -----
     Source: Haque & Pande 2011, lemma 1 and the section on the Nystroem approximation (equation 3 prints
     D^(+1/2) where D^(-1/2) must stand); Williams & Seeger 2001. Error bounds: `daskrf.features.bounds`.
-    Sums run over the landmarks in chains of 512 in a fixed order, in single precision.
+    Products are those of BLAS, in single precision.
 
     Examples
     --------
@@ -198,17 +199,12 @@ class NystromFeatures(LandmarkMap):
         self._check_width(rows.shape[1])
         if self._fitted_to != (self.kernel, self.n_components):
             raise InputError("kernel or n_components is another one than at the last fit: call fit again.")
-        panels = self._panels()
+        project = self._projector()
         features = np.zeros((rows.shape[0], self.n_components), np.float32)
         size = max(_FEWEST, _BLOCK // n_landmarks)
         with np.errstate(over="ignore", invalid="ignore"):
             for part, values in prepared_blocks(prepared, rows, n_landmarks, rows=size, single=True):
-                if self.rank_ == self.n_components:
-                    multiply(values, panels, features[part])
-                else:
-                    own = np.empty((values.shape[0], self.rank_), np.float32)
-                    multiply(values, panels, own)
-                    features[part, : self.rank_] = own
+                features[part, : self.rank_] = project(values)
         refuse_overflow(features, "divide all rows by a length, or take another kernel")
         return features
 
@@ -252,11 +248,19 @@ class NystromFeatures(LandmarkMap):
     def _prepare(self) -> Prepared:
         return self.kernel.against_single(self.landmarks_)
 
-    def _panels(self) -> Panels:
-        """Return the projection as the compiled code reads it, made once for each object."""
+    def _projector(self) -> Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
+        """Return the function L -> L R^T, R the projection, whose zeros BLAS does not multiply."""
+        r = self.rank_
         if not hasattr(self, "_made"):
-            self._made = make_panels(np.ascontiguousarray(self.projection_.T))
-        return self._made
+            self._made = np.ascontiguousarray(self.projection_[:, :r]), self.projection_[:, r:]
+        triangle, rest = self._made
+
+        def project(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+            # What is lower in Fortran order is upper in C order.
+            found = blas.strmm(1.0, triangle.T, values[:, :r].T, lower=1, trans_a=1).T
+            return found + values[:, r:] @ rest.T if rest.size else found
+
+        return project
 
 
 def _kept(shape: tuple[int, int]) -> npt.NDArray[np.bool_]:

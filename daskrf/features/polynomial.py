@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.compiled.sketch import Rows, add_product_term, prefactor_spectra
+from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap, check_n_components, register
 from daskrf.features.facts import MapFacts
 from daskrf.features.projections import CONSTANT_COLUMN, Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.srht import MAX_WIDTH, SubsampledHadamard
-from daskrf.features.tensorsketch import fast_length, fourier_plan
+from daskrf.features.tensorsketch import fast_length, spectra
 from daskrf.features.variances import padded_width
 from daskrf.kernels.maclaurin import Polynomial
 
@@ -269,8 +269,7 @@ def _write_tensorsketch(rows: Rows, keys: list[npt.NDArray[np.uint64]], out: npt
     first, slots = 0, np.zeros(out.shape[0], np.int64)
     for own in keys:
         length = fast_length(out.shape[1] - first)
-        plan = fourier_plan(length)
         share = np.full((1, 1), math.sqrt(length / out.shape[1]), np.float32)
-        spectra = prefactor_spectra(share, np.zeros(1, np.int64), plan, length, own.size)
-        add_product_term(rows, own, plan, spectra, slots, out[:, first : first + length])
+        constant = spectra(share, np.zeros(1, np.int64), length)
+        engine().product_term(rows, own, constant, slots, out[:, first : first + length])
         first += length

@@ -9,16 +9,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_finite
-from daskrf.compiled.projections import (
-    TILE,
-    fill_normals,
-    fill_signs,
-    multiply_normals,
-    multiply_signs,
-)
-from daskrf.compiled.rows import scaled_rows, squared_norms
-from daskrf.compiled.tiles import batches
+from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
+from daskrf.engine import TILE, Factors, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.hashing import normal_levels
 
@@ -61,7 +53,7 @@ def scale_rows(X: Any, *, normalize: bool, scale: float = 1.0) -> tuple[sp.csr_m
     """
     csr = check_finite(as_csr(X))
     pointer = csr.indptr.astype(np.int64, copy=False)
-    scaled, exponents = scaled_rows(pointer, csr.data, _ORDINARY)
+    scaled, exponents = scaled_values(pointer, csr.data, _ORDINARY)
     data = csr.data if scaled is None else scaled
     factors = np.full(csr.shape[0], scale)
     if normalize:
@@ -72,15 +64,6 @@ def scale_rows(X: Any, *, normalize: bool, scale: float = 1.0) -> tuple[sp.csr_m
     with np.errstate(over="ignore"):
         values, factors = data.astype(np.float32), factors.astype(np.float32)
     return csr, ScaledRows(pointer, csr.indices, values, factors, np.ones(csr.shape[0], np.float32))
-
-
-class _Tile(NamedTuple):
-    """Up to 64 features: their weights, keys of the factors, and the layers of `multiply_signs`."""
-
-    first: int
-    weights: npt.NDArray[np.float32]
-    keys: npt.NDArray[np.uint64]
-    layers: tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
 
 class Products:
@@ -131,59 +114,26 @@ class Products:
             offsets = np.zeros((int(depth), TILE), np.float32)
             if origin is not None and depth:
                 offsets = self._projections(own, *origin) * factors[:, None]
-            layers = counts, factors, offsets
-            self._tiles.append(_Tile(part.start, weights[part].astype(np.float32), own, layers))
+            self._tiles.append(Factors(own, counts, factors, offsets, weights[part].astype(np.float32)))
 
     def write(self, rows: ScaledRows, out: npt.NDArray[np.float32], first: int = 0) -> None:
         """Write the features of `rows` to columns `first` to first + M - 1 of `out`, C-contiguous."""
-        multiply = multiply_normals if self._normal else multiply_signs
-        nothing = np.zeros(rows.columns.size, np.uint8)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for part, pointer, pairs in batches(rows.pointer, rows.columns, nothing):
-                values = rows.values[rows.pointer[part.start] : rows.pointer[part.stop]]
-                small = _small_counts(pointer, values)
-                batch = pointer, pairs.slot_of, values, rows.factors[part], rows.starts[part], *small
-                for tile in self._tiles:
-                    table = self._table(pairs.column, pairs.slot, tile.keys)
-                    multiply(batch, table, tile.layers, tile.weights, first + tile.first, out[part])
+        rows_ = Rows(rows.pointer, rows.columns, rows.values)
+        scales, own = (rows.factors, rows.starts), out[:, first : first + self.size]
+        engine().random_products(rows_, scales, self._element_key, self._tiles, self._levels(), own)
 
-    def _table(self, columns: Array, slots: Array, keys: Array) -> Array:
-        if not self._normal:
-            table = np.empty((columns.size, keys.size), np.uint64)
-            fill_signs(columns, slots, self._element_key, keys, table)
-            return table
-        table = np.empty((columns.size, keys.size, TILE), np.float32)
-        fill_normals(columns, slots, self._element_key, keys, normal_levels(), table)
-        return table
+    def _levels(self) -> npt.NDArray[np.float32] | None:
+        return normal_levels() if self._normal else None
 
     def _projections(self, keys: Array, columns: Array, values: Array) -> npt.NDArray[np.float32]:
         """Return the projections of one row by the factors of these keys, shape (factors, 64)."""
-        slots = np.arange(columns.size, dtype=np.int32)
-        pointer = np.array([0, columns.size], np.int64)
-        ones = np.ones(TILE, np.float32)
-        own = values.astype(np.float32)
-        row = pointer, slots, own, ones[:1], ones[:1], *_small_counts(pointer, own)
-        layer = np.array([TILE]), ones[:1], np.zeros((1, TILE), np.float32)
-        multiply = multiply_normals if self._normal else multiply_signs
-        found = np.empty((keys.size, 1, TILE), np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for j in range(keys.size):
-                table = self._table(columns.astype(np.uint64), slots, keys[j : j + 1])
-                multiply(row, table, layer, ones, 0, found[j])
-        return found[:, 0]
-
-
-def _small_counts(pointer: Array, values: Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
-    """Return the values as bytes, and the sums of rows that consist of counts of at most 255 in all, else -1.
-
-    Their sums are exact in bytes and in floats alike, so that a row's features do not show which way it took.
-    """
-    clipped = np.clip(values, 0.0, 255.0)
-    small = clipped.astype(np.uint8)
-    bad = np.concatenate([[0], np.cumsum(small != values)])[pointer]
-    sums = np.concatenate([[0], np.cumsum(small, dtype=np.int64)])[pointer]
-    own = np.diff(sums)
-    return small, np.where((np.diff(bad) == 0) & (own <= 255), own, -1).astype(np.float32)
+        one, ones, nothing = np.array([TILE]), np.ones(TILE, np.float32), np.zeros((1, TILE), np.float32)
+        row = Rows(np.array([0, columns.size]), columns.astype(np.uint64), values.astype(np.float32))
+        tiles = [Factors(keys[j : j + 1], one, ones[:1], nothing, ones) for j in range(keys.size)]
+        found = np.empty((1, keys.size * TILE), np.float32)
+        scales = ones[:1], ones[:1]
+        engine().random_products(row, scales, self._element_key, tiles, self._levels(), found)
+        return found.reshape(keys.size, TILE)
 
 
 def refuse_overflow(features: npt.NDArray[np.float32], what: str) -> None:

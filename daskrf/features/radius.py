@@ -7,8 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, Literal, Self
 
-from daskrf.arrays import as_csr, check_finite
-from daskrf.compiled.rows import squared_norms
+from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from daskrf.compiled.panels import make_panels, multiply
 from daskrf.errors import InputError
 from daskrf.features.base import check_n_components
 from daskrf.features.spectrum import decompose
@@ -206,8 +205,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
             )
         own = self._own(self_products, S.shape[0])
         G = S if self.measure == "product" else tanimoto_to_product(S, own, self._basis_products)
-        vectors = np.empty((S.shape[0], self.projection_.shape[1]))
-        multiply(np.ascontiguousarray(G), make_panels(self.projection_), vectors)
+        vectors: Array = G @ self.projection_
         return vectors
 
     def similarities(self, A: npt.ArrayLike, B: npt.ArrayLike | None = None) -> Array:

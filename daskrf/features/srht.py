@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.compiled.hadamard import LANES, hadamard_transform
+from daskrf.engine import engine
 from daskrf.features.projections import ScaledRows
 
 __all__ = ["MAX_WIDTH", "SubsampledHadamard"]
@@ -97,8 +97,8 @@ class SubsampledHadamard:
 def _transform(x: npt.NDArray[np.float32]) -> None:
     """Multiply every row by the Walsh-Hadamard matrix, in place; short rows by NumPy."""
     n, width = x.shape
-    if width >= LANES:
-        hadamard_transform(x)
+    if width >= 8:
+        engine().hadamard_transform(x)
         return
     step = 1
     while step < width:

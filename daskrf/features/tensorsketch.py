@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy.fft
 
 from daskrf import seeds
-from daskrf.compiled.sketch import (
-    FourierPlan,
-    Rows,
-    add_first_term,
-    add_product_term,
-    prefactor_spectra,
-)
+from daskrf.engine import Rows, engine
 from daskrf.features.prefactor import BLOCK, PrefactorFeatures
 
-__all__ = ["TensorSketchSeries", "allocate", "fast_length", "fourier_plan"]
+__all__ = ["TensorSketchSeries", "allocate", "fast_length", "spectra"]
 
 CACHE_BYTES = 64 * 2**20
 """Memory for the sketched prefactors of the norms that a map has met."""
@@ -45,23 +41,32 @@ def fast_length(length: int) -> int:
         length -= 1
 
 
-def fourier_plan(length: int) -> FourierPlan:
-    """Return the plan of the complex transform of `length` points, a product of 2, 3 and 5.
+def spectra(
+    weights: npt.NDArray[np.float32], places: npt.NDArray[np.int64], length: int
+) -> npt.NDArray[np.float32]:
+    """Return the Fourier transforms of count sketches, scaled to the coordinates of an orthonormal basis.
 
-    Examples
-    --------
-    >>> fourier_plan(60).radices.tolist()
-    [4, 5, 3]
+    Parameters
+    ----------
+    weights : float32 array, shape (n, P)
+        Features with their signs.
+    places : int64 array, shape (P,)
+        Bucket of each, below `length`.
+    length : int
+
+    Returns
+    -------
+    float32 array, shape (n, 2 (length // 2 + 1)), real and imaginary parts in turn
     """
-    radices, factors, rest = [], [np.zeros(0)], length
-    for radix in (4, 5, 3, 2):
-        while rest % radix == 0:
-            power = np.outer(np.arange(rest // radix), np.arange(1, radix)).ravel()
-            angle = -2.0 * np.pi * power / rest
-            factors.append(np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel())
-            radices.append(radix)
-            rest //= radix
-    return FourierPlan(np.array(radices, np.int64), np.concatenate(factors).astype(np.float32))
+    sketches = np.zeros((len(weights), length), np.float32)
+    for place, column in zip(places, weights.T, strict=True):
+        sketches[:, place] += column
+    found = scipy.fft.rfft(sketches, axis=1)
+    found *= np.float32(math.sqrt(2.0 / length))
+    own = [0, -1] if length % 2 == 0 and length > 1 else [0]
+    found[:, own] *= np.float32(math.sqrt(0.5))
+    parts: npt.NDArray[np.float32] = found.view(np.float32)
+    return parts
 
 
 def allocate(n_components: int, n_terms: int, allocation: float) -> list[int]:
@@ -95,7 +100,6 @@ class _Term:
     columns: slice
     length: int
     keys: npt.NDArray[np.uint64]
-    plan: FourierPlan
     places: npt.NDArray[np.int64]
     signs: npt.NDArray[np.float64]
     residual: bool
@@ -114,7 +118,6 @@ def _term(seed: int, degree: int, columns: slice, n_prefactor: int, residual: bo
         columns=columns,
         length=length,
         keys=np.array([seeds.key(seed, name) for name in names], np.uint64),
-        plan=fourier_plan(length if degree > 1 else 1),
         places=np.resize(order, n_prefactor).astype(np.int64),
         signs=1.0 - 2.0 * (words & np.uint64(1)).astype(np.float64),
         residual=residual,
@@ -191,10 +194,11 @@ class TensorSketchSeries:
         out: npt.NDArray[np.float32],
     ) -> None:
         first = self._terms[0]
-        add_first_term(rows, int(first.keys[0]), first.places, arrays[0], slots, out[:, first.columns])
-        for term, spectra in zip(self._terms[1:], arrays[1:], strict=True):
+        own = out[:, first.columns]
+        engine().first_term(rows, int(first.keys[0]), first.places, arrays[0], slots, own)
+        for term, kept in zip(self._terms[1:], arrays[1:], strict=True):
             dense = out[:, : term.columns.start] if term.residual else None
-            add_product_term(rows, term.keys, term.plan, spectra, slots, out[:, term.columns], dense)
+            engine().product_term(rows, term.keys, kept, slots, out[:, term.columns], dense)
 
     def _prefactors(
         self, norms: npt.NDArray[np.float64]
@@ -221,6 +225,6 @@ class TensorSketchSeries:
             for index, term in enumerate(self._terms):
                 weights = (features[:, index] * term.signs).astype(np.float32)
                 if index:
-                    weights = prefactor_spectra(weights, term.places, term.plan, term.length, term.keys.size)
+                    weights = spectra(weights, term.places, term.length)
                 table.arrays[index][first : first + len(part)] = weights
             table.slots.update((norm, first + i) for i, norm in enumerate(part))

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
-from daskrf.compiled import bits as bit_engine
+from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.features.base import from_state, map_key
 from daskrf.gp.chunks import (
@@ -513,7 +513,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_width(phi)
         if phi.dtype == np.uint8:
             scale = 1.0 / np.sqrt(len(self.weights_))
-            return bit_engine.bit_means(phi, len(self.weights_), self.weights_ * scale) + self.mean_
+            return engine().bit_means(phi, len(self.weights_), self.weights_ * scale) + self.mean_
         means = np.empty((len(phi), self.weights_.shape[1]))
         for rows in expanded_rows(len(phi), len(self.weights_), np.float64):
             means[rows] = phi[rows].astype(np.float64, copy=False) @ self.weights_

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
-from daskrf.compiled import bits as bit_engine
+from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.gp.fixedpoint import (
     check_targets,
@@ -485,10 +485,11 @@ class BitStatistics(SufficientStatistics):
         for rows in _blocks(len(bits)):
             block = np.ascontiguousarray(bits[rows])
             if len(self.gram):
-                bit_engine.gram_bits(block, self.n_components, self.gram)
-            self.phi_sum += bit_engine.column_sums(block, self.n_components)
-            if self.n_targets:
-                self.phi_y += bit_engine.phi_y(block, fixed[rows], self.n_components)
+                engine().bit_gram(block, self.n_components, self.gram)
+            weights = np.column_stack([np.ones(len(block), np.int64), fixed[rows]])
+            sums = engine().bit_sums(block, weights, self.n_components)
+            self.phi_sum += sums[:, 0]
+            self.phi_y += sums[:, 1:]
         self.y_sum = self.y_sum + fixed.sum(axis=0).astype(object)  # int64 holds it: see _check_sums
         self.yy = yy
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
-from daskrf.compiled import bits as bit_engine
+from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.features.localgaussian import keep_nearest, refuse_half
 from daskrf.gp.fixedpoint import check_targets
@@ -455,7 +455,7 @@ class GramStrip:
             If shapes or dtypes do not fit, or dense features are not finite.
         """
         if self.gram.dtype == np.int64:
-            bit_engine.gram_strip(phi, self.n_components, self.first, self.gram)
+            engine().bit_gram(phi, self.n_components, self.gram, self.first)
         else:
             self._update_dense(phi)
         self.n += len(phi)

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, as_rows, check_finite
-from daskrf.compiled.panels import make_panels, multiply, squared_lengths
-from daskrf.compiled.rows import squared_distances, subtract_close, subtract_close_sparse
-from daskrf.compiled.tanimoto import RAW
+from daskrf.arrays import as_csr, as_rows, check_finite, row_sums
+from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index, dense_parts
 
@@ -20,9 +18,13 @@ __all__ = ["finite_rows", "is_full", "squares_from"]
 
 _LARGEST = 1e300  # squared norms whose sums and products are finite
 _FULL = 0.5  # share of numbers that are not 0 from which rows are taken for dense ones: no more memory then
+_CLOSE = 2.0**-20  # share of squared lengths below which their difference has lost too many digits
+_BLOCK = 1 << 14  # distances that stay in the cache
+_PAIRS = 1 << 12  # pairs that are subtracted at a time
 _REMOTE = 2.0**10  # squared length of the first row, in squares of the others' distances, that is far off
 
 Array = npt.NDArray[np.float64]
+Pairs = npt.NDArray[np.int64]
 Squares = Callable[[Any], Array]
 """Gives the squared distances of rows from fixed ones, float64 of shape (n, m)."""
 
@@ -31,8 +33,7 @@ def squares_from(right: sp.csr_matrix) -> Squares:
     """Return the function X -> |x - y|^2 of the rows x of X and the rows y of `right`.
 
     They come from lengths and inner products; pairs that are so close beside these that digits are lost are
-    subtracted number by number. Equal rows have 0 exactly, and a pair and its mirror image the same number.
-    A row's bytes depend on that row and on `right` alone.
+    subtracted number by number. Equal rows have 0 exactly.
 
     Parameters
     ----------
@@ -59,16 +60,20 @@ def is_full(rows: sp.csr_matrix) -> bool:
 
 def _of_sparse(right: sp.csr_matrix) -> Squares:
     """Return the squared distances by the columns that two rows share."""
-    index, parts = Index(right, multiply=True), _parts(right)
+    index = Index(right, multiply=True)
 
     def squares(X: Any) -> Array:
         left = finite_rows(X)
         out = np.empty((left.shape[0], right.shape[0]))
-        own, others = index.coefficients(left, left.data, None, RAW, out)
+        own, others = index.coefficients(left, left.data, None, SUM, out)
         _check_norms(own)
         _check_norms(others)
-        squared_distances(own, others, out)
-        subtract_close_sparse(own, others, _parts(left), parts, out)
+
+        def subtracted(i: Pairs, j: Pairs) -> Array:
+            difference = left[i] - right[j]
+            return row_sums(difference.indptr, np.square(difference.data))
+
+        _add_norms(own, others, out, subtracted)
         return out
 
     return squares
@@ -79,23 +84,49 @@ def _of_full(right: sp.csr_matrix) -> Squares:
     rows = right.toarray()
     centre = _centre(rows)
     moved = _moved(rows, centre)
-    panels, others = make_panels(np.ascontiguousarray(moved.T)), squared_lengths(moved)
-    del moved
+    others = _squared_lengths(moved)
 
     def squares(X: Any) -> Array:
         left_rows = as_rows(X)
         out = np.empty((left_rows.shape[0], right.shape[0]))
         for part, left in dense_parts(left_rows, right):
             near = _moved(left, centre)
-            own = squared_lengths(near)
+            own = _squared_lengths(near)
             _check_norms(own, part.start)
             _check_norms(others)
-            multiply(near, panels, out[part])
-            squared_distances(own, others, out[part])
-            subtract_close(own, others, left, rows, out[part])
+
+            def subtracted(i: Pairs, j: Pairs, left: Array = left) -> Array:
+                return _squared_lengths(left[i] - rows[j])
+
+            np.matmul(near, moved.T, out=out[part])
+            _add_norms(own, others, out[part], subtracted)
         return out
 
     return squares
+
+
+def _add_norms(
+    own: Array, others: Array, squares: Array, subtracted: Callable[[Pairs, Pairs], Array]
+) -> None:
+    """Make squared distances of x.y, in place; `subtracted` gives those of rows i and j, pair by pair."""
+    largest = others.max(initial=0.0)
+    step = max(1, _BLOCK // max(1, others.size))
+    sums = np.empty((step, others.size))
+    for start in range(0, own.size, step):
+        part = slice(start, start + step)
+        block, lengths = squares[part], own[part]
+        # One sum, the same for (x, y) and (y, x).
+        np.add(lengths[:, None], others, out=sums[: lengths.size])
+        block *= -2.0
+        block += sums[: lengths.size]
+        places = np.flatnonzero(block.ravel() <= _CLOSE * (lengths.max() + largest))
+        i, j = np.divmod(places, others.size)
+        # What rounding leaves below 0 is close, too.
+        close = block[i, j] <= _CLOSE * (lengths[i] + others[j])
+        i, j = i[close], j[close]
+        for first in range(0, i.size, _PAIRS):
+            pairs = i[first : first + _PAIRS], j[first : first + _PAIRS]
+            block[pairs] = subtracted(pairs[0] + start, pairs[1])
 
 
 def _centre(rows: Array) -> Array | None:
@@ -103,8 +134,13 @@ def _centre(rows: Array) -> Array | None:
 
     Inner products then keep the digits of distances, and fewer pairs are subtracted, which takes longer.
     """
-    spread = squared_lengths(_moved(rows, rows[0])).max()
-    return rows[0] if squared_lengths(rows[:1])[0] > _REMOTE * spread else None
+    spread = _squared_lengths(_moved(rows, rows[0])).max()
+    return rows[0] if _squared_lengths(rows[:1])[0] > _REMOTE * spread else None
+
+
+def _squared_lengths(rows: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.einsum("ij,ij->i", rows, rows)
 
 
 def _moved(rows: Array, centre: Array | None) -> Array:
@@ -112,11 +148,6 @@ def _moved(rows: Array, centre: Array | None) -> Array:
         return rows
     with np.errstate(over="ignore"):
         return rows - centre
-
-
-def _parts(csr: sp.csr_matrix) -> tuple[npt.NDArray[Any], ...]:
-    """Return what a CSR matrix consists of, in one type each, so that one version is compiled."""
-    return csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.int64, copy=False), csr.data
 
 
 def _check_norms(squared: Array, first: int = 0) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite
-from daskrf.compiled.tanimoto import LINEAR, QUOTIENT, RAW, totals
+from daskrf.arrays import as_csr, check_finite, clipped, squared_norms
+from daskrf.engine import QUOTIENT, RATIO, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
-from daskrf.kernels.index import Index, clipped
+from daskrf.kernels.index import Index
 from daskrf.kernels.tanimoto import as_counts, by_type
 
 __all__ = ["TanimotoDotProduct"]
@@ -76,12 +76,12 @@ class TanimotoDotProduct(Kernel):
         right, right_exponents = self._rows(Y)
         index = Index(right, multiply=True)
         right_counts = _counts(right)
-        largest = float(_squared_norms(right).max(initial=0.0))
+        largest = float(squared_norms(right.indptr, right.data).max(initial=0.0))
 
         def similarities(X: Any, dtype: npt.DTypeLike = np.float64) -> Array:
             left, exponents = self._rows(X)
             ordinary = exponents is None and right_exponents is None
-            mode = RAW if not ordinary else (QUOTIENT if self.n_terms is None else LINEAR)
+            mode = SUM if not ordinary else (QUOTIENT if self.n_terms is None else RATIO)
             out = np.empty((left.shape[0], right.shape[0]), dtype if mode == QUOTIENT else np.float64)
             counts = None if right_counts is None else _counts(left)
             if counts is None:
@@ -90,7 +90,7 @@ class TanimotoDotProduct(Kernel):
                     self._divide(out, sums, (left, exponents), (right, right_exponents))
             else:
                 # x.y <= |x| |y|; a count that is clipped to the type meets no row of these.
-                for kind, rows in by_type(np.sqrt(_squared_norms(left) * largest)):
+                for kind, rows in by_type(np.sqrt(squared_norms(left.indptr, left.data) * largest)):
                     index.coefficients(left, clipped(counts, kind), rows, mode, out)
             if self.n_terms is not None:
                 _sum_series(out, self.n_terms)
@@ -185,14 +185,6 @@ def _counts(csr: sp.csr_matrix) -> npt.NDArray[np.uint16] | None:
 
 def _is_zero(csr: sp.csr_matrix) -> npt.NDArray[np.bool_]:
     return np.diff(csr.indptr) == 0
-
-
-def _squared_norms(csr: sp.csr_matrix) -> npt.NDArray[np.float64]:
-    """Return the squared norms in the order of the entries; exact for counts."""
-    norms = np.empty(csr.shape[0])
-    data = csr.data.astype(np.float64, copy=False)
-    totals(csr.indptr.astype(np.int64, copy=False), np.zeros(csr.nnz, np.int32), data, 1, True, norms)
-    return norms
 
 
 def _exponents(csr: sp.csr_matrix, sizes: Array | None = None) -> npt.NDArray[np.int32]:

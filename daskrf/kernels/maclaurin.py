@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite
-from daskrf.compiled.rows import scaled_rows, squared_norms
-from daskrf.compiled.tanimoto import RAW
+from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
+from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register
 from daskrf.kernels.compositional import cut, horner, poisson, power
@@ -96,7 +95,7 @@ class DotProductKernel(Kernel):
             out = np.empty((left.shape[0], right.shape[0]))
             with np.errstate(over="ignore", invalid="ignore"):
                 data = left.data.astype(np.float64, copy=False)
-                norms, right_norms = index.coefficients(left, data, None, RAW, out)
+                norms, right_norms = index.coefficients(left, data, None, SUM, out)
                 if self.normalize:
                     # Equal rows have the sum, and both norms, of the same terms: exactly 1.
                     lengths = np.sqrt(norms[:, None] * right_norms)
@@ -373,7 +372,7 @@ def _rows(X: Any, normalize: bool) -> sp.csr_matrix:
     csr = check_finite(as_csr(X))
     if not normalize or not csr.nnz:
         return csr
-    data, _ = scaled_rows(csr.indptr, csr.data)
+    data, _ = scaled_values(csr.indptr, csr.data)
     return csr if data is None else sp.csr_matrix((data, csr.indices, csr.indptr), shape=csr.shape)
 
 

@@ -18,8 +18,7 @@ from scipy.special import betaincinv, gammaincinv, gammaln, hyp0f1, kve, roots_g
 
 from daskrf import seeds
 from daskrf.arrays import as_rows
-from daskrf.compiled.panels import make_panels, multiply
-from daskrf.compiled.radial import centred, radial_values
+from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
 from daskrf.kernels.distances import finite_rows, is_full, squares_from
@@ -124,17 +123,16 @@ class RadialKernel(Kernel):
             return self.against(Y)
         # Beyond this the kernel is below the smallest float32.
         limit = (reach + _FAR * self.length_scale) ** 2
-        landmarks, others = centred(rows, centre, limit)
-        panels = make_panels(np.ascontiguousarray(landmarks.T))
+        landmarks, others = _centred(rows, centre, limit)
         factor, shape = form[0] / self.length_scale**2, form[1:]
 
         def values(X: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
             rows = as_rows(X)
             out = np.empty((rows.shape[0], others.size), np.float32)
             for part, left in dense_parts(rows, right):
-                moved, own = centred(left, centre, limit)
-                multiply(moved, panels, out[part])
-                radial_values(own, others, factor, shape, out[part])
+                moved, own = _centred(left, centre, limit)
+                np.matmul(moved, landmarks.T, out=out[part])
+                engine().radial_values(own, others, factor, shape, out[part])
             return out
 
         return values
@@ -382,6 +380,16 @@ class RadialSpectrum(RadialKernel):
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
         """Return some of the lengths at random; see `RadialKernel`."""
         return self.lengths[(uniform("length") * self.lengths.size).astype(np.int64)]
+
+
+def _centred(rows: Array, centre: Array, limit: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return rows less the centre, and their squared lengths, float32; beyond `limit`, zeros and infinity."""
+    with np.errstate(all="ignore"):
+        moved = rows - centre
+        lengths = np.einsum("ij,ij->i", moved, moved)
+        far = ~(lengths <= limit)
+        moved[far], lengths[far] = 0.0, np.inf
+        return moved.astype(np.float32), lengths.astype(np.float32)
 
 
 def _positive(value: Any, name: str) -> float:

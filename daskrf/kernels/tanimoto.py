@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import MAX_COUNT, as_csr, check_weights
-from daskrf.compiled.tanimoto import QUOTIENT, RAW
+from daskrf.arrays import MAX_COUNT, as_csr, check_weights, clipped, row_sums
+from daskrf.engine import QUOTIENT, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register
-from daskrf.kernels.index import Index, clipped
+from daskrf.kernels.index import Index
 
 __all__ = ["Intersection", "TanimotoMinMax"]
 
@@ -67,7 +67,7 @@ class Intersection(Kernel):
 
     def against(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
-        return _minima(Y, RAW)
+        return _minima(Y, SUM)
 
     def diag(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the sum of each row of `X`, float64 of shape (n,)."""
@@ -84,7 +84,7 @@ def _minima(Y: Any, mode: int) -> Prepared:
     right = _weights(Y)
     index = Index(right, multiply=False)
     right_counts = as_counts(right.data)
-    largest = 0 if right_counts is None else int(row_sums(right_counts, right.indptr).max(initial=0))
+    largest = 0 if right_counts is None else int(row_sums(right.indptr, right_counts).max(initial=0))
 
     def similarities(X: Any, dtype: npt.DTypeLike = np.float64) -> Array:
         left = _weights(X)
@@ -93,7 +93,7 @@ def _minima(Y: Any, mode: int) -> Prepared:
         if counts is None:
             index.coefficients(left, left.data.astype(np.float64), None, mode, out)
             return out
-        for kind, rows in by_type(np.minimum(row_sums(counts, left.indptr), largest)):
+        for kind, rows in by_type(np.minimum(row_sums(left.indptr, counts), largest)):
             index.coefficients(left, clipped(counts, kind), rows, mode, out)
         return out
 
@@ -121,12 +121,6 @@ def as_counts(data: Array) -> npt.NDArray[np.uint16] | None:
     ):
         return None
     return data.astype(np.uint16, copy=False)
-
-
-def row_sums(counts: Array, indptr: Array) -> npt.NDArray[np.int64]:
-    """Return the sums of the rows of a CSR matrix of integers."""
-    ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])[indptr]
-    return np.diff(ends)
 
 
 def by_type(bounds: Array) -> Iterator[tuple[type, npt.NDArray[np.int64]]]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import (
     CompositionalTanimotoFeatures,
@@ -31,6 +30,7 @@ from daskrf.kernels import (
 )
 from daskrf.storage.describe import map_words
 from tests.features.maps import counts, weights
+from tests.jit import jit_disabled
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
 

@@ -9,11 +9,11 @@ import pytest
 
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import CompositionalTanimotoFeatures, TanimotoMinMaxFeatures, compositional, from_state
 from daskrf.kernels import CompositionalTanimoto, TanimotoMinMax
 from tests.features.maps import counts, weights
+from tests.jit import jit_disabled
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
 

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf import seeds
-from daskrf.compiled import minhash, tiles
-from daskrf.compiled.jit import jit_disabled
+from daskrf.engine.cpu import hashes as cpu_hashes
+from daskrf.engine.cpu import tiled
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.features.hashing import TanimotoHash, normal_levels
 from daskrf.kernels import TanimotoMinMax
+from tests.jit import jit_disabled
 from tests.naive import cws as naive
 from tests.naive.minhash import level_place
 
@@ -70,7 +71,7 @@ def test_logarithms_are_right_to_the_last_place() -> None:
     )
     out = np.empty_like(x)
     with np.errstate(over="ignore"):
-        minhash.logarithms(x, out)
+        cpu_hashes.logarithms(x, out)
     np.testing.assert_allclose(out, np.log(x), rtol=5e-16, atol=0)
 
 
@@ -131,7 +132,7 @@ def test_batches_do_not_show_in_the_result(monkeypatch: pytest.MonkeyPatch) -> N
     bits, normals = hashes.words(csr), hashes.normals(csr, 1.0)
     for limit in ({"BATCH_ENTRIES": 1}, {"BATCH_ENTRIES": 20}, {"BATCH_BYTES": 9 * 64 * 4}):
         for name, value in limit.items():
-            monkeypatch.setattr(tiles, name, value)
+            monkeypatch.setattr(tiled, name, value)
         assert (hashes.words(csr) == bits).all()
         assert hashes.normals(csr, 1.0).tobytes() == normals.tobytes()
 
@@ -199,9 +200,10 @@ def test_equal_weights_at_the_ends_give_finite_ranks() -> None:
     for start in range(0, hashes.n_hashes, 64):
         table = np.zeros((6, 64), np.uint32)
         column, slot = np.full(6, 9, np.uint64), np.arange(6, dtype=np.int32)
-        pairs = tiles.Pairs(column, np.log(weights).view(np.uint64), slot, slot)
+        own = hashes._hashes
+        keys = own.element, own.low[start : start + 64], own.high[start : start + 64]
         with np.errstate(over="ignore"):
-            hashes._fill(pairs, slice(start, start + 64), table)
+            cpu_hashes.fill_weighted(column, np.log(weights), slot, *keys, table)
         # A larger weight never has a larger rank, which an overflow would give.
         assert (np.diff(table.astype(np.int64), axis=0) <= 0).all()
         log_a = table / 2.0**21 - 1024

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import TanimotoDotProductFeatures, from_state, prefactor, tensorsketch
 from daskrf.features.prefactor import PrefactorFeatures
 from daskrf.features.tensorsketch import allocate, fast_length
 from daskrf.kernels import TanimotoDotProduct
+from tests.jit import jit_disabled
 from tests.naive import sketch as naive
 
 CORRECTIONS = [None, "normalize", "residual"]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.linalg.blas import ssyrk
 
-from daskrf.compiled.jit import jit_disabled
-from daskrf.compiled.rows import unit_rows
-from daskrf.compiled.sketch import Rows
+from daskrf.engine import Rows
 from daskrf.features import TanimotoDotProductFeatures
+from daskrf.features.dotproduct import unit_rows
 from daskrf.features.tensorsketch import TensorSketchSeries
 from daskrf.kernels import TanimotoDotProduct
+from tests.jit import jit_disabled
 
 pytestmark = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
 

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import ndtri
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import FastfoodFeatures, FeatureMap, RandomFourierFeatures, fourier
 from daskrf.gp import ExactGP, RandomFeatureGP, SufficientStatistics
 from daskrf.kernels import Gaussian, Matern, TanimotoMinMax, UnitBalls
 from tests.features.maps import vectors
+from tests.floats import assert_agree
+from tests.jit import jit_disabled
 from tests.naive import fourier as naive
 from tests.naive.gp import conjugate_gradients
 
@@ -71,22 +72,24 @@ def test_the_prior_variance_is_one_for_any_row_and_size(make, X: np.ndarray, siz
     np.testing.assert_allclose(np.square(Phi, dtype=np.float64).sum(axis=1), 1.0, atol=1e-6)
     if size % 2:
         assert (Phi[:, -1] == 0).all()
-    assert feature_map.transform(sp.csr_matrix(X)).tobytes() == Phi.tobytes()
-    assert feature_map.transform(X[-1:]).tobytes() == Phi[-1:].tobytes()
+    # Phases are rounded in proportion to the row's length.
+    tolerance = 2e-6 * (1.0 + np.linalg.norm(X, axis=1).max() / 0.9)
+    assert_agree(feature_map.transform(sp.csr_matrix(X)), Phi, tolerance)
+    assert_agree(feature_map.transform(X[-1:]), Phi[-1:], tolerance)
 
 
 @families
 @pytest.mark.parametrize("density", [0.02, 0.1, 0.3, 1.0])
-def test_any_density_and_container_gives_the_same_bytes(make, density: float) -> None:
+def test_any_density_and_container_gives_the_same_features(make, density: float) -> None:
     rng = np.random.default_rng(1)
     X = rng.poisson(2.0, (23, 50)) * (rng.random((23, 50)) < density)
     feature_map = make(Gaussian(6.0), 70)
     Phi = feature_map.transform(X)
     # A chunk of other rows has another density.
     for start in (0, 3, 22):
-        assert feature_map.transform(X[start : start + 1]).tobytes() == Phi[start : start + 1].tobytes()
+        assert_agree(feature_map.transform(X[start : start + 1]), Phi[start : start + 1], 1e-5)
     for other in (sp.csr_matrix(X), X.astype(np.float32), X.astype(bool) * X, sp.coo_array(X)):
-        assert feature_map.transform(other).tobytes() == Phi.tobytes()
+        assert_agree(feature_map.transform(other), Phi, 1e-5)
 
 
 @families
@@ -96,7 +99,7 @@ def test_parts_of_memory_change_nothing(make, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(fourier, "_PHASES", 1)
     monkeypatch.setattr(fourier, "_BLOCK", 1)
     fourier._KEPT.clear()
-    assert make(Gaussian(6.0), 200, random_state=3).transform(X).tobytes() == Phi.tobytes()
+    assert_agree(make(Gaussian(6.0), 200, random_state=3).transform(X), Phi, 2e-6)
     fourier._KEPT.clear()
 
 
@@ -196,11 +199,12 @@ def test_fastfood_holds_no_matrix_of_directions() -> None:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 16 * 2**20
-        assert _bytes(feature_map._projection(d).numbers) <= 16 * (size // 2) + 8 * d
+        kept = vars(feature_map._projection(d)).values()
+        assert sum(map(_bytes, kept)) <= 16 * (size // 2) + 8 * d
 
 
 def _bytes(item: object) -> int:
-    return sum(map(_bytes, item)) if isinstance(item, tuple) else item.nbytes
+    return sum(map(_bytes, item)) if isinstance(item, tuple) else getattr(item, "nbytes", 0)
 
 
 def test_threads_make_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +225,7 @@ def test_threads_make_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_directions_are_kept_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     maps = [RandomFourierFeatures(n_components=64, random_state=seed) for seed in range(3)]
     fourier._KEPT.clear()
-    size = maps[0]._projection(5).tables.nbytes
+    size = maps[0]._projection(5).columns.nbytes
     for limit, expected in ((2 * size, [0, 2]), (2 * size - 1, [2]), (0, [2])):
         monkeypatch.setattr(fourier, "LARGEST_KEPT", limit)
         made = [maps[seed]._projection(5) for seed in (0, 1, 0, 2)][-1]
@@ -230,13 +234,13 @@ def test_directions_are_kept_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_orthogonal_directions_that_take_hours_are_refused() -> None:
-    for d, size in ((2**15, 2**15), (2**14, 2**16)):
+    for d, size in ((2**15, 2**16), (30_000, 60_000)):
         feature_map, row = RandomFourierFeatures(n_components=size, orthogonal=True), sp.csr_matrix((1, d))
         for call in (feature_map.fit, feature_map.transform):
-            with pytest.raises(InputError, match=r"process about 4 hours and \d+\.\d GiB to make"):
+            with pytest.raises(InputError, match=r"process about 2 hours and \d+\.\d GiB to make"):
                 call(row)
         RandomFourierFeatures(n_components=size).fit(row)
-    for d, size in ((2**15, 4096), (4096, 2**15), (2**20, 2048)):
+    for d, size in ((2**15, 2**15), (2**14, 2**16), (2**20, 2048)):
         RandomFourierFeatures(n_components=size, orthogonal=True).fit(sp.csr_matrix((1, d)))
 
 
@@ -370,6 +374,6 @@ def test_unfolded_identifiers_are_refused_before_anything_is_made() -> None:
 def test_many_seeds_of_unit_balls_are_bounded() -> None:
     """Frequencies of sums of two draws of the unit ball are at most 2 long."""
     d = 5
-    tables = RandomFourierFeatures(UnitBalls(1.0, degree=2), 600)._projection(d).tables
-    lengths = np.linalg.norm(np.concatenate(tables, axis=1)[:, :300], axis=0) * 2 * np.pi
+    directions = RandomFourierFeatures(UnitBalls(1.0, degree=2), 600)._projection(d).columns
+    lengths = np.linalg.norm(directions, axis=0) * 2 * np.pi
     assert 1.0 < lengths.max() <= 2.0 + 1e-5

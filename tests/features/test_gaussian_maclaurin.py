@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import GaussianMaclaurinFeatures, from_state
 from daskrf.features.allocation import SeriesErrors, incremental, optimal_allocation
@@ -20,6 +19,7 @@ from daskrf.features.gaussianmaclaurin import _centre, _centred_moments, _monomi
 from daskrf.features.variances import Moments, sketch_variance
 from daskrf.kernels import TruncatedGaussian
 from tests.features.maps import counts, reals
+from tests.jit import jit_disabled
 from tests.kernels.values import limits
 from tests.naive.projections import greedy
 

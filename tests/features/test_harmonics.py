@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import FastfoodDotProductFeatures, RandomMaclaurinFeatures
 from daskrf.features.harmonics import legendre_coefficients, monomial_shares
 from daskrf.kernels import DotProduct, Exponential, Gaussian, Polynomial
 from tests.features.maps import reals
+from tests.jit import jit_disabled
 from tests.naive import harmonics as naive
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")

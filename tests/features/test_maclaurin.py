@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from daskrf import seeds
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import PolynomialSketch, RandomMaclaurinFeatures, from_state
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.projections import Products, scale_rows
 from daskrf.kernels import DotProduct, Exponential, Polynomial, residual_bound
 from tests.features.maps import counts, reals
+from tests.jit import jit_disabled
 from tests.kernels.values import limits
 from tests.naive.projections import products
 
@@ -60,7 +60,7 @@ def test_columns_are_identifiers() -> None:
 def test_batches_do_not_show_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     feature_map = RandomMaclaurinFeatures(n_components=70)
     whole = feature_map.transform(reals())
-    monkeypatch.setattr("daskrf.compiled.tiles.BATCH_ENTRIES", 64)
+    monkeypatch.setattr("daskrf.engine.cpu.tiled.BATCH_ENTRIES", 64)
     assert (feature_map.transform(reals()) == whole).all()
 
 

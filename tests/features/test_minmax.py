@@ -11,11 +11,11 @@ import scipy.sparse as sp
 
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures, from_state
 from daskrf.features.hashing import normal_levels
 from daskrf.kernels import TanimotoMinMax
+from tests.jit import jit_disabled
 from tests.naive import minhash as naive
 
 FOURTH_MOMENT = {"rademacher": 1.0, "gaussian": 2.9992}

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, NystromFeatures, from_state
 from daskrf.features.base import map_key
@@ -32,6 +31,7 @@ from daskrf.kernels import (
     TanimotoMinMax,
 )
 from daskrf.kernels.base import hilbert_distance
+from tests.jit import jit_disabled
 from tests.naive import nystrom as naive
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=10 if jit_disabled() else 60)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import PolynomialSketch, sketch_variance
 from daskrf.features.polynomial import METHODS
 from daskrf.features.srht import SubsampledHadamard, _transform
 from daskrf.features.variances import padded_width, same_block_pairs
 from tests.features.maps import counts, reals
+from tests.jit import jit_disabled
 from tests.naive.projections import products, tensor_srht
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")

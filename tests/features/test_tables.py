@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import (
     CompositionFeatures,
@@ -25,6 +24,7 @@ from daskrf.features import (
     from_state,
 )
 from daskrf.kernels import Exponential, Gaussian, Polynomial
+from tests.jit import jit_disabled
 
 D = 20_000
 ROW = sp.csr_matrix(([1.0], [5], [0, 1]), shape=(1, D))

@@ -19,13 +19,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, WhiteKernel
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.gp.evidence import log_likelihood
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.solvers import KernelSolver
 from daskrf.kernels import TanimotoMinMax
 from daskrf.kernels.base import Kernel
+from tests.jit import jit_disabled
 from tests.naive import gp as naive
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=40)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import FastfoodFeatures, RandomFourierFeatures, TanimotoMinMaxFeatures
 from daskrf.gp import ExactGP, RandomFeatureGP, choose_length_scale, with_length_scale
 from daskrf.kernels import Gaussian, Matern
+from tests.jit import jit_disabled
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaincc
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.features import GaussianMaclaurinFeatures, LocalGaussianFeatures
 from daskrf.features.localgaussian import keep_nearest
@@ -27,6 +26,7 @@ from daskrf.gp import (
     model_from_state,
 )
 from daskrf.kernels import Gaussian, TruncatedGaussian
+from tests.jit import jit_disabled
 from tests.naive import local as naive
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=3 if jit_disabled() else 25)

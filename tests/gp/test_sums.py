@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.arrays import pack_signs
-from daskrf.compiled.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.gp import SufficientStatistics, choose_exponent
 from daskrf.gp.sums import STRIP_BYTES, GramStrip, Summation, assemble, strip_columns
 from tests.gp.strategies import SEEDS
+from tests.jit import jit_disabled
 
 SIZES = st.tuples(st.integers(1, 90), st.integers(1, 330), st.integers(1, 1 << 19), SEEDS)
 

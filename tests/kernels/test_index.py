@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskrf.compiled.jit import jit_disabled
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax, index
+from tests.jit import jit_disabled
 from tests.kernels.values import ugly_rows
 from tests.naive.tanimoto import tanimoto_dot_product, tanimoto_minmax
 

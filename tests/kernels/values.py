@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from daskrf.compiled.jit import jit_disabled
+from tests.jit import jit_disabled
 
 
 def _rows(values: st.SearchStrategy, dtype: type = np.float64) -> st.SearchStrategy:

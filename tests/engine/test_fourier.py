@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.compiled.fourier import TILE, add_cosines, orthogonalise, project, project_dense
-from daskrf.compiled.jit import jit_disabled
+from daskrf.engine import Rows, engine
+from tests.jit import jit_disabled
 
 few = settings(deadline=None, derandomize=True, max_examples=10 if jit_disabled() else 100)
 turns = st.one_of(
@@ -22,7 +22,7 @@ turns = st.one_of(
 
 def cosines(phases: np.ndarray, n_components: int) -> np.ndarray:
     out = np.full((len(phases), n_components), np.nan, np.float32)
-    add_cosines(np.ascontiguousarray(phases, np.float32), 1.0, out)
+    engine().cosines(np.ascontiguousarray(phases, np.float32), 1.0, out)
     return out
 
 
@@ -52,45 +52,21 @@ def test_any_number_of_components(n_components: int) -> None:
     assert (found[:, pairs:] == 0).all()
 
 
-@pytest.mark.parametrize(("n", "d"), [(0, 3), (1, 1), (4, 5), (7, 33)])
-def test_dense_rows_have_the_bytes_of_sparse_ones(n: int, d: int) -> None:
-    rng = np.random.default_rng(d)
-    X = (rng.normal(size=(n, d)) * np.exp(5 * rng.normal(size=(n, d)))).astype(np.float32)
-    X[:, ::3] *= rng.random((n, X[:, ::3].shape[1])) < 0.5
-    tables = rng.normal(size=(2, d, TILE)).astype(np.float32)
-    dense, sparse = np.full((2, n, 2 * TILE), np.nan, np.float32)
-    project_dense(X, tables, dense)
-    csr = sp.csr_matrix(X)
-    project(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data, 0, tables, sparse)
-    assert dense.tobytes() == sparse.tobytes()
-
-
 @pytest.mark.parametrize("d", [1, 5, 33])
-def test_projections_with_and_without_zeros_have_the_same_bytes(d: int) -> None:
+def test_projections_with_and_without_zeros_agree(d: int) -> None:
     rng = np.random.default_rng(d)
     X = (rng.normal(size=(12, d)) * (rng.random((12, d)) < 0.4)).astype(np.float32)
     X[3] = 0
     X[4] = -0.0
-    tables = rng.normal(size=(2, d, TILE)).astype(np.float32)
-    dense, sparse = np.empty((2, 12, 2 * TILE), np.float32)
-    whole = np.arange(0, 12 * d + 1, d), np.tile(np.arange(d, dtype=np.int32), 12), X.ravel()
-    project(*whole, 0, tables, dense)
+    directions = rng.normal(size=(d, 70)).astype(np.float32)
+    dense, sparse = np.full((2, 12, 70), np.nan, np.float32)
+    whole = Rows(np.arange(0, 12 * d + 1, d), np.tile(np.arange(d, dtype=np.int32), 12), X.ravel())
+    engine().project(whole, directions, dense)
     csr = sp.csr_matrix(X)
-    parts = csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data
-    project(*parts, 0, tables, sparse)
-    assert dense.tobytes() == sparse.tobytes()
-    some = np.empty((5, 2 * TILE), np.float32)
-    project(*parts, 4, tables, some)
+    parts = Rows(csr.indptr.astype(np.int64), csr.indices, csr.data)
+    engine().project(parts, directions, sparse)
+    some = np.full((5, 70), np.nan, np.float32)
+    engine().project(parts._replace(pointer=parts.pointer[4:10]), directions, some)
     assert some.tobytes() == sparse[4:9].tobytes()
-    expected = X.astype(float) @ np.concatenate(tables.astype(float), axis=1)
-    np.testing.assert_allclose(dense, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize(("d", "n"), [(1, 1), (4, 3), (20, 20)])
-def test_orthogonal_columns(d: int, n: int) -> None:
-    normals = np.random.default_rng(d).normal(size=(d, n))
-    found = normals.copy()
-    orthogonalise(found)
-    np.testing.assert_allclose(found.T @ found, np.eye(n), atol=1e-12)
-    q, r = np.linalg.qr(normals)
-    np.testing.assert_allclose(found, q * np.sign(np.diag(r)), atol=1e-11)
+    for found in (dense, sparse):
+        np.testing.assert_allclose(found, X.astype(float) @ directions.astype(float), atol=1e-5)

@@ -1,15 +1,7 @@
-"""Minima over the elements of each row, a tile of 64 features at a time.
-
-A hash of weighted sets gives every (column, value) pair a number for each feature; a row's number is the
-minimum over its pairs. Molecules share most of their substructures, so the numbers of each distinct pair of a
-batch of rows are tabulated once for a tile of 64 features; a molecule is then the minimum over a few rows of
-that table. What fills the table, and so decides the kernel, is given as a function.
-"""
+"""Minima over the elements of each row, a tile of 64 features at a time, and parities of runs of bits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,57 +10,20 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from daskrf.compiled.jit import jit, jit_disabled
+from daskrf.engine.cpu.jit import jit, jit_disabled
 
-__all__ = ["TILE", "Pairs", "add_parities", "batches", "hashed_values", "hashed_words"]
+__all__ = ["TILE", "add_parities", "find_pairs", "row_minima", "row_words"]
 
 Array = npt.NDArray[Any]
 
 TILE = 64
 """Features of a tile: one 64-bit word of output, and eight 256-bit registers of running minima."""
 
-BATCH_ENTRIES = 1 << 20
-"""Entries (about 35,000 drug-like molecules at radius 1) that share one dictionary of pairs.
-
-The more molecules share it, the less is hashed for each.
-"""
-
-BATCH_BYTES = 1 << 25
-"""Bytes of the table that a batch should not exceed: where few entries are equal, batches are made smaller.
-
-The table takes 256 bytes a distinct pair: a few MiB for counts of drug-like molecules. A single row may
-exceed the limit.
-"""
-
 _MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 
 _LANES = 16
 """32-bit lanes of a vector of LLVM, which splits it into registers of the machine."""
-
-_LINE = 64
-"""Bytes of a cache line."""
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """The distinct (column, value) pairs of a batch, sorted, and where each stands in the table.
-
-    `column` is uint64, `value` of the dtype of the values, `slot` the int32 row of the table of each pair,
-    `slot_of` that of each entry of the batch.
-    """
-
-    column: Array
-    value: Array
-    slot: Array
-    slot_of: Array
-
-
-Fill = Callable[[Pairs, slice, Array], None]
-"""Writes the numbers of the features of a slice of 64, for all pairs, to a table: table[pairs.slot[i], :]."""
-
-Draw = Callable[[Array, slice, Array], None]
-"""Writes the values of minima, uint32 of shape (n, 64), of the features of a slice, to columns of rows."""
 
 
 @jit
@@ -176,7 +131,7 @@ tile_minimum_bits: Any = _tile_minimum_bits_python if jit_disabled() else _tile_
 
 
 @jit
-def _find_pairs(
+def find_pairs(
     indices: Array, values: Array, pair_of: Array, pair_column: Array, pair_value: Array, frequency: Array
 ) -> int:
     """Number the distinct (column, value) pairs in order of appearance; return how many there are.
@@ -212,7 +167,7 @@ def _find_pairs(
 
 
 @jit
-def _row_words(indptr: Array, slot_of: Array, table: Array, words: Array) -> None:
+def row_words(indptr: Array, slot_of: Array, table: Array, words: Array) -> None:
     """Write the packed lowest bits of each row's minima; a row without entries takes the last table row."""
     empty = np.array([table.shape[0] - 1], np.int32)
     for row in range(words.size):
@@ -224,7 +179,7 @@ def _row_words(indptr: Array, slot_of: Array, table: Array, words: Array) -> Non
 
 
 @jit
-def _row_minima(indptr: Array, slot_of: Array, table: Array, minima: Array) -> None:
+def row_minima(indptr: Array, slot_of: Array, table: Array, minima: Array) -> None:
     """Write each row's minima to `minima`; a row without entries takes the last row of the table."""
     empty = np.array([table.shape[0] - 1], np.int32)
     for row in range(minima.shape[0]):
@@ -237,16 +192,7 @@ def _row_minima(indptr: Array, slot_of: Array, table: Array, minima: Array) -> N
 
 @jit
 def add_parities(bits: Array, starts: Array, words: Array) -> None:
-    """XOR the parity of the bits starts[m] to starts[m + 1] - 1 of each row into bit m of `words`.
-
-    Parameters
-    ----------
-    bits : uint64 array, shape (n, any)
-        Packed bits, the lowest first.
-    starts : int64 array, shape (M + 1,)
-        Ascending, the last one at most 64 times the columns of `bits`.
-    words : uint64 array, shape (n, ceil(M / 64))
-    """
+    """XOR the parities of runs of bits into words; see `Engine`."""
     one = np.uint64(1)
     parities = np.zeros(bits.shape[1] + 1, np.uint64)
     for row in range(bits.shape[0]):
@@ -266,109 +212,3 @@ def add_parities(bits: Array, starts: Array, words: Array) -> None:
             after = (parities[stop >> 6] >> np.uint64(stop & 63)) & one
             words[row, m >> 6] ^= (before ^ after) << np.uint64(m & 63)
             before = after
-
-
-def hashed_words(
-    indptr: Array, indices: Array, values: Array, fill: Fill, empty: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.uint64]:
-    """Return the lowest bits of the rows' minima of 32-bit numbers, 64 features a word.
-
-    Parameters
-    ----------
-    indptr, indices, values : arrays of a canonical CSR matrix of n rows
-        `values` of an unsigned integer dtype.
-    fill : Fill
-        Fills a uint32 table.
-    empty : uint32 array, shape (M,)
-        The minimum that stands for a row without entries; M a multiple of 64.
-
-    Returns
-    -------
-    uint64 array, shape (n, M / 64)
-        The bits of a row depend on that row and `fill` alone.
-    """
-    words = np.empty((indptr.size - 1, empty.size // TILE), np.uint64)
-    with np.errstate(over="ignore"):
-        for rows, pointer, pairs in batches(indptr, indices, values):
-            table = _table(pairs)
-            column = np.empty(pointer.size - 1, np.uint64)
-            for tile in range(words.shape[1]):
-                features = slice(tile * TILE, (tile + 1) * TILE)
-                table[-1] = empty[features]
-                fill(pairs, features, table)
-                _row_words(pointer, pairs.slot_of, table, column)
-                words[rows, tile] = column
-    return words
-
-
-def hashed_values(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    fill: Fill,
-    empty: npt.NDArray[np.uint32],
-    draw: Draw,
-    out: npt.NDArray[np.float32],
-) -> None:
-    """Write the values that `draw` gives the rows' minima of 32-bit numbers.
-
-    Parameters
-    ----------
-    indptr, indices, values, fill, empty : as for :func:`hashed_words`
-    draw : Draw
-        Gives float32 values.
-    out : C-contiguous float32 array, shape (n, at most M), overwritten
-    """
-    with np.errstate(over="ignore"):
-        for rows, pointer, pairs in batches(indptr, indices, values):
-            table = _table(pairs)
-            minima = np.empty((pointer.size - 1, TILE), np.uint32)
-            for start in range(0, out.shape[1], TILE):
-                features = slice(start, start + TILE)
-                table[-1] = empty[features]
-                fill(pairs, features, table)
-                _row_minima(pointer, pairs.slot_of, table, minima)
-                draw(minima, features, out[rows])
-
-
-def _table(pairs: Pairs) -> npt.NDArray[np.uint32]:
-    """Return an empty table of a row a pair and one more, its rows whole cache lines.
-
-    NumPy aligns arrays to 16 bytes; minima of rows that begin amid a cache line take a quarter longer.
-    """
-    size = (pairs.slot.size + 1) * TILE
-    memory = np.empty(size + _LINE // 4, np.uint32)
-    first = -memory.ctypes.data % _LINE // 4
-    return memory[first : first + size].reshape(-1, TILE)
-
-
-def batches(indptr: Array, indices: Array, values: Array) -> Iterator[tuple[slice, Array, Pairs]]:
-    """Yield rows, their pointer from 0, and their pairs, with bounded entries and a bounded table."""
-    indptr = indptr.astype(np.int64, copy=False)  # a 32-bit pointer plus a batch could overflow
-    n_rows = indptr.size - 1
-    start, entries = 0, BATCH_ENTRIES
-    while start < n_rows:
-        within = int(np.searchsorted(indptr, indptr[start] + entries, side="right")) - 1
-        stop = max(start + 1, within)
-        pointer = indptr[start : stop + 1]
-        part = slice(pointer[0], pointer[-1])
-        pairs = _dictionary(indices[part], values[part])
-        if stop > start + 1 and pairs.slot.size * TILE * 4 > BATCH_BYTES:
-            entries = (pointer[-1] - pointer[0]) // 2
-            continue
-        yield slice(start, stop), pointer - pointer[0], pairs
-        start = stop
-
-
-def _dictionary(indices: Array, values: Array) -> Pairs:
-    """Number the distinct pairs of a batch; `slot_of` gives the row of the table for each entry."""
-    nnz = indices.size
-    pair_of, frequency = np.empty(nnz, np.int32), np.empty(nnz, np.int32)
-    column, value = np.empty(nnz, np.uint64), np.empty(nnz, values.dtype)
-    n_pairs = _find_pairs(indices, values, pair_of, column, value, frequency)
-    order = np.lexsort((value[:n_pairs], column[:n_pairs]))
-    # Frequent pairs first: the rows of the table that most molecules read lie together. The others in the
-    # order in which the table is filled, since scattered reads wait less than scattered writes.
-    slot = np.empty(n_pairs, np.int32)
-    slot[order[np.argsort(-frequency[order], kind="stable")]] = np.arange(n_pairs, dtype=np.int32)
-    return Pairs(column[order], value[order], slot[order], slot[pair_of])

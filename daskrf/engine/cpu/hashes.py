@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from daskrf.compiled.jit import jit, jit_disabled
+from daskrf.engine.cpu.jit import jit, jit_disabled
 
 __all__ = ["draw_levels", "fill_minwise", "fill_weighted", "logarithms"]
 

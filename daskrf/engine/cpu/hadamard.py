@@ -9,7 +9,7 @@ number comes from the same sums in the same order on any machine and in any batc
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from daskrf.compiled.jit import jit, jit_disabled
+from daskrf.engine import Blocks, Rows
+from daskrf.engine.cpu.jit import jit, jit_disabled
 
-__all__ = ["LANES", "Blocks", "hadamard_transform", "project_dense", "project_sparse"]
+__all__ = ["hadamard_transform", "project_blocks"]
 
 Array = npt.NDArray[Any]
 
@@ -32,21 +33,6 @@ _IN_CACHE = 4096
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
 _WORDS = ir.VectorType(ir.IntType(32), LANES)
 _INT64 = ir.IntType(64)
-
-
-class Blocks(NamedTuple):
-    """The diagonals and permutations of n blocks S H G Pi H B, or S H G H C H B, each of shape (n, length).
-
-    `signs` (B), `normals` (G), `scales` (S and all constants) and `turns` (C) are float32, `places` (Pi:
-    number i comes from place places[i]) int32. Either `places` or `turns` has shape (n, 0). `length` is a
-    power of two, at least 8.
-    """
-
-    signs: Array
-    places: Array
-    turns: Array
-    normals: Array
-    scales: Array
 
 
 def _within(vector: Array, stride: int) -> Array:
@@ -164,24 +150,7 @@ def _transform_rows(x: Array) -> None:
 
 
 def hadamard_transform(x: npt.NDArray[np.float32]) -> None:
-    """Multiply every row of `x` by the Walsh-Hadamard matrix, in place.
-
-    H_1 = [1] and H_2d = [[H_d, H_d], [H_d, -H_d]]: entries +1 and -1, so that a second transform gives d
-    times the row. Source: Le, Sarlos & Smola 2013, section 4.2.
-
-    Parameters
-    ----------
-    x : C-contiguous float32 array, shape (n, d)
-        d a power of two, at least 8.
-
-    Examples
-    --------
-    >>> x = np.zeros((1, 8), np.float32)
-    >>> x[0, 1] = 3.0
-    >>> hadamard_transform(x)
-    >>> x[0].tolist()
-    [3.0, -3.0, 3.0, -3.0, 3.0, -3.0, 3.0, -3.0]
-    """
+    """Multiply every row by the Walsh-Hadamard matrix, in place; see `Engine`."""
     _transform_rows(x)
 
 
@@ -210,68 +179,37 @@ def _project_block(blocks: Blocks, block: int, first: Array, second: Array, out:
 def _project_dense(x: Array, blocks: Blocks, out: Array) -> None:
     n_blocks, length = blocks.signs.shape
     first, second = np.empty(length, np.float32), np.empty(length, np.float32)
-    zero = np.float32(0.0)
     for row in range(x.shape[0]):
         values = x[row]
         for block in range(n_blocks):
             signs = blocks.signs[block]
             for k in range(values.size):
-                # The zero makes -0 a 0, as which a sparse row has it.
-                first[k] = values[k] * signs[k] + zero
-            first[values.size :] = zero
+                first[k] = values[k] * signs[k]
+            first[values.size :] = np.float32(0.0)
             target = out[row][block * length : min((block + 1) * length, out.shape[1])]
             _project_block(blocks, block, first, second, target)
 
 
 @jit
-def _project_sparse(
-    pointer: Array, columns: Array, values: Array, start: int, blocks: Blocks, out: Array
-) -> None:
+def _project_sparse(pointer: Array, columns: Array, values: Array, blocks: Blocks, out: Array) -> None:
     n_blocks, length = blocks.signs.shape
     first, second = np.empty(length, np.float32), np.empty(length, np.float32)
     for row in range(out.shape[0]):
         for block in range(n_blocks):
             signs = blocks.signs[block]
             first[:] = np.float32(0.0)
-            for entry in range(pointer[start + row], pointer[start + row + 1]):
+            for entry in range(pointer[row], pointer[row + 1]):
                 k = columns[entry]
                 first[k] = values[entry] * signs[k]
             target = out[row][block * length : min((block + 1) * length, out.shape[1])]
             _project_block(blocks, block, first, second, target)
 
 
-def project_dense(x: npt.NDArray[np.float32], blocks: Blocks, out: npt.NDArray[np.float32]) -> None:
-    """Write the projections of dense rows.
-
-    Parameters
-    ----------
-    x : C-contiguous float32 array, shape (n, d)
-        d at most the length of the blocks; rows are padded with zeros.
-    blocks : Blocks
-    out : C-contiguous float32 array, shape (n, p)
-        Overwritten; p at most all rows of the blocks together.
-    """
-    _project_dense(x, blocks, out)
-
-
-def project_sparse(
-    pointer: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float32],
-    start: int,
-    blocks: Blocks,
-    out: npt.NDArray[np.float32],
+def project_blocks(
+    rows: Rows | npt.NDArray[np.float32], blocks: Blocks, out: npt.NDArray[np.float32]
 ) -> None:
-    """Write the projections of the rows `start`, `start` + 1, ... of a canonical CSR matrix.
-
-    The numbers are those of :func:`project_dense` of the same rows.
-
-    Parameters
-    ----------
-    pointer, columns, values : arrays of the CSR matrix
-    start : int
-    blocks : Blocks
-    out : C-contiguous float32 array, shape (n, p)
-        Overwritten.
-    """
-    _project_sparse(pointer, columns, values, start, blocks, out)
+    """Write the projections of sparse or dense rows; see `Engine`."""
+    if isinstance(rows, Rows):
+        _project_sparse(*rows, blocks, out)
+    else:
+        _project_dense(rows, blocks, out)

@@ -2,26 +2,31 @@
 
 The rows on the right are given by their columns, in blocks of rows. Columns that many rows of the right have
 are dense vectors of a block's rows, so that one vector instruction serves up to 32 rows; the others are lists
-of (row, value). A row on the left adds up its dense columns first, then the others: :func:`totals` adds a
+of (row, value). A row on the left adds up its dense columns first, then the others: `_totals` adds a
 row's own terms in that order, too, so that the coefficient of equal rows is exactly 1.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.compiled.jit import jit
+from daskrf.arrays import clipped
+from daskrf.engine import QUOTIENT, RATIO, Rows
+from daskrf.engine.cpu.jit import jit
 
-__all__ = ["LINEAR", "QUOTIENT", "RAW", "coefficients", "fill_table", "look_up", "totals"]
+__all__ = ["overlaps"]
 
 Array = npt.NDArray[Any]
 
-QUOTIENT, LINEAR, RAW = 0, 1, 2
-"""What :func:`coefficients` makes of the sum s of a pair and the totals a, b of its rows: s / (a + b - s),
-s / (a + b), or s itself."""
+# Rows of a block, by bytes of a number: its sums stay in the first-level cache, dense columns in the second.
+_WIDTH = {1: 2048, 2: 2048, 8: 1024}
+_POINTERS = 4  # most pointers for an entry, so that memory is bounded whatever the number of columns
+# A column is dense where at least one row in so many has it: chosen by measurement, by bytes of a number.
+# Memory is thus at most so many numbers for an entry.
+_SPARSEST = {1: 64, 2: 40, 8: 12}
 
 _FACTOR = np.uint64(0x9E3779B1)
 _LOW = np.uint64(0xFFFFFFFF)  # the product with the factor cannot overflow, which plain Python warns of
@@ -29,7 +34,7 @@ _SHIFT = np.uint64(12)
 
 
 @jit
-def fill_table(columns: Array, keys: Array, places: Array) -> None:
+def _fill_table(columns: Array, keys: Array, places: Array) -> None:
     """Fill a hash table of power-of-two size, above `columns.size`: `keys` (-1: empty) and their `places`."""
     keys[:] = -1
     mask = keys.size - 1
@@ -42,7 +47,7 @@ def fill_table(columns: Array, keys: Array, places: Array) -> None:
 
 
 @jit
-def look_up(wanted: Array, keys: Array, places: Array, numbers: Array, out: Array) -> None:
+def _look_up(wanted: Array, keys: Array, places: Array, numbers: Array, out: Array) -> None:
     """Write `numbers` of each wanted column's place to `out`, -1 where the table lacks it."""
     mask = keys.size - 1
     for i in range(wanted.size):
@@ -53,8 +58,8 @@ def look_up(wanted: Array, keys: Array, places: Array, numbers: Array, out: Arra
 
 
 @jit
-def totals(indptr: Array, numbers: Array, data: Array, n_dense: int, square: bool, out: Array) -> None:
-    """Write the sum of each row's values, or of their squares, in the order of :func:`coefficients`."""
+def _totals(indptr: Array, numbers: Array, data: Array, n_dense: int, square: bool, out: Array) -> None:
+    """Write the sum of each row's values, or of their squares, in the order of `_coefficients`."""
     for i in range(out.size):
         total = 0.0
         for part in range(3):  # dense columns, listed ones, and those that the right lacks
@@ -113,7 +118,7 @@ def _finish(acc: Array, total: float, sums: Array, mode: int, out: Array) -> Non
             s = np.float64(acc[j])
             union = total + sums[j] - s
             out[j] = s / union if union > 0.0 else 1.0
-    elif mode == LINEAR:
+    elif mode == RATIO:
         for j in range(out.size):
             both = total + sums[j]
             out[j] = np.float64(acc[j]) / both if both > 0.0 else 1.0
@@ -123,7 +128,7 @@ def _finish(acc: Array, total: float, sums: Array, mode: int, out: Array) -> Non
 
 
 @jit
-def coefficients(left: Any, right: Any, rows: Array, multiply: bool, mode: int, out: Array) -> None:
+def _coefficients(left: Any, right: Any, rows: Array, multiply: bool, mode: int, out: Array) -> None:
     """Write the coefficients of the rows `rows` of the left, with all rows of the right, to those of `out`.
 
     `left` is (indptr, numbers, data, totals): CSR whose columns are numbers of columns of the right, -1 for
@@ -160,3 +165,77 @@ def coefficients(left: Any, right: Any, rows: Array, multiply: bool, mode: int, 
                     other = listed_values[place]
                     acc[listed_rows[place]] += value * other if multiply else min(value, other)
             _finish(acc, left_totals[i], sums[start:stop], mode, out[i, start:stop])
+
+
+class _Columns(NamedTuple):
+    """The columns in one type of number, and each row's total."""
+
+    numbers: Array  # of the sorted columns: dense ones are 0 .. n_dense - 1, listed ones follow
+    n_dense: int
+    arrays: tuple[Array, Array, Array, Array]
+    sums: Array
+
+
+class _Overlaps:
+    """The columns of some rows, prepared for sums with rows of each type of number; see `Engine.overlaps`."""
+
+    def __init__(self, right: Rows, multiply: bool) -> None:
+        # Only columns that occur are numbered: unfolded identifiers have 2**32 columns.
+        self._right = right
+        self._multiply = multiply
+        columns, places, self._frequencies = np.unique(right.columns, return_inverse=True, return_counts=True)
+        self._places = places.ravel()
+        size = 4 << int(columns.size).bit_length()
+        self._keys, self._slots = np.empty(size, np.int64), np.zeros(size, np.int32)
+        _fill_table(columns, self._keys, self._slots)
+        self._typed: dict[np.dtype[Any], _Columns] = {}
+
+    def __call__(self, left: Rows, rows: Array | None, mode: int, out: Array) -> tuple[Array, Array]:
+        """Write the coefficients of the rows `rows` of `left` with all rows here to those of `out`."""
+        data, indptr = left.values, left.pointer.astype(np.int64, copy=False)
+        if data.dtype not in self._typed:
+            self._typed[data.dtype] = self._in_type(data.dtype)
+        typed = self._typed[data.dtype]
+        numbers = np.empty(data.size, np.int32)
+        _look_up(left.columns, self._keys, self._slots, typed.numbers, numbers)
+        sums = self._totals(indptr, data, numbers, typed.n_dense)
+        own = indptr, numbers, data, sums
+        rows = np.arange(sums.size) if rows is None else rows
+        _coefficients(own, (*typed.arrays, typed.sums), rows, self._multiply, mode, out)
+        return sums, typed.sums
+
+    def _totals(self, indptr: Array, data: Array, numbers: Array, n_dense: int) -> Array:
+        sums = np.empty(indptr.size - 1)
+        # One type for each argument, so that one version is compiled.
+        _totals(indptr, numbers, data.astype(np.float64, copy=False), n_dense, self._multiply, sums)
+        return sums
+
+    def _in_type(self, dtype: np.dtype[Any]) -> _Columns:
+        indptr = self._right.pointer.astype(np.int64, copy=False)
+        m, data = indptr.size - 1, clipped(self._right.values, dtype)
+        is_dense = self._frequencies * _SPARSEST[dtype.itemsize] >= m
+        n_dense = int(np.count_nonzero(is_dense))
+        n_listed = is_dense.size - n_dense
+        numbers = np.empty(is_dense.size, np.int32)
+        numbers[is_dense] = np.arange(n_dense)
+        numbers[~is_dense] = n_dense + np.arange(n_listed)
+        n_blocks = max(1, min(-(-m // _WIDTH[dtype.itemsize]), (_POINTERS * data.size) // (n_listed + 1)))
+        width = -(-m // n_blocks)
+        n_blocks = -(-m // width) if m else 0
+        own = numbers[self._places]
+        block, row = np.divmod(np.repeat(np.arange(m), np.diff(indptr)), max(1, width))
+        dense = np.zeros((n_blocks, n_dense, width), dtype)
+        kept = own < n_dense
+        dense[block[kept], own[kept], row[kept]] = data[kept]
+        list_of = block[~kept] * n_listed + own[~kept] - n_dense
+        # Stable: a list's rows stay in order.
+        order = np.argsort(list_of, kind="stable")
+        ends = np.concatenate([[0], np.cumsum(np.bincount(list_of, minlength=n_blocks * n_listed))])
+        at = np.arange(n_blocks)[:, None] * n_listed + np.arange(n_listed + 1)
+        arrays = dense, ends[at], row[~kept][order].astype(np.int32), data[~kept][order]
+        return _Columns(numbers, n_dense, arrays, self._totals(indptr, self._right.values, own, n_dense))
+
+
+def overlaps(right: Rows, *, multiply: bool) -> _Overlaps:
+    """Prepare rows for sums over the columns that they share with others; see `Engine`."""
+    return _Overlaps(right, multiply)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf import seeds
-from daskrf.compiled import minhash, tiles
-from daskrf.compiled.jit import jit_disabled
+from daskrf.engine import TILE, Hashes, Rows, engine
+from daskrf.engine.cpu import hashes, minima, tiled
+from tests.jit import jit_disabled
 from tests.naive import minhash as naive
 
 ROWS = st.lists(
@@ -34,11 +35,8 @@ def minhash_words(
     """Return the packed bits of min-wise hashing, as the feature map puts its parts together."""
     low, high = feature_keys.astype(np.uint32), (feature_keys >> np.uint64(32)).astype(np.uint32)
 
-    def fill(pairs: tiles.Pairs, features: slice, table: np.ndarray) -> None:
-        keys = np.uint64(element_key), low[features], high[features]
-        minhash.fill_minwise(pairs.column, pairs.value, pairs.slot, *keys, table)
-
-    return tiles.hashed_words(indptr, indices, counts, fill, empty)
+    keys = Hashes(False, np.uint64(element_key), low, high, empty)
+    return engine().hash_bits(Rows(indptr, indices, counts), keys)
 
 
 def to_csr(rows: list[dict[int, int]], index_dtype: type = np.int64) -> sp.csr_matrix:
@@ -90,7 +88,7 @@ def test_batches_do_not_show_in_the_result(monkeypatch: pytest.MonkeyPatch) -> N
     X = sp.csr_matrix(rng.poisson(0.3, (30, 40)).astype(np.uint16) * (np.arange(30) % 4 > 0)[:, None])
     whole = minhash_words(X.indptr, X.indices, X.data, *keys(64))
     for entries in (1, 5, 30):
-        monkeypatch.setattr(tiles, "BATCH_ENTRIES", entries)
+        monkeypatch.setattr(tiled, "BATCH_ENTRIES", entries)
         assert (minhash_words(X.indptr, X.indices, X.data, *keys(64)) == whole).all()
 
 
@@ -98,9 +96,9 @@ def test_a_table_of_many_pairs_is_made_in_parts(monkeypatch: pytest.MonkeyPatch)
     rows = [{10 * i + j: 1 + j for j in range(5)} for i in range(9)]
     whole = minhash_words(*to_csr(rows), *keys(64))
     sizes = []
-    table = tiles._table
-    monkeypatch.setattr(tiles, "_table", lambda pairs: sizes.append(pairs.slot.size) or table(pairs))
-    monkeypatch.setattr(tiles, "BATCH_BYTES", 12 * tiles.TILE * 4)
+    table = tiled._table
+    monkeypatch.setattr(tiled, "_table", lambda pairs: sizes.append(pairs.slot.size) or table(pairs))
+    monkeypatch.setattr(tiled, "BATCH_BYTES", 12 * TILE * 4)
     assert (minhash_words(*to_csr(rows), *keys(64)) == whole).all()
     assert max(sizes) <= 12
     assert len(sizes) < 9
@@ -112,8 +110,8 @@ def test_a_table_of_many_pairs_is_made_in_parts(monkeypatch: pytest.MonkeyPatch)
 def test_the_rows_of_a_table_are_whole_cache_lines() -> None:
     for n in (0, 1, 70, 5000):
         slot = np.zeros(n, np.int32)
-        table = tiles._table(tiles.Pairs(slot, slot, slot, slot))
-        assert table.shape == (n + 1, tiles.TILE)
+        table = tiled._table(tiled.Pairs(slot, slot, slot, slot))
+        assert table.shape == (n + 1, TILE)
         assert table.dtype == np.uint32
         assert table.ctypes.data % 64 == 0
         assert table.flags.c_contiguous
@@ -132,9 +130,9 @@ def test_a_pointer_near_the_end_of_32_bits_does_not_cut_the_batch(monkeypatch: p
     rows = [{1: 1}, {2: 2}, {3: 1}]
     indptr, indices, counts = to_csr(rows)
     batches = []
-    dictionary = tiles._dictionary
-    monkeypatch.setattr(tiles, "_dictionary", lambda *given: batches.append(given) or dictionary(*given))
-    monkeypatch.setattr(tiles, "BATCH_ENTRIES", 2**31 - 1)
+    dictionary = tiled._dictionary
+    monkeypatch.setattr(tiled, "_dictionary", lambda *given: batches.append(given) or dictionary(*given))
+    monkeypatch.setattr(tiled, "BATCH_ENTRIES", 2**31 - 1)
     words = minhash_words(indptr[1:].astype(np.int32), indices, counts, *keys(64))
     assert len(batches) == 1
     assert (words == minhash_words(indptr, indices, counts, *keys(64))[1:]).all()
@@ -144,7 +142,7 @@ def test_a_pointer_near_the_end_of_32_bits_does_not_cut_the_batch(monkeypatch: p
 @settings(derandomize=True, deadline=None, max_examples=50)
 def test_the_mixing_functions_are_the_same_everywhere(x: int) -> None:
     expected = int(seeds.splitmix64(np.array([x], np.uint64))[0])
-    for module in (minhash, tiles):
+    for module in (hashes, minima):
         with np.errstate(over="ignore"):
             mixed = module._mix64(np.uint64(x))
         assert int(mixed) == expected == naive.mix64(x)
@@ -159,5 +157,5 @@ def test_parities_of_runs_of_bits() -> None:
     expected = unpacked(words)
     for m in range(70):
         expected[:, m] ^= bits[:, starts[m] : starts[m + 1]].sum(axis=1, dtype=np.uint8) & 1
-    tiles.add_parities(np.packbits(bits, axis=1, bitorder="little").view("<u8"), np.sort(starts), words)
+    engine().add_parities(np.packbits(bits, axis=1, bitorder="little").view("<u8"), np.sort(starts), words)
     assert (unpacked(words) == expected).all()

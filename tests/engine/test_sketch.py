@@ -1,46 +1,15 @@
-"""Fourier transforms and count sketches of eight rows at a time, against NumPy and plain loops."""
+"""Count sketches and products of their Fourier transforms, against NumPy and plain loops."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.compiled import sketch
-from daskrf.compiled.jit import jit_disabled
-from daskrf.compiled.sketch import LANES, Rows
-from daskrf.features.tensorsketch import fourier_plan
+from daskrf.engine import Rows, engine
+from daskrf.features.tensorsketch import spectra
+from tests.jit import jit_disabled
 from tests.naive.sketch import count_sketch_entry, real_coordinates
-
-LENGTHS = [1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16, 25, 27, 30, 60, 64, 100]
-
-
-def transform(z: np.ndarray) -> np.ndarray:
-    """Transform complex numbers of shape (length, 8)."""
-    length = len(z)
-    plan = fourier_plan(length)
-    lanes = np.stack([z.real, z.imag], axis=1).astype(np.float32).ravel()
-    scratch = np.empty_like(lanes)
-    found = sketch._transform(lanes, scratch, length, plan.radices, plan.twiddles).reshape(length, 2, LANES)
-    return found[:, 0] + 1j * found[:, 1]
-
-
-@pytest.mark.parametrize("length", LENGTHS if jit_disabled() else [*LENGTHS, 480, 1200, 2000, 4050])
-def test_transform_agrees_with_numpy(length: int) -> None:
-    rng = np.random.default_rng(length)
-    z = rng.normal(size=(length, LANES)) + 1j * rng.normal(size=(length, LANES))
-    exact = np.fft.fft(z, axis=0)
-    # Single precision: a rounding error of 6e-8 for each of some log2(length) passes.
-    assert np.abs(transform(z) - exact).max() < 1e-6 * np.abs(exact).max()
-
-
-def test_a_lane_does_not_see_the_others() -> None:
-    rng = np.random.default_rng(3)
-    z = rng.normal(size=(60, LANES)) + 1j * rng.normal(size=(60, LANES))
-    alone = np.zeros_like(z)
-    alone[:, 5] = z[:, 2]
-    assert transform(alone)[:, 5].tobytes() == transform(z)[:, 2].tobytes()
 
 
 def sparse_rows(draws: list[dict[int, float]]) -> Rows:
@@ -73,12 +42,11 @@ def test_product_terms_are_circular_convolutions(
     keys = np.arange(11, 11 + n_factors + with_dense, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     weights = np.array([[0.5, -0.25, 1.0], [2.0, 0.5, -0.125]], np.float32)
     places = np.array([0, length - 1, length // 2])
-    plan = fourier_plan(length)
-    spectra = sketch.prefactor_spectra(weights, places, plan, length, keys.size)
+    kept = spectra(weights, places, length)
     slots = np.arange(len(draws)) % 2
     dense = np.random.default_rng(0).normal(size=(len(draws), 3)).astype(np.float32) if with_dense else None
     out = np.empty((len(draws), length), np.float32)
-    sketch.add_product_term(sparse_rows(draws), keys, plan, spectra, slots, out, dense)
+    engine().product_term(sparse_rows(draws), keys, kept, slots, out, dense)
     for i, row in enumerate(draws):
         spectrum = np.zeros(length, complex)
         spectrum += np.fft.fft(np.bincount(places, weights[slots[i]], length))
@@ -98,7 +66,7 @@ def test_the_first_term_is_a_circular_convolution(draws: list[dict[int, float]],
     places = np.array([0, length - 1, length // 2])
     slots = np.arange(len(draws)) % 2
     out = np.full((len(draws), length), np.nan, np.float32)
-    sketch.add_first_term(sparse_rows(draws), 2**64 - 3, places, weights, slots, out)
+    engine().first_term(sparse_rows(draws), 2**64 - 3, places, weights, slots, out)
     for i, row in enumerate(draws):
         sketched = count_sketch(row, 2**64 - 3, length)
         exact = sum(w * np.roll(sketched, place) for w, place in zip(weights[slots[i]], places, strict=True))

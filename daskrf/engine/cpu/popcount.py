@@ -1,4 +1,4 @@
-"""Packed bits: blocked transposition, the XOR-popcount Gram matrix, sums and products with +1/-1 features.
+"""Packed bits: blocked transposition, the XOR-popcount Gram matrix, sums and means of +1/-1 features.
 
 A feature is one bit: 0 stands for +1 and 1 for -1 (the factor 1/sqrt(M) is left to the caller). Bits are
 packed little-endian; padding bits are zero and count for nothing.
@@ -14,10 +14,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from daskrf.arrays import check_bits, n_bytes
-from daskrf.compiled.jit import jit, jit_disabled
+from daskrf.engine.cpu.jit import jit, jit_disabled
 from daskrf.errors import InputError
 
-__all__ = ["bit_means", "column_sums", "gram_bits", "gram_strip", "phi_y", "symmetrize"]
+__all__ = ["bit_gram", "bit_means", "bit_sums"]
 
 Words = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
@@ -34,7 +34,7 @@ COLUMNS = 256
 """Columns of a cache block: 512 KiB at 256 words, for the L2 cache."""
 
 MEAN_BYTES = 32
-"""Bytes of bits whose tables of sums are held at once in :func:`bit_means`."""
+"""Bytes of bits whose tables of sums are held at once in `bit_means`."""
 
 MEAN_TARGETS = 16
 """Targets whose tables are held at once: 1 MiB of tables in float64."""
@@ -147,121 +147,32 @@ def _as_words(bits: Bytes) -> Words:
     return padded.view("<u8")
 
 
-def gram_bits(bits: Bytes, n_components: int, out: Counts) -> None:
-    """Add Phi^T Phi of the +1/-1 features to the upper triangle of `out`, diagonal included, exactly.
-
-    Works by columns of bits: the product of two columns is n - 2 popcount(column XOR column). Best with
-    8,000 rows or more in a call (1,000 rows reach 40 % of that rate, 64 rows 4 %); the memory used beside
-    `out` is at most 2,048 bytes a component.
-
-    Parameters
-    ----------
-    bits : uint8 array, shape (n, ceil(n_components / 8))
-    n_components : int
-    out : int64 array, shape (n_components, n_components), C-contiguous
-        Changed in place; the part below the diagonal is left alone: see :func:`symmetrize`.
-
-    Raises
-    ------
-    InputError
-        If the shape or the dtype of `bits` or `out` is another one.
-
-    Examples
-    --------
-    >>> gram = np.zeros((2, 2), np.int64)
-    >>> gram_bits(np.array([[1], [0], [3]], np.uint8), 2, gram)
-    >>> gram.tolist()
-    [[3, 1], [0, 3]]
-    """
-    bits = check_bits(bits, n_components)
-    if out.shape != (n_components, n_components) or out.dtype != np.int64 or not out.flags.c_contiguous:
-        raise InputError(
-            f"The Gram matrix of {n_components} components must be a C-contiguous int64 array of shape "
-            f"({n_components}, {n_components}), not {out.dtype} of shape {out.shape}."
-        )
-    _add_gram(bits, 0, out)
-
-
-def gram_strip(bits: Bytes, n_components: int, first: int, out: Counts) -> None:
-    """Add some columns of the upper triangle of Phi^T Phi to `out`, as `gram_bits` adds all of them.
-
-    Parameters
-    ----------
-    bits : uint8 array, shape (n, ceil(n_components / 8))
-    n_components : int
-    first : int
-        First column, a multiple of 64.
-    out : int64 array, shape (stop, stop - first), C-contiguous
-        Columns `first` to `stop` - 1, of which the rows below `stop` are all there is; changed in place, but
-        for what is below the diagonal.
-
-    Raises
-    ------
-    InputError
-        If the shape or the dtype of `bits` or `out` is another one, or `first` is no multiple of 64.
-
-    Examples
-    --------
-    >>> strip = np.zeros((66, 2), np.int64)
-    >>> gram_strip(np.zeros((5, 9), np.uint8), 66, 64, strip)
-    >>> strip[0].tolist(), strip[64:].tolist()
-    ([5, 5], [[5, 5], [0, 5]])
-    """
+def bit_gram(bits: Bytes, n_components: int, out: Counts, first: int = 0) -> None:
+    """Add Phi^T Phi, or some of its columns, to `out`; see `Engine`."""
     bits = check_bits(bits, n_components)
     stop = len(out)
     if (
         first % 64
-        or not 0 <= first < stop <= n_components
+        or not 0 <= first < max(1, stop) <= max(1, n_components)
         or out.shape != (stop, stop - first)
         or out.dtype != np.int64
         or not out.flags.c_contiguous
     ):
         raise InputError(
-            f"A strip of the Gram matrix of {n_components} components from column {first}, a multiple of 64, "
-            f"must be a C-contiguous int64 array of shape (stop, stop - {first}), not {out.dtype} of shape "
-            f"{out.shape}."
+            f"The Gram matrix of {n_components} components from column {first}, a multiple of 64, must be a "
+            f"C-contiguous int64 array of shape (stop, stop - {first}), not {out.dtype} of shape {out.shape}."
         )
-    _add_gram(bits[:, : n_bytes(stop)], first, out)
-
-
-def _add_gram(bits: Bytes, first: int, out: Counts) -> None:
-    """Add the products of the columns before len(out) with those from `first` on; see `gram_strip`."""
-    words = -(-len(out) // 64)
+    words = -(-stop // 64)
     for start in range(0, bits.shape[0], ROWS):
-        block = bits[start : start + ROWS]
+        block = bits[start : start + ROWS, : n_bytes(stop)]
         columns = np.empty((64 * words, -(-block.shape[0] // 64)), np.uint64)
         with np.errstate(over="ignore"):
             _transpose_words(_as_words(block), block.shape[0], columns)
             _accumulate_gram(columns, block.shape[0], COLUMNS, first, out)
 
 
-def symmetrize(out: npt.NDArray[Any]) -> None:
-    """Copy the upper triangle of a square matrix below the diagonal, in place, by blocks.
-
-    Parameters
-    ----------
-    out : array of any dtype, shape (M, M)
-
-    Examples
-    --------
-    >>> matrix = np.array([[3, 1], [0, 3]])
-    >>> symmetrize(matrix)
-    >>> matrix.tolist()
-    [[3, 1], [1, 3]]
-    """
-    step = 512
-    for j in range(0, out.shape[0], step):
-        for k in range(j, out.shape[0], step):
-            tile = out[j : j + step, k : k + step]
-            if j == k:
-                lower = np.tril_indices(tile.shape[0], -1)
-                tile[lower] = tile.T[lower]
-            else:
-                out[k : k + step, j : j + step] = tile.T
-
-
 @jit
-def _add_phi_y(bits: Bytes, y: Counts, out: Counts) -> None:
+def _add_sums(bits: Bytes, y: Counts, out: Counts) -> None:
     """Add sum_i y_i over the rows whose bit m is 1 to out[m], for one target."""
     for i in range(bits.shape[0]):
         value = y[i]
@@ -271,30 +182,8 @@ def _add_phi_y(bits: Bytes, y: Counts, out: Counts) -> None:
                 out[8 * byte + m] += value & -((b >> m) & 1)
 
 
-def phi_y(bits: Bytes, y: Counts, n_components: int) -> Counts:
-    """Return Phi^T y of the +1/-1 features, exactly, for integer y.
-
-    Parameters
-    ----------
-    bits : uint8 array, shape (n, ceil(n_components / 8))
-    y : int64 array, shape (n, n_targets)
-        The sum of absolute values of a target must stay below 2**62.
-    n_components : int
-
-    Returns
-    -------
-    int64 array, shape (n_components, n_targets)
-
-    Raises
-    ------
-    InputError
-        If the shape or the dtype of `bits` or `y` is another one.
-
-    Examples
-    --------
-    >>> phi_y(np.array([[1], [0]], np.uint8), np.array([[3], [5]]), 2).tolist()
-    [[2], [8]]
-    """
+def bit_sums(bits: Bytes, y: Counts, n_components: int) -> Counts:
+    """Return Phi^T y of integers; see `Engine`."""
     bits = check_bits(bits, n_components)
     if y.ndim != 2 or y.shape[0] != bits.shape[0] or y.dtype != np.int64:
         raise InputError(
@@ -304,34 +193,9 @@ def phi_y(bits: Bytes, y: Counts, n_components: int) -> Counts:
     out = np.empty((n_components, y.shape[1]), np.int64)
     for target in range(y.shape[1]):
         minus = np.zeros(8 * bits.shape[1], np.int64)
-        _add_phi_y(bits, np.ascontiguousarray(y[:, target]), minus)
+        _add_sums(bits, np.ascontiguousarray(y[:, target]), minus)
         out[:, target] = y[:, target].sum() - 2 * minus[:n_components]
     return out
-
-
-def column_sums(bits: Bytes, n_components: int) -> Counts:
-    """Return the column sums of the +1/-1 features, exactly.
-
-    Parameters
-    ----------
-    bits : uint8 array, shape (n, ceil(n_components / 8))
-    n_components : int
-
-    Returns
-    -------
-    int64 array, shape (n_components,)
-
-    Raises
-    ------
-    InputError
-        If the shape or the dtype of `bits` is another one.
-
-    Examples
-    --------
-    >>> column_sums(np.array([[1], [0]], np.uint8), 2).tolist()
-    [0, 2]
-    """
-    return phi_y(bits, np.ones((len(bits), 1), np.int64), n_components)[:, 0]
 
 
 @jit
@@ -358,35 +222,8 @@ def _add_byte_tables(bits: Bytes, first: int, tables: Reals, out: Reals) -> None
                 row[target] += entry[target]
 
 
-def bit_means(bits: Bytes, n_components: int, weights: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Return Phi @ weights of the +1/-1 features, from packed bits by tables over byte values.
-
-    A byte of bits selects one of 256 sums of 8 weights. Each row is added up in the order of its bytes, so a
-    row's result does not depend on the rows around it; a blocked BLAS product does not promise that. Measured
-    on one core at M = 4096 in float64: 840,000 rows/s for one target against 144,000 for unpacking and BLAS,
-    380,000 against 100,000 for 16 targets, and equal at 256.
-
-    Parameters
-    ----------
-    bits : uint8 array, shape (n, ceil(n_components / 8))
-    n_components : int
-    weights : float32 or float64 array, shape (n_components, n_targets)
-        Multiply by 1/sqrt(M) beforehand for the product with scaled features.
-
-    Returns
-    -------
-    array of the dtype of `weights`, shape (n, n_targets)
-
-    Raises
-    ------
-    InputError
-        If the shape or the dtype of `bits` or `weights` is another one.
-
-    Examples
-    --------
-    >>> bit_means(np.array([[2]], np.uint8), 2, np.array([[1.0], [0.25]])).tolist()
-    [[0.75]]
-    """
+def bit_means(bits: Bytes, n_components: int, weights: Reals) -> Reals:
+    """Return the features times weights; see `Engine`."""
     bits = check_bits(bits, n_components)
     if weights.ndim != 2 or weights.shape[0] != n_components or weights.dtype.kind != "f":
         raise InputError(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from daskrf.compiled import jit
+from daskrf.engine.cpu import jit
 
-MODULES = sorted(path for path in Path(jit.__file__).parent.glob("*.py") if path.name != "jit.py")
+MODULES = sorted(path for path in Path(jit.__file__).parent.glob("*.py") if "@jit" in path.read_text())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
@@ -18,5 +18,5 @@ def test_compiled_code_calls_nothing_of_another_file(path: Path) -> None:
     modules = {
         node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)
     }
-    compiled = {module for module in modules if module and module.startswith("daskrf.compiled")}
-    assert compiled <= {"daskrf.compiled.jit"}
+    compiled = {module for module in modules if module and module.startswith("daskrf.engine.cpu")}
+    assert compiled <= {"daskrf.engine.cpu.jit"}

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from daskrf.compiled.jit import jit, jit_disabled
+from daskrf.engine.cpu.jit import jit, jit_disabled
 
 __all__ = ["TILE", "fill_normals", "fill_signs", "multiply_normals", "multiply_signs"]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from daskrf.compiled.jit import jit_disabled
-from tests.compiled.values import values
+from tests.engine.values import values
+from tests.jit import jit_disabled
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif(jit_disabled(), reason="compares with compiled code, and this process has none")
 def test_results_without_the_jit_have_the_same_bytes() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.compiled.values"],
+        [sys.executable, "-m", "tests.engine.values"],
         cwd=REPOSITORY,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,

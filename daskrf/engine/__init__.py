@@ -1,0 +1,350 @@
+"""The hot operations behind one interface, and the choice of what computes them.
+
+Everything that the rest of the package computes by compiled code is a method of :class:`Engine`; a folder
+here with functions of these names and arguments is an engine. :func:`engine` imports the chosen one on first
+use, once a process: DASKRF_ENGINE names the folder, "cpu" by default.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+
+__all__ = ["QUOTIENT", "RATIO", "SUM", "TILE", "Blocks", "Engine", "Factors", "Hashes", "Rows", "engine"]
+
+Array = npt.NDArray[Any]
+Bits = npt.NDArray[np.uint8]
+Single = npt.NDArray[np.float32]
+Double = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+TILE = 64
+"""Hashed features are made in tiles of so many: keys come in whole tiles."""
+
+QUOTIENT, RATIO, SUM = 0, 1, 2
+"""What :meth:`Engine.overlaps` makes of the sum s of a pair and the totals a, b of its rows: s / (a + b - s),
+s / (a + b), or s itself."""
+
+
+class Rows(NamedTuple):
+    """Sparse rows: pointer, columns and values as of a CSR matrix; the first pointer need not be 0."""
+
+    pointer: Array
+    columns: Array
+    values: Array
+
+
+class Hashes(NamedTuple):
+    """Keys of random hashes of weighted sets, P(h(x) = h(y)) = sum of minima over sum of maxima.
+
+    `weighted`: consistent weighted sampling, for float64 weights, in place of min-wise hashing, for uint16
+    counts. `element` is the key of the columns, `low`, `high` (uint32, whole tiles) those of the hashes, and
+    `empty` (uint32) the hash of a row without entries.
+    """
+
+    weighted: bool
+    element: np.uint64
+    low: npt.NDArray[np.uint32]
+    high: npt.NDArray[np.uint32]
+    empty: npt.NDArray[np.uint32]
+
+
+class Blocks(NamedTuple):
+    """The diagonals and permutations of n blocks S H G Pi H B, or S H G H C H B, each of shape (n, length).
+
+    `signs` (B), `normals` (G), `scales` (S and all constants) and `turns` (C) are float32, `places` (Pi:
+    number i comes from place places[i]) int32. Either `places` or `turns` has shape (n, 0). `length` is a
+    power of two, at least 8.
+    """
+
+    signs: Array
+    places: Array
+    turns: Array
+    normals: Array
+    scales: Array
+
+
+class Factors(NamedTuple):
+    """Up to 64 features, each a weight times a product of random projections.
+
+    `keys` (uint64) of the factors; `counts` (int64): how many of the features, the first ones, have each
+    factor, descending; `scales` (float32): what its projections are multiplied by; `offsets` (float32, shape
+    (factors, 64)): what is subtracted then; `weights` (float32) of the features.
+    """
+
+    keys: Words
+    counts: Integers
+    scales: Single
+    offsets: Single
+    weights: Single
+
+
+class Engine(Protocol):
+    """The operations. Arrays that are written to are called `out`; all arrays are C-contiguous.
+
+    Bits are packed little-endian, 0 for +1 and 1 for -1; padding bits are zero. Bits and integers are the
+    same on every engine, in any batch; floats agree to 1e-6.
+    """
+
+    def bit_gram(self, bits: Bits, n_components: int, out: Integers, first: int = 0) -> None:
+        """Add Phi^T Phi of the +1/-1 features to the upper triangle of `out`, diagonal included, exactly.
+
+        Best with 8,000 rows or more in a call (1,000 rows reach 40 % of that rate, 64 rows 4 %); the memory
+        used beside `out` is at most 2,048 bytes a component.
+
+        Parameters
+        ----------
+        bits : uint8 array, shape (n, ceil(n_components / 8))
+        n_components : int
+        out : int64 array, shape (stop, stop - first)
+            Columns `first` to `stop` - 1, of which the rows below `stop` are all there is: all of the matrix
+            with shape (n_components, n_components). What is below the diagonal is left alone.
+        first : int, default 0
+            A multiple of 64.
+
+        Raises
+        ------
+        InputError
+            If the shape or the dtype of `bits` or `out` is another one, or `first` is no multiple of 64.
+
+        Examples
+        --------
+        >>> gram = np.zeros((2, 2), np.int64)
+        >>> engine().bit_gram(np.array([[1], [0], [3]], np.uint8), 2, gram)
+        >>> gram.tolist()
+        [[3, 1], [0, 3]]
+        """
+
+    def bit_sums(self, bits: Bits, y: Integers, n_components: int) -> Integers:
+        """Return Phi^T y of the +1/-1 features, exactly, for integers: int64 (n_components, n_targets).
+
+        Parameters
+        ----------
+        bits : uint8 array, shape (n, ceil(n_components / 8))
+        y : int64 array, shape (n, n_targets)
+            The sum of absolute values of a target must stay below 2**62.
+        n_components : int
+
+        Raises
+        ------
+        InputError
+            If the shape or the dtype of `bits` or `y` is another one.
+
+        Examples
+        --------
+        >>> engine().bit_sums(np.array([[1], [0]], np.uint8), np.array([[3], [5]]), 2).tolist()
+        [[2], [8]]
+        """
+
+    def bit_means(self, bits: Bits, n_components: int, weights: Array) -> Array:
+        """Return the +1/-1 features of each row times weights, of the dtype of the weights.
+
+        Parameters
+        ----------
+        bits : uint8 array, shape (n, ceil(n_components / 8))
+        n_components : int
+        weights : float32 or float64 array, shape (n_components, n_targets)
+            Multiply by 1/sqrt(M) beforehand for the product with scaled features.
+
+        Raises
+        ------
+        InputError
+            If the shape or the dtype of `bits` or `weights` is another one.
+
+        Examples
+        --------
+        >>> engine().bit_means(np.array([[2]], np.uint8), 2, np.array([[1.0], [0.25]])).tolist()
+        [[0.75]]
+        """
+
+    def hash_bits(self, rows: Rows, hashes: Hashes) -> Words:
+        """Return a random bit of each hash of each row, 64 a word: uint64 of shape (n, hashes / 64)."""
+
+    def hash_levels(
+        self, rows: Rows, hashes: Hashes, low: Array, high: Array, levels: Single, out: Single
+    ) -> None:
+        """Write one of 65,536 `levels` at random for each hash of each row; `low`, `high`: its uint32 keys.
+
+        `out` has shape (n, at most the number of hashes).
+        """
+
+    def add_parities(self, bits: Words, starts: Integers, words: Words) -> None:
+        """XOR the parity of the bits starts[m] to starts[m + 1] - 1 of each row into bit m of `words`.
+
+        Parameters
+        ----------
+        bits : uint64 array, shape (n, any)
+            Packed bits, the lowest first.
+        starts : int64 array, shape (M + 1,)
+            Ascending, the last one at most 64 times the columns of `bits`.
+        words : uint64 array, shape (n, ceil(M / 64))
+        """
+
+    def random_products(
+        self,
+        rows: Rows,
+        scales: tuple[Single, Single],
+        element: np.uint64,
+        tiles: list[Factors],
+        levels: Single | None,
+        out: Single,
+    ) -> None:
+        """Write products of random projections of sparse rows, a tile of up to 64 features after the other.
+
+        The entries of projections are random signs, or normal numbers, that follow from the keys and the
+        column's identifier.
+
+        Parameters
+        ----------
+        rows : Rows
+            `values` float32.
+        scales : (float32 array, float32 array), each of shape (n,)
+            What the projections of each row are multiplied by, and what its features are.
+        element : uint64
+            Key of the columns.
+        tiles : list of Factors
+            64 features each, but for the last one.
+        levels : float32 array, shape (65536,), optional
+            Normal numbers; without them, signs.
+        out : float32 array, shape (n, M)
+        """
+
+    def first_term(
+        self, rows: Rows, key: int, places: Integers, weights: Single, slots: Integers, out: Single
+    ) -> None:
+        """Write the circular convolution of the rows' count sketches and their prefactor sketches to `out`.
+
+        Parameters
+        ----------
+        rows : Rows
+            `values` float32.
+        key : int
+            64-bit key of the count sketch.
+        places : int64 array, shape (P,)
+            Bucket of each prefactor feature, below m.
+        weights : float32 array, shape (any, P)
+            Prefactor features with their signs.
+        slots : int64 array, shape (n,)
+            Row of `weights` for each row.
+        out : float32 array, shape (n, m)
+        """
+
+    def product_term(
+        self,
+        rows: Rows,
+        keys: Words,
+        spectra: Single,
+        slots: Integers,
+        out: Single,
+        dense: Single | None = None,
+    ) -> None:
+        """Write the count sketches of x^{(tensor) r}, times a spectrum each, to the rows of `out`.
+
+        Parameters
+        ----------
+        rows : Rows
+            n sparse rows, `values` float32.
+        keys : uint64 array, shape (r,) or, with `dense`, (r + 1,)
+            Key of each count sketch.
+        spectra : float32 array, shape (any, 2 (m // 2 + 1))
+            Real and imaginary parts in turn.
+        slots : int64 array, shape (n,)
+            Row of `spectra` for each row.
+        out : float32 array, shape (n, m)
+            The product of the Fourier transforms: real and imaginary parts of the frequencies 0, 1, ...,
+            without imaginary parts that are 0 for any real sketch.
+        dense : float32 array, shape (n, any but 0), optional
+            One factor more: the count sketch of the dense vectors (1, dense[row]).
+        """
+
+    def hadamard_transform(self, x: Single) -> None:
+        """Multiply every row of `x`, of a power of two of at least 8 numbers, by H, in place.
+
+        H_1 = [1] and H_2d = [[H_d, H_d], [H_d, -H_d]]: entries +1 and -1, so that a second transform gives d
+        times the row. Source: Le, Sarlos & Smola 2013, section 4.2.
+
+        Examples
+        --------
+        >>> x = np.zeros((1, 8), np.float32)
+        >>> x[0, 1] = 3.0
+        >>> engine().hadamard_transform(x)
+        >>> x[0].tolist()
+        [3.0, -3.0, 3.0, -3.0, 3.0, -3.0, 3.0, -3.0]
+        """
+
+    def project_blocks(self, rows: Rows | Single, blocks: Blocks, out: Single) -> None:
+        """Write the projections of sparse or dense rows, padded with zeros, to `out`, shape (n, p).
+
+        Rows have at most the length of the blocks, and p is at most all rows of the blocks together.
+        """
+
+    def project(self, rows: Rows, directions: Single, out: Single) -> None:
+        """Write the products of sparse rows with directions, shape (d, p), to `out`, shape (n, p)."""
+
+    def cosines(self, phases: Single, scale: float, out: Single) -> None:
+        """Write cos(2 pi t) and sin(2 pi t), times `scale`, of the first phases t of each row, in turn.
+
+        `phases` are in turns, shape (n, at least M // 2); in `out`, shape (n, M), an odd column at the end
+        becomes 0. Errors are below 1.2e-7 of `scale`.
+        """
+
+    def overlaps(self, right: Rows, *, multiply: bool) -> Overlaps:
+        """Prepare sparse rows for sums over the columns that they share with others.
+
+        Terms are products, and totals sums of squares, with `multiply`; else they are minima and sums.
+        """
+
+    def radial_values(
+        self, own: Single, others: Single, factor: float, form: tuple[bool, float, float], out: Single
+    ) -> None:
+        """Make kernel values of inner products x.y, in place: q(z) exp(-z), z = factor |x - y|^2 or its root.
+
+        Parameters
+        ----------
+        own, others : float32 arrays, shapes (n,) and (m,)
+            Squared lengths. A row of infinite length gets zeros.
+        factor : float
+        form : (bool, float, float)
+            Whether z is the root, and then a and b of q(z) = 1 + a z + b z^2; else q is 1.
+        out : float32 array, shape (n, m)
+        """
+
+
+Overlaps = Callable[[Rows, Integers | None, int, Array], tuple[Double, Double]]
+"""Writes the coefficients of some rows of the left (numbers, or None for all) with all rows of the right.
+
+Arguments: the rows of the left, whose values are of the type that terms are added up in (an unsigned integer
+type, to whose range values may be clipped as long as all sums fit in it, or float64), the numbers, what to
+make of sums (QUOTIENT, RATIO, SUM), and `out`, shape (n, m). Returns the totals of the rows of the left and
+of the right, added up in the order of the terms, so that the quotient of equal rows is exactly 1.
+"""
+
+
+@cache
+def engine() -> Engine:
+    """Return the engine of this process.
+
+    Raises
+    ------
+    InputError
+        If DASKRF_ENGINE names none.
+    """
+    name = os.environ.get("DASKRF_ENGINE") or "cpu"
+    home = f"daskrf.engine.{name}"
+    if re.fullmatch(r"[a-z]\w*", name):
+        try:
+            return cast(Engine, importlib.import_module(home))
+        except ModuleNotFoundError as error:
+            if error.name != home:
+                raise
+    raise InputError(f"DASKRF_ENGINE is {name!r}, but there is no such engine; leave it out for the CPU.")

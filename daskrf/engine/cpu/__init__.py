@@ -1,0 +1,28 @@
+"""The operations of :class:`daskrf.engine.Engine` by numba, on the processor."""
+
+from daskrf.engine.cpu.countsketch import first_term, product_term
+from daskrf.engine.cpu.directions import cosines, project
+from daskrf.engine.cpu.exponentials import radial_values
+from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks
+from daskrf.engine.cpu.minima import add_parities
+from daskrf.engine.cpu.overlaps import overlaps
+from daskrf.engine.cpu.popcount import bit_gram, bit_means, bit_sums
+from daskrf.engine.cpu.tiled import hash_bits, hash_levels, random_products
+
+__all__ = [
+    "add_parities",
+    "bit_gram",
+    "bit_means",
+    "bit_sums",
+    "cosines",
+    "first_term",
+    "hadamard_transform",
+    "hash_bits",
+    "hash_levels",
+    "overlaps",
+    "product_term",
+    "project",
+    "project_blocks",
+    "radial_values",
+    "random_products",
+]

@@ -1,0 +1,73 @@
+"""Projections of sparse rows on directions in memory, and cosines and sines of the phases.
+
+Loops over plain arrays that LLVM turns into vectors: SciPy's product of sparse rows takes one entry at a
+time, and NumPy's cosines take several passes over the phases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.engine import Rows
+from daskrf.engine.cpu.jit import jit
+
+__all__ = ["cosines", "project"]
+
+Array = npt.NDArray[Any]
+
+# sin(2 pi u) = u p(u^2) and cos(2 pi u) = 1 + u^2 q(u^2) for |u| <= 1/8: minimax fits, whose errors of 1e-9
+# and 3e-8 are below the rounding of single precision.
+_SINE = tuple(np.float32(c) for c in (6.28318522, -41.34162804, 81.58812456, -75.24006054))
+_COSINE = tuple(np.float32(c) for c in (-19.73916726, 64.92322855, -83.66591583))
+
+
+@jit
+def _cosines(phases: Array, n_pairs: int, scale: Any, out: Array) -> None:
+    one, four, fourth = np.float32(1.0), np.float32(4.0), np.float32(0.25)
+    for row in range(out.shape[0]):
+        turns, target = phases[row], out[row]
+        for j in range(n_pairs):
+            rest = turns[j] - np.rint(turns[j])
+            quarter = np.rint(rest * four)
+            u = rest - quarter * fourth
+            square = u * u
+            sine = u * (_SINE[0] + square * (_SINE[1] + square * (_SINE[2] + square * _SINE[3])))
+            cosine = one + square * (_COSINE[0] + square * (_COSINE[1] + square * _COSINE[2]))
+            count = np.int32(quarter)
+            swapped = (count & 1) != 0
+            first, second = (sine if swapped else cosine), (cosine if swapped else sine)
+            target[2 * j] = (-first if (count + 1) & 2 else first) * scale
+            target[2 * j + 1] = (-second if count & 2 else second) * scale
+        target[2 * n_pairs :] = np.float32(0.0)
+
+
+def cosines(phases: npt.NDArray[np.float32], scale: float, out: npt.NDArray[np.float32]) -> None:
+    """Write cosines and sines of phases in turns; see `Engine`."""
+    _cosines(phases, out.shape[1] // 2, np.float32(scale), out)
+
+
+@jit
+def _project(pointer: Array, columns: Array, values: Array, directions: Array, out: Array) -> None:
+    for row in range(out.shape[0]):
+        total, start, stop = out[row], pointer[row], pointer[row + 1]
+        total[:] = np.float32(0.0)
+        # Four entries at a time: sums are read and written once for four terms.
+        whole = start + (stop - start) // 4 * 4
+        for e in range(start, whole, 4):
+            a, b, c, d = values[e], values[e + 1], values[e + 2], values[e + 3]
+            p, q = directions[columns[e]], directions[columns[e + 1]]
+            r, s = directions[columns[e + 2]], directions[columns[e + 3]]
+            for j in range(total.size):
+                total[j] = total[j] + a * p[j] + b * q[j] + c * r[j] + d * s[j]
+        for e in range(whole, stop):
+            a, p = values[e], directions[columns[e]]
+            for j in range(total.size):
+                total[j] += a * p[j]
+
+
+def project(rows: Rows, directions: npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+    """Write the products of sparse rows with all directions; see `Engine`."""
+    _project(*rows, directions, out)

@@ -1,0 +1,185 @@
+"""Hashes and random products of sparse rows, a tile of 64 features at a time.
+
+A hash of weighted sets gives every (column, value) pair a number for each feature; a row's number is the
+minimum over its pairs. Molecules share most of their substructures, so the numbers of each distinct pair of a
+batch of rows are tabulated once for a tile of 64 features; a molecule is then the minimum over a few rows of
+that table. Random products are sums over rows of such a table, of each distinct column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.engine import Factors, Hashes, Rows
+from daskrf.engine.cpu.hashes import draw_levels, fill_minwise, fill_weighted, logarithms
+from daskrf.engine.cpu.minima import TILE, find_pairs, row_minima, row_words
+from daskrf.engine.cpu.signs import fill_normals, fill_signs, multiply_normals, multiply_signs
+
+__all__ = ["hash_bits", "hash_levels", "random_products"]
+
+Array = npt.NDArray[Any]
+
+BATCH_ENTRIES = 1 << 20
+"""Entries (about 35,000 drug-like molecules at radius 1) that share one dictionary of pairs.
+
+The more molecules share it, the less is hashed for each.
+"""
+
+BATCH_BYTES = 1 << 25
+"""Bytes of the table that a batch should not exceed: where few entries are equal, batches are made smaller.
+
+The table takes 256 bytes a distinct pair: a few MiB for counts of drug-like molecules. A single row may
+exceed the limit.
+"""
+
+_LINE = 64
+"""Bytes of a cache line."""
+
+
+class Pairs(NamedTuple):
+    """The distinct (column, value) pairs of a batch, sorted, and where each stands in the table.
+
+    `column` is uint64, `value` of the dtype of the values, `slot` the int32 row of the table of each pair,
+    `slot_of` that of each entry of the batch.
+    """
+
+    column: Array
+    value: Array
+    slot: Array
+    slot_of: Array
+
+
+def hash_bits(rows: Rows, hashes: Hashes) -> npt.NDArray[np.uint64]:
+    """Return a random bit of each hash of each row; see `Engine`."""
+    words = np.empty((rows.pointer.size - 1, hashes.low.size // TILE), np.uint64)
+    with np.errstate(over="ignore"):
+        for part, pointer, pairs in _batches(_hashed(rows, hashes)):
+            table, column = _table(pairs), np.empty(pointer.size - 1, np.uint64)
+            for tile in range(words.shape[1]):
+                _fill(pairs, hashes, slice(tile * TILE, (tile + 1) * TILE), table)
+                row_words(pointer, pairs.slot_of, table, column)
+                words[part, tile] = column
+    return words
+
+
+def hash_levels(
+    rows: Rows, hashes: Hashes, low: Array, high: Array, levels: Array, out: npt.NDArray[np.float32]
+) -> None:
+    """Write a level for each hash of each row; see `Engine`."""
+    with np.errstate(over="ignore"):
+        for part, pointer, pairs in _batches(_hashed(rows, hashes)):
+            table, minima = _table(pairs), np.empty((pointer.size - 1, TILE), np.uint32)
+            for start in range(0, out.shape[1], TILE):
+                own = slice(start, start + TILE)
+                _fill(pairs, hashes, own, table)
+                row_minima(pointer, pairs.slot_of, table, minima)
+                draw_levels(minima, low[own], high[own], levels, start, out[part])
+
+
+def random_products(
+    rows: Rows,
+    scales: tuple[Array, Array],
+    element: np.uint64,
+    tiles: list[Factors],
+    levels: Array | None,
+    out: npt.NDArray[np.float32],
+) -> None:
+    """Write products of random projections; see `Engine`."""
+    nothing = np.zeros(rows.columns.size, np.uint8)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part, pointer, pairs in _batches(rows._replace(values=nothing)):
+            values = rows.values[rows.pointer[part.start] : rows.pointer[part.stop]]
+            small = _small_counts(pointer, values)
+            batch = pointer, pairs.slot_of, values, scales[0][part], scales[1][part], *small
+            for number, tile in enumerate(tiles):
+                given = pairs.column, pairs.slot, element, tile.keys
+                layers, first = (tile.counts, tile.scales, tile.offsets), number * TILE
+                if levels is None:
+                    signs = np.empty((pairs.column.size, tile.keys.size), np.uint64)
+                    fill_signs(*given, signs)
+                    multiply_signs(batch, signs, layers, tile.weights, first, out[part])
+                else:
+                    normals = np.empty((pairs.column.size, tile.keys.size, TILE), np.float32)
+                    fill_normals(*given, levels, normals)
+                    multiply_normals(batch, normals, layers, tile.weights, first, out[part])
+
+
+def _small_counts(pointer: Array, values: Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
+    """Return the values as bytes, and the sums of rows that consist of counts of at most 255 in all, else -1.
+
+    Their sums are exact in bytes and in floats alike, so that a row's features do not show which way it took.
+    """
+    clipped = np.clip(values, 0.0, 255.0)
+    small = clipped.astype(np.uint8)
+    bad = np.concatenate([[0], np.cumsum(small != values)])[pointer]
+    sums = np.concatenate([[0], np.cumsum(small, dtype=np.int64)])[pointer]
+    own = np.diff(sums)
+    return small, np.where((np.diff(bad) == 0) & (own <= 255), own, -1).astype(np.float32)
+
+
+def _hashed(rows: Rows, hashes: Hashes) -> Rows:
+    """Return the rows with what hashes depend on, unsigned: the counts, or the bits of ln(weight)."""
+    if not hashes.weighted:
+        return rows
+    logs = np.empty_like(rows.values)
+    with np.errstate(over="ignore"):
+        logarithms(rows.values, logs)
+    return rows._replace(values=logs.view(np.uint64))
+
+
+def _fill(pairs: Pairs, hashes: Hashes, own: slice, table: Array) -> None:
+    """Write the numbers of a tile of hashes, for all pairs, to the table; those of no row to its last row."""
+    table[-1] = hashes.empty[own]
+    keys = hashes.element, hashes.low[own], hashes.high[own]
+    if hashes.weighted:
+        fill_weighted(pairs.column, pairs.value.view(np.float64), pairs.slot, *keys, table)
+    else:
+        fill_minwise(pairs.column, pairs.value, pairs.slot, *keys, table)
+
+
+def _table(pairs: Pairs) -> npt.NDArray[np.uint32]:
+    """Return an empty table of a row a pair and one more, its rows whole cache lines.
+
+    NumPy aligns arrays to 16 bytes; minima of rows that begin amid a cache line take a quarter longer.
+    """
+    size = (pairs.slot.size + 1) * TILE
+    memory = np.empty(size + _LINE // 4, np.uint32)
+    first = -memory.ctypes.data % _LINE // 4
+    return memory[first : first + size].reshape(-1, TILE)
+
+
+def _batches(rows: Rows) -> Iterator[tuple[slice, Array, Pairs]]:
+    """Yield rows, their pointer from 0, and their pairs, with bounded entries and a bounded table."""
+    indptr, indices, values = rows
+    indptr = indptr.astype(np.int64, copy=False)  # a 32-bit pointer plus a batch could overflow
+    n_rows = indptr.size - 1
+    start, entries = 0, BATCH_ENTRIES
+    while start < n_rows:
+        within = int(np.searchsorted(indptr, indptr[start] + entries, side="right")) - 1
+        stop = max(start + 1, within)
+        pointer = indptr[start : stop + 1]
+        part = slice(pointer[0], pointer[-1])
+        pairs = _dictionary(indices[part], values[part])
+        if stop > start + 1 and pairs.slot.size * TILE * 4 > BATCH_BYTES:
+            entries = (pointer[-1] - pointer[0]) // 2
+            continue
+        yield slice(start, stop), pointer - pointer[0], pairs
+        start = stop
+
+
+def _dictionary(indices: Array, values: Array) -> Pairs:
+    """Number the distinct pairs of a batch; `slot_of` gives the row of the table for each entry."""
+    nnz = indices.size
+    pair_of, frequency = np.empty(nnz, np.int32), np.empty(nnz, np.int32)
+    column, value = np.empty(nnz, np.uint64), np.empty(nnz, values.dtype)
+    n_pairs = find_pairs(indices, values, pair_of, column, value, frequency)
+    order = np.lexsort((value[:n_pairs], column[:n_pairs]))
+    # Frequent pairs first: the rows of the table that most molecules read lie together. The others in the
+    # order in which the table is filled, since scattered reads wait less than scattered writes.
+    slot = np.empty(n_pairs, np.int32)
+    slot[order[np.argsort(-frequency[order], kind="stable")]] = np.arange(n_pairs, dtype=np.int32)
+    return Pairs(column[order], value[order], slot[order], slot[pair_of])
