@@ -22,7 +22,6 @@ __all__ = [
     "check_finite",
     "check_rows_to_fit",
     "check_weights",
-    "clipped",
     "learn_columns",
     "n_bytes",
     "narrowed",
@@ -397,14 +396,6 @@ def row_slice(rows: Any, start: int, stop: int) -> Any:
     part.indices, part.data = (array[pointer[0] : pointer[-1]] for array in (rows.indices, rows.data))
     part.has_canonical_format = True
     return part
-
-
-def clipped(data: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return values of at least 0 in an unsigned integer type, those above its range as its largest one."""
-    dtype = np.dtype(dtype)
-    if dtype.kind == "u" and np.can_cast(dtype, data.dtype):  # else no value is above
-        data = np.minimum(data, np.iinfo(dtype).max)
-    return data.astype(dtype, copy=False)
 
 
 def squared_norms(pointer: npt.NDArray[Any], data: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -84,7 +84,7 @@ TESTS = {
     "engine/cpu/signs": "without_jit ../features/test_polynomial ../features/test_maclaurin",
     "engine/cpu/exponentials": "exponentials ../kernels/test_radial",
     "engine/cpu/countsketch": "sketch ../features/test_polynomial",
-    "engine/cpu/overlaps": "../kernels/test_tanimoto ../kernels/test_index",
+    "engine/cpu/sharedcolumns": "../kernels/test_tanimoto ../kernels/test_index",
     "engine/cpu/minima": "minima without_jit ../features/test_minmax",
     "engine/cpu/tiled": "minima ../features/test_minmax ../features/test_maclaurin",
     "kernels/": "contract radial",

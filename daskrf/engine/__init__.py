@@ -320,13 +320,13 @@ class Engine(Protocol):
         """
 
 
-Overlaps = Callable[[Rows, Integers | None, int, Array], tuple[Double, Double]]
+Overlaps = Callable[[Rows, npt.DTypeLike, Integers | None, int, Array], tuple[Double, Double]]
 """Writes the coefficients of some rows of the left (numbers, or None for all) with all rows of the right.
 
-Arguments: the rows of the left, whose values are of the type that terms are added up in (an unsigned integer
-type, to whose range values may be clipped as long as all sums fit in it, or float64), the numbers, what to
-make of sums (QUOTIENT, RATIO, SUM), and `out`, shape (n, m). Returns the totals of the rows of the left and
-of the right, added up in the order of the terms, so that the quotient of equal rows is exactly 1.
+Arguments: the rows of the left; the type that terms are added up in (an unsigned integer type, to whose range
+values are clipped and in which all sums fit, or float64); the numbers; what to make of sums (QUOTIENT, RATIO,
+SUM); and `out`, shape (n, m). Returns the totals of the rows of the left and of the right, added up in the
+order of the terms, so that the quotient of equal rows is exactly 1.
 """
 
 

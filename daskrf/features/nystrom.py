@@ -130,8 +130,8 @@ class NystromFeatures(LandmarkMap):
         """Return the bytes of the projection as it is kept, stored and read; see `FeatureMap`."""
         k, l = self.n_components, self.landmarks_wanted()
         filled = k * l - k * k // 2
-        # The projection, where it is not zero, and its panels; and the text of a state, as it is taken apart.
-        return super().table_bytes(n_columns) + 8 * k * l + 18 * filled
+        # The projection, and its triangle by itself; and the text of a state, as it is taken apart.
+        return super().table_bytes(n_columns) + 4 * k * (l + k * (l > k)) + 18 * filled
 
     def fit_bytes(self, n_nonzeros: float) -> int:
         """Return the bytes of the decomposition of the kernel among the landmarks; see `FeatureMap`."""

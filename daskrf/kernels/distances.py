@@ -65,7 +65,7 @@ def _of_sparse(right: sp.csr_matrix) -> Squares:
     def squares(X: Any) -> Array:
         left = finite_rows(X)
         out = np.empty((left.shape[0], right.shape[0]))
-        own, others = index.coefficients(left, left.data, None, SUM, out)
+        own, others = index.coefficients(left, np.float64, None, SUM, out)
         _check_norms(own)
         _check_norms(others)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import as_csr, check_finite, clipped, squared_norms
+from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.engine import QUOTIENT, RATIO, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
@@ -85,13 +85,13 @@ class TanimotoDotProduct(Kernel):
             out = np.empty((left.shape[0], right.shape[0]), dtype if mode == QUOTIENT else np.float64)
             counts = None if right_counts is None else _counts(left)
             if counts is None:
-                sums = index.coefficients(left, left.data.astype(np.float64), None, mode, out)
+                sums = index.coefficients(left, np.float64, None, mode, out)
                 if not ordinary:
                     self._divide(out, sums, (left, exponents), (right, right_exponents))
             else:
                 # x.y <= |x| |y|; a count that is clipped to the type meets no row of these.
                 for kind, rows in by_type(np.sqrt(squared_norms(left.indptr, left.data) * largest)):
-                    index.coefficients(left, clipped(counts, kind), rows, mode, out)
+                    index.coefficients(left, kind, rows, mode, out)
             if self.n_terms is not None:
                 _sum_series(out, self.n_terms)
                 out[np.ix_(_is_zero(left), _is_zero(right))] = 1.0

@@ -37,7 +37,7 @@ class Index:
         self._overlaps = engine().overlaps(Rows(csr.indptr, csr.indices, csr.data), multiply=multiply)
 
     def coefficients(
-        self, left: sp.csr_matrix, data: Array, rows: Array | None, mode: int, out: Array
+        self, left: sp.csr_matrix, kind: npt.DTypeLike, rows: Array | None, mode: int, out: Array
     ) -> tuple[Array, Array]:
         """Write the coefficients of the rows `rows` of `left` with all rows here to those of `out`.
 
@@ -45,9 +45,9 @@ class Index:
         ----------
         left : scipy.sparse.csr_matrix, shape (n, d)
             Canonical.
-        data : array, shape (left.nnz,)
-            The values of `left` in the type that terms are added up in: an unsigned integer type, where
-            values may be clipped to its range as long as all sums fit in it, or float64.
+        kind : dtype
+            The type that terms are added up in: an unsigned integer type, to whose range values are clipped,
+            if all sums fit in it, or float64.
         rows : int64 array, optional
             Default: all.
         mode : int
@@ -65,7 +65,7 @@ class Index:
             If the numbers of columns differ.
         """
         check_columns(left, self)
-        return self._overlaps(Rows(left.indptr, left.indices, data), rows, mode, out)
+        return self._overlaps(Rows(left.indptr, left.indices, left.data), kind, rows, mode, out)
 
     @property
     def shape(self) -> tuple[int, int]:

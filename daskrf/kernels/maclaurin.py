@@ -94,8 +94,7 @@ class DotProductKernel(Kernel):
             left = _rows(X, self.normalize)
             out = np.empty((left.shape[0], right.shape[0]))
             with np.errstate(over="ignore", invalid="ignore"):
-                data = left.data.astype(np.float64, copy=False)
-                norms, right_norms = index.coefficients(left, data, None, SUM, out)
+                norms, right_norms = index.coefficients(left, np.float64, None, SUM, out)
                 if self.normalize:
                     # Equal rows have the sum, and both norms, of the same terms: exactly 1.
                     lengths = np.sqrt(norms[:, None] * right_norms)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from daskrf.arrays import MAX_COUNT, as_csr, check_weights, clipped, row_sums
+from daskrf.arrays import MAX_COUNT, as_csr, check_weights, row_sums
 from daskrf.engine import QUOTIENT, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register
@@ -91,10 +91,10 @@ def _minima(Y: Any, mode: int) -> Prepared:
         out = np.empty((left.shape[0], right.shape[0]), dtype)
         counts = None if right_counts is None else as_counts(left.data)
         if counts is None:
-            index.coefficients(left, left.data.astype(np.float64), None, mode, out)
+            index.coefficients(left, np.float64, None, mode, out)
             return out
         for kind, rows in by_type(np.minimum(row_sums(left.indptr, counts), largest)):
-            index.coefficients(left, clipped(counts, kind), rows, mode, out)
+            index.coefficients(left, kind, rows, mode, out)
         return out
 
     return similarities

@@ -81,7 +81,7 @@ class TruncatedGaussian(Kernel):
         def series(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
             left = self._rows(X)
             dot = np.empty((left.shape[0], right.shape[0]))
-            index.coefficients(left, left.data, None, SUM, dot)
+            index.coefficients(left, np.float64, None, SUM, dot)
             offsets, norms = self._centred(left)
             dot -= offsets[:, None] + right_offsets  # one sum, the same for (x, y) and (y, x)
             dot += sum(v * v for v in self.centre[1])
@@ -115,7 +115,7 @@ class TruncatedGaussian(Kernel):
         if columns.size:
             pointer = np.array([0, columns.size])
             centre = as_csr(sp.csr_matrix((values, columns, pointer), shape=(1, csr.shape[1])))
-            Index(centre, multiply=True).coefficients(csr, csr.data, None, SUM, products)
+            Index(centre, multiply=True).coefficients(csr, np.float64, None, SUM, products)
         norms = squared_norms(csr.indptr, csr.data) - 2.0 * products[:, 0] + float(values @ values)
         return products[:, 0], np.maximum(norms, 0.0) / self.length_scale**2
 

@@ -69,9 +69,8 @@ def test_projections_on_landmarks(k: int, l: int) -> None:
     peak, foretold = taken(lambda: from_state(state), X[:1])
     assert peak < foretold + SLACK < 1.6 * peak + SLACK
     restored = from_state(state)
-    held = restored.projection_.nbytes + restored._panels().numbers.nbytes
-    assert NystromFeatures.facts.holds == "8 K M"
-    assert 5 * k * l < held < 8 * k * l + SLACK
+    assert NystromFeatures.facts.holds == "8 K M"  # with the triangle by itself, where there are more rows
+    assert 4 * k * l == restored.projection_.nbytes
     assert NystromFeatures(k, n_landmarks=l).table_bytes(l) <= foretold  # before it is fitted, but for rows
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax, index
+from daskrf.engine.cpu import sharedcolumns
+from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
 from tests.jit import jit_disabled
 from tests.kernels.values import ugly_rows
 from tests.naive.tanimoto import tanimoto_dot_product, tanimoto_minmax
@@ -18,9 +19,9 @@ from tests.naive.tanimoto import tanimoto_dot_product, tanimoto_minmax
 def test_the_layout_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, sparsest: int, width: int, scale: float
 ) -> None:
-    monkeypatch.setattr(index, "_SPARSEST", dict.fromkeys((1, 2, 8), sparsest))
-    monkeypatch.setattr(index, "_WIDTH", dict.fromkeys((1, 2, 8), width))
-    monkeypatch.setattr(index, "_POINTERS", 1000)
+    monkeypatch.setattr(sharedcolumns, "_SPARSEST", dict.fromkeys((1, 2, 8), sparsest))
+    monkeypatch.setattr(sharedcolumns, "_WIDTH", dict.fromkeys((1, 2, 8), width))
+    monkeypatch.setattr(sharedcolumns, "_POINTERS", 1000)
     X, Y = scale * ugly_rows(0), scale * ugly_rows(1, 30)
     for kernel, naive in ((TanimotoMinMax(), tanimoto_minmax), (TanimotoDotProduct(), tanimoto_dot_product)):
         np.testing.assert_allclose(kernel(X, Y), naive(X, Y), rtol=1e-14)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.arrays import clipped
 from daskrf.engine import QUOTIENT, RATIO, Rows
 from daskrf.engine.cpu.jit import jit
 
@@ -190,16 +189,19 @@ class _Overlaps:
         _fill_table(columns, self._keys, self._slots)
         self._typed: dict[np.dtype[Any], _Columns] = {}
 
-    def __call__(self, left: Rows, rows: Array | None, mode: int, out: Array) -> tuple[Array, Array]:
+    def __call__(
+        self, left: Rows, kind: npt.DTypeLike, rows: Array | None, mode: int, out: Array
+    ) -> tuple[Array, Array]:
         """Write the coefficients of the rows `rows` of `left` with all rows here to those of `out`."""
-        data, indptr = left.values, left.pointer.astype(np.int64, copy=False)
-        if data.dtype not in self._typed:
-            self._typed[data.dtype] = self._in_type(data.dtype)
-        typed = self._typed[data.dtype]
-        numbers = np.empty(data.size, np.int32)
+        dtype, indptr = np.dtype(kind), left.pointer.astype(np.int64, copy=False)
+        if dtype not in self._typed:
+            self._typed[dtype] = self._in_type(dtype)
+        typed = self._typed[dtype]
+        numbers = np.empty(left.columns.size, np.int32)
         _look_up(left.columns, self._keys, self._slots, typed.numbers, numbers)
-        sums = self._totals(indptr, data, numbers, typed.n_dense)
-        own = indptr, numbers, data, sums
+        # Totals are of the values as they are, not as they are clipped.
+        sums = self._totals(indptr, left.values, numbers, typed.n_dense)
+        own = indptr, numbers, _clipped(left.values, dtype), sums
         rows = np.arange(sums.size) if rows is None else rows
         _coefficients(own, (*typed.arrays, typed.sums), rows, self._multiply, mode, out)
         return sums, typed.sums
@@ -212,7 +214,7 @@ class _Overlaps:
 
     def _in_type(self, dtype: np.dtype[Any]) -> _Columns:
         indptr = self._right.pointer.astype(np.int64, copy=False)
-        m, data = indptr.size - 1, clipped(self._right.values, dtype)
+        m, data = indptr.size - 1, _clipped(self._right.values, dtype)
         is_dense = self._frequencies * _SPARSEST[dtype.itemsize] >= m
         n_dense = int(np.count_nonzero(is_dense))
         n_listed = is_dense.size - n_dense
@@ -234,6 +236,14 @@ class _Overlaps:
         at = np.arange(n_blocks)[:, None] * n_listed + np.arange(n_listed + 1)
         arrays = dense, ends[at], row[~kept][order].astype(np.int32), data[~kept][order]
         return _Columns(numbers, n_dense, arrays, self._totals(indptr, self._right.values, own, n_dense))
+
+
+def _clipped(data: Array, dtype: npt.DTypeLike) -> Array:
+    """Return values of at least 0 in an unsigned integer type, those above its range as its largest one."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "u" and np.can_cast(dtype, data.dtype):  # else no value is above
+        data = np.minimum(data, np.iinfo(dtype).max)
+    return data.astype(dtype, copy=False)
 
 
 def overlaps(right: Rows, *, multiply: bool) -> _Overlaps:
