@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from daskrf.gp.process import RandomFeatureGP
     from daskrf.gp.sparse import SparseGP
     from daskrf.gp.statistics import SufficientStatistics
-    from daskrf.jobs.cluster import connect, local_cluster
-    from daskrf.jobs.jobqueue import jobqueue_cluster
+    from daskrf.jobs.batch import jobqueue_cluster
+    from daskrf.jobs.clusters import connect, local_cluster
     from daskrf.jobs.lazy import gram, kernel_matrix
     from daskrf.jobs.preparing import fit_map
     from daskrf.jobs.shards import Shard
@@ -154,8 +154,8 @@ _HOME = {
     **dict.fromkeys(["DaskrfError", "InputError", "MemoryLimitError", "StoreError", "WorkerError"], "errors"),
     **{name: f"commands.{name}" for name in ("featurize", "fingerprint", "fit", "plan", "predict", "screen")},
     **dict.fromkeys(["status", "verify"], "commands.maintenance"),
-    **dict.fromkeys(["connect", "local_cluster"], "jobs.cluster"),
-    "jobqueue_cluster": "jobs.jobqueue",
+    **dict.fromkeys(["connect", "local_cluster"], "jobs.clusters"),
+    "jobqueue_cluster": "jobs.batch",
     **dict.fromkeys(["gram", "kernel_matrix"], "jobs.lazy"),
     "fit_map": "jobs.preparing",
     "Shard": "jobs.shards",
