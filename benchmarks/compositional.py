@@ -18,22 +18,22 @@ from typing import Any
 import numpy as np
 from common import Stopwatch, enamine50k, merit, parser, print_header, table, write_results
 
-from daskrf.features import CompositionalTanimotoFeatures
+from daskrf.features import CompositionFeatures
 from daskrf.gp import ExactGP, RandomFeatureGP, SufficientStatistics, choose_exponent
-from daskrf.kernels import CompositionalTanimoto
+from daskrf.kernels import Composition, DotProduct, Exponential, Polynomial, Ratio
 
-KERNELS = {
-    "T": CompositionalTanimoto("power", degree=1),
-    "1/4 + 3/4 T": CompositionalTanimoto("coefficients", coefficients=(1, 3)),
-    "3/4 T + 1/4 T^2": CompositionalTanimoto("coefficients", coefficients=(0, 3, 1)),
-    "1/2 T + 1/2 T^2": CompositionalTanimoto("coefficients", coefficients=(0, 1, 1)),
-    "1/2 T + 1/2 T^4": CompositionalTanimoto("coefficients", coefficients=(0, 1, 0, 0, 1)),
-    "T^2": CompositionalTanimoto("power", degree=2),
-    "T^3": CompositionalTanimoto("power", degree=3),
-    "T / (2 - T)": CompositionalTanimoto("ratio"),
-    "exp(T - 1)": CompositionalTanimoto("exponential", gamma=1.0),
-    "exp(2 (T - 1))": CompositionalTanimoto("exponential", gamma=2.0),
-    "exp(4 (T - 1))": CompositionalTanimoto("exponential", gamma=4.0),
+SERIES = {
+    "T": Polynomial(1, c=0.0),
+    "1/4 + 3/4 T": DotProduct((1, 3)),
+    "3/4 T + 1/4 T^2": DotProduct((0, 3, 1)),
+    "1/2 T + 1/2 T^2": DotProduct((0, 1, 1)),
+    "1/2 T + 1/2 T^4": DotProduct((0, 1, 0, 0, 1)),
+    "T^2": Polynomial(2, c=0.0),
+    "T^3": Polynomial(3, c=0.0),
+    "T / (2 - T)": Ratio(),
+    "exp(T - 1)": Exponential(1.0),
+    "exp(2 (T - 1))": Exponential(2.0),
+    "exp(4 (T - 1))": Exponential(4.0),
 }
 FORMATS = {
     "kernel": "",
@@ -53,7 +53,7 @@ FORMATS = {
 def run(data: Any, name: str, n_components: int, seed: int) -> dict[str, Any]:
     """Fit one kernel and return its figures on the test rows."""
     watch = Stopwatch()
-    feature_map = CompositionalTanimotoFeatures(KERNELS[name], n_components, random_state=seed)
+    feature_map = CompositionFeatures(SERIES[name], None, n_components, random_state=seed)
     bits = feature_map.transform_bits(data.X)
     features = watch.lap()
     y = data.y[data.train]
@@ -78,7 +78,7 @@ def run(data: Any, name: str, n_components: int, seed: int) -> dict[str, Any]:
 
 def run_exact(data: Any, name: str, n_rows: int, seed: int) -> dict[str, Any]:
     """Fit an exact GP to random training rows and return its figures on the test rows."""
-    gp = ExactGP(KERNELS[name], n_subset=n_rows, random_state=seed).fit(
+    gp = ExactGP(Composition(SERIES[name]), n_subset=n_rows, random_state=seed).fit(
         data.X[data.train], data.y[data.train]
     )
     mean, std = gp.predict(data.X[data.test], return_std=True)
@@ -99,7 +99,7 @@ def main() -> None:
     print(data.describe())
     rows = []
     for n_components in components:
-        for name in KERNELS:
+        for name in SERIES:
             for seed in seeds:
                 rows.append(run(data, name, n_components, seed))
                 r2, probability = rows[-1]["r2"], rows[-1]["mean_log_probability"]
@@ -109,7 +109,7 @@ def main() -> None:
     summary = []
     for n_components in components:
         plain = [row for row in rows if row["kernel"] == "T" and row["features"] == n_components]
-        for name in KERNELS:
+        for name in SERIES:
             own = [row for row in rows if row["kernel"] == name and row["features"] == n_components]
             gain = {
                 key: float(np.mean([row[key] for row in own]) - np.mean([row[key] for row in plain]))
@@ -118,7 +118,7 @@ def main() -> None:
             summary.append({"kernel": name, "features": n_components, **gain})
     print(f"\nDifference from T, mean of {len(seeds)} seeds:\n")
     print(table(summary, {"kernel": "", "features": ",", "r2": "+.4f", "mean_log_probability": "+.4f"}))
-    exact = [run_exact(data, name, given.exact, seeds[0]) for name in KERNELS] if given.exact else []
+    exact = [run_exact(data, name, given.exact, seeds[0]) for name in SERIES] if given.exact else []
     if exact:
         print(f"\nExact GPs on {given.exact:,} random training rows:\n")
         print(table(exact, {"kernel": "", "r2": ".4f", "mean_log_probability": ".4f", "coverage_95": ".3f"}))

@@ -40,7 +40,6 @@ from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSam
 from threadpoolctl import threadpool_limits
 
 from daskrf.features import (
-    CompositionalTanimotoFeatures,
     CompositionFeatures,
     FastfoodDotProductFeatures,
     FastfoodFeatures,
@@ -56,7 +55,6 @@ from daskrf.features import (
 )
 from daskrf.kernels import (
     Composition,
-    CompositionalTanimoto,
     Exponential,
     Gaussian,
     Kernel,
@@ -157,9 +155,9 @@ def tanimoto_panels(counts: sp.csr_matrix) -> dict[str, Panel]:
             },
         ),
         "T^2": Panel(
-            CompositionalTanimoto("power", degree=2),
+            Composition(Polynomial(2, c=0.0)),
             rows,
-            {"compositional": CompositionalTanimotoFeatures},
+            {"composition": partial(CompositionFeatures, Polynomial(2, c=0.0), None)},
         ),
         "T_dp^2": Panel(
             Composition(Polynomial(2, c=0.0), t_dp),

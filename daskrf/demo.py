@@ -21,7 +21,7 @@ from daskrf.commands.fit import FitReport, fit
 from daskrf.commands.predict import predict
 from daskrf.commands.screen import screen
 from daskrf.errors import InputError
-from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.features import default_map
 from daskrf.gp import Calibration, calibration_report
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
@@ -219,7 +219,7 @@ class _Run:
         with self.timed("fingerprint"):
             fingerprint([self.path("library.smi")], self.path("fingerprints"), **self.where)
         with self.timed("featurize"):
-            feature_map = TanimotoMinMaxFeatures(self.n_components, random_state=self.seed)
+            feature_map = default_map().set_params(n_components=self.n_components, random_state=self.seed)
             featurize(self.path("fingerprints"), feature_map, self.path("features"), **self.where)
 
     def label(self) -> None:

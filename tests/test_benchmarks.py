@@ -220,7 +220,7 @@ def test_every_map_is_measured(script):
     assert classes == ours - {LocalGaussianFeatures}
     # Power series of T were compared in compositional.py, those of the cosine by Legendre polynomials in
     # maclaurin.py, and none beat its peers.
-    named = {cls.facts.name for cls in classes} - {"compositional", "composition", "fastfood-dot-product"}
+    named = {cls.facts.name for cls in classes} - {"composition", "fastfood-dot-product"}
     assert set(enamine.MAPS) == named
 
 

@@ -15,8 +15,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 # A module imports only from its own part and from parts before it.
 LAYERS = [
+    "exports",
     "errors",
     "quantities",
+    "parameters",
     "sizes",
     "paths",
     "arrays",

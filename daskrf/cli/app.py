@@ -15,7 +15,6 @@ from daskrf import __version__
 from daskrf.cli.commands import COMMANDS
 from daskrf.cli.options import Session, debug_option
 from daskrf.cli.signals import Signals
-from daskrf.cli.wording import in_options
 from daskrf.errors import DaskrfError, printable
 
 __all__ = ["main", "run"]
@@ -88,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
 def _explain(session: Session, error: Exception) -> int:
     """Say in one sentence what went wrong, and return the exit code."""
     if isinstance(error, DaskrfError):
-        return _failed(session, error, FAILED, in_options(str(error)))
+        return _failed(session, error, FAILED, str(error))
     if _is_of_cluster(error):
         return _failed(
             session,

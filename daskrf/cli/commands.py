@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from daskrf.cli.maps import FEATURES, LOCAL, feature_map, map_is_given, map_options
+from daskrf.cli.maps import MapCommand, MapName, map_options
 from daskrf.cli.options import (
+    FEATURES,
     READING,
     Command,
     cluster_options,
@@ -28,14 +29,14 @@ from daskrf.cli.options import (
 __all__ = ["COMMANDS"]
 
 COMMANDS: list[click.Command] = []
-# Options of the model of one map.
-_MODEL_OF = {"criterion": "landmarks", "rows": "local-gaussian", "residual": "local-gaussian"}
 INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
 
 
-def _command(name: str, example: str, *, resumable: bool = True) -> Callable[[Any], click.Command]:
+def _command(
+    name: str, example: str, *, cls: type[Command] = Command, resumable: bool = True, **more: Any
+) -> Callable[[Any], click.Command]:
     def register(function: Any) -> click.Command:
-        command = click.command(name, cls=Command, example=example, resumable=resumable)(function)
+        command = click.command(name, cls=cls, example=example, resumable=resumable, **more)(function)
         COMMANDS.append(command)
         return command
 
@@ -70,7 +71,7 @@ def _set_only(options: dict[str, Any]) -> dict[str, Any]:
 )
 @option(
     "-M",
-    "--components",
+    "--n-components",
     metavar="N",
     type=click.IntRange(min=1),
     default=4096,
@@ -79,7 +80,7 @@ def _set_only(options: dict[str, Any]) -> dict[str, Any]:
 @option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of every random choice.")
 @cluster_options
 def quickstart(
-    directory: str, molecules: int, labelled: int, components: int, seed: int, **options: Any
+    directory: str, molecules: int, labelled: int, n_components: int, seed: int, **options: Any
 ) -> None:
     """See the whole pipeline work.
 
@@ -92,7 +93,7 @@ def quickstart(
 
     with at_work(options) as work:
         report = quickstart(
-            directory, n=molecules, n_labelled=labelled, n_components=components, seed=seed, **work
+            directory, n=molecules, n_labelled=labelled, n_components=n_components, seed=seed, **work
         )
     _print(report)
 
@@ -122,7 +123,7 @@ def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     _print(report)
 
 
-@_command("featurize", "daskrf featurize real.fingerprints -o real.features -M 8192")
+@_command("featurize", "daskrf featurize real.fingerprints -o real.features -M 8192", cls=MapCommand)
 @click.argument("source", metavar="FINGERPRINTS", type=click.Path())
 @output_option("the feature store")
 @map_options
@@ -137,7 +138,7 @@ def fingerprint(inputs: tuple[str, ...], output: str, **options: Any) -> None:
 )
 @cluster_options
 @shard_options
-def featurize(source: str, output: str, **options: Any) -> None:
+def featurize(source: str, output: str, feature_map: Any, **options: Any) -> None:
     """Turn fingerprints into random features.
 
     Optional: fit, predict and screen also work straight from fingerprints. It pays when the
@@ -148,10 +149,9 @@ def featurize(source: str, output: str, **options: Any) -> None:
     from daskrf.commands.featurize import featurize
     from daskrf.jobs.sources import check_map_for
 
-    chosen = feature_map(options)
-    check_map_for(chosen, source)
+    check_map_for(feature_map, source)
     with at_work(options) as work:
-        report = featurize(source, chosen, output, **_set_only(options), **work)
+        report = featurize(source, feature_map, output, **_set_only(options), **work)
     _print(report)
 
 
@@ -172,6 +172,8 @@ def _directions(
 @_command(
     "fit",
     "daskrf fit real.fingerprints docking.csv -o docking.model --target score --direction minimize",
+    cls=MapCommand,
+    fits=True,
 )
 @click.argument("source", metavar="STORE", type=click.Path())
 @click.argument("labels", metavar="LABELS", type=click.Path())
@@ -215,58 +217,36 @@ def _directions(
     "--amplitude", metavar="X", type=float, help="Prior variance of the objective, instead of the fitted one."
 )
 @option("--noise", metavar="X", type=float, help="Variance of the noise, instead of the fitted one.")
-@option(
-    "--criterion",
-    type=click.Choice(["evidence", "bound"]),
-    help="Of landmarks only: what the fitted values maximize, the evidence of the projected process or "
-    "Titsias' bound.  [default: evidence]",
-)
 @map_options
-@option(
-    "--rows",
-    type=click.Choice(["all", "nearest"]),
-    section=LOCAL,
-    help="Which labelled molecules the posterior of a centroid is of: all, or those nearest to it, which is "
-    "better where each centroid has many; with all, deviations are too small where the noise is below a "
-    "hundredth of the amplitude.  [default: all]",
-)
-@option(
-    "--residual/--no-residual",
-    default=None,
-    section=LOCAL,
-    help="Count what features leave out of the variance, so that the deviation far from all centroids is "
-    "that of the prior, and not 0.  [default: residual]",
-)
 @cluster_options
 @shard_options
-def fit(source: str, labels: str, output: str, targets: tuple[str, ...], **options: Any) -> None:
+def fit(
+    source: str,
+    labels: str,
+    output: str,
+    targets: tuple[str, ...],
+    feature_map: Any,
+    model_options: dict[str, Any],
+    **options: Any,
+) -> None:
     """Fit a Gaussian process to labels.
 
     STORE is a fingerprint store or a feature store, LABELS a CSV, TSV or Parquet file. Prior mean,
-    amplitude and noise are chosen by the evidence of all labels. With --map landmarks it is the sparse
-    Gaussian process (projected process), with --map local-gaussian one around each centroid, else the exact
-    one of the random features.
+    amplitude and noise are chosen by the evidence of all labels. The process is that of the map: `daskrf maps
+    NAME` shows what options of fit it adds.
     """
     from daskrf.cli.session import at_work
     from daskrf.commands.fit import fit
     from daskrf.jobs.sources import check_map_for
-    from daskrf.storage.inspect import kind_of
 
-    # A feature store has its map; naming another one is refused by `fit`.
-    wanted = map_is_given(options) or kind_of(source, missing_ok=True) == "fingerprints"
-    given = options["map"] or ("minmax" if wanted else None)
-    chosen = feature_map(options)
-    options["feature_map"] = chosen if wanted else None
-    for name, of in _MODEL_OF.items():
-        if options[name] is not None and given not in (None, of):
-            raise click.UsageError(f"--{name} is an option of --map {of}, not of --map {given}.")
     options["targets"] = [column(name) for name in targets] or None
     options["direction"] = options.pop("directions")
     options["key_column"] = column(options["key_column"])
-    if wanted:
-        check_map_for(chosen, source)
+    check_map_for(feature_map, source)
     with at_work(options) as work:
-        report = fit(source, labels, output, **_set_only(options), **work)
+        report = fit(
+            source, labels, output, feature_map=feature_map, **_set_only(options), **model_options, **work
+        )
     _print(report)
 
 
@@ -423,22 +403,32 @@ def verify(store: str, repair: bool, **options: Any) -> int:
     return 1 if report.damaged or report.missing else 0
 
 
-@_command("maps", "daskrf maps", resumable=False)
+@_command("maps", "daskrf maps landmarks", resumable=False)
+@click.argument("name", required=False, type=MapName())
 @option("--json", "as_json", is_flag=True, show_default=False, help="Print everything as one object of JSON.")
 @debug_option
-def maps(as_json: bool) -> None:
-    """List every feature map, by the name that --map takes.
+def maps(name: str | None, as_json: bool) -> None:
+    """List every feature map, or describe one.
 
-    The kernel that its features approximate, what it takes, what a row costs, what it holds and learns, and
-    the paper that it comes from.
+    Of all: the name that --map takes, the kernel that its features approximate, its input, what a row costs,
+    what it holds and learns, and the paper. Of one: its own options and an example, too.
     """
+    from daskrf.cli.components import known, map_page
     from daskrf.report.maps import maps
 
-    found = maps()
-    click.echo(found.to_json()) if as_json else _print(found)
+    found = maps(name)
+    if name is not None and not as_json:
+        click.echo(map_page(known()[name]))
+    else:
+        click.echo(found.to_json()) if as_json else _print(found)
 
 
-@_command("plan", "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192 --labels 1000000", resumable=False)
+@_command(
+    "plan",
+    "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192 --labels 1000000",
+    cls=MapCommand,
+    resumable=False,
+)
 @INPUTS
 @table_options
 @fingerprint_options
@@ -456,9 +446,7 @@ def plan(inputs: tuple[str, ...], **options: Any) -> None:
     from daskrf.cli.console import make_progress
     from daskrf.commands.plan import plan
 
-    spec, table, map_ = fingerprint_spec(options), table_format(options), feature_map(options)
+    spec, table = fingerprint_spec(options), table_format(options)
     with make_progress() as progress:
-        report = plan(
-            list(inputs), spec=spec, format=table, feature_map=map_, progress=progress, **_set_only(options)
-        )
+        report = plan(list(inputs), spec=spec, format=table, progress=progress, **_set_only(options))
     _print(report)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Command",
+    "SectionOption",
     "Session",
     "cluster_options",
     "column",
@@ -33,6 +34,7 @@ __all__ = [
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+FEATURES = "Random features"
 READING = "Reading the files"
 FINGERPRINT = "Fingerprints"
 CLUSTER = "Where it runs (default: every processor of this machine)"
@@ -47,7 +49,7 @@ class Session:
     progress: Any = None
 
 
-class _SectionOption(click.Option):
+class SectionOption(click.Option):
     """An option that --help lists under a heading of its own."""
 
     def __init__(self, *arguments: Any, section: str = "Options", **keywords: Any) -> None:
@@ -145,7 +147,7 @@ class _ShardType(click.ParamType[Any]):
 def option(*declarations: str, section: str = "Options", **keywords: Any) -> Callable[[Function], Function]:
     """Return `click.option` with a heading for --help; defaults are shown."""
     keywords.setdefault("show_default", "default" in keywords and keywords["default"] is not None)
-    return click.option(*declarations, cls=_SectionOption, section=section, **keywords)
+    return click.option(*declarations, cls=SectionOption, section=section, **keywords)
 
 
 def _set_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

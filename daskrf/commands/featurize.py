@@ -16,7 +16,7 @@ from distributed import Client
 
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
-from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.features import FeatureMap, default_map
 from daskrf.features.localgaussian import refuse_half
 from daskrf.jobs import disk, memory
 from daskrf.jobs.clusters import worker_memory
@@ -89,8 +89,8 @@ def featurize(
         A fingerprint store; or a 2-D dask array whose blocks are scipy.sparse CSR, pydata/sparse
         (GCXS, COO) or NumPy.
     feature_map : FeatureMap, optional
-        Default: `TanimotoMinMaxFeatures()`. One that learns from the library and is not fitted yet is fitted
-        to the store first, as by `fit_map`, and the copy that is fitted goes into the feature store.
+        Default: `daskrf.features.default_map()`. One that learns from the library and is not fitted yet is
+        fitted to the store first, as by `fit_map`, and the copy that is fitted goes into the feature store.
     output : path, optional
         Directory of the feature store; needed when `source` is a store, and only then.
     dtype : {"bits", "float32", "float16"}, optional
@@ -125,7 +125,7 @@ def featurize(
     >>> featurize(counts, TanimotoMinMaxFeatures(64))
     dask.array<_block_features, shape=(6, 8), dtype=uint8, chunksize=(3, 8), chunktype=numpy.ndarray>
     """
-    feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
+    feature_map = default_map() if feature_map is None else feature_map
     dtype = ("bits" if feature_map.one_bit else "float32") if dtype is None else dtype
     if dtype not in DTYPES:
         raise InputError(f"The dtype of features is one of {', '.join(DTYPES)}, not {dtype!r}.")

@@ -130,14 +130,12 @@ def fit(
     mean: float | None = None,
     amplitude: float | None = None,
     noise: float | None = None,
-    criterion: str | None = None,
-    rows: str | None = None,
-    residual: bool | None = None,
     direction: str | Mapping[str, str] | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: Shard | str | None = None,
     prepare: bool = False,
+    **model_options: Any,
 ) -> FitReport | ShardReport:
     """Fit a Gaussian process to the labelled molecules of a library; a second run goes on where one ended.
 
@@ -151,10 +149,9 @@ def fit(
     output : path
         Directory of the model.
     feature_map : FeatureMap, optional
-        For a fingerprint store; default: `TanimotoMinMaxFeatures()`. One that learns from the library and is
-        not fitted yet is fitted to the store first, as by `fit_map`. The model is the one that fits the map:
-        `daskrf.gp.SparseGP` for `LandmarkFeatures`, `daskrf.gp.LocalGaussianGP` for `LocalGaussianFeatures`,
-        else `daskrf.gp.RandomFeatureGP`.
+        For a fingerprint store; default: `daskrf.features.default_map()`. One that learns from the library
+        and is not fitted yet is fitted to the store first, as by `fit_map`. The model is the one that the map
+        names (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
     key : {"id", "smiles", "row"}
         What of a library row the key column of `labels` names.
     key_column : str or int, optional
@@ -165,12 +162,6 @@ def fit(
         Drop labels that are not finite instead of refusing them.
     mean, amplitude, noise : float, optional
         Hyperparameters to keep fixed; default: those of the greatest evidence on all labelled rows.
-    criterion : {"evidence", "bound"}, optional
-        Of a map of landmarks only: whether hyperparameters maximize the projected process's evidence (the
-        default) or Titsias' bound.
-    rows, residual : optional
-        Of `LocalGaussianFeatures` only: as of `daskrf.gp.LocalGaussianGP`. Other values than those of the
-        model at `output` need no further pass over the library.
     direction : {"maximize", "minimize"}, or dict of str to these, optional
         Whether large or small values are good, of all targets or by their names: what `screen` takes unless
         it is told otherwise. It changes nothing else, and may be said, or changed, of a model that is there.
@@ -182,6 +173,10 @@ def fit(
         run at the same time on any hosts; a last call without `shard` makes what is missing, and solves.
     prepare : bool
         Only join the labels, and fit the map if it learns, so that shards start at once.
+    **model_options
+        What only the model of that map has: `criterion` of `daskrf.gp.SparseGP`, `rows` and `residual` of
+        `daskrf.gp.LocalGaussianGP`. Other values than those of the model at `output` need no further pass
+        over the library.
 
     Returns
     -------
@@ -200,7 +195,7 @@ def fit(
     progress = progress or Progress()
     fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
     share, output = Share.of(shard, prepare, client), as_path(output)
-    options = _checked(fixed, criterion=criterion, rows=rows, residual=residual)
+    options = _checked(fixed, **model_options)
     features = open_source(source, feature_map)
     gp_for(features.feature_map, **options)  # refuses options that are not of its model, before the labels
     progress.note(words := label_words(labels, key, key_column, targets))

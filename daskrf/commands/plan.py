@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from daskrf import seeds
 from daskrf.errors import InputError
-from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.features import FeatureMap, default_map
 from daskrf.gp import choose_exponent, gp_for
 from daskrf.gp.sums import Summation, precision_for, strip_columns
 from daskrf.jobs import memory
@@ -144,7 +144,7 @@ def plan(
         If the files cannot be read, or no row of the sample can be used.
     """
     spec = spec or FingerprintSpec()
-    feature_map = TanimotoMinMaxFeatures() if feature_map is None else feature_map
+    feature_map = default_map() if feature_map is None else feature_map
     M = feature_map.n_components
     check_map(feature_map, spec.n_columns)
     unfitted = feature_map

@@ -395,7 +395,7 @@ def _check_library(model: Model, features: Source) -> None:
     if library != model.metadata["library"]:
         raise InputError(
             "The labelled molecules can be left out only of the fingerprint store that the model was fitted "
-            "on; screen that store, or drop exclude_labelled."
+            "on; screen that store, or drop --exclude-labelled (exclude_labelled)."
         )
 
 

@@ -1,38 +1,17 @@
-"""Feature maps, scikit-learn style: one file a family."""
+"""Feature maps, scikit-learn style: one file a family, and no list of them."""
 
-from daskrf.features.base import FeatureMap, from_state
-from daskrf.features.composition import CompositionFeatures
-from daskrf.features.compositional import CompositionalTanimotoFeatures
-from daskrf.features.dotproduct import TanimotoDotProductFeatures
-from daskrf.features.fastfood import FastfoodFeatures
-from daskrf.features.fourier import RandomFourierFeatures
-from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
-from daskrf.features.harmonics import FastfoodDotProductFeatures
-from daskrf.features.landmarks import LandmarkFeatures
-from daskrf.features.localgaussian import LocalGaussianFeatures
-from daskrf.features.maclaurin import RandomMaclaurinFeatures
-from daskrf.features.minmax import TanimotoMinMaxFeatures
-from daskrf.features.nystrom import NystromFeatures
-from daskrf.features.polynomial import PolynomialSketch
-from daskrf.features.scissors import SCISSORS
-from daskrf.features.variances import sketch_variance
+import importlib
+import pkgutil
 
-__all__ = [
-    "SCISSORS",
-    "CompositionFeatures",
-    "CompositionalTanimotoFeatures",
-    "FastfoodDotProductFeatures",
-    "FastfoodFeatures",
-    "FeatureMap",
-    "GaussianMaclaurinFeatures",
-    "LandmarkFeatures",
-    "LocalGaussianFeatures",
-    "NystromFeatures",
-    "PolynomialSketch",
-    "RandomFourierFeatures",
-    "RandomMaclaurinFeatures",
-    "TanimotoDotProductFeatures",
-    "TanimotoMinMaxFeatures",
-    "from_state",
-    "sketch_variance",
-]
+from daskrf.features.base import FeatureMap as FeatureMap
+from daskrf.features.base import default_map as default_map
+from daskrf.features.base import from_state as from_state
+from daskrf.features.base import known_maps as known_maps
+from daskrf.features.scissors import SCISSORS as SCISSORS
+from daskrf.features.variances import sketch_variance as sketch_variance
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+globals().update({cls.__name__: cls for cls in known_maps()})
+
+__all__ = ["SCISSORS", "FeatureMap", *sorted(cls.__name__ for cls in known_maps())]

@@ -7,7 +7,7 @@ import hashlib
 import json
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,15 +18,17 @@ from daskrf import kernels
 from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
 from daskrf.features.facts import MapFacts
+from daskrf.kernels.base import short
 
 __all__ = [
     "FeatureMap",
     "brief_state",
     "check_n_components",
+    "default_map",
     "from_state",
     "known_maps",
     "map_key",
-    "register",
+    "parameter_words",
 ]
 
 _REGISTRY: dict[str, type[FeatureMap]] = {}
@@ -41,8 +43,12 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let methods of every map check the names of columns, which arrays lose when they are converted."""
+        """Make the map known by its name.
+
+        Let its methods check the names of columns, which arrays lose when they are converted.
+        """
         super().__init_subclass__(**options)
+        _REGISTRY[cls.__name__] = cls
         for name in ("fit", "transform", "transform_bits", "transform_nearest"):
             if name in cls.__dict__:
                 setattr(cls, name, (_learning if name == "fit" else _checking)(cls.__dict__[name]))
@@ -73,6 +79,17 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     in_blocks: ClassVar[bool] = False
     """Whether features form blocks, of `block_size` each, of which one serves each row in the end."""
+
+    common: ClassVar[tuple[str, ...]] = ("n_components", "random_state")
+    """Parameters that every map has; the others are its own."""
+
+    option_defaults: ClassVar[dict[str, Any]] = {}
+    """Defaults on the command line, where rows are counts, other than those of the constructor; see
+    `daskrf.parameters`."""
+
+    process: ClassVar[str] = "daskrf.gp.model:RandomFeatureGP"
+    """Module and class of the Gaussian process of these features: it makes their sums, and its parameters are
+    options of a fit."""
 
     @property
     def projected_kernel(self) -> kernels.Kernel | None:
@@ -191,6 +208,15 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """Return in what the fitted map is less than was asked for, in one sentence each; mostly none."""
         return []
 
+    def words(self) -> str:
+        """Return what the map is, for people, in one line."""
+        return parameter_words(type(self).__name__, self.get_params(deep=False))
+
+    @property
+    def size_words(self) -> str:
+        """Number of features and seed, for `words`."""
+        return f"M = {self.n_components}, seed {self.get_params(deep=False).get('random_state')}"
+
     def state(self) -> dict[str, Any]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
         parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
@@ -223,6 +249,19 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """Put back what :meth:`_fitted_state` returned."""
 
 
+def parameter_words(name: str, parameters: Mapping[str, Any]) -> str:
+    """Return a map in words that may not be known here, by its parameters.
+
+    Examples
+    --------
+    >>> parameter_words("Cosines", {"n_components": 8, "random_state": 3, "scale": 0.5})
+    'Cosines, M = 8, seed 3, scale = 0.5'
+    """
+    size = f"M = {parameters.get('n_components')}, seed {parameters.get('random_state')}"
+    own = sorted(set(parameters) - {"n_components", "random_state"})
+    return ", ".join([name, size, *(f"{key} = {short(parameters[key])}" for key in own)])
+
+
 def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
     """Return `fit` of a map, refusing rows that nothing can be learned from, and noting their columns."""
 
@@ -251,14 +290,10 @@ def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
     return transform_with_names
 
 
-def register(cls: type[FeatureMap]) -> type[FeatureMap]:
-    """Class decorator: make a feature map known to :func:`from_state`."""
-    _REGISTRY[cls.__name__] = cls
-    return cls
-
-
 def known_maps() -> list[type[FeatureMap]]:
-    """Return the classes of all feature maps, in the order in which `daskrf.features` has them.
+    """Return the classes of all feature maps that have `facts` of their own, by their names.
+
+    Those of `daskrf.features` are there, and those of your own from when they are defined.
 
     Examples
     --------
@@ -266,7 +301,18 @@ def known_maps() -> list[type[FeatureMap]]:
     >>> TanimotoMinMaxFeatures in known_maps()
     True
     """
-    return list(_REGISTRY.values())
+    return sorted((cls for cls in _REGISTRY.values() if "facts" in vars(cls)), key=lambda cls: cls.facts.name)
+
+
+def default_map() -> FeatureMap:
+    """Return the map that is taken where none is named.
+
+    Examples
+    --------
+    >>> default_map()
+    TanimotoMinMaxFeatures()
+    """
+    return next(cls for cls in known_maps() if cls.facts.is_default)()
 
 
 def from_state(state: dict[str, Any]) -> FeatureMap:
@@ -286,7 +332,10 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     """
     name = state.get("class")
     if name not in _REGISTRY:
-        raise InputError(f"Feature map {name!r} is unknown here; known are: {', '.join(sorted(_REGISTRY))}.")
+        raise InputError(
+            f"Feature map {name!r} is unknown here; known are: "
+            f"{', '.join(cls.__name__ for cls in known_maps())}."
+        )
     cls = _REGISTRY[name]
     if state.get("version") != cls.state_version:
         raise InputError(

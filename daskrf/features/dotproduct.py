@@ -15,7 +15,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite, row_sums, squared_norms
 from daskrf.engine import Rows
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.facts import MapFacts
 from daskrf.features.tensorsketch import TensorSketchSeries, allocate
 from daskrf.kernels import Kernel
@@ -31,7 +31,6 @@ BIAS_CORRECTIONS = (None, "normalize", "residual")
 INPUT_TRANSFORMS = ("sqrt", None)
 
 
-@register
 class TanimotoDotProductFeatures(FeatureMap):
     """Features whose inner product approximates the Tanimoto kernel T(x, y) = x.y / (|x|^2 + |y|^2 - x.y).
 
@@ -108,6 +107,8 @@ class TanimotoDotProductFeatures(FeatureMap):
         holds="64 MiB",
         learns="the range of norms",
         reference="Tripp et al. 2023, section 4",
+        use="more accurate than bits at equal M, in 32 times the space",
+        example="--n-terms 4 --bias-correction normalize",
     )
 
     composed_width = 64
@@ -120,10 +121,10 @@ class TanimotoDotProductFeatures(FeatureMap):
         *,
         n_terms: int = 4,
         allocation: float = -1.0,
-        bias_correction: str | None = None,
+        bias_correction: Literal["normalize", "residual"] | None = None,
         n_prefactor: int = 64,
-        polynomial: str = "tensorsketch",
-        input_transform: str | None = "sqrt",
+        polynomial: Literal["tensorsketch"] = "tensorsketch",
+        input_transform: Literal["sqrt"] | None = "sqrt",
         norm_range: tuple[float, float] | None = None,
         random_state: int = 0,
     ) -> None:
@@ -271,6 +272,16 @@ class TanimotoDotProductFeatures(FeatureMap):
             signs = 1.0 - 2.0 * (seeds.words(seed, "dotproduct/empty", n_components) & np.uint64(1))
             out[zero] = (signs / math.sqrt(n_components)).astype(np.float32)
         return out
+
+    def words(self) -> str:
+        """See `FeatureMap`."""
+        of = " of square roots of counts" if self.input_transform == "sqrt" else ""
+        rest = {"normalize": ", rows scaled to length 1", "residual": " and a residual"}
+        terms = f"{self.n_terms} terms{rest.get(self.bias_correction or '', '')}"
+        norms = ""
+        if self.is_fitted():
+            norms = ", for squared norms of {:.6g} to {:.6g}".format(*self.norm_range_)
+        return f"Tanimoto (dot-product) features{of}, {self.size_words}, {terms}{norms}"
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes that are kept for norms of counts, once their range is known; see `FeatureMap`.

@@ -37,10 +37,16 @@ class MapFacts:
         What `fit` takes from the library into the state of the map; "nothing" else.
     reference : str
         Papers and sections.
+    use : str
+        When to take it.
+    example : str
+        Options of the command line that are worth trying, besides ``--map``.
+    is_default : bool
+        Whether it is the map that is taken where none is named; one map is.
 
     Examples
     --------
-    >>> facts = MapFacts("a", "x.y", "counts", "bits or floats", "z M", "8 M", "nothing", "A 2000, section 1")
+    >>> facts = MapFacts("a", "x.y", "counts", "bits or floats", "z M", "8 M", "nothing", "A 2000", "always")
     >>> facts.bytes_a_row
     'M/8 or 4 M'
     """
@@ -53,6 +59,9 @@ class MapFacts:
     holds: str
     learns: str
     reference: str
+    use: str
+    example: str = ""
+    is_default: bool = False
 
     @property
     def bytes_a_row(self) -> str:

@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from daskrf import seeds
 from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.base import register
 from daskrf.features.facts import MapFacts
 from daskrf.features.fourier import FourierFeatures, Projection, scale_of, uniform
 from daskrf.kernels import Gaussian, RadialKernel
@@ -40,7 +39,6 @@ LARGEST_WIDTH = 2**20
 Array = npt.NDArray[Any]
 
 
-@register
 class FastfoodFeatures(FourierFeatures):
     """Random Fourier features of a radial kernel whose directions are products of fast transforms.
 
@@ -106,6 +104,9 @@ class FastfoodFeatures(FourierFeatures):
         holds="8 M + 32 d",
         learns="nothing",
         reference="Le, Sarlos & Smola 2013, section 4",
+        use="folded counts, descriptors, embeddings, at any length scale: no other random features were "
+        "more accurate on docking scores at M = 4096; several hundred columns or more",
+        example="--length-scale 25",
     )
 
     def __init__(
@@ -120,6 +121,11 @@ class FastfoodFeatures(FourierFeatures):
         self.n_components = n_components
         self.projection = projection
         self.random_state = random_state
+
+    def words(self) -> str:
+        """See `FeatureMap`."""
+        how = {"fft": " by FFT", "hadamard": " by the paper's directions"}.get(self.projection, "")
+        return f"Fastfood features{how} of the {self.kernel.words()}, {self.size_words}: prior variance 1"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -18,7 +18,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.facts import MapFacts
 from daskrf.kernels import Gaussian, RadialKernel
 from daskrf.quantities import format_bytes
@@ -204,7 +204,6 @@ class FourierFeatures(FeatureMap):
             self.n_features_in_ = fitted["n_features_in"]
 
 
-@register
 class RandomFourierFeatures(FourierFeatures):
     """Random Fourier features of a radial kernel, with independent or orthogonal directions.
 
@@ -257,6 +256,9 @@ class RandomFourierFeatures(FourierFeatures):
         holds="2 d M",
         learns="nothing",
         reference="Rahimi & Recht 2007; orthogonal: Yu et al. 2016",
+        use="the same as fastfood, with few columns or few non-zeros a row; orthogonal directions for a "
+        "smaller error",
+        example="--kernel matern --nu 2.5 --length-scale 25",
     )
 
     def __init__(
@@ -271,6 +273,14 @@ class RandomFourierFeatures(FourierFeatures):
         self.n_components = n_components
         self.orthogonal = orthogonal
         self.random_state = random_state
+
+    def words(self) -> str:
+        """See `FeatureMap`."""
+        how = ", orthogonal directions" if self.orthogonal else ""
+        return (
+            f"random Fourier features of the {self.kernel.words()}{how}, {self.size_words}: unbiased, "
+            "prior variance 1"
+        )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -14,7 +14,7 @@ from daskrf import seeds
 from daskrf.arrays import squared_norms
 from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.base import check_n_components, register
+from daskrf.features.base import check_n_components
 from daskrf.features.facts import MapFacts
 from daskrf.features.fastfood import LEAST, check_width, gaussian_blocks, orthogonal_blocks
 from daskrf.features.maclaurin import degree_measure, draw_degrees
@@ -139,7 +139,6 @@ class _Plan(NamedTuple):
     """Largest power of a row's length."""
 
 
-@register
 class FastfoodDotProductFeatures(DotProductMap):
     """Features of a dot-product kernel f(x.y): Legendre polynomials of products with random directions.
 
@@ -212,6 +211,9 @@ class FastfoodDotProductFeatures(DotProductMap):
         holds="16 M + 32 d",
         learns="nothing, or the longest row",
         reference="Le, Sarlos & Smola 2013, sections 2.2, 4.5",
+        use="folded or dense rows with many values, degrees 1 and 2: beyond, its features have heavy tails, "
+        "and polynomial and maclaurin are far more accurate at equal M",
+        example="--kernel polynomial --degree 2 --c 0",
     )
 
     def __init__(
@@ -230,6 +232,11 @@ class FastfoodDotProductFeatures(DotProductMap):
         self.projection = projection
         self.radius = radius
         self.random_state = random_state
+
+    def words(self) -> str:
+        """See `FeatureMap`."""
+        how = "by monomials" if self.expansion == "monomials" else "by Legendre polynomials"
+        return f"Fastfood features of k = {self.kernel.words()} {how}, {self.size_words}"
 
     @property
     def kernel_(self) -> DotProductKernel:

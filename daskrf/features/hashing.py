@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cache
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,10 @@ from daskrf.engine import TILE, Hashes, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.base import FeatureMap
 
-__all__ = ["HashedFeatures", "TanimotoHash", "leading_bits", "normal_levels"]
+__all__ = ["HashedFeatures", "Hashing", "TanimotoHash", "leading_bits", "normal_levels"]
 
-HASHINGS = ("minwise", "cws")
+Hashing = Literal["minwise", "cws"]
+HASHINGS = get_args(Hashing)
 
 _STREAMS = {"minwise": "minmax", "cws": "cws"}
 _N_LEVELS = 1 << 16
@@ -93,6 +94,11 @@ class HashedFeatures(FeatureMap):
     def seconds_per_component(self) -> float:
         """Rough cost of one feature of one molecule on one core, from which tasks are sized."""
         return 6e-8 if self.hashing == "cws" else 6e-9
+
+    @property
+    def hashing_words(self) -> str:
+        """How values are hashed, where it is not as usual."""
+        return ", by consistent weighted sampling" if self.hashing == "cws" else ""
 
     @abstractmethod
     def _hashes(self) -> TanimotoHash:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.facts import MapFacts
 from daskrf.features.selection import SELECTIONS, distinct_rows
 from daskrf.features.sparserows import compact, decode_rows, encode_rows
@@ -23,6 +23,12 @@ from daskrf.kernels.base import Prepared
 __all__ = ["LandmarkFeatures", "LandmarkMap"]
 
 _MANY_CANDIDATES = 20_000
+_CHOSEN = {
+    "random": "at random",
+    "kmedoids": "as k-medoids",
+    "kmeans": "as means of clusters",
+    "farthest": "far from each other",
+}
 _PREPARED = 128  # bytes of a number that is not 0, as the tables of a kernel are made: 50 to 100 mostly
 
 
@@ -57,6 +63,11 @@ class LandmarkMap(FeatureMap):
     def projected_kernel(self) -> Kernel:
         """See `FeatureMap`."""
         return self.kernel
+
+    @property
+    def selection_words(self) -> str:
+        """How landmarks are chosen."""
+        return _CHOSEN.get(self.selection, self.selection)
 
     def is_fitted(self) -> bool:
         """Tell whether there are landmarks."""
@@ -183,7 +194,6 @@ class LandmarkMap(FeatureMap):
         return n_landmarks, seed
 
 
-@register
 class LandmarkFeatures(LandmarkMap):
     """Features phi(x) = k(Z, x) against landmarks Z: M rows, chosen from the rows that `fit` sees.
 
@@ -239,9 +249,12 @@ class LandmarkFeatures(LandmarkMap):
         holds="M rows",
         learns="M rows, the landmarks",
         reference="Williams & Seeger 2001; Seeger, Williams & Lawrence 2003",
+        use="the sparse Gaussian process: the means and error bars of nystrom, fitted in less time",
+        example="-M 2048 --selection random",
     )
 
     gram_precision = "double"
+    process = "daskrf.gp.sparse:SparseGP"
     _number = "n_components"
 
     def __init__(
@@ -261,6 +274,13 @@ class LandmarkFeatures(LandmarkMap):
 
     def landmarks_wanted(self) -> int:
         return self.n_components
+
+    def words(self) -> str:
+        """See `FeatureMap`."""
+        return (
+            f"{self.kernel.words()} similarities to molecules of the library chosen {self.selection_words} "
+            f"(landmarks), {self.size_words}"
+        )
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Choose the landmarks among the rows of `X`, shape (n, d); None keeps those that there are.

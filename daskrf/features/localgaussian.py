@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr, check_finite, row_slice
 from daskrf.errors import InputError, renumbered
 from daskrf.features.allocation import Allocation, optimal_allocation
-from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.centroids import (
     CANDIDATES,
     CENTROIDS,
@@ -22,9 +22,10 @@ from daskrf.features.centroids import (
     squared_distances,
 )
 from daskrf.features.facts import MapFacts
-from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, pair_errors, sample_centre
+from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
 from daskrf.features.sparserows import decode_rows, encode_rows
 from daskrf.kernels import Gaussian
+from daskrf.parameters import GIVEN
 
 __all__ = ["LocalGaussianFeatures", "keep_nearest", "nearest_blocks", "refuse_half"]
 
@@ -34,7 +35,6 @@ _CLOSE = 1e-2  # exponents that differ by more differ in first features, too; ro
 _FAR = 80.0  # exponents from which first features have few bits, or none
 
 
-@register
 class LocalGaussianFeatures(FeatureMap):
     """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) around each of C centroids, side by side.
 
@@ -57,7 +57,12 @@ class LocalGaussianFeatures(FeatureMap):
         of clusters. random: random rows.
     threshold : float, optional
         Of "farthest": add none to which the distance is below so many length scales.
-    method, explicit, random_state : as of `GaussianMaclaurinFeatures`
+    method : {"rademacher", "tensorsrht"}, default "rademacher"
+        Sketches, as of `PolynomialSketch`; tensorsrht is for dense rows.
+    explicit : bool, default True
+        Let low degrees take all monomials of the columns in place of a sketch, where it pays.
+    random_state : int, default 0
+        Seed of every random number of the map.
 
     Attributes
     ----------
@@ -96,8 +101,13 @@ class LocalGaussianFeatures(FeatureMap):
         holds="4 N M",
         learns="C rows, the centroids",
         reference="Wacker & Filippone 2022, algorithm 1",
+        use="few columns (coordinates, a few descriptors or embedding axes) and a length scale far below "
+        "their spread; not fingerprints, of which one centroid is the best",
+        example="--length-scale 2 --n-centroids 8",
     )
 
+    process = "daskrf.gp.local:LocalGaussianGP"
+    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
     gram_precision: ClassVar[Literal["single", "double"]] = "double"
     in_blocks: ClassVar[bool] = True
@@ -108,9 +118,9 @@ class LocalGaussianFeatures(FeatureMap):
         *,
         length_scale: float = 1.0,
         n_centroids: int = 16,
-        selection: str = "farthest",
+        selection: Literal["farthest", "kmeans", "random"] = "farthest",
         threshold: float | None = None,
-        method: str = "rademacher",
+        method: Method = "rademacher",
         explicit: bool = True,
         random_state: int = 0,
     ) -> None:
@@ -122,6 +132,12 @@ class LocalGaussianFeatures(FeatureMap):
         self.method = method
         self.explicit = explicit
         self.random_state = random_state
+
+    def words(self) -> str:
+        """See `FeatureMap`."""
+        centroids = f"about up to {self.n_centroids} centroids ({self.selection})"
+        kernel = f"exp(-|x-y|^2 / (2 {self.length_scale}^2))"
+        return f"Maclaurin features of k = {kernel} {centroids}, {self.size_words}"
 
     @property
     def seconds_per_component(self) -> float:

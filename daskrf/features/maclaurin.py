@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.errors import InputError
-from daskrf.features.base import check_n_components, register
+from daskrf.features.base import check_n_components
 from daskrf.features.facts import MapFacts
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.radius import DotProductMap
@@ -118,7 +118,6 @@ def draw_degrees(odds: Array, size: int, word: int) -> npt.NDArray[np.int64]:
     return np.minimum(found, np.flatnonzero(odds)[-1])[::-1].astype(np.int64)
 
 
-@register
 class RandomMaclaurinFeatures(DotProductMap):
     """Features whose inner product is an unbiased estimate of f(x.y), f a power series.
 
@@ -185,6 +184,8 @@ class RandomMaclaurinFeatures(DotProductMap):
         holds="4 N M",
         learns="nothing, or the longest row",
         reference="Kar & Karnick 2012; supplement, section 9",
+        use="for kernels that no other map has",
+        example="--kernel exponential --gamma 2",
     )
 
     def __init__(
@@ -192,7 +193,7 @@ class RandomMaclaurinFeatures(DotProductMap):
         kernel: DotProductKernel = Polynomial(2, normalize=True),  # noqa: B008, kernels are immutable
         n_components: int = 4096,
         *,
-        degree_measure: str | Sequence[float] = "proportional",
+        degree_measure: Literal["proportional", "geometric"] | Sequence[float] = "proportional",
         p: float = 2.0,
         radius: float | None = None,
         h01: bool = False,
@@ -207,6 +208,12 @@ class RandomMaclaurinFeatures(DotProductMap):
         self.h01 = h01
         self.max_degree = max_degree
         self.random_state = random_state
+
+    def words(self) -> str:
+        """See `FeatureMap`."""
+        rest = "" if self.max_degree is None else f", cut after power {self.max_degree}"
+        rest += ", constant and linear term exact" if self.h01 else ""
+        return f"random Maclaurin features of k = {self.kernel.words()}{rest}, {self.size_words}"
 
     @property
     def seconds_per_component(self) -> float:

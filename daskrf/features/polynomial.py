@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap, check_n_components, register
+from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.facts import MapFacts
 from daskrf.features.projections import CONSTANT_COLUMN, Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.srht import MAX_WIDTH, SubsampledHadamard
@@ -22,12 +22,12 @@ from daskrf.kernels.maclaurin import Polynomial
 
 __all__ = ["PolynomialSketch"]
 
-METHODS = ("rademacher", "gaussian", "tensorsrht", "tensorsketch")
+Method = Literal["rademacher", "gaussian", "tensorsrht", "tensorsketch"]
+METHODS = get_args(Method)
 
 _COST = {"rademacher": 4e-9, "gaussian": 1e-8, "tensorsrht": 4e-9, "tensorsketch": 4e-9}
 
 
-@register
 class PolynomialSketch(FeatureMap):
     """Features whose inner product is an unbiased estimate of (x.y + c)^degree.
 
@@ -82,14 +82,18 @@ class PolynomialSketch(FeatureMap):
         holds="4 N M",
         learns="nothing",
         reference="Wacker & Filippone 2022, table 1; Pham & Pagh 2013",
+        use="where a polynomial is wanted; the method tensorsketch is the fastest",
+        example="--degree 3 --c 0.5 --method tensorsketch",
     )
+
+    option_defaults: ClassVar[dict[str, Any]] = {"normalize": True}
 
     def __init__(
         self,
         degree: int = 2,
         n_components: int = 4096,
         *,
-        method: str = "rademacher",
+        method: Method = "rademacher",
         c: float = 0.0,
         normalize: bool = False,
         random_state: int = 0,
@@ -100,6 +104,10 @@ class PolynomialSketch(FeatureMap):
         self.c = c
         self.normalize = normalize
         self.random_state = random_state
+
+    def words(self) -> str:
+        """See `FeatureMap`."""
+        return f"polynomial sketch ({self.method}) of k = {self.kernel_.words()}, {self.size_words}"
 
     @property
     def seconds_per_component(self) -> float:

@@ -7,8 +7,9 @@ from daskrf.gp.fixedpoint import choose_exponent
 from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.process import RandomFeatureGP
+from daskrf.gp.processes import gp_for, model_from_state
 from daskrf.gp.separate import SeparateGP
-from daskrf.gp.sparse import SparseGP, gp_for, model_from_state
+from daskrf.gp.sparse import SparseGP
 from daskrf.gp.statistics import SufficientStatistics, enough_precision
 from daskrf.gp.sums import StackedStatistics, Summation
 

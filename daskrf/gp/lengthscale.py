@@ -14,7 +14,7 @@ from daskrf import kernels, seeds
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.gp.chunks import check_rows
-from daskrf.gp.sparse import gp_for
+from daskrf.gp.processes import gp_for
 
 __all__ = ["LengthScaleSearch", "choose_length_scale", "with_length_scale"]
 

@@ -6,7 +6,7 @@ import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,16 @@ Array = npt.NDArray[np.float64]
 
 class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     """Regression from sums over rows of features; `RandomFeatureGP` and `SparseGP` say of what kind."""
+
+    common: ClassVar[tuple[str, ...]] = (
+        "feature_map",
+        "mean",
+        "amplitude",
+        "noise",
+        "method",
+        "n_components",
+    )
+    """Parameters that are not of one kind of process alone."""
 
     feature_map: Any
     mean: npt.ArrayLike | None

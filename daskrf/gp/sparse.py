@@ -9,15 +9,13 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.gp.chunks import FeatureBlock
-from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.posterior import PosteriorFactor
 from daskrf.gp.prior import PriorPrecision
-from daskrf.gp.process import FeatureSpaceGP, RandomFeatureGP
+from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
-from daskrf.gp.separate import SeparateGP
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
-__all__ = ["SparseGP", "gp_for", "model_from_state"]
+__all__ = ["SparseGP"]
 
 _PART_OF_NOISE = 1e-4  # by which variances may be off; bounds are far from real errors
 
@@ -255,59 +253,3 @@ class SparseGP(FeatureSpaceGP):
         shared = self.landmark_map_.kernel_(X)
         white = np.concatenate([part for block in blocks for _, part, _ in self._parts(block)])
         return shared - white @ white.T
-
-
-def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
-    """Return the unfitted model for a feature map.
-
-    It is `SparseGP` for landmarks, `LocalGaussianGP` for features about centroids, else `RandomFeatureGP`.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-    **options : mean, amplitude, noise, method; for landmarks also criterion
-
-    Raises
-    ------
-    InputError
-        If there is no such option for that map, or its value is bad.
-
-    Examples
-    --------
-    >>> from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures
-    >>> (type(gp_for(LandmarkFeatures(8))).__name__, type(gp_for(TanimotoMinMaxFeatures(8))).__name__)
-    ('SparseGP', 'RandomFeatureGP')
-    """
-    kind: type[FeatureSpaceGP] = SparseGP if hasattr(feature_map, "prior_precision") else RandomFeatureGP
-    kind = LocalGaussianGP if feature_map.in_blocks else kind
-    unknown = set(options) - set(kind._get_param_names())
-    if unknown:
-        raise InputError(
-            f"{kind.__name__}, the model for {type(feature_map).__name__}, has no option "
-            f"{', '.join(sorted(unknown))}: leave it out, or take another map."
-        )
-    model = kind(feature_map, **options)
-    model.check_parameters()
-    return model
-
-
-def model_from_state(
-    state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
-) -> FeatureSpaceGP | SeparateGP:
-    """Rebuild a fitted model of whatever class from its `state` and `arrays`.
-
-    Raises
-    ------
-    InputError
-        If the class is unknown or of another version, or the weights are missing.
-    """
-    if state.get("class") == SeparateGP.__name__:
-        parts = [model_from_state(*part) for part in SeparateGP.stored_parts(state, arrays)]
-        return SeparateGP([part for part in parts if isinstance(part, FeatureSpaceGP)], state["targets"])
-    classes: dict[Any, type[FeatureSpaceGP]] = {
-        kind.__name__: kind for kind in (RandomFeatureGP, SparseGP, LocalGaussianGP)
-    }
-    name = state.get("class")
-    if name not in classes:
-        raise InputError(f"model {name!r} is unknown here; known are: {', '.join(classes)}.")
-    return classes[name].from_state(state, arrays)

@@ -56,7 +56,9 @@ def target_of(model: Model, target: str | int | None) -> int:
     if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(names):
         return target
     if target is None:
-        raise InputError(f"The model has several targets, {there}; choose one of them by target=NAME.")
+        raise InputError(
+            f"The model has several targets, {there}; choose one by --target NAME (target=NAME)."
+        )
     raise InputError(f"The model has no target {target!r}; it has {there}.")
 
 
@@ -72,8 +74,8 @@ def maximizes(model: Model, target: int, maximize: bool | None) -> tuple[bool, t
     known = model.directions.get(model.targets[target])
     if maximize is None and known is None:
         raise InputError(
-            f"It is not known whether large or small values of '{name}' are good: say maximize=True or "
-            "maximize=False, or fit with direction=maximize or direction=minimize."
+            f"It is not known whether large or small values of '{name}' are good: say --maximize or "
+            "--minimize (maximize=True or maximize=False), or fit with --direction."
         )
     if maximize is None:
         return known == "maximize", ()

@@ -69,7 +69,8 @@ class Earlier:
         except (OSError, pa.ArrowException, *DAMAGE) as error:
             how = str(error).split("\n", 1)[0][:200]
         raise StoreError(
-            f"{self.path} cannot be read ({how}); delete it, or have it made anew by overwrite=True"
+            f"{self.path} cannot be read ({how}); delete it, or have it made "
+            "anew by --overwrite (overwrite=True)"
         )
 
     def is_damaged(self) -> bool:
@@ -97,7 +98,7 @@ class Earlier:
             how = differences(_in_words(found, str(self.about["source"])), _in_words(spec, source))
         raise StoreError(
             f"{self.path} holds the hits of another search: {how}; give another output path, or replace them "
-            "by overwrite=True"
+            "by --overwrite (overwrite=True)"
         )
 
 

@@ -62,14 +62,15 @@ def watched(driver: Callable[Parameters, Report]) -> Callable[Parameters, Report
 
     @functools.wraps(driver)
     def run(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Report:
-        given = signature.bind(*arguments, **keywords).arguments
+        bound = signature.bind(*arguments, **keywords)
+        given = bound.arguments
         if given.get("output") is None:
             return driver(*arguments, **keywords)
         progress = given.get("progress") or Progress()
         log = _log_of(driver.__name__, given, progress)
         given["progress"] = _Recorded(progress, log)
         try:
-            report = driver(**given)  # type: ignore[call-arg]  # any argument can be given by name
+            report = driver(*bound.args, **bound.kwargs)
             log.finish()
         except BaseException as error:
             log.stop("It was interrupted." if isinstance(error, KeyboardInterrupt) else first_sentence(error))

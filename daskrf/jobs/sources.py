@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from daskrf.arrays import row_slice
 from daskrf.errors import ROW, InputError, StoreError
-from daskrf.features import FeatureMap, TanimotoMinMaxFeatures
+from daskrf.features import FeatureMap, default_map
 from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
 from daskrf.jobs.maps import MapReference, agrees, rebuild
@@ -425,7 +425,7 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
         feature_map.transform(sparse.csr_matrix((0, n_columns), dtype=np.uint16))
 
 
-def check_map_for(feature_map: FeatureMap, path: str | os.PathLike[str]) -> None:
+def check_map_for(feature_map: FeatureMap | None, path: str | os.PathLike[str]) -> None:
     """Refuse a map that cannot serve the fingerprint store at `path`, if there is one; before workers start.
 
     Raises
@@ -434,7 +434,7 @@ def check_map_for(feature_map: FeatureMap, path: str | os.PathLike[str]) -> None
         As :func:`check_map`.
     """
     if kind_of(path, missing_ok=True) == "fingerprints":
-        check_map(feature_map, FingerprintStore.open(path).n_columns)
+        check_map(feature_map or default_map(), FingerprintStore.open(path).n_columns)
 
 
 def open_source(
@@ -446,7 +446,7 @@ def open_source(
 ) -> FeatureSource | FingerprintSource:
     """Return the source of a feature store, or of a fingerprint store under a map.
 
-    The default map is `TanimotoMinMaxFeatures()`; `bits` set to False asks for floats in any case, and
+    The default is `default_map()`; `bits` set to False asks for floats in any case, and
     `predicts` for no more features than predictions take, where they are made.
     A map that is not fitted yet names a feature store whose map was fitted from it.
 
@@ -473,6 +473,6 @@ def open_source(
         return features
     fingerprints = FingerprintStore.open(path)
     fingerprints.require_complete()
-    feature_map = feature_map or TanimotoMinMaxFeatures()
+    feature_map = feature_map or default_map()
     check_map(feature_map, fingerprints.n_columns)
     return FingerprintSource.of(fingerprints, feature_map, bits, predicts=predicts)

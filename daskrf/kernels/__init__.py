@@ -2,13 +2,13 @@
 
 from daskrf.kernels.base import Kernel, Prepared, from_state
 from daskrf.kernels.composition import Composition
-from daskrf.kernels.compositional import CompositionalTanimoto
 from daskrf.kernels.dotproduct import TanimotoDotProduct
 from daskrf.kernels.maclaurin import (
     DotProduct,
     DotProductKernel,
     Exponential,
     Polynomial,
+    Ratio,
     residual_bound,
     truncation_degree,
 )
@@ -18,7 +18,6 @@ from daskrf.kernels.truncated import TruncatedGaussian
 
 __all__ = [
     "Composition",
-    "CompositionalTanimoto",
     "DotProduct",
     "DotProductKernel",
     "Exponential",
@@ -30,6 +29,7 @@ __all__ = [
     "Prepared",
     "RadialKernel",
     "RadialSpectrum",
+    "Ratio",
     "TanimotoDotProduct",
     "TanimotoMinMax",
     "TruncatedGaussian",

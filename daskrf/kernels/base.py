@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,20 @@ import scipy.sparse as sp
 from daskrf.arrays import as_rows, row_slice
 from daskrf.errors import InputError
 
-__all__ = ["Kernel", "Prepared", "from_state", "hilbert_distance", "prepared_blocks", "register"]
+__all__ = [
+    "Kernel",
+    "Prepared",
+    "from_state",
+    "hilbert_distance",
+    "known_kernels",
+    "prepared_blocks",
+    "register",
+    "short",
+]
 
 _REGISTRY: dict[str, type[Kernel]] = {}
 _BLOCK_BYTES = 64 * 2**20
+_SHOWN = 80  # characters of a long value
 
 Array = npt.NDArray[np.float64]
 
@@ -34,6 +44,13 @@ class Kernel(ABC):
     The constructor only stores parameters, which `parameters` returns; two kernels of one class with equal
     parameters are equal.
     """
+
+    name: ClassVar[str] = ""
+    """What the command line calls it; nothing, where it cannot be asked for there."""
+
+    option_defaults: ClassVar[dict[str, Any]] = {}
+    """Defaults on the command line, where rows are counts, other than those of the constructor; see
+    `daskrf.parameters`."""
 
     @abstractmethod
     def against(self, Y: Any) -> Prepared:
@@ -114,6 +131,10 @@ class Kernel(ABC):
         """Return the parameters of the constructor, JSON-able."""
         return {}
 
+    def words(self) -> str:
+        """Return what the kernel is, for people, in one line."""
+        return short(self)
+
     def state(self) -> dict[str, Any]:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds the kernel."""
         return {"kernel": type(self).__name__, "parameters": self.parameters()}
@@ -126,6 +147,29 @@ class Kernel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
+
+
+def short(value: Any) -> str:
+    """Return the beginning of a value as text.
+
+    Examples
+    --------
+    >>> short([1.0, 2.0]), len(short(list(range(999))))
+    ('[1.0, 2.0]', 83)
+    """
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def known_kernels(kind: type[Kernel] = Kernel) -> dict[str, type[Kernel]]:
+    """Return the kernels of a kind that the command line has, by the names that it gives them.
+
+    Examples
+    --------
+    >>> "gaussian" in known_kernels()
+    True
+    """
+    return {cls.name: cls for cls in _REGISTRY.values() if cls.name and issubclass(cls, kind)}
 
 
 def prepared_blocks(

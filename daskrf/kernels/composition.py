@@ -43,6 +43,8 @@ class Composition(Kernel):
     [[0.5625]]
     """
 
+    name = "composition"
+
     def __init__(
         self,
         outer: DotProductKernel | dict[str, Any] = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
@@ -56,14 +58,16 @@ class Composition(Kernel):
             raise InputError(f"inner must be a kernel of daskrf.kernels, not {kernel!r}.")
         self.outer = series
         self.inner = kernel
-        with np.errstate(over="ignore"):
-            self._one = series.of_products(np.ones(1))
-        if not np.isfinite(self._one).all():
+        if not np.isfinite(series.relative(np.ones(1))).all():
             raise InputError(f"The series of {series!r} at 1 is too large for a floating-point number.")
 
     def parameters(self) -> dict[str, Any]:
         """Return the states of the two kernels, JSON-able, which the constructor takes, too."""
         return {"outer": self.outer.state(), "inner": self.inner.state()}
+
+    def words(self) -> str:
+        """See `Kernel`."""
+        return f"{self.outer.series_words('K')} (over its value at 1), K {self.inner.words()}"
 
     def __repr__(self) -> str:
         return f"Composition({self.outer!r}, {self.inner!r})"
@@ -73,20 +77,23 @@ class Composition(Kernel):
         inner = self.inner.against(Y)
 
         def composed(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-            return self._of(inner(X)).astype(dtype, copy=False)
+            return finite_values(self.outer.relative(inner(X)), self).astype(dtype, copy=False)
 
         return composed
 
+    @property
+    def has_unit_diagonal(self) -> bool:
+        """Whether k(x, x) = 1 for every row: where K(x, x) is."""
+        return self.inner.has_unit_diagonal
+
     def diag(self, X: Any) -> Array:
         """Return k(x, x) of each row of `X`, float64 of shape (n,)."""
-        return self._of(np.array(self.inner.diag(X), dtype=np.float64))
+        return self.of_similarities(self.inner.diag(X))
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m)."""
         return hilbert_distance(self, X, Y)
 
-    def _of(self, values: Array) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = self.outer.of_products(values)
-        values /= self._one
-        return finite_values(values, self)
+    def of_similarities(self, K: npt.ArrayLike) -> Array:
+        """Return f(K) / f(1) of values of K, float64 of their shape."""
+        return finite_values(self.outer.relative(np.array(K, dtype=np.float64)), self)

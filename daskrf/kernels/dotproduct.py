@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +61,10 @@ class TanimotoDotProduct(Kernel):
     [[0.75, 0.0], [0.0, 1.0]]
     """
 
-    def __init__(self, transform: str | None = None, n_terms: int | None = None) -> None:
+    name = "dot-product"
+    option_defaults: ClassVar[dict[str, Any]] = {"transform": "sqrt"}
+
+    def __init__(self, transform: Literal["sqrt"] | None = None, n_terms: int | None = None) -> None:
         if transform not in (None, "sqrt"):
             raise InputError(f"transform must be None or 'sqrt', not {transform!r}.")
         self.transform = transform
@@ -156,6 +159,10 @@ class TanimotoDotProduct(Kernel):
             empty = union == 0.0
             union[empty] = products[empty] = 1.0
             np.divide(products, union, out=out[part])
+
+    def words(self) -> str:
+        """See `Kernel`."""
+        return f"Tanimoto (dot product{', of square roots of counts' if self.transform else ''})"
 
 
 def _n_terms(n_terms: Any) -> int:

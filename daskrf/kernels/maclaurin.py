@@ -15,15 +15,16 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
-from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register
-from daskrf.kernels.compositional import cut, horner, poisson, power
+from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register, short
 from daskrf.kernels.index import Index
+from daskrf.kernels.series import cut, horner, poisson, power
 
 __all__ = [
     "DotProduct",
     "DotProductKernel",
     "Exponential",
     "Polynomial",
+    "Ratio",
     "finite_values",
     "residual_bound",
     "truncation_degree",
@@ -56,8 +57,23 @@ class DotProductKernel(Kernel):
         """Return the coefficients a_0, a_1, ..., a_{n_terms - 1} of the series, float64."""
 
     @abstractmethod
+    def series_words(self, of: str) -> str:
+        """Return f of what `of` names, for people."""
+
+    def words(self) -> str:
+        """See `Kernel`."""
+        return self.series_words("cos(x, y)" if self.normalize else "x.y")
+
+    @abstractmethod
     def of_products(self, t: Array) -> Array:
         """Return f(t), float64 of the shape of `t`, which may be overwritten."""
+
+    def relative(self, t: Array) -> Array:
+        """Return f(t) / f(1), float64 of the shape of `t`, which may be overwritten; exactly 1 where t is."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self.of_products(t)
+            values /= self.of_products(np.ones(1))
+        return values
 
     def probabilities(self, radius: float = 1.0) -> Array:
         """Return a_n R^(2n) / f(R^2), n = 0, 1, ...: what each power weighs for rows of length R.
@@ -77,6 +93,8 @@ class DotProductKernel(Kernel):
             If `radius` is not a number above 0, or so large that the series cannot be weighed.
         """
         weights = _weights(self, _radius(radius))
+        if isinstance(self, Exponential) and np.isfinite(weights).all():
+            return weights
         if not np.isfinite(weights).all() or not weights.any():
             raise InputError(
                 f"The power series of {self!r} cannot be weighed for rows of length {radius:g}; divide all "
@@ -143,6 +161,8 @@ class Polynomial(DotProductKernel):
     [1.0, 2.0, 1.0, 0.0]
     """
 
+    name = "polynomial"
+
     def __init__(self, degree: int = 2, c: float = 1.0, *, normalize: bool = False) -> None:
         self.degree = check_degree(degree)
         self.c = _nonnegative("c", c)
@@ -151,6 +171,10 @@ class Polynomial(DotProductKernel):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able."""
         return {"degree": self.degree, "c": self.c, "normalize": self.normalize}
+
+    def series_words(self, of: str) -> str:
+        """See `DotProductKernel`."""
+        return f"({of} + {self.c})^{self.degree}" if self.c else f"{of}^{self.degree}"
 
     @property
     def degree_(self) -> int:
@@ -195,6 +219,8 @@ class Exponential(DotProductKernel):
     [[4.4817]]
     """
 
+    name = "exponential"
+
     def __init__(self, gamma: float = 1.0, *, normalize: bool = False) -> None:
         self.gamma = _nonnegative("gamma", gamma)
         if self.gamma == 0.0:
@@ -204,6 +230,10 @@ class Exponential(DotProductKernel):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able."""
         return {"gamma": self.gamma, "normalize": self.normalize}
+
+    def series_words(self, of: str) -> str:
+        """See `DotProductKernel`."""
+        return f"exp({self.gamma} {of})"
 
     @property
     def degree_(self) -> None:
@@ -220,6 +250,11 @@ class Exponential(DotProductKernel):
         """Return exp(gamma t); `t` is overwritten."""
         t *= self.gamma
         return np.exp(t, out=t)
+
+    def relative(self, t: Array) -> Array:
+        """Return exp(gamma (t - 1)), which is not too large where exp(gamma) is; `t` is overwritten."""
+        t -= 1.0
+        return self.of_products(t)
 
 
 @register
@@ -245,6 +280,8 @@ class DotProduct(DotProductKernel):
     [[19.0]]
     """
 
+    name = "series"
+
     def __init__(self, coefficients: Sequence[float] = (0.0, 1.0), *, normalize: bool = False) -> None:
         self.coefficients = _coefficients(coefficients)
         self.normalize = bool(normalize)
@@ -252,6 +289,10 @@ class DotProduct(DotProductKernel):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able."""
         return {"coefficients": list(self.coefficients), "normalize": self.normalize}
+
+    def series_words(self, of: str) -> str:
+        """See `DotProductKernel`."""
+        return f"the power series of {of} with coefficients {short(list(self.coefficients))}"
 
     @property
     def degree_(self) -> int:
@@ -268,6 +309,44 @@ class DotProduct(DotProductKernel):
     def of_products(self, t: Array) -> Array:
         """Return the sum of the series at t, by Horner's rule."""
         return horner(np.array(self.coefficients[: self.degree_ + 1]), t)
+
+    def relative(self, t: Array) -> Array:
+        """Return f(t) / f(1), by shares of the terms: the sum of large coefficients could overflow."""
+        shares = self.probabilities()
+        values = horner(shares, t)
+        values /= horner(shares, np.ones(()))
+        return values
+
+
+@register
+class Ratio(DotProduct):
+    """k(x, y) = t / (2 - t) = t/2 + t^2/4 + t^3/8 + ... of t = x.y, up to its 63rd power.
+
+    Of the Tanimoto similarity of sets it is the coefficient of Sokal and Sneath; see `Composition`.
+
+    Parameters
+    ----------
+    normalize : bool, default False
+        Divide every row by its length first.
+
+    Examples
+    --------
+    >>> Ratio(normalize=True)([[2, 0, 1]], [[2, 0, 1], [0, 3, 0]]).tolist()
+    [[1.0, 0.0]]
+    """
+
+    name = "ratio"
+
+    def __init__(self, *, normalize: bool = False) -> None:
+        super().__init__((0.0, *np.ldexp(1.0, -np.arange(1, 64)).tolist()), normalize=normalize)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameter of the constructor, JSON-able."""
+        return {"normalize": self.normalize}
+
+    def series_words(self, of: str) -> str:
+        """See `DotProductKernel`."""
+        return f"{of} / (2 - {of})"
 
 
 def residual_bound(kernel: DotProductKernel, degree: int, radius: float) -> float:
@@ -358,6 +437,9 @@ def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
         return np.concatenate([np.zeros(beyond), first * np.cumprod(np.concatenate([[1.0], mean / n]))])
     assert kernel.degree_ is not None
     coefficients = kernel.maclaurin(kernel.degree_ + 1)
+    if rate == 1.0 and not beyond:  # by a quotient alone, which is the same on every machine
+        with np.errstate(invalid="ignore"):
+            return coefficients / coefficients.max()
     weights = np.zeros_like(coefficients)
     kept = coefficients > 0.0
     logarithms = np.log(coefficients[kept]) + np.flatnonzero(kept) * math.log(rate)

@@ -23,6 +23,7 @@ from daskrf.errors import InputError
 from daskrf.kernels.base import Kernel, Prepared, register
 from daskrf.kernels.distances import finite_rows, is_full, squares_from
 from daskrf.kernels.index import dense_parts
+from daskrf.parameters import GIVEN
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
 
@@ -61,6 +62,8 @@ class RadialKernel(Kernel):
     InputError
         If it is not a finite number above 0; when called, if a value is not finite, or squares overflow.
     """
+
+    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
 
     any_columns: ClassVar[bool] = False
     """True where f is the same function for any number of columns, so that rows may be padded with zeros and
@@ -161,6 +164,12 @@ class RadialKernel(Kernel):
         np.maximum(squared, 0.0, out=squared)
         return np.sqrt(squared, out=squared)
 
+    def words(self) -> str:
+        """See `Kernel`."""
+        own = [(key, value) for key, value in self.parameters().items() if isinstance(value, (int, float))]
+        words = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in own)
+        return f"{type(self).__name__} kernel ({words})"
+
 
 @register
 class Gaussian(RadialKernel):
@@ -180,6 +189,7 @@ class Gaussian(RadialKernel):
     [[1.0, 0.6065]]
     """
 
+    name = "gaussian"
     any_columns = True
 
     def _single_form(self) -> tuple[float, bool, float, float]:
@@ -222,6 +232,7 @@ class Matern(RadialKernel):
     [[1.0, 0.3679]]
     """
 
+    name = "matern"
     any_columns = True
 
     def __init__(self, length_scale: float = 1.0, *, nu: float = 1.5) -> None:
@@ -287,6 +298,8 @@ class UnitBalls(RadialKernel):
     >>> UnitBalls(0.5)([[2, 0, 1]], [[2, 0, 1], [0, 0, 1]]).round(4).tolist()
     [[1.0, 0.0871]]
     """
+
+    name = "unit-balls"
 
     def __init__(self, length_scale: float = 1.0, *, degree: int = 1) -> None:
         super().__init__(length_scale)

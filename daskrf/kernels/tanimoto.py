@@ -40,6 +40,8 @@ class TanimotoMinMax(Kernel):
     [[0.5]]
     """
 
+    name = "minmax"
+
     def against(self, Y: Any) -> Prepared:
         """Return the function X -> T(X, Y), the columns of `Y` prepared; see `Kernel`."""
         return _minima(Y, QUOTIENT)
@@ -48,6 +50,10 @@ class TanimotoMinMax(Kernel):
         """Return 1 - T, the Soergel distance, which is a metric (Marczewski & Steinhaus 1958)."""
         similarities = self(X, Y)
         return np.subtract(1.0, similarities, out=similarities)
+
+    def words(self) -> str:
+        """See `Kernel`."""
+        return "Tanimoto (min-max)"
 
 
 @register
@@ -65,6 +71,8 @@ class Intersection(Kernel):
     [[2.0, 3.0]]
     """
 
+    name = "intersection"
+
     def against(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         return _minima(Y, SUM)
@@ -77,6 +85,10 @@ class Intersection(Kernel):
     def distance(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
         """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), the root of half of |x - y|_1."""
         return hilbert_distance(self, X, Y)
+
+    def words(self) -> str:
+        """See `Kernel`."""
+        return "intersection (sum of min)"
 
 
 def _minima(Y: Any, mode: int) -> Prepared:

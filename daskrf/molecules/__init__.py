@@ -4,91 +4,35 @@ Names are imported on first use, so that a process which needs one module has no
 in the helper processes of `daskrf.molecules.isolation`, and what reads files is not.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from daskrf.exports import lazy
 
 if TYPE_CHECKING:
-    from daskrf.molecules.fingerprints import FingerprintBlock, Fingerprinter, rdkit_version
-    from daskrf.molecules.first_lines import check_first_lines
-    from daskrf.molecules.formats import TableFormat, expand
-    from daskrf.molecules.library import (
-        Library,
-        Partition,
-        Reject,
-        RowBatch,
-        Segment,
-        Source,
-        file_words,
-        table_words,
-        text_words,
-    )
-    from daskrf.molecules.lines import clean_smiles
-    from daskrf.molecules.lingo import lingo_counts
-    from daskrf.molecules.spec import FingerprintSpec
-    from daskrf.molecules.spool import is_spooled
-    from daskrf.molecules.tables import lay_out, read_partition, sample_rows, scan, scan_files, usual_rows
+    from daskrf.molecules.fingerprints import FingerprintBlock as FingerprintBlock
+    from daskrf.molecules.fingerprints import Fingerprinter as Fingerprinter
+    from daskrf.molecules.fingerprints import rdkit_version as rdkit_version
+    from daskrf.molecules.first_lines import check_first_lines as check_first_lines
+    from daskrf.molecules.formats import TableFormat as TableFormat
+    from daskrf.molecules.formats import expand as expand
+    from daskrf.molecules.library import Library as Library
+    from daskrf.molecules.library import Partition as Partition
+    from daskrf.molecules.library import Reject as Reject
+    from daskrf.molecules.library import RowBatch as RowBatch
+    from daskrf.molecules.library import Segment as Segment
+    from daskrf.molecules.library import Source as Source
+    from daskrf.molecules.library import file_words as file_words
+    from daskrf.molecules.library import table_words as table_words
+    from daskrf.molecules.library import text_words as text_words
+    from daskrf.molecules.lines import clean_smiles as clean_smiles
+    from daskrf.molecules.lingo import lingo_counts as lingo_counts
+    from daskrf.molecules.spec import FingerprintSpec as FingerprintSpec
+    from daskrf.molecules.spool import is_spooled as is_spooled
+    from daskrf.molecules.tables import lay_out as lay_out
+    from daskrf.molecules.tables import read_partition as read_partition
+    from daskrf.molecules.tables import sample_rows as sample_rows
+    from daskrf.molecules.tables import scan as scan
+    from daskrf.molecules.tables import scan_files as scan_files
+    from daskrf.molecules.tables import usual_rows as usual_rows
 
-__all__ = [
-    "FingerprintBlock",
-    "FingerprintSpec",
-    "Fingerprinter",
-    "Library",
-    "Partition",
-    "Reject",
-    "RowBatch",
-    "Segment",
-    "Source",
-    "TableFormat",
-    "check_first_lines",
-    "clean_smiles",
-    "expand",
-    "file_words",
-    "is_spooled",
-    "lay_out",
-    "lingo_counts",
-    "rdkit_version",
-    "read_partition",
-    "sample_rows",
-    "scan",
-    "scan_files",
-    "table_words",
-    "text_words",
-    "usual_rows",
-]
-
-_NAMES = {
-    "fingerprints": ("FingerprintBlock", "Fingerprinter", "rdkit_version"),
-    "first_lines": ("check_first_lines",),
-    "formats": ("TableFormat", "expand"),
-    "library": (
-        "Library",
-        "Partition",
-        "Reject",
-        "RowBatch",
-        "Segment",
-        "Source",
-        "file_words",
-        "table_words",
-        "text_words",
-    ),
-    "lines": ("clean_smiles",),
-    "lingo": ("lingo_counts",),
-    "spec": ("FingerprintSpec",),
-    "spool": ("is_spooled",),
-    "tables": ("lay_out", "read_partition", "sample_rows", "scan", "scan_files", "usual_rows"),
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, __file__)

@@ -107,7 +107,7 @@ def _refusal(path: Path, layout: Layout, fmt: TableFormat, seen: _Seen) -> str:
     return (
         f"{len(seen.bad):,} of the first {seen.n_lines:,} {word}s of {name} could not be read as molecules, "
         f"such as {examples}; SMILES were read from {_place(layout)}; {_advice(path, fmt, seen)}, or go on "
-        f"without such {word}s by accept_rejects=True"
+        f"without such {word}s by --accept-rejects (accept_rejects=True)"
     )
 
 

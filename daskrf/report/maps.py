@@ -33,6 +33,15 @@ class MapTable:
             text += [line, f"  {cls.__name__}; learns {cls.facts.learns}; {cls.facts.reference}"]
         return "\n".join([*text, "", SYMBOLS])
 
+    def to_markdown(self) -> str:
+        """Return the table in Markdown, as the README has it: what each map is, and when to take it."""
+        lines = ["| `--map` | class | kernel | features | bytes a row | when |", "|---" * 6 + "|"]
+        for cls in self.maps:
+            facts = cls.facts
+            cells = (facts.kernel.replace("|", "\\|"), facts.features, facts.bytes_a_row, facts.use)
+            lines.append(f"| `{facts.name}` | `{cls.__name__}` | {' | '.join(cells)} |")
+        return "\n".join(lines)
+
     def to_json(self) -> str:
         """Return a list of one object a map: its class, and the attributes of `MapFacts`."""
         found = [
@@ -42,15 +51,14 @@ class MapTable:
         return json.dumps({"maps": found}, indent=2)
 
 
-def maps() -> MapTable:
-    """Return the table of all feature maps: kernel, input, cost, memory and reference of each.
+def maps(name: str | None = None) -> MapTable:
+    """Return the table of all feature maps, or of one: kernel, input, cost, memory and reference of each.
 
-    A registered map of your own is in it if its class has `facts`.
+    A map of your own is in it if its class has `facts`.
 
     Examples
     --------
     >>> print(str(maps()).splitlines()[0].rstrip())  # doctest: +NORMALIZE_WHITESPACE
     map  kernel  input  features  cost a row  holds
     """
-    told = [cls for cls in known_maps() if "facts" in vars(cls)]
-    return MapTable(tuple(sorted(told, key=lambda cls: cls.facts.name)))
+    return MapTable(tuple(cls for cls in known_maps() if name in (None, cls.facts.name)))

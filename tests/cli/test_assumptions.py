@@ -84,7 +84,7 @@ def test_files_without_molecules_stop_before_an_output_is_made(
     assert error.startswith(
         f"daskrf: error: 10 of the first 15 lines of {library} could not be read as molecules, such as"
     )
-    assert error.endswith("or go on without such lines by --accept-rejects.")
+    assert error.endswith("or go on without such lines by --accept-rejects (accept_rejects=True).")
     assert not [path for path in output.parent.iterdir() if path.suffix != ".log"]
     assert run([command, *arguments[command], "--accept-rejects"]) == 0
 
@@ -105,12 +105,12 @@ def test_a_screen_asks_for_direction_and_target(
     assert screened(made / "one", made / "fps", "-o", hits) == 1
     assert capsys.readouterr().err == (
         "daskrf: error: It is not known whether large or small values of 'pIC50' are good: say --maximize or "
-        "--minimize, or fit with --direction maximize or --direction minimize.\n"
+        "--minimize (maximize=True or maximize=False), or fit with --direction.\n"
     )
     assert screened(made / "two", made / "fps", "-o", hits, "--maximize") == 1
     assert capsys.readouterr().err == (
-        "daskrf: error: The model has several targets, 'dock', 'pIC50'; choose one of them by --target "
-        "NAME.\n"
+        "daskrf: error: The model has several targets, 'dock', 'pIC50'; choose one by --target NAME "
+        "(target=NAME).\n"
     )
     assert not hits.exists()
     assert screened(made / "two", made / "fps", "-o", hits, "--maximize", "--target", "pIC50", "-k", 7) == 0
@@ -171,7 +171,7 @@ def test_hits_are_replaced_only_on_demand(
     assert screened(*run_it, 6) == 1
     error = capsys.readouterr().err
     assert f"{hits} holds the hits of another search: k (was 5, now 6); " in error
-    assert error.endswith("give another output path, or replace them by --overwrite.\n")
+    assert error.endswith("give another output path, or replace them by --overwrite (overwrite=True).\n")
     assert screened(*run_it, 5) == 0
     assert "holds these very hits already" in capsys.readouterr().out
     assert screened(*run_it, 6, "--overwrite") == 0

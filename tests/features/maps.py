@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from daskrf.features import (
-    CompositionalTanimotoFeatures,
     CompositionFeatures,
     FastfoodDotProductFeatures,
     FastfoodFeatures,
@@ -29,13 +28,13 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
 )
 from daskrf.kernels import (
-    CompositionalTanimoto,
     Exponential,
     Gaussian,
     Kernel,
     Matern,
     Polynomial,
     RadialSpectrum,
+    Ratio,
     UnitBalls,
 )
 
@@ -127,13 +126,13 @@ MAPS = {
         weights,
         prefixes=True,
     ),
-    "compositional": Case(
-        partial(CompositionalTanimotoFeatures, CompositionalTanimoto("exponential", gamma=1.5)),
+    "composition of bits": Case(
+        partial(CompositionFeatures, Exponential(1.5), None),
         "3d6228a93853012a195bb0c8015bb152",
         prefixes=True,
     ),
-    "compositional cws": Case(
-        partial(CompositionalTanimotoFeatures, CompositionalTanimoto("ratio"), hashing="cws"),
+    "composition of cws bits": Case(
+        partial(CompositionFeatures, Ratio(), TanimotoMinMaxFeatures(hashing="cws")),
         "48f032688bb16796649b06faea3e186d",
         weights,
         prefixes=True,

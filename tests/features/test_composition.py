@@ -10,7 +10,6 @@ from sklearn.base import clone
 
 from daskrf.errors import InputError
 from daskrf.features import (
-    CompositionalTanimotoFeatures,
     CompositionFeatures,
     LandmarkFeatures,
     PolynomialSketch,
@@ -22,27 +21,16 @@ from daskrf.features import (
 from daskrf.features.base import map_key
 from daskrf.kernels import (
     Composition,
-    CompositionalTanimoto,
     Exponential,
     Polynomial,
     TanimotoDotProduct,
     TanimotoMinMax,
 )
 from daskrf.storage.describe import map_words
-from tests.features.maps import counts, weights
+from tests.features.maps import counts
 from tests.jit import jit_disabled
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
-
-
-def test_tanimoto_bits_are_those_of_the_one_bit_map() -> None:
-    feature_map = CompositionFeatures(Polynomial(3, c=0.0), n_components=70, random_state=5)
-    kernel = CompositionalTanimoto("coefficients", coefficients=(0, 0, 0, 1))
-    bits = CompositionalTanimotoFeatures(kernel, 70, random_state=5).transform_bits(counts())
-    assert feature_map.one_bit
-    assert (feature_map.transform_bits(counts()) == bits).all()
-    cws = CompositionFeatures(Exponential(), TanimotoMinMaxFeatures(hashing="cws"), 70)
-    assert cws.transform_bits(weights()).shape == (12, 9)
 
 
 INNER = {
@@ -50,7 +38,7 @@ INNER = {
     "dot product": TanimotoDotProductFeatures(n_terms=2, norm_range=(1.0, 60.0)),
     "maclaurin": RandomMaclaurinFeatures(Polynomial(2, c=0.2, normalize=True)),
     "tensorsrht": PolynomialSketch(2, method="tensorsrht", normalize=True),
-    "compositional": CompositionalTanimotoFeatures(),
+    "composition": CompositionFeatures(),
 }
 
 

@@ -19,7 +19,7 @@ from daskrf.features.base import map_key
 from daskrf.features.selection import distinct_rows
 from daskrf.features.sparserows import compact, decode_rows, encode_rows
 from daskrf.gp import SparseGP, SufficientStatistics
-from daskrf.kernels import CompositionalTanimoto, Kernel, TanimotoDotProduct, TanimotoMinMax
+from daskrf.kernels import Composition, DotProduct, Kernel, TanimotoDotProduct, TanimotoMinMax
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=50)
 KERNEL = TanimotoMinMax()
@@ -326,6 +326,6 @@ def test_another_kernel_is_taken_at_once():
 
 
 def test_rows_that_the_kernel_cannot_tell_apart_are_chosen_once(selection):
-    same = CompositionalTanimoto("coefficients", coefficients=(1,))  # 1 for every pair
+    same = Composition(DotProduct((1,)))  # 1 for every pair
     feature_map = LandmarkFeatures(10, kernel=same, selection=selection).fit(counts())
     assert len(rows_of(feature_map.landmarks_)) == 10

@@ -20,7 +20,7 @@ from daskrf.features.spectrum import FLOOR
 from daskrf.gp import RandomFeatureGP, SparseGP
 from daskrf.kernels import (
     Composition,
-    CompositionalTanimoto,
+    DotProduct,
     Exponential,
     Gaussian,
     Intersection,
@@ -38,7 +38,7 @@ PROPERTY = settings(derandomize=True, deadline=None, max_examples=10 if jit_disa
 KERNELS = [
     TanimotoMinMax(),
     TanimotoDotProduct("sqrt"),
-    CompositionalTanimoto("exponential", gamma=2.0),
+    Composition(Exponential(2.0)),
     Intersection(),
     Polynomial(2, c=1.0),
     Exponential(1.0, normalize=True),
@@ -132,7 +132,7 @@ def test_the_random_feature_gp_is_the_sparse_gp_of_the_same_landmarks() -> None:
 
 
 def test_features_that_single_precision_cannot_tell_from_nothing_are_zeros() -> None:
-    same = CompositionalTanimoto("coefficients", coefficients=(1,))  # 1 for every pair
+    same = Composition(DotProduct((1,)))  # 1 for every pair
     feature_map = NystromFeatures(6, kernel=same).fit(counts())
     assert feature_map.rank_ == 1
     Phi = feature_map.transform(counts())

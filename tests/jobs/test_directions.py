@@ -108,9 +108,7 @@ def test_a_direction_is_changed_without_a_pass(
 
 
 def test_one_target_of_several_is_named(two: Path, store: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match="several targets, 'dock', 'pIC50'; choose one of them by target=NAME"
-    ):
+    with pytest.raises(InputError, match="several targets, 'dock', 'pIC50'; choose one by --target NAME"):
         screen(two, store, tmp_path / "hits.parquet", maximize=True)
     with pytest.raises(InputError, match="no target 'logD'; it has 'dock', 'pIC50'"):
         screen(two, store, tmp_path / "hits.parquet", target="logD", maximize=True)

@@ -78,7 +78,7 @@ def test_damaged_hits_are_not_shown_again(made: Path, tmp_path: Path) -> None:
     row = table.schema.get_field_index("row")
     moved = table.set_column(row, "row", pa.array(table["row"].to_numpy() + 1))
     pq.write_table(moved.replace_schema_metadata(table.schema.metadata), path)
-    with pytest.raises(StoreError, match=r"does not match its CRC32C.*made anew by overwrite=True"):
+    with pytest.raises(StoreError, match=r"does not match its CRC32C.*made anew by --overwrite"):
         screen(made / "model", made / "fp", path, k=9)
     again = screen(made / "model", made / "fp", path, k=9, overwrite=True)
     assert again.table.equals(first.table)

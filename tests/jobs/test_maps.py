@@ -38,7 +38,7 @@ from daskrf import (
 )
 from daskrf.errors import InputError, StoreError
 from daskrf.features import (
-    CompositionalTanimotoFeatures,
+    CompositionFeatures,
     FeatureMap,
     LandmarkFeatures,
     LocalGaussianFeatures,
@@ -52,7 +52,7 @@ from daskrf.jobs.maps import MapReference
 from daskrf.jobs.models import read_model
 from daskrf.jobs.preparing import sampled_rows
 from daskrf.jobs.sources import FingerprintSource
-from daskrf.kernels import CompositionalTanimoto, Intersection, TanimotoDotProduct
+from daskrf.kernels import Exponential, Intersection, TanimotoDotProduct
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
@@ -61,9 +61,7 @@ from tests.jobs.job import N_LABELS, data_digests, model_arrays
 MAPS: dict[str, FeatureMap] = {
     "gaussian": TanimotoMinMaxFeatures(60, distribution="gaussian", random_state=3),
     "cws": TanimotoMinMaxFeatures(67, hashing="cws", random_state=3),
-    "compositional": CompositionalTanimotoFeatures(
-        CompositionalTanimoto("exponential", gamma=1.5), 70, random_state=3
-    ),
+    "composition": CompositionFeatures(Exponential(1.5), n_components=70, random_state=3),
     "dot-product": TanimotoDotProductFeatures(72, bias_correction="residual", random_state=3),
     "landmarks": LandmarkFeatures(80, random_state=3),
     "nystrom": NystromFeatures(40, n_landmarks=60, kernel=Intersection(), random_state=3),

@@ -142,7 +142,7 @@ def test_strips_by_shards(done: Path, inputs: tuple[Path, Path], tmp_path: Path)
 def test_processes_that_start_at_once_agree(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
     """Shards without a preparation, of which one of fit is killed in mid-work, and the last commands here."""
     fitted = ("fit", done / "fp", inputs[1], "-o", tmp_path / "model", "--map", "landmarks", "-M", 24)
-    command = (*fitted, "--selection", "random", "--seed", 3)
+    command = (*fitted, "--selection", "random", "--random-state", 3)
     processes = [start(*command, "--shard", f"{i}/3") for i in range(3)]
     wait_for(tmp_path, ".model.daskrf/level-0-*")
     processes[0].send_signal(signal.SIGKILL)

@@ -17,7 +17,7 @@ from distributed import Client
 
 from daskrf import RandomFeatureGP, featurize, fingerprint, fit, predict, screen
 from daskrf.arrays import as_csr
-from daskrf.features.base import FeatureMap, register
+from daskrf.features.base import FeatureMap
 from daskrf.jobs.models import read_model
 from daskrf.molecules.objective import score
 from daskrf.storage.features import FeatureStore
@@ -26,7 +26,6 @@ from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, data_digests, model_arrays
 
 
-@register
 class HashedCounts(FeatureMap):
     """A dense map for tests: log counts of column numbers modulo n_components."""
 

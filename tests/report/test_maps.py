@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 
-import click
 import pytest
 
 import daskrf
 from daskrf.cli.app import run
-from daskrf.cli.commands import COMMANDS
-from daskrf.features import FeatureMap
+from daskrf.features import FeatureMap, base
 from daskrf.features.base import known_maps
 from daskrf.features.facts import MapFacts
+from daskrf.parameters import parameters_of
+from daskrf.report.maps import MapTable
 from tests.features.maps import MAPS
 
 KNOWN = [cls for cls in known_maps() if cls.__module__.startswith("daskrf.")]
@@ -26,7 +27,8 @@ def test_every_map_has_a_complete_line(cls: type[FeatureMap]) -> None:
     assert isinstance(cls.__dict__.get("facts"), MapFacts), f"{cls.__name__} needs its own `facts`"
     facts = cls.facts
     for field in fields(facts):
-        assert getattr(facts, field.name).strip(), field.name
+        value = getattr(facts, field.name)
+        assert isinstance(value, bool) or value.strip(), field.name
     assert re.search(r"[12]\d\d\d", facts.reference), "a reference has a year"
 
 
@@ -37,14 +39,6 @@ def test_the_line_agrees_with_the_class(name: str) -> None:
     assert ("bits" if feature_map.one_bit else "floats") in facts.features.split(" or ")
     if feature_map.learns_from != "nothing":
         assert facts.learns != "nothing"
-
-
-def test_the_names_are_those_of_the_command_line() -> None:
-    for command in COMMANDS:
-        for parameter in command.params:
-            if parameter.name == "map":
-                assert isinstance(parameter.type, click.Choice)
-                assert sorted(parameter.type.choices) == sorted(cls.facts.name for cls in KNOWN)
 
 
 def test_every_map_is_public() -> None:
@@ -70,19 +64,61 @@ def test_json_has_every_fact(capsys: pytest.CaptureFixture[str]) -> None:
         assert {field.name for field in fields(MapFacts)} | {"class", "bytes_a_row"} == set(line)
 
 
-def test_the_page_of_maps_has_every_map() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "maps.md").read_text()
-    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
-    for cls in KNOWN:
-        own = [row for row in rows if re.match(rf"\| `{cls.facts.name}[ `]", row[0])]
-        assert any(f"`{cls.__name__}`" in row[1] for row in own), cls.facts.name
+@pytest.mark.parametrize("cls", KNOWN, ids=lambda cls: cls.__name__)
+def test_the_page_of_a_map_has_its_options(cls: type[FeatureMap], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["maps", cls.facts.name]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{cls.facts.name}: {cls.__name__}\n")
+    for parameter in parameters_of(cls):
+        assert parameter.help, f"the docstring of {cls.__name__} says nothing of {parameter.name}"
+        flag = {"n_components": "-M", "radius": "--map-radius"}.get(parameter.name)
+        assert re.search(rf"^  {flag or '--' + parameter.name.replace('_', '-')}\b", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines()[:-1])) <= 130
+    assert run(["maps", cls.facts.name, "--json"]) == 0
+    assert [line["name"] for line in json.loads(capsys.readouterr().out)["maps"]] == [cls.facts.name]
 
 
 def test_a_map_of_somebody_else_is_told_of_if_it_has_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
     class Silent(FeatureMap):
         """A map without facts."""
 
-    monkeypatch.setattr("daskrf.report.maps.known_maps", lambda: [*KNOWN, Silent])
-    assert set(daskrf.maps().maps) == set(KNOWN)
-    Silent.facts = MapFacts("silent", "k", "reals", "floats", "z M", "M", "nothing", "Nobody 2000")
+    assert Silent not in daskrf.maps().maps
+    Silent.facts = MapFacts("silent", "k", "reals", "floats", "z M", "M", "nothing", "Nobody 2000", "never")
     assert Silent in daskrf.maps().maps
+
+
+def written(path: Path) -> str:
+    """Return a file of the repository with what is made from the classes of the maps."""
+    if path.suffix == ".pyi":
+        homes = {cls.__name__: cls.__module__ for cls in KNOWN}
+        other = {"SCISSORS": "daskrf.features.scissors", "sketch_variance": "daskrf.features.variances"}
+        shared = dict.fromkeys(
+            ["FeatureMap", "default_map", "from_state", "known_maps"], "daskrf.features.base"
+        )
+        homes = dict(sorted((homes | other | shared).items(), key=lambda line: line[::-1]))
+        lines = [f"from {module} import {name} as {name}" for name, module in homes.items()]
+        public = ["SCISSORS", *sorted(["FeatureMap", *(cls.__name__ for cls in KNOWN)])]
+        return "\n".join([*lines, "", "__all__ = [", *(f'    "{name}",' for name in public), "]", ""])
+    before, begin, rest = path.read_text().partition(
+        "<!-- maps: made by python -m tests.report.test_maps -->\n"
+    )
+    return f"{before}{begin}{MapTable(tuple(KNOWN)).to_markdown()}\n{rest[rest.index(END) :]}"
+
+
+BEGIN = "<!-- maps: made by python -m tests.report.test_maps -->\n"
+END = "<!-- end of maps -->"
+ROOT = Path(__file__).resolve().parents[2]
+MADE = [ROOT / "docs" / "maps.md", ROOT / "daskrf" / "features" / "__init__.pyi"]
+
+
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
+def test_what_is_made_from_the_maps_is_as_they_are(path: Path) -> None:
+    assert path.read_text() == written(path), "run python -m tests.report.test_maps"
+
+
+if __name__ == "__main__":
+    for path in MADE:
+        path.write_text(written(path))
+        print(path, file=sys.stderr)

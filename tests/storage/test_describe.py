@@ -6,14 +6,22 @@ import numpy as np
 import pytest
 
 from daskrf.features import (
-    CompositionalTanimotoFeatures,
+    CompositionFeatures,
     FeatureMap,
     LandmarkFeatures,
     NystromFeatures,
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.kernels import CompositionalTanimoto, Gaussian, Intersection, TanimotoDotProduct
+from daskrf.kernels import (
+    DotProduct,
+    Exponential,
+    Gaussian,
+    Intersection,
+    Polynomial,
+    Ratio,
+    TanimotoDotProduct,
+)
 from daskrf.storage.describe import map_words, model_words
 from daskrf.storage.plans import differences
 
@@ -21,13 +29,10 @@ WORDS = [
     (TanimotoMinMaxFeatures(64), ["one-bit Tanimoto (min-max)", "(1 - T^2)/M", "M = 64, seed 0"]),
     (TanimotoMinMaxFeatures(64, distribution="gaussian"), ["Gaussian", "(1 + 2T - T^2)/M"]),
     (TanimotoMinMaxFeatures(64, hashing="cws"), ["consistent weighted sampling"]),
-    (CompositionalTanimotoFeatures(CompositionalTanimoto("power", degree=3)), ["one-bit", "k = T^3"]),
-    (CompositionalTanimotoFeatures(CompositionalTanimoto("exponential", gamma=2.0)), ["exp(2.0 (T - 1))"]),
-    (CompositionalTanimotoFeatures(CompositionalTanimoto("ratio")), ["T / (2 - T)"]),
-    (
-        CompositionalTanimotoFeatures(CompositionalTanimoto("coefficients", coefficients=range(1, 200))),
-        ["coefficients [1.0, 2.0", "..."],
-    ),
+    (CompositionFeatures(Polynomial(3, c=0.0)), ["one-bit", "f(K) = K^3", "K by TanimotoMinMaxFeatures"]),
+    (CompositionFeatures(Exponential(2.0)), ["f(K) = exp(2.0 K)"]),
+    (CompositionFeatures(Ratio()), ["f(K) = K / (2 - K)"]),
+    (CompositionFeatures(DotProduct(range(1, 200))), ["coefficients [1.0, 2.0", "..."]),
     (TanimotoDotProductFeatures(), ["dot-product", "square roots of counts", "4 terms"]),
     (TanimotoDotProductFeatures(bias_correction="residual", n_terms=2), ["2 terms and a residual"]),
     (TanimotoDotProductFeatures(bias_correction="normalize", input_transform=None), ["scaled to length 1"]),
@@ -71,13 +76,11 @@ def test_processes_of_targets_with_gaps_are_told_with_their_kind() -> None:
 
 
 def test_the_range_of_norms_is_told() -> None:
-    parameters = {"n_components": 3, "random_state": 0, "n_terms": 4, "norm_range": None}
-    state = {"class": "TanimotoDotProductFeatures", "parameters": parameters}
-    assert "norms" not in map_words(state)
-    given = {**state, "parameters": {**parameters, "norm_range": [20, 90.5]}}
-    learned = {**state, "fitted": {"smallest": 20.0, "largest": 90.5}}
+    assert "norms" not in map_words(TanimotoDotProductFeatures().state())
+    given = TanimotoDotProductFeatures(norm_range=(20.0, 90.5))
+    learned = TanimotoDotProductFeatures(input_transform=None).fit([[4.0, 2.0], [9.5, 0.5]])
     for known in (given, learned):
-        assert map_words(known).endswith("4 terms, for squared norms of 20 to 90.5")
+        assert map_words(known.state()).endswith("4 terms, for squared norms of 20 to 90.5")
 
 
 def test_differences_show_no_long_text() -> None:

@@ -1,0 +1,284 @@
+"""What the options of a feature map are, and the map that they make: all from the parameters of its class."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any, get_args, get_origin
+
+import click
+
+from daskrf.cli.maps import MapName
+from daskrf.cli.options import FEATURES, SectionOption
+from daskrf.features import FeatureMap, default_map, known_maps
+from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.processes import process_named
+from daskrf.kernels import Kernel
+from daskrf.kernels.base import known_kernels
+from daskrf.parameters import GIVEN, Parameter, parameters_of, summary_of
+
+__all__ = ["PREFIX", "PROCESS", "Component", "Own", "flags_of_any", "known", "map_page", "process_options"]
+
+PREFIX = "map__"
+"""What Click calls an option of a map is this, and the path of its parameter joined by two underscores."""
+
+PROCESS = "process"
+"""The first of the path of an option of a Gaussian process."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """An option of a map, of the kernel or the map that it is made of, or of its Gaussian process.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Parameters from the map on: ("kernel", "nu"), say.
+    parameter : Parameter
+    flag : str
+    """
+
+    path: tuple[str, ...]
+    parameter: Parameter
+    flag: str
+
+    @property
+    def components(self) -> dict[str, type]:
+        """What may be named where the value is a kernel or a map."""
+        kind = self.parameter.kind
+        if not isinstance(kind, type):
+            return {}
+        if issubclass(kind, Kernel):
+            return dict(known_kernels(kind))
+        return dict(known()) if issubclass(kind, FeatureMap) else {}
+
+    @property
+    def default(self) -> type:
+        """The kernel or the map that is meant where none is named."""
+        default = self.parameter.default
+        return type(default_map() if default is None else default)
+
+    @property
+    def help(self) -> str:
+        """What the docstring says, and the default."""
+        default = self.parameter.default
+        if default is GIVEN:
+            return f"{self.parameter.help}  [required]"
+        if self.components:
+            default = _name(self.default)
+        elif isinstance(default, tuple):
+            default = ",".join(f"{number:g}" for number in default)
+        return self.parameter.help + (f"  [default: {default}]" if default is not None else "")
+
+    def as_click(self, *, hidden: bool = False) -> click.Option:
+        """Return the option as Click takes it."""
+        parameter, flag = self.parameter, self.flag
+        more: dict[str, Any] = {"section": FEATURES, "hidden": hidden, "help": self.help, "default": None}
+        if parameter.kind is bool:
+            flag = f"{flag}/--no-{flag[2:]}"
+        elif isinstance(parameter.kind, type) and issubclass(parameter.kind, FeatureMap):
+            more |= {"type": MapName(), "metavar": "NAME"}
+        elif self.components or (parameter.choices and parameter.kind is str):
+            none = ["none"] if parameter.optional and parameter.choices else []
+            more["type"] = click.Choice([*(self.components or map(str, parameter.choices)), *none])
+        elif get_origin(parameter.kind) is tuple:
+            more |= {"nargs": len(get_args(parameter.kind)), "type": float, "metavar": "LOW HIGH"}
+        elif parameter.kind in (int, float):
+            more |= {"type": parameter.kind, "metavar": "N" if parameter.kind is int else "X"}
+        else:
+            more["metavar"] = "A,B,..."
+        return SectionOption([flag, PREFIX + "__".join(self.path)], show_default=False, **more)
+
+    def value(self, given: Any) -> Any:
+        """Return the value of the parameter that Click has read."""
+        parameter = self.parameter
+        if given == "none" and parameter.optional:
+            return None
+        named = self.components or parameter.kind is str or given in parameter.choices
+        if named or not isinstance(given, str):
+            return given
+        try:
+            return tuple(float(text) for text in given.split(","))
+        except ValueError:
+            words = " or ".join([*parameter.choices, "numbers such as 0,1,0.5"])
+            raise click.UsageError(f"{self.flag} takes {words}, not {given!r}.") from None
+
+
+class Component:
+    """A map, or a kernel or a map that it is made of, with the options that its parameters are.
+
+    Parameters
+    ----------
+    cls : type
+    label : str
+        What asks for it.
+    given : callable
+        Returns the text that is given for an option, or None: what is named decides on further options.
+    path : tuple of str
+        The parameter that it is the value of.
+    like : object, optional
+        What the map has there by itself: it gives the values of parameters of the same names.
+    taken : set of str
+        Options of other parameters, so that a parameter of the same name gets the name of its owner, too.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        label: str,
+        given: Callable[[str], str | None],
+        path: tuple[str, ...] = (),
+        like: Any = None,
+        taken: set[str] | None = None,
+    ) -> None:
+        self.cls, self.label, self.path = cls, label, path
+        own = getattr(cls, "option_defaults", {})
+        self.told = {*own, *(name for name in vars(like or object) if name in signature(cls).parameters)}
+        self.parameters = [
+            each if each.name in own else replace(each, default=getattr(like, each.name, each.default))
+            for each in parameters_of(cls)
+        ]
+        self.options: dict[str, Own] = {}
+        self.parts: dict[str, Component] = {}
+        taken = _options_of_commands() if taken is None else taken
+        common = FeatureMap.common if issubclass(cls, FeatureMap) else ()
+        for parameter in self.parameters:
+            if parameter.name not in common:
+                name = parameter.name.replace("_", "-")
+                flag = f"--{name}" if f"--{name}" not in taken else f"--{(path or ('map',))[-1]}-{name}"
+                taken.add(flag)
+                self.options[parameter.name] = Own((*path, parameter.name), parameter, flag)
+        for name, own in self.options.items():
+            if components := own.components:
+                part = components.get(given(own.flag) or "", own.default)
+                like, label = own.parameter.default, f"{own.flag} {_name(part)}"
+                self.parts[name] = Component(part, label, given, own.path, like, taken)
+
+    def __iter__(self) -> Iterator[Own]:
+        """Yield the options of this and of its parts."""
+        for name, own in self.options.items():
+            yield own
+            yield from self.parts.get(name, ())
+
+    def make(self, values: Mapping[tuple[str, ...], Any]) -> Any:
+        """Return the object of the values of options, by their paths.
+
+        Raises
+        ------
+        click.UsageError
+            If a value that is needed is missing, or the class has no parameter of that name.
+        """
+        found = {}
+        for parameter in self.parameters:
+            name, path = parameter.name, (*self.path, parameter.name)
+            if name in self.parts:
+                if self.parts[name].is_said(values):
+                    found[name] = self.parts[name].make(values)
+            elif path in values:
+                found[name] = values[path]
+            elif parameter.default is GIVEN:
+                raise click.UsageError(f"{self.label} needs {self.options[name].flag}.")
+            elif name in self.told:
+                found[name] = parameter.default
+        for path in values:
+            if path[:-1] == self.path and path[-1] not in found:
+                raise click.UsageError(f"{self.label} has no option --{path[-1].replace('_', '-')}.")
+        return self.cls(**found)
+
+    def is_said(self, values: Iterable[tuple[str, ...]]) -> bool:
+        """Tell whether it cannot be what the map has by itself."""
+        needs = any(parameter.default is GIVEN for parameter in self.parameters)
+        return needs or any(path[: len(self.path)] == self.path for path in values)
+
+
+def process_options(maps: Iterable[type[FeatureMap]]) -> list[Own]:
+    """Return the options that only the Gaussian processes of these maps have.
+
+    Examples
+    --------
+    >>> from daskrf.features import LandmarkFeatures
+    >>> [own.flag for own in process_options([LandmarkFeatures])]
+    ['--criterion']
+    """
+    found = {}
+    for name in dict.fromkeys(cls.process for cls in maps):
+        for parameter in parameters_of(process_named(name), without=FeatureSpaceGP.common):
+            flag = f"--{parameter.name.replace('_', '-')}"
+            found[flag] = Own((PROCESS, parameter.name), parameter, flag)
+    return list(found.values())
+
+
+def map_page(cls: type[FeatureMap]) -> str:
+    """Return what there is to say of one map: its kernel, costs, options and an example."""
+    facts, page = cls.facts, click.HelpFormatter(width=100)
+    page.write(f"{facts.name}: {cls.__name__}\n\n{textwrap.fill(summary_of(cls), 100)}\n")
+    with page.section("What it is"):
+        told = {"when": facts.use, "kernel": facts.kernel, "input": facts.rows, "features": facts.features}
+        told |= {"bytes a row": facts.bytes_a_row, "cost a row": facts.cost, "holds": facts.holds}
+        page.write_dl(list({**told, "learns": facts.learns, "reference": facts.reference}.items()))
+    whole = Component(cls, "", lambda flag: None)
+    common = ("n_components", "-M"), ("random_state", "--random-state")
+    by_name = {parameter.name: parameter for parameter in whole.parameters}
+    own = [Own((name,), by_name[name], flag) for name, flag in common if name in by_name]
+    _write_options(page, "Options", [*own, *whole.options.values()])
+    for option_ in whole.options.values():
+        for name, part in option_.components.items():
+            if issubclass(part, Kernel):
+                taken = {own.flag for own in whole.options.values()} | _options_of_commands()
+                _write_options(page, f"With {option_.flag} {name}", _parts(option_, part, taken))
+    _write_options(page, "Options of fit", process_options([cls]))
+    with page.section("Example"):
+        page.write(f"  daskrf featurize real.fingerprints -o real.features --map {facts.name}")
+        page.write(f" {facts.example}".rstrip() + "\n")
+    return page.getvalue().rstrip()
+
+
+def known() -> dict[str, type[FeatureMap]]:
+    """Return all maps by name.
+
+    Examples
+    --------
+    >>> known()["fourier"].__name__
+    'RandomFourierFeatures'
+    """
+    return {cls.facts.name: cls for cls in known_maps()}
+
+
+def flags_of_any() -> set[str]:
+    """Return the options of all maps, kernels and processes.
+
+    Examples
+    --------
+    >>> {"--nu", "--hashing", "--rows"} <= flags_of_any()
+    True
+    """
+    classes = [*known_maps(), *known_kernels().values()]
+    names = {parameter.name for cls in classes for parameter in parameters_of(cls)}
+    return {f"--{name.replace('_', '-')}" for name in names} | {o.flag for o in process_options(known_maps())}
+
+
+def _options_of_commands() -> set[str]:
+    """Return the options that commands have whatever the map."""
+    from daskrf.cli.commands import COMMANDS
+
+    options = [p for command in COMMANDS for p in command.params if isinstance(p, click.Option)]
+    return {flag for each in options for flag in (*each.opts, *each.secondary_opts)}
+
+
+def _name(component: type) -> str:
+    """Return what the command line calls a map or a kernel."""
+    return component.facts.name if issubclass(component, FeatureMap) else getattr(component, "name", "")
+
+
+def _parts(of: Own, component: type, taken: set[str]) -> list[Own]:
+    """Return the options of a kernel that a parameter may be."""
+    return list(Component(component, "", lambda flag: None, of.path, of.parameter.default, set(taken)))
+
+
+def _write_options(page: click.HelpFormatter, title: str, options: Iterable[Own]) -> None:
+    records = [each.as_click().get_help_record(click.Context(click.Command(""))) for each in options]
+    if shown := [record for record in records if record is not None]:
+        with page.section(title):
+            page.write_dl(shown)

@@ -1,0 +1,60 @@
+"""Names of a package that are imported on first use."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["lazy"]
+
+
+def lazy(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package, of what its block ``if TYPE_CHECKING:`` imports.
+
+    So that each name is declared once, for type checkers and for Python. After ``from ... import *`` the
+    names are those in `__all__` of that module, which is imported when a name is not found elsewhere.
+    `__all__` of the package is one of the names, too.
+
+    Examples
+    --------
+    >>> import daskrf
+    >>> get, names = lazy("daskrf", daskrf.__file__)
+    >>> get("Gaussian").__module__, "Gaussian" in names()
+    ('daskrf.kernels.radial', True)
+    """
+    homes: dict[str, str] = {}
+    whole: list[str] = []
+    for branch in ast.parse(Path(file).read_text()).body:
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING":
+            for node in branch.body:
+                assert isinstance(node, ast.ImportFrom)
+                assert node.module is not None
+                names = [alias.name for alias in node.names]
+                homes |= dict.fromkeys(names, node.module) if names != ["*"] else {}
+                whole += [node.module] if names == ["*"] else []
+
+    def exported() -> list[str]:
+        return sorted({*homes, *(name for home in whole for name in importlib.import_module(home).__all__)})
+
+    def find(name: str) -> Any:
+        if name == "__all__":
+            return exported()
+        # No private name, nor one of a module, is worth an import.
+        among = whole if name[0].isupper() else []
+        home = homes.get(name) or next((h for h in among if name in importlib.import_module(h).__all__), None)
+        if home is None:
+            try:
+                return importlib.import_module(f"{package}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{package}.{name}":
+                    raise
+                raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+        value = getattr(importlib.import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find, lambda: sorted({*vars(sys.modules[package]), *exported()})
