@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
-from daskrf.compiled.tiles import TILE, add_parities
+from daskrf.engine import TILE, engine
 from daskrf.features.hashing import TanimotoHash, leading_bits
 
 __all__ = ["TanimotoParities"]
@@ -53,5 +53,5 @@ class TanimotoParities:
         for start in range(0, n_factors, _PART):
             part = TanimotoHash(self._hashing, min(_PART, n_factors - start), self._seed, start)
             inside = np.clip(starts - start, 0, part.n_hashes)
-            add_parities(part.words(csr), inside, words)
+            engine().add_parities(part.words(csr), inside, words)
         return leading_bits(words, self._n_features)
