@@ -13,7 +13,7 @@ import click
 from daskrf.cli.maps import MapName
 from daskrf.cli.options import FEATURES, SectionOption
 from daskrf.features import FeatureMap, default_map, known_maps
-from daskrf.gp.base import FeatureSpaceGP
+from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.processes import process_named
 from daskrf.kernels import Kernel
 from daskrf.kernels.base import known_kernels

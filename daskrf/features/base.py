@@ -87,7 +87,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """Defaults on the command line, where rows are counts, other than those of the constructor; see
     `daskrf.parameters`."""
 
-    process: ClassVar[str] = "daskrf.gp.model:RandomFeatureGP"
+    process: ClassVar[str] = "daskrf.gp.process:RandomFeatureGP"
     """Module and class of the Gaussian process of these features: it makes their sums, and its parameters are
     options of a fit."""
 
