@@ -23,8 +23,9 @@ from daskrf.jobs.partitions import complete
 from daskrf.jobs.scanning import scan_inputs
 from daskrf.molecules import FingerprintSpec, Library, read_partition
 from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.measurements import read_labels
 from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.labels import join_labels, read_labels
+from daskrf.storage.labels import join_labels
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.records import CommitRecord
 from daskrf.storage.runlog import log_directory, read_log

@@ -44,12 +44,13 @@ from daskrf.jobs.sources import (
     rows_store,
 )
 from daskrf.jobs.strips import held_bits, sum_in_strips, trees
+from daskrf.molecules.measurements import label_words
 from daskrf.paths import as_path
 from daskrf.storage.checked import believed
 from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.inspect import kind_of
-from daskrf.storage.labels import JoinedLabels, label_words
+from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.plans import differences, hash_of
 

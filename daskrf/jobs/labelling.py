@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import StoreError
-from daskrf.molecules.contents import is_parquet
-from daskrf.molecules.streams import compression_of, raw_blocks
+from daskrf.molecules.measurements import label_table, read_labels
+from daskrf.molecules.tables import survey
 from daskrf.paths import as_path
 from daskrf.storage.checked import DAMAGE, believed, read_sealed, write_sealed
 from daskrf.storage.files import load_array, save_array
 from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.labels import JoinedLabels, join_labels, read_labels
+from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.plans import hash_of
 
 __all__ = ["LabelFiles", "kept_arrays", "labels_of"]
@@ -88,22 +87,18 @@ def labels_of(
     """Return labels attached to rows of `store`: as an earlier run left them in `directory`, or joined now.
 
     Nothing is written. `key` to `drop_non_finite` are arguments of `read_labels`. `check` may refuse so many
-    labels with keys of so many bytes: it is called with what a text file's lines tell before they are read,
-    where they are not compressed, and again before the join.
+    labels with keys of so many bytes: it is called before they are read, with no keys, and again before the
+    join.
     """
     options = [key, key_column, targets if targets is None else list(targets), drop_non_finite]
-    digest, lines = hashlib.sha256(), 0
-    for block in raw_blocks(as_path(path)):
-        digest.update(block)
-        lines += block.count(b"\n")
-    identity = hash_of([digest.hexdigest(), options, store.spec_hash])
+    _, digest, n_rows, _ = survey(as_path(path), label_table(path, key).table)
+    identity = hash_of([digest, options, store.spec_hash])
     folder = directory / f"labels-{identity[:16]}"
     there = (folder / _RECORD).exists()
     found = _read(folder) if there else None
     if found is not None:
         return LabelFiles(found, folder, there=True)
-    if not compression_of(as_path(path)) and not is_parquet(as_path(path)):
-        check(lines, 0.0)
+    check(n_rows, 0.0)
     given = read_labels(path, key, key_column, list(targets) if targets else None, drop_non_finite)
     check(given.read, 0.0 if key == "row" else given.keys.nbytes / len(given.keys) - 8)
     joined = join_labels(given, store)

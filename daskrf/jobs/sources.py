@@ -27,7 +27,7 @@ from daskrf.gp.posterior import as_features
 from daskrf.jobs.maps import MapReference, agrees, rebuild
 from daskrf.jobs.memory import block_rows
 from daskrf.jobs.opening import opened
-from daskrf.molecules.rows import BATCH_ROWS
+from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.paths import as_path
 from daskrf.storage.describe import map_words
 from daskrf.storage.features import FeatureStore

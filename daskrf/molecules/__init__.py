@@ -13,21 +13,20 @@ if TYPE_CHECKING:
     from daskrf.molecules.fingerprints import Fingerprinter as Fingerprinter
     from daskrf.molecules.fingerprints import rdkit_version as rdkit_version
     from daskrf.molecules.first_lines import check_first_lines as check_first_lines
+    from daskrf.molecules.formats import Segment as Segment
     from daskrf.molecules.formats import TableFormat as TableFormat
-    from daskrf.molecules.formats import expand as expand
     from daskrf.molecules.library import Library as Library
     from daskrf.molecules.library import Partition as Partition
     from daskrf.molecules.library import Reject as Reject
     from daskrf.molecules.library import RowBatch as RowBatch
-    from daskrf.molecules.library import Segment as Segment
     from daskrf.molecules.library import Source as Source
+    from daskrf.molecules.library import clean_smiles as clean_smiles
     from daskrf.molecules.library import file_words as file_words
     from daskrf.molecules.library import table_words as table_words
-    from daskrf.molecules.library import text_words as text_words
-    from daskrf.molecules.lines import clean_smiles as clean_smiles
     from daskrf.molecules.lingo import lingo_counts as lingo_counts
     from daskrf.molecules.spec import FingerprintSpec as FingerprintSpec
     from daskrf.molecules.spool import is_spooled as is_spooled
+    from daskrf.molecules.tables import expand as expand
     from daskrf.molecules.tables import lay_out as lay_out
     from daskrf.molecules.tables import read_partition as read_partition
     from daskrf.molecules.tables import sample_rows as sample_rows

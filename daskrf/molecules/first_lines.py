@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daskrf.errors import InputError, printable
-from daskrf.molecules.formats import TableFormat
+from daskrf.molecules.formats import TableFormat, reader_of
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.layout import detect_layout, open_parquet
-from daskrf.molecules.library import Layout, Library, RowBatch, Segment, Source, file_words, text_words
-from daskrf.molecules.lines import parse_lines
+from daskrf.molecules.layout import detect_layout
+from daskrf.molecules.library import Layout, file_words
 from daskrf.molecules.names import column_words
-from daskrf.molecules.rows import read_rows
-from daskrf.molecules.streams import LineStream, text_blocks
+from daskrf.molecules.rows import first_rows
 
 __all__ = ["check_first_lines"]
 
@@ -68,7 +66,9 @@ class _Seen:
 
 def _seen(path: Path, layout: Layout, n_lines: int) -> _Seen:
     """Look at the first lines of a file, until half of them are known to be molecules."""
-    batch = _first_rows(path, layout, n_lines)
+    batch = first_rows(path, layout, n_lines)
+    if batch is None:
+        return _Seen(0, [])
     bad = [(reject.line, reject.text, reject.reason) for reject in batch.rejects]
     good = 0
     for start in range(0, len(batch.smiles), _AT_ONCE):
@@ -83,23 +83,8 @@ def _seen(path: Path, layout: Layout, n_lines: int) -> _Seen:
     return _Seen(batch.n_read, sorted(bad))
 
 
-def _first_rows(path: Path, layout: Layout, n_lines: int) -> RowBatch:
-    """Return the first rows of a file."""
-    if layout.kind == "text":
-        lines = LineStream(text_blocks(path, layout.compression))
-        lines.skip(layout.header)
-        return parse_lines(lines.take(n_lines), 0, 0, layout.header + 1, layout)
-    with open_parquet(path) as file:
-        n_rows = min(n_lines, int(file.metadata.num_rows))
-    source = Source(str(path), path.stat().st_size, "", n_rows, layout)
-    return next(read_rows(Library((source,), (), n_lines), Segment(0, 0, n_rows, 0, 0), 0), _NO_ROWS)
-
-
-_NO_ROWS = parse_lines(b"", 0, 0, 1, Layout("text", "", " ", False, 0, None, 0, 0, None))
-
-
 def _refusal(path: Path, layout: Layout, fmt: TableFormat, seen: _Seen) -> str:
-    word, name = "line" if layout.kind == "text" else "row", file_words(path)
+    word, name = reader_of(layout).row_word, file_words(path)
     examples = ", ".join(
         f"{word} {line:,} ('{printable(text, _SHOWN)}': {reason or _why(text)})"
         for line, text, reason in seen.bad[:_EXAMPLES]
@@ -119,10 +104,8 @@ def _why(text: str) -> str:
 
 def _place(layout: Layout) -> str:
     """Return where the SMILES of a file are."""
-    column = column_words(layout.names, layout.smiles)
-    if layout.kind == "parquet":
-        return column
-    return f"{column} of {text_words('', layout.delimiter, header=bool(layout.header))}"
+    plain = replace(layout, compression="")
+    return f"{column_words(layout.names, layout.smiles)} of {reader_of(plain).words(plain)}"
 
 
 def _advice(path: Path, fmt: TableFormat, seen: _Seen) -> str:

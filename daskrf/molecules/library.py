@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import printable
+from daskrf.molecules.formats import Segment, Table, reader_of
 from daskrf.molecules.names import column_words
 
 __all__ = [
@@ -20,35 +24,34 @@ __all__ = [
     "Partition",
     "Reject",
     "RowBatch",
-    "Segment",
     "Source",
+    "clean_smiles",
     "file_words",
     "table_words",
-    "text_words",
 ]
 
-_SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"}
+_EXTENSION = re.compile(r"[ \t]+\|.*", re.DOTALL)
 _LAYOUTS = 10  # that are told one by one
 
 
+def clean_smiles(text: str) -> str:
+    """Return `text` without blanks around it and without a CXSMILES extension.
+
+    Examples
+    --------
+    >>> from daskrf.molecules import clean_smiles
+    >>> clean_smiles(" C[C@H](F)Cl |&1:1| ")
+    'C[C@H](F)Cl'
+    """
+    return _EXTENSION.sub("", text.strip(" \t"))
+
+
 @dataclasses.dataclass(frozen=True)
-class Layout:
-    """How one file is laid out.
+class Layout(Table):
+    """How one file of a library is laid out.
 
     Attributes
     ----------
-    kind : {"text", "parquet"}
-    compression : {"", "gzip", "bzip2", "zstd"}
-    delimiter : str
-        One character, or " " for white space; "" for Parquet.
-    exact : bool
-        Every line must have `n_columns` columns (.csv, .tsv, or a delimiter that was given). Otherwise (.smi
-        and the like) only the SMILES must be there.
-    header : int
-        Number of header lines, 0 or 1.
-    names : tuple of str or None
-        Names of the columns.
-    n_columns : int
     smiles : int
         Position of the SMILES.
     id : int or None
@@ -57,22 +60,14 @@ class Layout:
         Key and position of each further column.
     """
 
-    kind: str
-    compression: str
-    delimiter: str
-    exact: bool
-    header: int
-    names: tuple[str, ...] | None
-    n_columns: int
     smiles: int
     id: int | None
     extra: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
+        words = reader_of(self).words(self)
         if not self.n_columns:
-            return f"{text_words(self.compression, '', header=bool(self.header))}, in which no row was seen"
-        text = self.kind == "text"
-        words = text_words(self.compression, self.delimiter, header=bool(self.header)) if text else "Parquet"
+            return f"{words}, in which no row was seen"
         parts = [f"SMILES in {column_words(self.names, self.smiles)}"]
         if self.id is not None and self.id >= self.n_columns:  # the first lines have none
             parts.append(f"IDs, if any, in column {self.id}, and other rows are called row-0, row-1, ...")
@@ -124,28 +119,6 @@ class Source:
 
 
 @dataclasses.dataclass(frozen=True)
-class Segment:
-    """Consecutive rows of one file.
-
-    Attributes
-    ----------
-    source : int
-        Index of the file in :attr:`Library.sources`.
-    first_row : int
-        First row, counted from 0 in the file, without header.
-    n_rows : int
-    offset, skip : int
-        In the uncompressed bytes of a text file, the first row begins `skip` lines after `offset`.
-    """
-
-    source: int
-    first_row: int
-    n_rows: int
-    offset: int
-    skip: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Partition:
     """Global rows [start, stop), and where they are."""
 
@@ -170,6 +143,11 @@ class Library:
     def n_rows(self) -> int:
         """Number of rows of all files."""
         return sum(source.rows for source in self.sources)
+
+    @functools.cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Number of the first row of each file."""
+        return tuple(itertools.accumulate((source.rows for source in self.sources[:-1]), initial=0))
 
     @property
     def n_bytes(self) -> int:
@@ -249,23 +227,6 @@ class RowBatch:
     def n_read(self) -> int:
         """Number of rows read: those here and the rejected ones."""
         return len(self.smiles) + len(self.rejects)
-
-
-def text_words(compression: str, delimiter: str, *, header: bool) -> str:
-    """Return how a table of text is laid out, in words; `delimiter` is empty where there is none to be seen.
-
-    Examples
-    --------
-    >>> text_words("gzip", "\\t", header=True)
-    'UTF-8 text, gzip-compressed, separated by tabs, with a header'
-    """
-    parts = ["UTF-8 text"]
-    if compression:
-        parts.append(f"{compression}-compressed")
-    if delimiter:
-        parts.append(f"separated by {_SEPARATED.get(delimiter, repr(delimiter))}")
-    parts.append("with a header" if header else "without a header")
-    return ", ".join(parts)
 
 
 def file_words(path: str | os.PathLike[str]) -> str:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
-from daskrf.errors import printable
+from daskrf.errors import InputError, printable
 
-__all__ = ["ID_NAMES", "SMILES_NAMES", "column_words", "find_id", "find_smiles", "listed", "normalised"]
+__all__ = [
+    "ID_NAMES",
+    "SMILES_NAMES",
+    "column_words",
+    "find_id",
+    "find_smiles",
+    "listed",
+    "normalised",
+    "position_of",
+]
 
 _LISTED, _SHOWN = 10, 60  # names that a message shows, and characters of each
 
@@ -128,6 +138,33 @@ def find_id(
         if position not in taken and tells_apart(values_of(position), named=plain[position] in sure):
             return position
     return None
+
+
+def position_of(path: Path, column: str | int, names: Sequence[str] | None, width: int) -> int:
+    """Return the position of a column of a file that was asked for by name, or by position from 0.
+
+    Raises
+    ------
+    InputError
+        If there is none; those that there are get named.
+
+    Examples
+    --------
+    >>> position_of(Path("a.csv"), "score", ["id", "Score"], 2)
+    1
+    """
+    if isinstance(column, int):
+        if not 0 <= column < width:
+            raise InputError(f"{path} has {width} columns, so there is no position {column}; count from 0.")
+        return column
+    if names is None:
+        raise InputError(f"{path} has no header to find column {column!r} in; give its position, from 0.")
+    if column in names:
+        return names.index(column)
+    matches = [k for k, name in enumerate(names) if name.lower() == column.lower()]
+    if len(matches) != 1:
+        raise InputError(f"{path} has no column {column!r}; its columns are {listed(names)}.")
+    return matches[0]
 
 
 def _ends_in_id(name: str) -> bool:

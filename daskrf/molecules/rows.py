@@ -1,31 +1,26 @@
-"""Read the rows of a segment of a file."""
+"""Read the rows of a library: cleaned molecules, and rejects."""
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from daskrf.errors import InputError
-from daskrf.molecules.layout import open_parquet
-from daskrf.molecules.library import Library, Reject, RowBatch, Segment, Source
-from daskrf.molecules.lines import MAX_LINE_BYTES, MAX_TEXT, clean_smiles, parse_lines, row_batch
-from daskrf.molecules.spool import CHUNK_ROWS, spooled_blocks
-from daskrf.molecules.streams import LineStream, raw_blocks, text_blocks
+from daskrf.molecules.formats import Rows, Segment, reader_of, whole
+from daskrf.molecules.layout import MAX_LINE_BYTES, molecules
+from daskrf.molecules.library import Layout, Library, Reject, RowBatch, Source, clean_smiles
+from daskrf.molecules.spool import Spool
 from daskrf.paths import as_path
 
-__all__ = ["BATCH_ROWS", "read_rows", "read_sorted"]
-
-BATCH_ROWS = 10_000
+__all__ = ["first_rows", "read_rows"]
 
 
-def read_rows(library: Library, segment: Segment, row: int, spool: Path | None = None) -> Iterator[RowBatch]:
-    """Yield the rows of `segment` in batches; `row` is the global number of its first row.
+def read_rows(library: Library, segments: Sequence[Segment], spool: Path | None = None) -> Iterator[RowBatch]:
+    """Yield the rows of ascending segments of one file in batches of at most 10,000.
+
+    Without the folder `spool` a compressed file is decompressed once for all of them.
 
     Raises
     ------
@@ -33,27 +28,29 @@ def read_rows(library: Library, segment: Segment, row: int, spool: Path | None =
         If the file has another size than when it was scanned, or cannot be read. Other content of the same
         size is not noticed here: the digest would take a pass over the whole file.
     """
-    source = library.sources[segment.source]
+    index = segments[0].source
+    source = library.sources[index]
     _check_unchanged(source)
-    if source.layout.kind == "parquet":
-        yield from _parquet_batches(source, segment, row)
-    else:
-        yield from _text_batches(_open_lines(source, segment, spool), source, segment, row)
+    left = sum(segment.n_rows for segment in segments)
+    place = Spool(spool, source.sha256) if spool else None
+    for rows in _read(as_path(source.path), source.layout, segments, place):
+        left -= rows.n_read
+        yield _batch(index, library.starts[index], source.layout, rows)
+    if left:
+        raise _changed(source)
 
 
-def read_sorted(library: Library, segments: list[tuple[int, Segment]]) -> Iterator[RowBatch]:
-    """Yield the rows of `segments` of one text file in ascending order, each with its first global row.
+def first_rows(path: Path, layout: Layout, n_rows: int) -> RowBatch | None:
+    """Return at most `n_rows` rows from the beginning of a file, or None where it has none."""
+    rows = next(_read(path, layout, [whole(layout, n_rows)]), None)
+    return None if rows is None else _batch(0, 0, layout, rows)
 
-    The file is decompressed once, where :func:`read_rows` without a spool does it for each segment.
-    """
-    source = library.sources[segments[0][1].source]
-    _check_unchanged(source)
-    lines = LineStream(text_blocks(as_path(source.path), source.layout.compression))
-    at = -source.layout.header
-    for row, segment in segments:
-        lines.skip(segment.first_row - at)
-        yield from _text_batches(lines, source, segment, row)
-        at = segment.first_row + segment.n_rows
+
+def _read(
+    path: Path, layout: Layout, segments: Iterable[Segment], spool: Spool | None = None
+) -> Iterator[Rows]:
+    columns = [layout.smiles, *([] if layout.id is None else [layout.id]), *(at for _, at in layout.extra)]
+    return reader_of(layout).read(path, layout, columns, molecules(), segments, spool)
 
 
 def _check_unchanged(source: Source) -> None:
@@ -72,130 +69,35 @@ def _changed(source: Source) -> InputError:
     return InputError(f"{source.path} has changed since it was scanned; restore it or start a new store.")
 
 
-def _open_lines(source: Source, segment: Segment, spool: Path | None) -> LineStream:
-    """Return the lines of a text file from the first row of `segment` on."""
-    path = as_path(source.path)
-    if not source.layout.compression:
-        lines = LineStream(raw_blocks(path, offset=segment.offset))
-        lines.skip(segment.skip)
-        return lines
-    first, last = segment.first_row // CHUNK_ROWS, (segment.first_row + segment.n_rows - 1) // CHUNK_ROWS
-    chunks = [spooled_blocks(spool, source, k) for k in range(max(first, 1), last + 1)] if spool else [None]
-    if any(chunk is None for chunk in chunks):
-        lines = LineStream(text_blocks(path, source.layout.compression))
-        lines.skip(source.layout.header + segment.first_row)
-        return lines
-    head = _first_chunk(source) if first == 0 else iter(())
-    lines = LineStream(itertools.chain(head, *(chunk for chunk in chunks if chunk is not None)))
-    lines.skip(segment.first_row - first * CHUNK_ROWS)
-    return lines
+def _batch(source: int, start: int, layout: Layout, rows: Rows) -> RowBatch:
+    """Return rows of a file that begins at row `start` of the library; those without SMILES are rejects.
+
+    A missing ID becomes row-<n>.
+    """
+    rejects = [Reject(start + row, source, line, text, reason) for row, line, text, reason in rows.faults]
+    row, line, (given, *columns) = start + rows.row, rows.line, rows.columns
+    texts = [text or "" for text in given]
+    smiles = _cleaned(texts)
+    if not all(smiles) or max(map(len, texts), default=0) > MAX_LINE_BYTES:
+        kept = []
+        for k, (text, raw) in enumerate(zip(smiles, texts, strict=True)):
+            long = len(raw) > MAX_LINE_BYTES
+            if text and not long:
+                kept.append(k)
+                continue
+            reason = f"longer than {MAX_LINE_BYTES:,} bytes" if long else "no SMILES"
+            rejects.append(Reject(int(row[k]), source, int(line[k]), rows.text(k), reason))
+        rejects.sort(key=lambda reject: reject.row)
+        row, line = row[kept], line[kept]
+        smiles, columns = [smiles[k] for k in kept], [[column[k] for k in kept] for column in columns]
+    ids = [(name or "").strip() for name in columns.pop(0)] if layout.id is not None else [""] * len(smiles)
+    if not all(ids):
+        ids = [name or f"row-{number}" for name, number in zip(ids, row.tolist(), strict=True)]
+    extra = dict(zip((key for key, _ in layout.extra), columns, strict=True))
+    return RowBatch(row, line, np.full(len(row), source, dtype=np.int32), ids, smiles, extra, rejects)
 
 
-def _first_chunk(source: Source) -> Iterator[bytes]:
-    """Yield the first 50,000 rows of a compressed file, which the spool leaves out."""
-    lines = LineStream(text_blocks(as_path(source.path), source.layout.compression))
-    lines.skip(source.layout.header)
-    left = CHUNK_ROWS
-    while left and (part := lines.take(min(left, BATCH_ROWS))):
-        left -= part.count(b"\n")
-        yield part
-
-
-def _text_batches(lines: LineStream, source: Source, segment: Segment, row: int) -> Iterator[RowBatch]:
-    """Yield the rows of `segment` from `lines`, which begin at its first row."""
-    line = source.layout.header + segment.first_row + 1
-    done = 0
-    while done < segment.n_rows:
-        part = lines.take(min(BATCH_ROWS, segment.n_rows - done))
-        batch = parse_lines(part, segment.source, row + done, line + done, source.layout)
-        if not batch.n_read:
-            raise _changed(source)
-        yield batch
-        done += batch.n_read
-
-
-def _parquet_batches(source: Source, segment: Segment, row: int) -> Iterator[RowBatch]:
-    """Yield the rows of `segment` of a Parquet file, reading just the row groups that it touches."""
-    layout = source.layout
-    stop = segment.first_row + segment.n_rows
-    positions = [layout.smiles, *([] if layout.id is None else [layout.id]), *(at for _, at in layout.extra)]
-    names = [(layout.names or ())[position] for position in positions]
-    with open_parquet(as_path(source.path)) as file:
-        ends = np.cumsum([file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)])
-        first_group = int(np.searchsorted(ends, segment.first_row, side="right"))
-        last_group = int(np.searchsorted(ends, stop, side="left"))
-        at = int(ends[first_group - 1]) if first_group else 0
-        groups = list(range(first_group, last_group + 1))
-        try:
-            for table in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(dict.fromkeys(names))):
-                begin, end = max(segment.first_row - at, 0), min(stop - at, len(table))
-                if end > begin:
-                    part = table.slice(begin, end - begin)
-                    columns = [_text_column(source, part, name) for name in names]
-                    yield _parquet_batch(segment, layout.id is not None, columns, row, at + begin, source)
-                    row += end - begin
-                at += len(table)
-        except (pa.ArrowException, OSError) as error:
-            if (number := getattr(error, "errno", None)) is not None:
-                raise InputError(
-                    f"{source.path} cannot be read ({os.strerror(number)}); it was there at the scan.",
-                    errno=number,
-                ) from None
-            reason = str(error).splitlines()[0][:200]
-            raise InputError(f"{source.path} is damaged ({reason}); fetch the file again.") from None
-
-
-def _text_column(source: Source, table: pa.RecordBatch, name: str) -> list[str | bytes | None]:
-    """Return a column as text; bytes where it is not."""
-    column = table.column(table.schema.get_field_index(name))
-    try:
-        text = column.cast(pa.string())
-        try:
-            return text.to_pylist()
-        except UnicodeDecodeError:  # Parquet does not look at what it calls text
-            return [_decoded(cell) for cell in text.cast(pa.binary()).to_pylist()]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InputError(
-            f"column {name!r} of {source.path} is {column.type}, which is not text or a number; leave it out."
-        ) from None
-
-
-def _decoded(cell: bytes | None) -> str | bytes | None:
-    try:
-        return None if cell is None else cell.decode()
-    except UnicodeDecodeError:
-        return cell
-
-
-def _parquet_batch(
-    segment: Segment,
-    has_id: bool,
-    columns: list[list[Any]],
-    row: int,
-    first: int,
-    source: Source,
-) -> RowBatch:
-    """Return a batch of `columns` (SMILES, ID if there is one, extra ones) from row `first` of the file."""
-    position, smiles, rejects = [], [], []
-    for k, cells in enumerate(zip(*columns, strict=True)):
-        value = cells[0] or ""
-        if any(isinstance(cell, bytes) for cell in cells):
-            value = value.decode(errors="replace") if isinstance(value, bytes) else value
-            reason = "not UTF-8 text"
-        elif len(value) > MAX_LINE_BYTES:
-            reason = f"longer than {MAX_LINE_BYTES:,} bytes"
-        else:
-            text = clean_smiles(value)
-            reason = "" if text else "no SMILES"
-        if reason:
-            rejects.append(Reject(row + k, segment.source, first + k + 1, value[:MAX_TEXT], reason))
-        else:
-            position.append(k)
-            smiles.append(text)
-    if rejects:
-        columns = [[column[k] for k in position] for column in columns]
-    ids = [(name or "").strip() for name in columns[1]] if has_id else None
-    keys = [key for key, _ in source.layout.extra]
-    extra = dict(zip(keys, columns[1 + has_id :], strict=True))
-    kept = np.array(position, dtype=np.int64)
-    return row_batch(segment.source, row, first + 1, kept, smiles, ids, extra, rejects)
+def _cleaned(texts: list[str]) -> list[str]:
+    """Return texts as `clean_smiles` does."""
+    every = "\n".join(texts)
+    return [clean_smiles(text) for text in texts] if " " in every or "\t" in every else texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import socket
@@ -9,18 +10,19 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 import google_crc32c
-import numpy as np
 import zstandard
 
 from daskrf.errors import InputError
-from daskrf.molecules.library import Source
 from daskrf.molecules.streams import raw_blocks, text_blocks
 from daskrf.paths import ObjectPath, as_path, each, private_folder
 
-__all__ = ["CHUNK_ROWS", "SpoolWriter", "is_spooled", "spooled_blocks"]
+if TYPE_CHECKING:
+    from daskrf.molecules.library import Source
+
+__all__ = ["CHUNK_ROWS", "Spool", "SpoolWriter", "is_spooled"]
 
 CHUNK_ROWS = 50_000
 _SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00"  # the head of a skippable frame of 4 bytes
@@ -28,7 +30,7 @@ _END_BYTES = len(_SKIPPED) + 4
 
 
 class SpoolWriter:
-    """Copies a stream of text into zstd files of 50,000 rows, all but the first, which is near the start.
+    """Copies rows into zstd files of 50,000, all but the first so many, which are near the start.
 
     The files appear under their final name, that of the digest of the source, only when all are written;
     those that go to an object storage wait in a local temporary directory until then.
@@ -36,11 +38,9 @@ class SpoolWriter:
     Parameters
     ----------
     folder : Path
-    header : int
-        Number of lines to leave out at the beginning.
     """
 
-    def __init__(self, folder: Path, header: int) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         # Named as the temporary files of stores are and, beside an object storage, in their local folder, so
@@ -50,7 +50,6 @@ class SpoolWriter:
             beside = private_folder()
         writer = f".tmp-spool~{socket.gethostname()}~{os.getpid()}~"
         self._partial = Path(tempfile.mkdtemp(prefix=writer, dir=beside))
-        self._left = header + CHUNK_ROWS  # lines until the next chunk begins
         self._chunk = 0
         self._writer: zstandard.ZstdCompressionWriter | None = None
 
@@ -63,37 +62,18 @@ class SpoolWriter:
         self._finish_chunk()
         shutil.rmtree(self._partial, ignore_errors=True)
 
-    def through(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield `blocks` as they are, and write their chunks."""
-        for block in blocks:
-            self._add(block)
-            yield block
-        self._finish_chunk()
-
-    def _add(self, block: bytes) -> None:
-        count = block.count(b"\n")
-        begin = 0
-        if count >= self._left:
-            ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")) + 1
-            used = 0
-            while count - used >= self._left:
-                used += self._left
-                end = int(ends[used - 1])
-                self._keep(block[begin:end])
-                self._finish_chunk()
-                self._chunk += 1
-                self._left = CHUNK_ROWS
-                begin = end
-            count -= used
-        self._left -= count
-        self._keep(block[begin:])
-
-    def _keep(self, part: bytes) -> None:
-        if self._chunk and part:
-            if self._writer is None:
-                file = _ChunkFile(_chunk_path(self._partial, self._chunk))
-                self._writer = zstandard.ZstdCompressor(level=1).stream_writer(cast(IO[bytes], file))
-            self._writer.write(part)
+    def add(self, row: int, part: bytes) -> None:
+        """Copy rows of one chunk, of which the first is `row`; they come one after another."""
+        chunk = row // CHUNK_ROWS
+        if not chunk or not part:
+            return
+        if chunk != self._chunk:
+            self._finish_chunk()
+        if self._writer is None:
+            self._chunk = chunk
+            file = _ChunkFile(_chunk_path(self._partial, chunk))
+            self._writer = zstandard.ZstdCompressor(level=1).stream_writer(cast(IO[bytes], file))
+        self._writer.write(part)
 
     def _finish_chunk(self) -> None:
         if self._writer is not None:
@@ -102,7 +82,8 @@ class SpoolWriter:
 
     def publish(self, sha256: str) -> None:
         """Give the files their final name, unless nothing was written or another process has done it."""
-        final = _folder_of(self._folder, sha256)
+        self._finish_chunk()
+        final = Spool(self._folder, sha256).folder
         if isinstance(final, ObjectPath):
             *files, last = sorted(self._partial.iterdir()) or [None]
             each(lambda file: (final / file.name).upload(file), files)
@@ -133,17 +114,36 @@ class _ChunkFile:
         self._file.close()
 
 
-def spooled_blocks(spool: Path, source: Source, chunk: int) -> Iterator[bytes] | None:
-    """Return the text of chunk number `chunk` (from 1) of `source`, or None if it is not there.
+class Spool:
+    """The rows of one compressed file in a folder of such.
 
-    Raises
-    ------
-    InputError
-        It is damaged; readers that stop early would not see that from Zstandard's own checksum.
+    Parameters
+    ----------
+    folder : Path
+        That of all files.
+    sha256 : str
+        Digest of the file.
     """
-    path = _chunk_path(_folder_of(as_path(spool), source.sha256), chunk)
-    if not path.is_file():
-        return None
+
+    def __init__(self, folder: Path, sha256: str) -> None:
+        self.folder = as_path(folder) / sha256[:32]
+
+    def blocks(self, first: int, last: int) -> Iterator[bytes] | None:
+        """Return the text of chunks `first` to `last` (counted from 1), or None if one is not there.
+
+        Raises
+        ------
+        InputError
+            One is damaged; readers that stop early would not see that from Zstandard's own checksum.
+        """
+        paths = [_chunk_path(self.folder, chunk) for chunk in range(first, last + 1)]
+        if not all(path.is_file() for path in paths):
+            return None
+        return itertools.chain.from_iterable(map(_content, paths))
+
+
+def _content(path: Path) -> Iterator[bytes]:
+    """Return the text of a chunk, which is read twice."""
     checksum, held = 0, b""
     for block in raw_blocks(path):
         block = held + block
@@ -162,11 +162,7 @@ def is_spooled(spool: Path, source: Source) -> bool:
     if not source.layout.compression or source.rows <= CHUNK_ROWS:
         return True
     last = (source.rows - 1) // CHUNK_ROWS  # written last
-    return _chunk_path(_folder_of(as_path(spool), source.sha256), last).is_file()
-
-
-def _folder_of(spool: Path, sha256: str) -> Path:
-    return spool / sha256[:32]
+    return Spool(spool, source.sha256).blocks(last, last) is not None
 
 
 def _chunk_path(folder: Path, chunk: int) -> Path:

@@ -14,13 +14,14 @@ import zstandard
 
 from daskrf.errors import InputError
 
-__all__ = ["LineStream", "compression_of", "decompressed", "raw_blocks", "text_blocks"]
+__all__ = ["LineStream", "compression_of", "decompressed", "first_bytes", "raw_blocks", "text_blocks"]
 
 _PLAIN_BLOCK = 1 << 20
 _COMPRESSED_BLOCK = 1 << 15
 _CONTENT = 1 << 20  # of a compressed file, at a time: a block of it may hold a million times as much
 _ZSTD_PIECE = 256  # bytes: zstandard gives all of their content at once, which is 8 MiB at most
-_KEPT_OF_A_LONG_LINE = 1 << 14
+_ENOUGH = 4096  # bytes that tell one format from another
+_LONGEST = 1 << 14
 _TAKEN = 1 << 23
 
 _MAGIC = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "zstd": b"\x28\xb5\x2f\xfd"}
@@ -171,6 +172,17 @@ def text_blocks(path: Path, compression: str, raw: Iterator[bytes] | None = None
     return decompressed(path, raw_blocks(path, _COMPRESSED_BLOCK) if raw is None else raw, compression)
 
 
+def first_bytes(blocks: Iterator[bytes]) -> bytes:
+    """Return the first blocks of a file, joined to as many bytes as tell one format from another.
+
+    The first blocks of compressed files may be empty.
+    """
+    first = b""
+    while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
+        first += block
+    return first
+
+
 def block_size(compression: str) -> int:
     """Return the number of bytes on disk that are read at a time."""
     return _COMPRESSED_BLOCK if compression else _PLAIN_BLOCK
@@ -179,28 +191,40 @@ def block_size(compression: str) -> int:
 class LineStream:
     """Lines of a stream of blocks, skipped or taken many at a time; only one block is held.
 
-    A line ends with a newline or with the stream. Of a line of several blocks only the beginning is kept.
+    A line ends with a newline or with the stream. Of a line of more than `longest` bytes that lies in several
+    blocks only the beginning is kept, and it stays longer than that.
+
+    Attributes
+    ----------
+    offset : int
+        Bytes before the first line that was neither skipped nor taken.
 
     Examples
     --------
     >>> from daskrf.molecules.streams import LineStream
     >>> lines = LineStream(iter([b"one\\ntw", b"o\\nthree"]))
-    >>> lines.skip(1), lines.take(5)
-    (1, b'two\\nthree\\n')
+    >>> lines.skip(1), lines.offset, lines.take(5)
+    (1, 4, b'two\\nthree\\n')
     """
 
-    def __init__(self, blocks: Iterator[bytes]) -> None:
+    def __init__(self, blocks: Iterator[bytes], longest: int = _LONGEST) -> None:
         self._blocks = blocks
+        self._kept = longest + 2  # with a carriage return, it is still too long
         self._buffer = b""
         self._ends: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # positions after the newlines
         self._next = 0  # index of the end of the first line that is still here
         self._start = 0  # where that line begins
+        self._before = 0  # bytes of the stream before the buffer
+
+    @property
+    def offset(self) -> int:
+        return self._before + self._start
 
     def skip(self, count: int) -> int:
         """Pass over `count` lines; return how many there were."""
         skipped = 0
         while skipped < count and self._has_line():
-            skipped += self._pass(count - skipped)[0]
+            skipped += self._pass(count - skipped)
         return skipped
 
     def take(self, count: int) -> bytes:
@@ -212,28 +236,29 @@ class LineStream:
         taken = size = 0
         while taken < count and size < _TAKEN and self._has_line():
             start = self._start
-            lines, end = self._pass(count - taken)
-            taken += lines
-            parts.append(self._buffer[start:end])
-            size += end - start
+            taken += self._pass(count - taken)
+            parts.append(self._buffer[start : self._start])
+            size += self._start - start
         return b"".join(parts)
 
-    def _pass(self, count: int) -> tuple[int, int]:
-        """Advance by up to `count` lines of the buffer; return how many, and where they end."""
+    def _pass(self, count: int) -> int:
+        """Advance by up to `count` lines of the buffer; return how many."""
         last = min(self._next + count, len(self._ends))
         lines = last - self._next
         self._next, self._start = last, int(self._ends[last - 1])
-        return lines, self._start
+        return lines
 
     def _has_line(self) -> bool:
         while self._next == len(self._ends):
-            rest = self._buffer[self._start :][:_KEPT_OF_A_LONG_LINE]
+            rest = self._buffer[self._start :]
             block = next(self._blocks, None)
             if block is None:
                 if not rest:
                     return False
                 block = b"\n"
-            self._buffer = rest + block
+            kept = rest[: self._kept]
+            self._before += self._start + len(rest) - len(kept)
+            self._buffer = kept + block
             self._ends = np.flatnonzero(np.frombuffer(self._buffer, dtype=np.uint8) == ord("\n")) + 1
             self._next = self._start = 0
         return True

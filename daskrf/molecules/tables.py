@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import itertools
 import os
@@ -12,29 +13,29 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import TableFormat, expand
-from daskrf.molecules.layout import detect_layout, open_parquet
-from daskrf.molecules.library import Layout, Library, Partition, RowBatch, Segment, Source
-from daskrf.molecules.rows import read_rows, read_sorted
+from daskrf.molecules.formats import INDEX_STEP, Segment, Table, TableFormat, reader_of
+from daskrf.molecules.layout import detect_layout
+from daskrf.molecules.library import Layout, Library, Partition, RowBatch, Source
+from daskrf.molecules.rows import read_rows
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.molecules.streams import block_size, raw_blocks, text_blocks
-from daskrf.paths import as_path
+from daskrf.paths import ObjectPath, as_list, as_path
 from daskrf.seeds import generator
 
 __all__ = [
+    "expand",
     "lay_out",
     "read_partition",
     "sample_rows",
     "scan",
     "scan_files",
+    "survey",
     "usual_rows",
 ]
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _SAMPLE_PLACES = 100
-_INDEX_STEP = 10_000
-"""The scan notes where every so many lines begin; a reader skips the rest of the way."""
 
 
 def scan(
@@ -96,7 +97,7 @@ def scan_files(
     sources: list[Source] = []
     indexes: list[list[int]] = []
     for path, layout in files:
-        source, index = _scan_file(path, layout, spool, on_bytes or _ignore)
+        source, index = _scan_file(path, layout, spool, on_bytes or (lambda count: None))
         sources.append(source)
         indexes.append(index)
     n_rows = sum(source.rows for source in sources)
@@ -131,62 +132,40 @@ def usual_rows(n_rows: int) -> int:
     return int(np.clip(-(-n_rows // 64), 2_000, 100_000))
 
 
-def _ignore(count: int) -> None:
-    """Report no progress."""
-
-
 def _scan_file(
     path: Path, layout: Layout, spool: Path | None, on_bytes: Callable[[int], None]
 ) -> tuple[Source, list[int]]:
-    """Read a file once; return its source, and the offsets of every 10,000th row of a text file."""
+    """Read a file once; return its source, and the offsets of every 10,000th row of a stream."""
+    if spool is None or not layout.compression:
+        size, digest, rows, index = survey(path, layout, on_bytes=on_bytes)
+    else:
+        with SpoolWriter(as_path(spool)) as writer:
+            size, digest, rows, index = survey(path, layout, writer, on_bytes)
+            writer.publish(digest)
+    return Source(str(path), size, digest, rows, layout), index
+
+
+def survey(
+    path: Path,
+    table: Table,
+    spool: SpoolWriter | None = None,
+    on_bytes: Callable[[int], None] = lambda count: None,
+) -> tuple[int, str, int, list[int]]:
+    """Read a file once; return its bytes, their SHA-256, its rows, and the index of them."""
     digest = hashlib.sha256()
     size = 0
-    index: list[int] = []
 
     def watched() -> Iterator[bytes]:
         nonlocal size
-        for block in raw_blocks(path, block_size(layout.compression)):
+        for block in raw_blocks(path, block_size(table.compression)):
             digest.update(block)
             size += len(block)
             on_bytes(len(block))
             yield block
 
-    if layout.kind == "parquet":
-        for _ in watched():
-            pass
-        with open_parquet(path) as file:
-            rows = int(file.metadata.num_rows)
-    elif spool is not None and layout.compression:
-        with SpoolWriter(as_path(spool), layout.header) as writer:
-            rows, index = _index_lines(
-                writer.through(text_blocks(path, layout.compression, watched())), layout
-            )
-            writer.publish(digest.hexdigest())
-    else:
-        rows, index = _index_lines(text_blocks(path, layout.compression, watched()), layout)
-    return Source(str(path), size, digest.hexdigest(), rows, layout), index
-
-
-def _index_lines(blocks: Iterator[bytes], layout: Layout) -> tuple[int, list[int]]:
-    """Return the number of rows in `blocks`, and the offset of every 10,000th."""
-    lines = position = 0
-    last = b"\n"
-    index = [] if layout.header else [0]
-    wanted = layout.header or _INDEX_STEP  # the line that the next index entry points to
-    for block in blocks:
-        if not block:
-            continue
-        count = block.count(b"\n")
-        if lines + count >= wanted:
-            ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")) + 1
-            while lines + count >= wanted:
-                index.append(position + int(ends[wanted - lines - 1]))
-                wanted += _INDEX_STEP
-        lines += count
-        position += len(block)
-        last = block[-1:]
-    lines += last != b"\n"
-    return max(lines - layout.header, 0), index
+    blocks = text_blocks(path, table.compression, watched())
+    rows, index = reader_of(table).scan(path, table, blocks, spool)
+    return size, digest.hexdigest(), rows, index
 
 
 def _partitions(sources: list[Source], indexes: list[list[int]], step: int) -> tuple[Partition, ...]:
@@ -212,10 +191,10 @@ def _partitions(sources: list[Source], indexes: list[list[int]], step: int) -> t
 
 def _segment(source: int, first_row: int, n_rows: int, index: list[int]) -> Segment:
     """Return a segment that starts at the last indexed row before `first_row`."""
-    if not index:  # Parquet is sought by row
+    if not index:  # rows are sought by number
         return Segment(source, first_row, n_rows, 0, 0)
-    entry = first_row // _INDEX_STEP
-    return Segment(source, first_row, n_rows, index[entry], first_row - entry * _INDEX_STEP)
+    entry = first_row // INDEX_STEP
+    return Segment(source, first_row, n_rows, index[entry], first_row - entry * INDEX_STEP)
 
 
 def read_partition(library: Library, p: int, spool: Path | None = None) -> Iterator[RowBatch]:
@@ -235,11 +214,8 @@ def read_partition(library: Library, p: int, spool: Path | None = None) -> Itera
         If the size of a file has changed since the scan, or it cannot be read. Other content of the same size
         is not noticed: a digest would take a pass over the whole file.
     """
-    partition = library.partitions[p]
-    row = partition.start
-    for segment in partition.segments:
-        yield from read_rows(library, segment, row, spool)
-        row += segment.n_rows
+    for segment in library.partitions[p].segments:
+        yield from read_rows(library, [segment], spool)
 
 
 def sample_rows(library: Library, n: int, seed: int = 0, spool: Path | None = None) -> list[RowBatch]:
@@ -270,22 +246,12 @@ def sample_rows(library: Library, n: int, seed: int = 0, spool: Path | None = No
     if n < 1:
         raise InputError(f"the number of sampled rows must be at least 1, not {n}.")
     rows = _sampled(library.n_rows, n, seed)
-    starts = np.cumsum([0, *(source.rows for source in library.sources)])
-    source = np.searchsorted(starts, rows, side="right") - 1
+    source = np.searchsorted(library.starts, rows, side="right") - 1
     breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(source) != 0)) + 1
+    windows = [_window(library, int(part[0]), len(part)) for part in np.split(rows, breaks)]
     batches: list[RowBatch] = []
-    runs = [(int(part[0]), len(part)) for part in np.split(rows, breaks)]
-    for k, group in itertools.groupby(
-        runs, key=lambda item: int(np.searchsorted(starts, item[0], side="right"))
-    ):
-        windows = [
-            (row, _window(library, k - 1, row, row - int(starts[k - 1]), count)) for row, count in group
-        ]
-        if library.sources[k - 1].layout.compression and spool is None:
-            batches.extend(read_sorted(library, windows))
-        else:
-            for row, window in windows:
-                batches.extend(read_rows(library, window, row, spool))
+    for _, group in itertools.groupby(windows, key=lambda window: window.source):
+        batches.extend(read_rows(library, list(group), spool))
     return batches
 
 
@@ -300,8 +266,79 @@ def _sampled(n_rows: int, n: int, seed: int) -> npt.NDArray[np.int64]:
     return np.sort(rows.ravel())
 
 
-def _window(library: Library, source: int, row: int, first_row: int, count: int) -> Segment:
-    """Return the segment of `count` rows from global row `row`, row `first_row` of `source`."""
-    partition = library.partitions[row // library.rows_per_partition]
-    known = next(segment for segment in partition.segments if segment.source == source)
-    return Segment(source, first_row, count, known.offset, known.skip + first_row - known.first_row)
+def _window(library: Library, row: int, count: int) -> Segment:
+    """Return the segment of `count` rows of one file from row `row` of the library."""
+    for known in library.partitions[row // library.rows_per_partition].segments:
+        first_row = row - library.starts[known.source]
+        if known.first_row <= first_row < known.first_row + known.n_rows:
+            return Segment(
+                known.source, first_row, count, known.offset, known.skip + first_row - known.first_row
+            )
+    raise IndexError(row)
+
+
+def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the files that `paths` and glob patterns name: in the order given, sorted within a pattern.
+
+    Raises
+    ------
+    InputError
+        If a path does not exist, is a directory, or is given twice, or a pattern matches nothing.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from daskrf.molecules import expand
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("b.smi", "a.smi"):
+    ...         _ = pathlib.Path(folder, name).write_text("CCO\\n")
+    ...     [path.name for path in expand(folder + "/*.smi")]
+    ['a.smi', 'b.smi']
+    """
+    given = as_list(paths)
+    if not given:
+        raise InputError("no input files are given; name at least one file or pattern.")
+    found: dict[Path, None] = {}
+    for item in given:
+        for path in _matches(item):
+            as_path(path)  # refuses a name that no store could hold
+            if path in found:
+                raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
+            found[path] = None
+    return list(found)
+
+
+def _matches(given: str | os.PathLike[str]) -> list[Path]:
+    """Return the absolute paths of the files, or the objects, that a path or a pattern names."""
+    path = as_path(given)
+    if isinstance(path, ObjectPath):
+        return _matching_objects(path)
+    pattern = os.path.expanduser(path)
+    path = Path(os.path.abspath(pattern))
+    if path.is_dir():
+        raise InputError(f"{pattern} is a directory; name its files, for example '{pattern}/*.smi'.")
+    if path.exists():  # a file may have brackets in its name
+        return [path]
+    if not glob.has_magic(pattern):
+        raise InputError(f"{pattern} does not exist; check the path.")
+    files = [Path(os.path.abspath(name)) for name in sorted(glob.glob(pattern, recursive=True))]
+    files = [file for file in files if not file.is_dir()]
+    if not files:
+        raise InputError(f"no file matches {pattern!r}; check the pattern, and quote it in the shell.")
+    return files
+
+
+def _matching_objects(path: ObjectPath) -> list[Path]:
+    """Return the objects that a URL or a pattern names; ``**`` as a whole part stands for any parts."""
+    try:
+        if path.is_file():  # an object may have brackets in its name
+            return [as_path(str(path))]
+        if not glob.has_magic(path.key):
+            what = "is no object but objects are below it" if path.is_dir() else "does not exist"
+            raise InputError(f"{path} {what}; name its objects, for example '{path}/*.smi'.")
+        files = path.matching()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    if not files:
+        raise InputError(f"no object matches '{path}'; check the pattern, and quote it in the shell.")
+    return files

@@ -13,7 +13,7 @@ from rdkit import Chem
 
 from daskrf.errors import InputError
 from daskrf.molecules import scan
-from daskrf.molecules.contents import refuse_foreign
+from daskrf.molecules.formats.foreign import refuse_foreign
 from tests.molecules.helpers import COMPRESS
 
 MOLECULES = [Chem.MolFromSmiles(smiles) for smiles in ("CCO", "c1ccccc1C(=O)O", "C[C@H](F)Cl")]

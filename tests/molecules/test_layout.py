@@ -322,5 +322,7 @@ def test_cells_of_parquet_that_are_not_text_are_rejects(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [["score"], ["smiles", "score"]])
 def test_parquet_without_smiles_names_its_columns(columns: list[str], tmp_path: Path) -> None:
     pq.write_table(pa.table({name: [1.5] for name in columns}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=f"no text column of SMILES; choose one of {', '.join(columns)}"):
+    with pytest.raises(
+        InputError, match=f"no column of SMILES; choose one of its columns: {', '.join(columns)}"
+    ):
         scan(tmp_path / "a.parquet")

@@ -82,7 +82,7 @@ def test_errors_of_reading_keep_their_number(
 def test_an_unfinished_spool_of_a_killed_process_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with SpoolWriter(tmp_path, header=0):
+    with SpoolWriter(tmp_path):
         assert files.remove_stale(tmp_path) == 0
         monkeypatch.setattr(files, "is_gone", lambda host, pid: pid == os.getpid())
         assert files.remove_stale(tmp_path) == 1
@@ -256,7 +256,7 @@ def test_the_content_decides_and_not_the_name(tmp_path: Path) -> None:
 
 def test_parquet_that_is_none_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", "PAR1 and nothing else")
-    with pytest.raises(InputError, match=f"{path} is damaged or no Parquet file"):
+    with pytest.raises(InputError, match=f"{path} is damaged, or not a Parquet file"):
         scan(path)
 
 

@@ -11,7 +11,8 @@ from unittest import mock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daskrf.molecules import Library, TableFormat, rows, scan, spool, streams, tables
+from daskrf.molecules import Library, TableFormat, scan, spool, streams, tables
+from daskrf.molecules.formats import streamed
 from tests.molecules.helpers import rejects_of, rows_of, write
 from tests.naive import tables as naive
 
@@ -83,10 +84,10 @@ def small_blocks(block: int, batch: int) -> Iterator[None]:
         for module, name, value in [
             (streams, "_PLAIN_BLOCK", block),
             (streams, "_COMPRESSED_BLOCK", block),
-            (rows, "BATCH_ROWS", batch),
-            (rows, "CHUNK_ROWS", 3 * batch),
+            (streamed, "BATCH_ROWS", batch),
             (spool, "CHUNK_ROWS", 3 * batch),
-            (tables, "_INDEX_STEP", 2),
+            (streamed, "INDEX_STEP", 2),
+            (tables, "INDEX_STEP", 2),
         ]:
             stack.enter_context(mock.patch.object(module, name, value))
         yield

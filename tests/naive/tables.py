@@ -115,5 +115,5 @@ def read_line(raw: bytes, layout: Layout) -> tuple[str, str] | str:
         if smiles[k] == "|" and smiles[k - 1] in " \t":
             smiles = smiles[:k].strip(" \t")
             break
-    name = "" if layout.id is None else fields[layout.id].strip(" \t")
+    name = "" if layout.id is None else fields[layout.id].strip()
     return (smiles, name) if smiles else "no SMILES"

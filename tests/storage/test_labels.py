@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import InputError
+from daskrf.molecules.measurements import Labels, label_words, read_labels
 from daskrf.storage import labels as labels_module
 from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.labels import JoinedLabels, Labels, join_labels, label_words, match_labels, read_labels
+from daskrf.storage.labels import JoinedLabels, join_labels, match_labels
 from tests.naive.stores import naive_join
 from tests.storage.strategies import new_store, random_counts, rejects_table, rows_table
 
@@ -196,7 +197,7 @@ def test_parquet_names_the_row(tmp_path: Path) -> None:
         ("id,score\n", "has a header and no rows"),
         ("id,score\nA,high\n", "no column of numbers"),
         ("id,score\nA,1\nB,high\n", "line 3 has the value 'high', which is no number"),
-        ("id,score\nA,1\nB\n", "line 3 has 1 columns instead of 2"),
+        ("id,score\nA,1\nB\n", "line 3 cannot be read .1 columns where 2 are expected."),
         ("id,score\nA,nan\n", "line 2: 'score' holds 'nan'"),
     ],
 )
@@ -217,7 +218,7 @@ def test_other_bad_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not UTF-8"):
         read_labels(tmp_path / "latin.csv")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
+    with pytest.raises(InputError, match="is damaged, or not a Parquet file"):
         read_labels(tmp_path / "bad.parquet")
     with pytest.raises(InputError, match="no label left: all 2 rows"):
         read_labels(write(tmp_path, "id,score\nA,nan\nB,\n"), drop_non_finite=True, targets=["score"])

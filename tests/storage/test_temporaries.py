@@ -110,7 +110,7 @@ def test_a_shared_folder_that_somebody_else_has_made_is_refused(
             monkeypatch.setattr(os, "getuid", lambda: int(shared.name.removeprefix("daskrf-")) + 1)
             shared.rename(shared.with_name(f"daskrf-{os.getuid()}"))
             prey = shared.with_name(f"daskrf-{os.getuid()}") / prey.name
-    for use in (lambda: local_name("x"), lambda: SpoolWriter(ObjectPath("bucket", "spool"), 0)):  # type: ignore[arg-type]
+    for use in (lambda: local_name("x"), lambda: SpoolWriter(ObjectPath("bucket", "spool"))):  # type: ignore[arg-type]
         with pytest.raises(
             InputError, match="belongs to another user, is open to others, or is a link; delete"
         ):

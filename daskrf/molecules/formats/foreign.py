@@ -1,18 +1,16 @@
-"""What a file is, by its first bytes: a table that is read here, or something else, refused by its name."""
+"""What a file is that no reader here takes, by its first bytes: it is refused by its name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from daskrf.errors import InputError
-from daskrf.molecules.streams import raw_blocks
 
-__all__ = ["first_bytes", "is_parquet", "refuse_foreign"]
+__all__ = ["refuse_foreign"]
 
 _SIFTED = 1 << 16  # bytes that are looked at
-_ENOUGH = 4096  # bytes that tell one format from another
 _STRAY_NULS = 64  # that text may have: each is a line that is rejected by itself
 _TO_SMILES = "convert it to SMILES, with RDKit or with Open Babel (obabel IN -O OUT.smi)"
 _AS_TABLE = "save it as CSV or Parquet"
@@ -43,30 +41,8 @@ _JSON = re.compile(rb"\s*(?:\[\s*)*(?:\{\s*[\"}]|\[\s*[\"\[])")
 _WEB = re.compile(rb"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
 
 
-def is_parquet(path: Path) -> bool:
-    """Return whether a file begins as Parquet does; its name does not matter.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
-    return next(raw_blocks(path, 4), b"") == b"PAR1"
-
-
-def first_bytes(blocks: Iterator[bytes]) -> bytes:
-    """Return the first blocks of a file, joined to as many bytes as tell one format from another.
-
-    The first blocks of compressed files may be empty.
-    """
-    first = b""
-    while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
-        first += block
-    return first
-
-
 def refuse_foreign(path: Path, head: bytes) -> None:
-    """Refuse a file of another format than those that are read here, by name, and say what to do with it.
+    """Refuse a file that is no text, or text in a format that is no table, and say what to do with it.
 
     Parameters
     ----------

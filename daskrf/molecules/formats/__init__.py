@@ -1,0 +1,381 @@
+"""Formats of tables: how each is told by its content, and how its rows are read.
+
+A format is one module of this package with a subclass of `Reader`, or of `Streamed` where each line is a row.
+It is found by its being here: nothing else names it. Compression is undone before
+(`daskrf.molecules.streams`), and what the columns hold is asked after, by `daskrf.molecules.layout` for
+libraries and by `daskrf.molecules.measurements` for labels.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import itertools
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import InputError
+from daskrf.molecules.streams import compression_of, first_bytes, text_blocks
+
+if TYPE_CHECKING:
+    from daskrf.molecules.spool import Spool, SpoolWriter
+
+__all__ = [
+    "BATCH_ROWS",
+    "EMPTY",
+    "HEAD_ROWS",
+    "INDEX_STEP",
+    "Column",
+    "Fault",
+    "Head",
+    "Purpose",
+    "Reader",
+    "Rows",
+    "Segment",
+    "Table",
+    "TableFormat",
+    "open_table",
+    "reader_of",
+    "readers",
+    "whole",
+]
+
+Column = str | int
+
+BATCH_ROWS = 10_000
+INDEX_STEP = 10_000
+"""The scan notes where every so many rows begin; a reader skips the rest of the way."""
+HEAD_ROWS = 25
+"""The first rows, by which columns are told."""
+EMPTY = "empty line"
+"""Why a line without anything cannot be read; labels pass over it."""
+MAX_TEXT = 500
+"""Characters of a row that is told of."""
+_ALL = 2**62
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How to read the rows of the input files; everything that is None is found out for each file.
+
+    Parameters
+    ----------
+    smiles, id : str or int, optional
+        Column by name (then the file, or an earlier one of the same layout, needs a header) or by position
+        from 0.
+    extra : sequence of str or int
+        Further columns to keep, as text.
+    header : bool, optional
+        Whether the first line holds the names of the columns.
+    delimiter : str, optional
+        One character, or " " for any white space; by default the one of comma, semicolon, tab and white space
+        by which most of the first lines have a valid SMILES. The ending of the file is only a hint, where
+        several do equally well: comma for .csv, tab for .tsv, and for all others tab if the first lines have
+        tabs, else white space.
+
+    Raises
+    ------
+    InputError
+        If a column or the delimiter cannot be one.
+
+    Examples
+    --------
+    >>> from daskrf.molecules import TableFormat
+    >>> TableFormat(smiles=1, id=0)
+    TableFormat(smiles=1, id=0, extra=(), header=None, delimiter=None)
+    """
+
+    smiles: Column | None = None
+    id: Column | None = None
+    extra: tuple[Column, ...] = ()
+    header: bool | None = None
+    delimiter: str | None = None
+
+    def __post_init__(self) -> None:
+        extra = (self.extra,) if isinstance(self.extra, (str, int)) else tuple(self.extra)
+        object.__setattr__(self, "extra", extra)
+        for column in (self.smiles, self.id, *extra):
+            is_position = isinstance(column, int) and not isinstance(column, bool) and column >= 0
+            if not (column is None or is_position or (isinstance(column, str) and column)):
+                raise InputError(f"column {column!r} must be a name, or a position counted from 0.")
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '\n\r"'):
+            raise InputError(
+                f"delimiter {self.delimiter!r} must be one character other than a quote or line end."
+            )
+        if self.header is False and any(isinstance(column, str) for column in (self.smiles, self.id, *extra)):
+            raise InputError("columns can be named only if there is a header; give their positions instead.")
+
+    def state(self) -> dict[str, object]:
+        """Return the parameters as a dict for JSON."""
+        return {**asdict(self), "extra": list(self.extra)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, object]) -> TableFormat:
+        """Return the format that :meth:`state` described."""
+        return cls(**{**state, "extra": tuple(state["extra"])})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Table:
+    """How the rows of one file are cut into columns.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the format: see `reader_of`.
+    compression : {"", "gzip", "bzip2", "zstd"}
+    delimiter : str
+        One character, or " " for white space; "" where the format has its own way.
+    exact : bool
+        Every row must have `n_columns` columns. Otherwise (.smi and the like) only the first wanted one must
+        be there.
+    header : int
+        Number of lines before the first row.
+    names : tuple of str or None
+        Names of the columns.
+    n_columns : int
+    """
+
+    kind: str
+    compression: str
+    delimiter: str
+    exact: bool
+    header: int
+    names: tuple[str, ...] | None
+    n_columns: int
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a table is read for, by which the readers tell what the format leaves open.
+
+    Attributes
+    ----------
+    fit : callable
+        Returns how well some rows, lists of fields, suit the purpose: a delimiter is chosen by it.
+    is_header : callable
+        Returns whether the fields of the first row are names of columns, given the rows below it.
+    asked : TableFormat
+        What the user says.
+    longest : int
+        Bytes of a line; what is longer is not read.
+    strict : bool
+        Every row is read as it stands, or there is an error: all rows have as many columns, a quoted field
+        may go over several lines, and numbers are given to the last bit. Otherwise a line is a row.
+    extensions : bool
+        The first wanted column holds SMILES, which CXSMILES extensions may follow.
+    """
+
+    fit: Callable[[Sequence[Sequence[str]]], int]
+    is_header: Callable[[Sequence[str], Sequence[Sequence[str]]], bool]
+    asked: TableFormat
+    longest: int
+    strict: bool
+    extensions: bool
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the beginning of a file tells.
+
+    Attributes
+    ----------
+    table : Table
+    purpose : Purpose
+        What it is read for.
+    n_rows : int
+        Rows that were looked at.
+    width : int
+        Columns of the widest of them.
+    text : sequence of int
+        Positions of the columns that may hold text.
+    columns : callable
+        Returns the values of columns, given by their positions, in these rows, where they have one.
+    """
+
+    table: Table
+    purpose: Purpose
+    n_rows: int
+    width: int
+    text: Sequence[int]
+    columns: Callable[[Sequence[int]], list[list[str]]]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive rows of one file.
+
+    Attributes
+    ----------
+    source : int
+        Index of the file in :attr:`Library.sources`.
+    first_row : int
+        First row, counted from 0 in the file, without header.
+    n_rows : int
+    offset, skip : int
+        In the uncompressed bytes of a file that is read as a stream, the first row begins `skip` rows after
+        `offset`.
+    """
+
+    source: int
+    first_row: int
+    n_rows: int
+    offset: int
+    skip: int
+
+
+def whole(table: Table, n_rows: int = _ALL) -> Segment:
+    """Return the first rows of a table, or all."""
+    return Segment(0, 0, n_rows, 0, table.header)
+
+
+class Fault(NamedTuple):
+    """A row that cannot be read: number in the file from 0, line from 1, its text, and why."""
+
+    row: int
+    line: int
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some consecutive rows of a table.
+
+    Attributes
+    ----------
+    row, line : ndarray of int64, shape (n,)
+        Numbers in the file, from 0, and lines, from 1, of the rows that could be read.
+    columns : list of list of (str or None)
+        Values of the wanted columns; None where a row has none.
+    faults : list of Fault
+        The other rows.
+    text : callable
+        Returns what to show of a row, by its position in `row`.
+    """
+
+    row: npt.NDArray[np.int64]
+    line: npt.NDArray[np.int64]
+    columns: list[list[str | None]]
+    faults: list[Fault]
+    text: Callable[[int], str]
+
+    @property
+    def n_read(self) -> int:
+        """Number of rows, the faulty ones included."""
+        return len(self.row) + len(self.faults)
+
+
+class Reader(ABC):
+    """One format of tables: a class for each, without state."""
+
+    name: ClassVar[str]
+    """What plans call the format."""
+    row_word: ClassVar[str] = "row"
+    """What messages call a row."""
+    streams: ClassVar[bool] = False
+    """Whether it is read from first to last byte, so that it may be compressed."""
+    fallback: ClassVar[bool] = False
+    """Whether it is asked after all others."""
+
+    @abstractmethod
+    def sniff(self, head: bytes) -> bool:
+        """Return whether a file that begins so has this format; its name does not matter."""
+
+    @abstractmethod
+    def open(self, path: Path, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
+        """Return what the beginning of a file tells, whose content is `blocks`.
+
+        Raises
+        ------
+        InputError
+            If it is damaged, or no table.
+        """
+
+    @abstractmethod
+    def words(self, table: Table) -> str:
+        """Return how a table is laid out, for messages."""
+
+    @abstractmethod
+    def scan(
+        self, path: Path, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
+    ) -> tuple[int, list[int]]:
+        """Return the number of rows, and, in a stream, the offset of every `INDEX_STEP`th.
+
+        All of `blocks`, the content of the file, is taken; streams leave a copy of their rows in `spool`.
+        """
+
+    @abstractmethod
+    def read(
+        self,
+        path: Path,
+        table: Table,
+        columns: Sequence[int],
+        purpose: Purpose,
+        segments: Iterable[Segment],
+        spool: Spool | None = None,
+    ) -> Iterator[Rows]:
+        """Yield the rows of ascending segments, at most `BATCH_ROWS` at a time; fewer where the file ends.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Positions of the wanted ones; rows must have the first.
+        spool : Spool, optional
+            Where `scan` left the rows of a compressed file.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or is damaged.
+        """
+
+
+@functools.cache
+def readers() -> tuple[Reader, ...]:
+    """Return a reader of each format that has a module here, in the order in which they are asked."""
+    found = []
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(kind) and issubclass(kind, Reader) and kind.__module__ == module.name:
+                found.extend([] if inspect.isabstract(kind) else [kind()])
+    return tuple(sorted(found, key=lambda reader: (reader.fallback, reader.name)))
+
+
+def reader_of(table: Table) -> Reader:
+    """Return the reader of a table.
+
+    Raises
+    ------
+    InputError
+        If no module here reads its format.
+    """
+    for reader in readers():
+        if reader.name == table.kind:
+            return reader
+    raise InputError(f"files of the format {table.kind!r} cannot be read by this version of daskrf.")
+
+
+def open_table(path: Path, purpose: Purpose) -> Head:
+    """Return what the beginning of a file tells; its content says what it is, not its name.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is damaged, or no table.
+    """
+    compression = compression_of(path)
+    blocks = text_blocks(path, compression)
+    first = first_bytes(blocks)
+    reader = next(reader for reader in readers() if reader.sniff(first))
+    if compression and not reader.streams:
+        raise InputError(f"{path} is {reader.name} that was compressed by {compression}; decompress it.")
+    return reader.open(path, compression, itertools.chain([first], blocks), purpose)

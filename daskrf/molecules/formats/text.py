@@ -1,0 +1,290 @@
+"""Tables of text in UTF-8: .smi, .csv, .tsv and the like, whatever they are called."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from daskrf.errors import InputError
+from daskrf.molecules.formats import EMPTY, HEAD_ROWS, Head, Purpose, Rows, Table
+from daskrf.molecules.formats.foreign import refuse_foreign
+from daskrf.molecules.formats.streamed import BOM, Fields, Streamed, shown
+from daskrf.molecules.streams import LineStream
+
+__all__ = ["TextReader"]
+
+_BY_ENDING = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_COMPRESSED = (".gz", ".bz2", ".zst")
+_SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"}
+_HEAD_BYTES = 1 << 20
+_OPEN = "unbalanced quote"
+
+Record = tuple[int, int, list[str] | str | None]
+"""First line of a row, from 0, the line after its last, and its fields, or why it has none.
+
+None: it goes on after the last line.
+"""
+
+
+class TextReader(Streamed):
+    """Lines of fields between delimiters, with or without a header.
+
+    Examples
+    --------
+    >>> from daskrf.molecules.formats import Table
+    >>> TextReader().words(Table("text", "gzip", "\\t", True, 1, ("smiles", "id"), 2))
+    'UTF-8 text, gzip-compressed, separated by tabs, with a header'
+    """
+
+    name = "text"
+    fallback = True
+
+    def sniff(self, head: bytes) -> bool:
+        """See `Reader`: `open` refuses what is no text."""
+        return True
+
+    def words(self, table: Table) -> str:
+        """See `Reader`."""
+        parts = ["UTF-8 text"]
+        if table.compression:
+            parts.append(f"{table.compression}-compressed")
+        if table.n_columns:
+            parts.append(f"separated by {_SEPARATED.get(table.delimiter, repr(table.delimiter))}")
+        parts.append("with a header" if table.header else "without a header")
+        return ", ".join(parts)
+
+    def open(self, path: Path, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
+        """See `Reader`: delimiter and header are told from the first lines, as the purpose says.
+
+        The ending of the name is a hint: the delimiter that it tells wins where several fit equally well
+        and, in a table that is read strictly, wherever it fits.
+        """
+        lines = _first_lines(path, blocks, purpose)
+        hint = purpose.asked.delimiter or _BY_ENDING.get(_suffix(path), "")
+        delimiter = purpose.asked.delimiter or _delimiter(lines, hint, purpose)
+        exact = purpose.strict or delimiter not in "\t " or (delimiter == "\t" and bool(hint))
+        records = _records(lines, delimiter, purpose, exact=exact)
+        header, names = _header(records, purpose)
+        rows = [fields for start, _, fields in records if start >= header and isinstance(fields, list)]
+        widths = Counter(map(len, rows))
+        n_columns = len(names) if names else (widths.most_common(1)[0][0] if widths else 0)
+        return Head(
+            Table(self.name, compression, delimiter, exact, header, names, n_columns),
+            purpose,
+            n_rows=len(rows),
+            width=max(widths, default=0),
+            text=range(max(n_columns, *widths, 0)),
+            columns=lambda positions: [[row[at] for row in rows if at < len(row)] for at in positions],
+        )
+
+    def parse(
+        self, buffer: bytes, first: int, table: Table, columns: Sequence[int], purpose: Purpose
+    ) -> tuple[Rows, bytes]:
+        """See `Streamed`; lines are cut all at once where none of them needs a second look."""
+        values = _regular(buffer, table, columns, purpose)
+        if values is None:
+            return super().parse(buffer, first, table, columns, purpose)
+        lines = buffer.split(b"\n")[:-1]
+        row = first + np.arange(len(lines), dtype=np.int64)
+        return Rows(row, table.header + row + 1, values, [], lambda k: shown(lines[k])), b""
+
+    def records(
+        self, lines: list[bytes], table: Table, columns: Sequence[int], purpose: Purpose
+    ) -> Iterator[tuple[int, Fields | str | None]]:
+        """See `Streamed`."""
+        smiles = columns[0] if purpose.extensions else None
+        for at, _, fields in _each(
+            len(lines),
+            lambda k: _cut(lines[k].rstrip(b"\r"), table, purpose.longest, smiles),
+            lambda k: lines[k].decode(),
+            table.delimiter if purpose.strict else "",
+        ):
+            if isinstance(fields, list) and table.exact and len(fields) != table.n_columns:
+                yield at, f"{len(fields)} columns where {table.n_columns} are expected"
+            elif isinstance(fields, list):
+                yield at, [fields[k] if k < len(fields) else None for k in columns]
+            else:
+                yield at, fields
+
+
+def _suffix(path: Path) -> str:
+    """Return the ending that tells the format, lower case, without that of the compression."""
+    name = path.name.lower()
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    return Path(name).suffix
+
+
+def _first_lines(path: Path, blocks: Iterator[bytes], purpose: Purpose) -> list[str]:
+    """Return the first lines of a file."""
+    first = next(blocks)
+    refuse_foreign(path, first)  # before lines of it are looked for, which a binary file may not have
+    head = LineStream(chain([first], blocks), purpose.longest).take(HEAD_ROWS + 1)
+    try:
+        text = head.removeprefix(BOM).decode(errors="strict" if purpose.strict else "replace")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text; convert it, for example with iconv.") from None
+    lines: list[str] = []
+    size = 0
+    for line in text.split("\n")[:-1]:
+        lines.append(line.rstrip("\r")[: purpose.longest])
+        size += len(line)
+        if size > _HEAD_BYTES and len(lines) > 1:  # a header, and a row
+            break
+    return lines
+
+
+def _delimiter(lines: list[str], hint: str, purpose: Purpose) -> str:
+    """Return the delimiter by which the first lines suit the purpose best, or else the usual one."""
+
+    def fit(mark: str) -> int:
+        return purpose.fit(_fields(_records(lines, mark, purpose, exact=mark != " ")))
+
+    tabs = sum("\t" in line.strip() for line in lines)
+    others = _fields(_records([line for line in lines if "\t" not in line], " ", purpose, exact=False))
+    usual = hint or ("\t" if tabs > sum(len(words) > 1 for words in others) else " ")
+    if purpose.strict and usual != " " and fit(usual):
+        return usual
+    # Where the purpose is numbers, a comma may be a decimal one.
+    marks = [mark for mark in ("\t;, " if purpose.strict else ",;\t ") if any(mark in line for line in lines)]
+    return max([usual, *marks], key=fit) if set(marks) - {usual} else usual
+
+
+def _header(records: Sequence[Record], purpose: Purpose) -> tuple[int, tuple[str, ...] | None]:
+    """Return the number of header lines (blank ones before it included), and the names in the header."""
+    first = next((k for k, record in enumerate(records) if record[2] != EMPTY), None)
+    fields = None if first is None else records[first][2]
+    if first is None or not isinstance(fields, list):
+        return int(bool(records) and bool(purpose.asked.header)), None
+    header = purpose.asked.header
+    if not (purpose.is_header(fields, _fields(records[first + 1 :])) if header is None else header):
+        return 0, None
+    return records[first][1], tuple(name.strip() for name in fields)
+
+
+def _records(lines: list[str], delimiter: str, purpose: Purpose, *, exact: bool) -> list[Record]:
+    """Return the rows of the first lines, of which it is not known yet where the SMILES are."""
+
+    def split(k: int) -> list[str] | str:
+        if not lines[k].strip():
+            return EMPTY
+        words = lines[k].split() if purpose.extensions and delimiter == " " else []
+        extension = next((at for at, word in enumerate(words) if at and word.startswith("|")), 0)
+        return _split(lines[k], delimiter, extension - 1 if extension else None, exact=exact)
+
+    return list(_each(len(lines), split, lines.__getitem__, delimiter if purpose.strict else ""))
+
+
+def _fields(records: Sequence[Record]) -> list[list[str]]:
+    """Return the fields of the rows that have some."""
+    return [fields for _, _, fields in records if isinstance(fields, list)]
+
+
+def _each(
+    n_lines: int, split: Callable[[int], list[str] | str], text: Callable[[int], str], delimiter: str
+) -> Iterator[Record]:
+    """Yield the rows of lines, each of them `text`, which `split` gives the fields of, or why it has none.
+
+    With a delimiter, a quoted field may go over several lines.
+    """
+    at = 0
+    while at < n_lines:
+        fields: list[str] | str | None = split(at)
+        stop = at + 1
+        if fields == _OPEN and delimiter:
+            reader = csv.reader(
+                (f"{text(k)}\n" for k in range(at, n_lines)), delimiter=delimiter, strict=True
+            )
+            try:
+                fields, stop = next(reader), at + reader.line_num
+            except (csv.Error, UnicodeDecodeError):
+                if at + reader.line_num == n_lines:
+                    fields, stop = None, n_lines
+        yield at, stop, fields
+        at = stop
+
+
+def _cut(line: bytes, table: Table, longest: int, smiles: int | None) -> list[str] | str:
+    """Return the fields of a line, or why it has none."""
+    if len(line) > longest:
+        return f"longer than {longest:,} bytes"
+    if b"\0" in line:
+        return "NUL byte in the line"
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        return "not UTF-8 text"
+    if "\r" in text:
+        return "carriage return within the line"
+    return _split(text, table.delimiter, smiles, exact=table.exact) if text.strip() else EMPTY
+
+
+def _split(line: str, delimiter: str, smiles: int | None, *, exact: bool) -> list[str] | str:
+    """Return the fields of a line, or why it has none; a CXSMILES extension may follow the SMILES.
+
+    Quotes have a meaning in .csv and .tsv, and not in .smi, where names may have them.
+    """
+    if delimiter == " ":
+        return _without_extension(line.split(), smiles)
+    if exact and '"' in line:
+        try:
+            return next(csv.reader([line], delimiter=delimiter, strict=True))
+        except csv.Error:
+            return _OPEN
+    return line.split(delimiter)
+
+
+def _without_extension(words: list[str], smiles: int | None) -> list[str] | str:
+    """Drop the words of a CXSMILES extension (it may hold blanks) that follow the SMILES."""
+    begin = len(words) if smiles is None else smiles + 1
+    if len(words) <= begin or not words[begin].startswith("|"):
+        return words
+    if len(words[begin]) > 1 and words[begin].endswith("|"):
+        return words[:begin] + words[begin + 1 :]
+    for end in range(begin + 1, len(words)):
+        if words[end].endswith("|"):
+            return words[:begin] + words[end + 1 :]
+    return "CXSMILES extension without end"
+
+
+def _regular(buffer: bytes, table: Table, columns: Sequence[int], purpose: Purpose) -> list[Fields] | None:
+    """Return the wanted columns if no line in `buffer` needs a second look, else None.
+
+    Whatever comes back is what `TextReader.records` says for each line.
+    """
+    if not buffer.isascii() or b"\0" in buffer:
+        return None
+    text = buffer.decode("ascii")
+    lines = text.split("\n")
+    lines.pop()
+    if "\r" in text:
+        lines = [line.rstrip("\r") for line in lines]
+        if any("\r" in line for line in lines):
+            return None
+    if not all(map(str.strip, lines)) or max(map(len, lines), default=0) > purpose.longest:
+        return None
+    mark = None if table.delimiter == " " else table.delimiter
+    if mark and table.exact and '"' in text:
+        try:
+            rows = list(csv.reader(lines, delimiter=mark, strict=True))
+        except csv.Error:
+            return None
+        if len(rows) != len(lines):
+            return None
+    elif not mark and purpose.extensions and "|" in text:
+        return None
+    else:
+        most = -1 if table.exact else max(columns) + 1
+        rows = [line.split(mark, most) for line in lines]
+    widths = set(map(len, rows))
+    if table.exact and widths != {table.n_columns}:
+        return None
+    least, most = min(widths, default=0), max(widths, default=0)
+    if any(least <= at < most for at in columns) or columns[0] >= most:
+        return None
+    return [[row[at] for row in rows] if at < least else [None] * len(rows) for at in columns]

@@ -1,0 +1,370 @@
+"""Measurements: the labels of molecules, read from a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from daskrf.errors import InputError
+from daskrf.molecules.formats import EMPTY, Column, Head, Purpose, TableFormat, open_table, reader_of, whole
+from daskrf.molecules.library import clean_smiles, file_words
+from daskrf.molecules.names import (
+    ID_NAMES,
+    SMILES_NAMES,
+    column_words,
+    find_id,
+    find_smiles,
+    listed,
+    normalised,
+    position_of,
+)
+from daskrf.paths import as_path
+
+__all__ = ["Labels", "label_table", "label_words", "read_labels"]
+
+KEYS = {"id": "IDs", "smiles": "SMILES", "row": "row numbers"}
+MISSING = frozenset({"", "na", "n/a", "null", "none"})
+LONGEST = 1 << 22  # bytes of a line
+# Its offsets have 64 bits: the keys of one array may take more than 2 GiB.
+TEXT = pa.large_string()
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels as read; a key may have several, each a measurement of its own.
+
+    Attributes
+    ----------
+    keys : pyarrow.Array of large_string, or of int64 for rows
+        Distinct.
+    index : int64 array, shape (n,)
+        Position in `keys` of the key of each label.
+    y : float64 array, shape (n, n_targets)
+        Finite, or NaN where a label of several targets has no value of one.
+    names : tuple of str
+        Of the targets.
+    key : {"id", "smiles", "row"}
+        What the keys are.
+    read : int
+        Rows of the file: ``len(index) + dropped``.
+    dropped : int
+        Rows without any finite value.
+    path : str
+        The file.
+    """
+
+    keys: pa.Array
+    index: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...]
+    key: str
+    read: int
+    dropped: int
+    path: str
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+def read_labels(
+    path: str | os.PathLike[str],
+    key: str = "id",
+    key_column: Column | None = None,
+    targets: Sequence[Column] | None = None,
+    drop_non_finite: bool = False,
+) -> Labels:
+    """Read labels from a table of any format that libraries may have, plain or compressed.
+
+    Parameters
+    ----------
+    path : path
+    key : {"id", "smiles", "row"}
+        What joins labels to the library.
+    key_column : str or int, optional
+        Column of the key, by name or by position from 0; by default found by its usual names (of IDs, those
+        that `daskrf.molecules.names` knows), else the first.
+    targets : sequence of str or int, optional
+        Columns of the values; by default the only other column of numbers.
+    drop_non_finite : bool
+        Leave values out that are missing or not finite, and rows that have no other; count these.
+
+    Returns
+    -------
+    Labels
+
+    Raises
+    ------
+    InputError
+        A column that is not there, a choice that is not clear, or a value that is no finite number, by file
+        and line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "scores.csv")
+    ...     _ = path.write_text("id,score\\nA,-7.5\\nB,-8\\nA,-1\\n")
+    ...     labels = read_labels(path)
+    >>> labels.keys.to_pylist(), labels.index.tolist(), labels.y.ravel().tolist()
+    (['A', 'B'], [0, 1, 0], [-7.5, -8.0, -1.0])
+    """
+    given = _open(path, key, key_column, targets)
+    parts, n_read = _read_parts(given, drop_non_finite)
+    keys = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0)
+    names = tuple(given.names[position] for position in given.targets)
+    dropped = n_read - len(keys)
+    if not len(keys):
+        raise InputError(f"{path} has no label left: all {dropped:,} rows have a value that is not finite")
+    y = np.concatenate([values for _, values in parts])
+    for name, there in zip(names, np.isfinite(y).any(0), strict=True):
+        if not there:
+            raise InputError(f"{path} has no label of {name} left: none of its values is finite")
+    encoded = keys.dictionary_encode()
+    return Labels(
+        keys=encoded.dictionary,
+        index=encoded.indices.to_numpy().astype(np.int64),
+        y=y,
+        names=names,
+        key=key,
+        read=n_read,
+        dropped=dropped,
+        path=str(path),
+    )
+
+
+def label_words(
+    path: str | os.PathLike[str],
+    key: str = "id",
+    key_column: Column | None = None,
+    targets: Sequence[Column] | None = None,
+) -> str:
+    """Return how `read_labels` reads a file, in one line: its format, and the columns of key and targets.
+
+    Raises
+    ------
+    InputError
+        As `read_labels`, for the columns.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scores.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("Compound ID,score\\nA,-7.5\\n")
+    ...     print(label_words(path).removeprefix(folder + os.sep))
+    scores.csv: UTF-8 text, separated by commas, with a header; IDs in 'Compound ID', target 'score'
+    """
+    given = _open(path, key, key_column, targets)
+    table = given.head.table
+    known = key_column is not None or _find_key(given.head, given.names, key) is not None
+    every = column_words(given.names, *range(len(given.names)))
+    first = "" if known else f" (none of {every} is a usual name for {KEYS[key]})"
+    found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
+    where = f"{KEYS[key]} in {column_words(table.names, given.key_position)}{first}"
+    return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A table of labels, and which of its columns are wanted."""
+
+    path: Path
+    head: Head
+    names: tuple[str, ...]
+    key: str
+    key_position: int
+    targets: list[int]
+
+    def place(self, line: int) -> str:
+        """Return what a row is called."""
+        return f"{self.path}, {reader_of(self.head.table).row_word} {line}"
+
+
+def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
+    """Return how a file of labels that are joined by `key` is laid out.
+
+    Raises
+    ------
+    InputError
+        Absent, empty, no table or damaged.
+
+    Notes
+    -----
+    The first row is a header where none of its fields is a number. Where the delimiter that the ending tells
+    does not cut all of the first lines into the same number of columns, at least two, it is the one of tab,
+    semicolon, comma and white space that cuts them into most.
+    """
+    path = as_path(path)
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise InputError(f"the label file {path} cannot be read: {error.strerror}") from None
+    if not there:
+        raise InputError(f"the label file {path} does not exist; check the path")
+    head = open_table(
+        path,
+        Purpose(
+            fit=_columns_of_all,
+            is_header=lambda first, below: not any(map(_is_number, first)),
+            asked=TableFormat(),
+            longest=LONGEST,
+            strict=True,
+            extensions=key == "smiles",
+        ),
+    )
+    if not head.n_rows:
+        what = "has a header and no rows" if head.table.names else "is empty"
+        raise InputError(f"the label file {path} {what}")
+    return head
+
+
+def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many columns all rows have; 0 where they differ, or there is only one."""
+    widths = set(map(len, rows))
+    return 0 if len(widths) != 1 or widths == {1} else widths.pop()
+
+
+def _is_number(text: str) -> bool:
+    """Return whether `float` reads it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _open(
+    path: str | os.PathLike[str], key: str, key_column: Column | None, targets: Sequence[Column] | None
+) -> _Given:
+    """Return a table of labels, and the columns of the key and of the targets."""
+    if key not in KEYS:
+        raise InputError(f"labels are joined by id, smiles or row, not by {key!r}")
+    head = label_table(path, key)
+    names = head.table.names or tuple(f"column {position}" for position in range(head.table.n_columns))
+
+    def position(column: Column) -> int:
+        return position_of(as_path(path), column, names, len(names))
+
+    asked = [targets] if isinstance(targets, str) else targets
+    positions = [position(target) for target in asked or ()]
+    if key_column is not None:
+        at = position(key_column)
+    elif (found := _find_key(head, names, key)) is not None:
+        at = found
+    else:
+        at = next((k for k in range(len(names)) if k not in positions), 0)
+    if asked is None:
+        positions = [_only_target(as_path(path), head, names, at)]
+    elif not positions or at in positions or len(set(positions)) != len(positions):
+        raise InputError(
+            f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
+            f"are {listed(names)}"
+        )
+    return _Given(as_path(path), head, names, key, at, positions)
+
+
+def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
+    """Column of the key by its usual names, if there is one."""
+    if key == "id":
+        return find_id(names, lambda position: head.columns([position])[0])
+    if key == "smiles":
+        return find_smiles(names)
+    return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
+
+
+def _only_target(path: Path, head: Head, names: tuple[str, ...], key: int) -> int:
+    """Column of the values, where it is the only one of numbers besides the key."""
+    known = {*ID_NAMES, *SMILES_NAMES, "row"}
+    others = [k for k, name in enumerate(names) if k != key and normalised(name) not in known]
+    firsts = [next(iter(values), None) for values in head.columns(others)]
+    found = [
+        position
+        for position, text in zip(others, firsts, strict=True)
+        if text is not None and (_is_number(text) or text.strip().lower() in MISSING)
+    ]
+    if len(found) == 1:
+        return found[0]
+    several = listed([names[position] for position in found])
+    problem = f"several columns of numbers ({several})" if found else "no column of numbers besides the key"
+    raise InputError(f"{path} has {problem}; name the target columns (its columns are {listed(names)})")
+
+
+def _read_parts(given: _Given, drop_non_finite: bool) -> tuple[list[tuple[pa.Array, np.ndarray]], int]:
+    """Keys and values, block by block, of rows that have a finite value; and how many rows were read."""
+    parts, n_read = [], 0
+    for lines, keys, columns in _blocks(given):
+        y = np.column_stack([_numbers(given, lines, texts) for texts in columns])
+        finite = np.isfinite(y)
+        if not finite.all() and not drop_non_finite:
+            i = int(np.argmin(finite.all(axis=1)))
+            j = int(np.argmin(finite[i]))
+            bad, name = columns[j][i].strip(), given.names[given.targets[j]]
+            what = f"holds {bad!r}, not a finite number; correct it" if bad else "is empty; fill it in"
+            raise InputError(
+                f"{given.place(lines[i])}: '{name}' {what}, or leave out empty, NaN and infinite values with "
+                "--drop-non-finite"
+            )
+        n_read += len(lines)
+        key_array = _row_keys(given, lines, keys) if given.key == "row" else _text_keys(keys, given.key)
+        y[~finite], some = np.nan, finite.any(axis=1)
+        parts.append((key_array.filter(pa.array(some)), y[some]))
+    return parts, n_read
+
+
+def _blocks(given: _Given) -> Iterator[tuple[list[int], list[str], list[list[str]]]]:
+    """Lines, keys and values of the targets, as text; blank lines are passed over."""
+    table = given.head.table
+    columns = [given.key_position, *given.targets]
+    for rows in reader_of(table).read(given.path, table, columns, given.head.purpose, [whole(table)]):
+        for fault in rows.faults:
+            if fault.reason != EMPTY:
+                raise InputError(
+                    f"{given.place(fault.line)} cannot be read ({fault.reason}); correct or delete it"
+                )
+        if len(rows.row):
+            keys, *values = ([text or "" for text in column] for column in rows.columns)
+            yield rows.line.tolist(), keys, values
+
+
+def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
+    """The values of a column; NaN where one is missing."""
+    try:
+        return np.array(texts, dtype=np.float64)
+    except ValueError:
+        return np.array([_number(given, line, text) for line, text in zip(lines, texts, strict=True)])
+
+
+def _number(given: _Given, line: int, text: str) -> float:
+    """The value of a field; NaN where it is missing."""
+    if text.strip().lower() in MISSING:
+        return np.nan
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"{given.place(line)} has the value {text!r}, which is no number; correct it"
+        ) from None
+
+
+def _text_keys(keys: list[str], kind: str) -> pa.Array:
+    """Keys as the library has them: without blanks around, and SMILES without their extensions."""
+    clean = clean_smiles if kind == "smiles" else str.strip
+    return pa.array([clean(key) for key in keys], TEXT)
+
+
+def _row_keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
+    """Keys as row numbers."""
+    for line, text in zip(lines, keys, strict=True):
+        digits = text.strip()
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+            raise InputError(
+                f"{given.place(line)} has the key {text!r}, which is no row number (counted from 0); choose "
+                "the key column, or join by id or smiles"
+            )
+    return pa.array([int(text) for text in keys], pa.int64())
