@@ -11,7 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import EMPTY, Column, Head, Purpose, TableFormat, open_table, reader_of, whole
+from daskrf.molecules.formats import (
+    EMPTY,
+    Column,
+    Head,
+    Purpose,
+    TableFormat,
+    View,
+    open_table,
+    reader_of,
+    whole,
+)
 from daskrf.molecules.library import clean_smiles, file_words
 from daskrf.molecules.names import (
     ID_NAMES,
@@ -207,21 +217,22 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
         raise InputError(f"the label file {path} cannot be read: {error.strerror}") from None
     if not there:
         raise InputError(f"the label file {path} does not exist; check the path")
-    head = open_table(
-        path,
-        Purpose(
-            fit=_columns_of_all,
-            is_header=lambda first, below: not any(map(_is_number, first)),
-            asked=TableFormat(),
-            longest=LONGEST,
-            strict=True,
-            extensions=key == "smiles",
-        ),
-    )
+    head = open_table(path, _purpose(key))
     if not head.n_rows:
         what = "has a header and no rows" if head.table.names else "is empty"
         raise InputError(f"the label file {path} {what}")
     return head
+
+
+def _purpose(key: str) -> Purpose:
+    return Purpose(
+        fit=_columns_of_all,
+        is_header=lambda first, below: not any(map(_is_number, first)),
+        asked=TableFormat(),
+        longest=LONGEST,
+        strict=True,
+        extensions=key == "smiles",
+    )
 
 
 def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
@@ -320,8 +331,8 @@ def _read_parts(given: _Given, drop_non_finite: bool) -> tuple[list[tuple[pa.Arr
 def _blocks(given: _Given) -> Iterator[tuple[list[int], list[str], list[list[str]]]]:
     """Lines, keys and values of the targets, as text; blank lines are passed over."""
     table = given.head.table
-    columns = [given.key_position, *given.targets]
-    for rows in reader_of(table).read(given.path, table, columns, given.head.purpose, [whole(table)]):
+    view = View(given.path, table, [given.key_position, *given.targets], _purpose(given.key))
+    for rows in reader_of(table).read(view, [whole(table)]):
         for fault in rows.faults:
             if fault.reason != EMPTY:
                 raise InputError(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import Rows, Segment, reader_of, whole
+from daskrf.molecules.formats import Rows, Segment, View, reader_of, whole
 from daskrf.molecules.layout import MAX_LINE_BYTES, molecules
 from daskrf.molecules.library import Layout, Library, Reject, RowBatch, Source, clean_smiles
 from daskrf.molecules.spool import Spool
@@ -50,7 +50,7 @@ def _read(
     path: Path, layout: Layout, segments: Iterable[Segment], spool: Spool | None = None
 ) -> Iterator[Rows]:
     columns = [layout.smiles, *([] if layout.id is None else [layout.id]), *(at for _, at in layout.extra)]
-    return reader_of(layout).read(path, layout, columns, molecules(), segments, spool)
+    return reader_of(layout).read(View(path, layout, columns, molecules()), segments, spool)
 
 
 def _check_unchanged(source: Source) -> None:

@@ -6,7 +6,7 @@ import bz2
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,37 +28,28 @@ _MAGIC = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "zstd": b"\x28\xb5\x2f\xfd"}
 _SKIPPABLE = b"\x2a\x4d\x18"  # after one byte 0x50 - 0x5f: a frame with which pzstd and others begin
 
 
-class _Decompressor(Protocol):
+class _Decompressor:
     """One member, stream or frame of a compressed file."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether its end has been reached."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """What of the last block came after that."""
-
-    def contents(self, block: bytes) -> Iterator[bytes]:
-        """Yield the content of a block, in pieces of bounded size."""
-
-
-class _Standard:
-    """A decompressor of the standard library, which says by itself where its member ends."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     @property
     def eof(self) -> bool:
+        """Whether its end has been reached."""
         return bool(self._inner.eof)
 
     @property
     def unused_data(self) -> bytes:
+        """What of the last block came after that."""
         return bytes(self._inner.unused_data)
 
+    def contents(self, block: bytes) -> Iterator[bytes]:
+        """Yield the content of a block, in pieces of bounded size."""
+        raise NotImplementedError
 
-class _Gzip(_Standard):
+
+class _Gzip(_Decompressor):
     def __init__(self) -> None:
         super().__init__(zlib.decompressobj(wbits=31))
 
@@ -68,7 +59,7 @@ class _Gzip(_Standard):
             block = self._inner.unconsumed_tail
 
 
-class _Bzip2(_Standard):
+class _Bzip2(_Decompressor):
     def __init__(self) -> None:
         super().__init__(bz2.BZ2Decompressor())
 
@@ -78,14 +69,14 @@ class _Bzip2(_Standard):
             yield self._inner.decompress(b"", _CONTENT)
 
 
-class _Zstd:
+class _Zstd(_Decompressor):
     def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor().decompressobj()
-        self.unused_data = b""
+        super().__init__(zstandard.ZstdDecompressor().decompressobj())
+        self._left = b""
 
     @property
-    def eof(self) -> bool:
-        return self._inner.eof
+    def unused_data(self) -> bytes:
+        return self._left
 
     def contents(self, block: bytes) -> Iterator[bytes]:
         held, size, at = [], 0, 0
@@ -97,7 +88,7 @@ class _Zstd:
             if size >= _CONTENT:
                 yield b"".join(held)
                 held, size = [], 0
-        self.unused_data = self._inner.unused_data + block[at:]
+        self._left = self._inner.unused_data + block[at:]
         yield b"".join(held)
 
 

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +98,8 @@ def scan_files(
     sources: list[Source] = []
     indexes: list[list[int]] = []
     for path, layout in files:
-        source, index = _scan_file(path, layout, spool, on_bytes or (lambda count: None))
-        sources.append(source)
+        size, digest, rows, index = survey(path, layout, spool, on_bytes or (lambda count: None))
+        sources.append(Source(str(path), size, digest, rows, layout))
         indexes.append(index)
     n_rows = sum(source.rows for source in sources)
     if n_rows == 0:
@@ -132,26 +133,16 @@ def usual_rows(n_rows: int) -> int:
     return int(np.clip(-(-n_rows // 64), 2_000, 100_000))
 
 
-def _scan_file(
-    path: Path, layout: Layout, spool: Path | None, on_bytes: Callable[[int], None]
-) -> tuple[Source, list[int]]:
-    """Read a file once; return its source, and the offsets of every 10,000th row of a stream."""
-    if spool is None or not layout.compression:
-        size, digest, rows, index = survey(path, layout, on_bytes=on_bytes)
-    else:
-        with SpoolWriter(as_path(spool)) as writer:
-            size, digest, rows, index = survey(path, layout, writer, on_bytes)
-            writer.publish(digest)
-    return Source(str(path), size, digest, rows, layout), index
-
-
 def survey(
     path: Path,
     table: Table,
-    spool: SpoolWriter | None = None,
+    spool: Path | None = None,
     on_bytes: Callable[[int], None] = lambda count: None,
 ) -> tuple[int, str, int, list[int]]:
-    """Read a file once; return its bytes, their SHA-256, its rows, and the index of them."""
+    """Read a file once; return its bytes, their SHA-256, its rows, and the index of a stream.
+
+    That has the offset of every 10,000th row. What lies deep in a compressed file is copied to `spool`.
+    """
     digest = hashlib.sha256()
     size = 0
 
@@ -164,7 +155,10 @@ def survey(
             yield block
 
     blocks = text_blocks(path, table.compression, watched())
-    rows, index = reader_of(table).scan(path, table, blocks, spool)
+    with SpoolWriter(as_path(spool)) if spool and table.compression else nullcontext() as writer:
+        rows, index = reader_of(table).scan(path, table, blocks, writer)
+        if writer is not None:
+            writer.publish(digest.hexdigest())
     return size, digest.hexdigest(), rows, index
 
 

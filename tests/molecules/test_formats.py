@@ -53,13 +53,13 @@ BARS = '''
             rows = [line.split("||") for line in lines[1:] if line]
             table = Table(self.name, compression, "", True, 1, names, len(names))
             columns = lambda wanted: [[row[k] for row in rows if k < len(row)] for k in wanted]
-            return Head(table, purpose, len(rows), len(names), range(len(names)), columns)
+            return Head(table, len(rows), len(names), range(len(names)), columns)
 
-        def records(self, lines, table, columns, purpose):
+        def records(self, lines, view):
             for at, line in enumerate(lines):
                 fields = line.decode().split("||")
-                right = len(fields) == table.n_columns
-                yield at, [fields[k] for k in columns] if right else "wrong number of bars"
+                right = len(fields) == view.table.n_columns
+                yield at, [fields[k] for k in view.columns] if right else "wrong number of bars"
 '''
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "Segment",
     "Table",
     "TableFormat",
+    "View",
     "open_table",
     "reader_of",
     "readers",
@@ -189,8 +190,6 @@ class Head:
     Attributes
     ----------
     table : Table
-    purpose : Purpose
-        What it is read for.
     n_rows : int
         Rows that were looked at.
     width : int
@@ -202,7 +201,6 @@ class Head:
     """
 
     table: Table
-    purpose: Purpose
     n_rows: int
     width: int
     text: Sequence[int]
@@ -230,6 +228,16 @@ class Segment:
     n_rows: int
     offset: int
     skip: int
+
+
+@dataclass(frozen=True)
+class View:
+    """What is wanted of a file: columns, by their positions, of which rows must have the first."""
+
+    path: Path
+    table: Table
+    columns: Sequence[int]
+    purpose: Purpose
 
 
 def whole(table: Table, n_rows: int = _ALL) -> Segment:
@@ -314,23 +322,10 @@ class Reader(ABC):
         """
 
     @abstractmethod
-    def read(
-        self,
-        path: Path,
-        table: Table,
-        columns: Sequence[int],
-        purpose: Purpose,
-        segments: Iterable[Segment],
-        spool: Spool | None = None,
-    ) -> Iterator[Rows]:
+    def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
         """Yield the rows of ascending segments, at most `BATCH_ROWS` at a time; fewer where the file ends.
 
-        Parameters
-        ----------
-        columns : sequence of int
-            Positions of the wanted ones; rows must have the first.
-        spool : Spool, optional
-            Where `scan` left the rows of a compressed file.
+        `spool` is where `scan` left those of a compressed file.
 
         Raises
         ------

@@ -23,6 +23,7 @@ from daskrf.molecules.formats import (
     Rows,
     Segment,
     Table,
+    View,
 )
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.paths import readable
@@ -57,11 +58,10 @@ class ParquetReader(Reader):
             wanted = [names[at] for at in positions]
             with _opened(path, buffer_size=_BUFFER) as file:
                 batch = next(file.iter_batches(n_rows, columns=wanted), None) if n_rows and wanted else None
-            return [[] if batch is None else _sample(batch, name, purpose) for name in wanted]
+            return [[] if batch is None else _sample(batch, name) for name in wanted]
 
         return Head(
             Table(self.name, "", "", True, 0, names, len(names)),
-            purpose,
             n_rows=n_rows,
             width=len(names),
             text=[at for at, field in enumerate(schema) if _is_text(field.type)],
@@ -77,18 +77,10 @@ class ParquetReader(Reader):
         with _opened(path) as file:
             return int(file.metadata.num_rows), []
 
-    def read(
-        self,
-        path: Path,
-        table: Table,
-        columns: Sequence[int],
-        purpose: Purpose,
-        segments: Iterable[Segment],
-        spool: Spool | None = None,
-    ) -> Iterator[Rows]:
+    def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
         """See `Reader`; just the row groups that a segment touches are read."""
-        every = table.names or ()
-        names = [every[position] for position in columns]
+        path, every = view.path, view.table.names or ()
+        names = [every[position] for position in view.columns]
         if several := [name for name in names if every.count(name) > 1]:
             raise InputError(f"{path} has several columns {several[0]!r}; rename them.")
         with _opened(path) as file:
@@ -104,7 +96,7 @@ class ParquetReader(Reader):
                     begin, end = max(start - at, 0), min(stop - at, len(batch))
                     if end > begin:
                         part = batch.slice(begin, end - begin)
-                        yield _rows(at + begin, [_cells(path, part, name, purpose) for name in names])
+                        yield _rows(at + begin, [_cells(part, name, view) for name in names])
                     at += len(batch)
 
 
@@ -130,31 +122,30 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def _as_text(batch: pa.RecordBatch, name: str, purpose: Purpose) -> pa.Array:
-    column = batch.column(batch.schema.get_field_index(name))
-    if purpose.strict and pa.types.is_floating(column.type):
-        column = column.cast(pa.float64())  # the shortest text of a single is not its value
-    return column.cast(pa.string())
-
-
-def _sample(batch: pa.RecordBatch, name: str, purpose: Purpose) -> list[str]:
+def _sample(batch: pa.RecordBatch, name: str) -> list[str]:
     """Return the values of a column; none where they cannot be text, which readers will say."""
     try:
-        values = _as_text(batch, name, purpose).cast(pa.binary()).to_pylist()  # may not be UTF-8
+        cells = _as_text(batch.column(batch.schema.get_field_index(name)))
     except pa.ArrowException:
         return []
-    return [(value or b"").decode(errors="replace") for value in values]
+    return [cell.decode(errors="replace") if isinstance(cell, bytes) else cell or "" for cell in cells]
 
 
-def _cells(path: Path, batch: pa.RecordBatch, name: str, purpose: Purpose) -> list[str | bytes | None]:
+def _cells(batch: pa.RecordBatch, name: str, view: View) -> list[str | bytes | None]:
     """Return a column as text; bytes where it is not."""
+    column = batch.column(name)
     try:
-        text = _as_text(batch, name, purpose)
+        if view.purpose.strict and pa.types.is_floating(column.type):
+            column = column.cast(pa.float64())  # the shortest text of a single is not its value
+        return _as_text(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        kind = batch.schema.field(name).type
         raise InputError(
-            f"column {name!r} of {path} is {kind}, which is not text or a number; leave it out."
+            f"column {name!r} of {view.path} is {column.type}, which is not text or a number; leave it out."
         ) from None
+
+
+def _as_text(column: pa.Array) -> list[str | bytes | None]:
+    text = column.cast(pa.string())
     try:
         return text.to_pylist()
     except UnicodeDecodeError:  # Parquet does not look at what it calls text
@@ -163,7 +154,7 @@ def _cells(path: Path, batch: pa.RecordBatch, name: str, purpose: Purpose) -> li
 
 def _decoded(cell: bytes | None) -> str | bytes | None:
     try:
-        return None if cell is None else cell.decode()
+        return cell and cell.decode()
     except UnicodeDecodeError:
         return cell
 

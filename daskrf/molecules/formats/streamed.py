@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,11 +15,11 @@ from daskrf.molecules.formats import (
     INDEX_STEP,
     MAX_TEXT,
     Fault,
-    Purpose,
     Reader,
     Rows,
     Segment,
     Table,
+    View,
 )
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.streams import LineStream, raw_blocks, text_blocks
@@ -39,9 +38,7 @@ class Streamed(Reader):
     row_word: ClassVar[str] = "line"
 
     @abstractmethod
-    def records(
-        self, lines: list[bytes], table: Table, columns: Sequence[int], purpose: Purpose
-    ) -> Iterator[tuple[int, Fields | str | None]]:
+    def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
         """Yield the position of each row in some lines, and its wanted columns, or why it cannot be read.
 
         None instead if the last row goes on in lines to come: it will be among the next lines again.
@@ -54,69 +51,54 @@ class Streamed(Reader):
         lines = LineStream(blocks)
         lines.skip(table.header)
         rows, index = 0, [lines.offset]
-        while True:
-            step = INDEX_STEP - rows % INDEX_STEP
-            if spool is None:
-                count = lines.skip(step)
-            else:
-                part = lines.take(min(step, spools.CHUNK_ROWS - rows % spools.CHUNK_ROWS))
-                count = part.count(b"\n")
+        while part := lines.take(min(step - rows % step for step in (INDEX_STEP, spools.CHUNK_ROWS))):
+            if spool is not None:
                 spool.add(rows, part)
-            if not count:
-                return rows, index
-            rows += count
+            rows += part.count(b"\n")
             if rows % INDEX_STEP == 0:
                 index.append(lines.offset)
+        return rows, index
 
-    def read(
-        self,
-        path: Path,
-        table: Table,
-        columns: Sequence[int],
-        purpose: Purpose,
-        segments: Iterable[Segment],
-        spool: Spool | None = None,
-    ) -> Iterator[Rows]:
+    def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
         """See `Reader`; without `spool`, a compressed file is decompressed once for all segments."""
-        lines, at = None, 0
+        lines, at, header = None, 0, view.table.header
         for segment in segments:
-            if lines is None or spool or not table.compression:
-                lines, at = _begin(path, table, segment, spool, purpose.longest)
+            if lines is None or spool or not view.table.compression:
+                lines, at = _begin(view, segment, spool)
             lines.skip(segment.first_row - at)
             at, rest = segment.first_row, b""
             stop = at + segment.n_rows
             while at < stop and (part := lines.take(min(BATCH_ROWS, stop - at))):
-                if at + table.header == 0:
+                if at + header == 0:
                     part = part.removeprefix(BOM)
                 first = at - rest.count(b"\n")
                 at += part.count(b"\n")
-                rows, rest = self.parse(rest + part, first, table, columns, purpose)
+                rows, rest = self.parse(rest + part, first, view)
                 yield rows
             if rest:
                 row = at - rest.count(b"\n")
-                fault = Fault(row, table.header + row + 1, shown(rest.partition(b"\n")[0]), "row without end")
-                yield Rows(_NONE, _NONE, [[] for _ in columns], [fault], str)
+                fault = Fault(row, header + row + 1, shown(rest.partition(b"\n")[0]), "row without end")
+                yield Rows(_NONE, _NONE, [[] for _ in view.columns], [fault], str)
 
-    def parse(
-        self, buffer: bytes, first: int, table: Table, columns: Sequence[int], purpose: Purpose
-    ) -> tuple[Rows, bytes]:
+    def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
         """Return the rows in `buffer`, from row `first` on, and those of its lines that are to come again."""
         lines = buffer.split(b"\n")[:-1]
+        line = view.table.header + first + 1
         positions: list[int] = []
         kept: list[Fields] = []
         faults: list[Fault] = []
         rest = len(lines)
-        for at, fields in self.records(lines, table, columns, purpose):
+        for at, fields in self.records(lines, view):
             if fields is None:
                 rest = at
             elif isinstance(fields, str):
-                faults.append(Fault(first + at, table.header + first + at + 1, shown(lines[at]), fields))
+                faults.append(Fault(first + at, line + at, shown(lines[at]), fields))
             else:
                 positions.append(at)
                 kept.append(fields)
         row = first + np.array(positions, dtype=np.int64)
-        values = [[fields[k] for fields in kept] for k in range(len(columns))]
-        rows = Rows(row, table.header + row + 1, values, faults, lambda k: shown(lines[positions[k]]))
+        values = [[fields[k] for fields in kept] for k in range(len(view.columns))]
+        rows = Rows(row, view.table.header + row + 1, values, faults, lambda k: shown(lines[positions[k]]))
         return rows, b"".join(line + b"\n" for line in lines[rest:])
 
 
@@ -128,30 +110,15 @@ def shown(line: bytes) -> str:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-def _begin(
-    path: Path, table: Table, segment: Segment, spool: Spool | None, longest: int
-) -> tuple[LineStream, int]:
+def _begin(view: View, segment: Segment, spool: Spool | None) -> tuple[LineStream, int]:
     """Return lines that begin at the first row of a segment or before it, and the row they begin at."""
-    if not table.compression:
-        lines = LineStream(raw_blocks(path, offset=segment.offset), longest)
+    if not view.table.compression:
+        lines = LineStream(raw_blocks(view.path, offset=segment.offset), view.purpose.longest)
         return lines, segment.first_row - segment.skip
-    size = spools.CHUNK_ROWS
-    start = segment.first_row // size
-    last = (segment.first_row + segment.n_rows - 1) // size
-    chunks = spool.blocks(max(start, 1), last) if spool else None
-    lines = LineStream(text_blocks(path, table.compression), longest)
-    if chunks is None:
-        lines.skip(table.header)
-        return lines, 0
-    if not start:
-        lines.skip(table.header)
-        chunks = itertools.chain(_first_chunk(lines), chunks)
-    return LineStream(chunks, longest), start * size
-
-
-def _first_chunk(lines: LineStream) -> Iterator[bytes]:
-    """Yield the first 50,000 rows of a compressed file, which the spool leaves out."""
-    left = spools.CHUNK_ROWS
-    while left and (part := lines.take(min(left, BATCH_ROWS))):
-        left -= part.count(b"\n")
-        yield part
+    first = segment.first_row // spools.CHUNK_ROWS
+    last = (segment.first_row + segment.n_rows - 1) // spools.CHUNK_ROWS
+    chunks = spool.blocks(first, last) if spool and first else None  # which has all but the first
+    if chunks is not None:
+        return LineStream(chunks, view.purpose.longest), first * spools.CHUNK_ROWS
+    lines = LineStream(text_blocks(view.path, view.table.compression), view.purpose.longest)
+    return lines, -view.table.header

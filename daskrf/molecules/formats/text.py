@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import EMPTY, HEAD_ROWS, Head, Purpose, Rows, Table
+from daskrf.molecules.formats import EMPTY, HEAD_ROWS, Head, Purpose, Rows, Table, View
 from daskrf.molecules.formats.foreign import refuse_foreign
 from daskrf.molecules.formats.streamed import BOM, Fields, Streamed, shown
 from daskrf.molecules.streams import LineStream
@@ -75,41 +75,37 @@ class TextReader(Streamed):
         n_columns = len(names) if names else (widths.most_common(1)[0][0] if widths else 0)
         return Head(
             Table(self.name, compression, delimiter, exact, header, names, n_columns),
-            purpose,
             n_rows=len(rows),
             width=max(widths, default=0),
             text=range(max(n_columns, *widths, 0)),
             columns=lambda positions: [[row[at] for row in rows if at < len(row)] for at in positions],
         )
 
-    def parse(
-        self, buffer: bytes, first: int, table: Table, columns: Sequence[int], purpose: Purpose
-    ) -> tuple[Rows, bytes]:
+    def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
         """See `Streamed`; lines are cut all at once where none of them needs a second look."""
-        values = _regular(buffer, table, columns, purpose)
+        values = _regular(buffer, view)
         if values is None:
-            return super().parse(buffer, first, table, columns, purpose)
+            return super().parse(buffer, first, view)
         lines = buffer.split(b"\n")[:-1]
         row = first + np.arange(len(lines), dtype=np.int64)
-        return Rows(row, table.header + row + 1, values, [], lambda k: shown(lines[k])), b""
+        return Rows(row, view.table.header + row + 1, values, [], lambda k: shown(lines[k])), b""
 
-    def records(
-        self, lines: list[bytes], table: Table, columns: Sequence[int], purpose: Purpose
-    ) -> Iterator[tuple[int, Fields | str | None]]:
+    def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
         """See `Streamed`."""
-        smiles = columns[0] if purpose.extensions else None
-        for at, _, fields in _each(
+        table = view.table
+        records = _each(
             len(lines),
-            lambda k: _cut(lines[k].rstrip(b"\r"), table, purpose.longest, smiles),
+            lambda k: _cut(lines[k].rstrip(b"\r"), view),
             lambda k: lines[k].decode(),
-            table.delimiter if purpose.strict else "",
-        ):
-            if isinstance(fields, list) and table.exact and len(fields) != table.n_columns:
-                yield at, f"{len(fields)} columns where {table.n_columns} are expected"
-            elif isinstance(fields, list):
-                yield at, [fields[k] if k < len(fields) else None for k in columns]
-            else:
+            table.delimiter if view.purpose.strict else "",
+        )
+        for at, _, fields in records:
+            if not isinstance(fields, list):
                 yield at, fields
+            elif table.exact and len(fields) != table.n_columns:
+                yield at, f"{len(fields)} columns where {table.n_columns} are expected"
+            else:
+                yield at, [fields[k] if k < len(fields) else None for k in view.columns]
 
 
 def _suffix(path: Path) -> str:
@@ -209,10 +205,10 @@ def _each(
         at = stop
 
 
-def _cut(line: bytes, table: Table, longest: int, smiles: int | None) -> list[str] | str:
+def _cut(line: bytes, view: View) -> list[str] | str:
     """Return the fields of a line, or why it has none."""
-    if len(line) > longest:
-        return f"longer than {longest:,} bytes"
+    if len(line) > view.purpose.longest:
+        return f"longer than {view.purpose.longest:,} bytes"
     if b"\0" in line:
         return "NUL byte in the line"
     try:
@@ -221,7 +217,8 @@ def _cut(line: bytes, table: Table, longest: int, smiles: int | None) -> list[st
         return "not UTF-8 text"
     if "\r" in text:
         return "carriage return within the line"
-    return _split(text, table.delimiter, smiles, exact=table.exact) if text.strip() else EMPTY
+    smiles = view.columns[0] if view.purpose.extensions else None
+    return _split(text, view.table.delimiter, smiles, exact=view.table.exact) if text.strip() else EMPTY
 
 
 def _split(line: str, delimiter: str, smiles: int | None, *, exact: bool) -> list[str] | str:
@@ -252,11 +249,12 @@ def _without_extension(words: list[str], smiles: int | None) -> list[str] | str:
     return "CXSMILES extension without end"
 
 
-def _regular(buffer: bytes, table: Table, columns: Sequence[int], purpose: Purpose) -> list[Fields] | None:
+def _regular(buffer: bytes, view: View) -> list[Fields] | None:
     """Return the wanted columns if no line in `buffer` needs a second look, else None.
 
     Whatever comes back is what `TextReader.records` says for each line.
     """
+    table, columns, purpose = view.table, view.columns, view.purpose
     if not buffer.isascii() or b"\0" in buffer:
         return None
     text = buffer.decode("ascii")
