@@ -28,6 +28,8 @@ from distributed import Client
 from threadpoolctl import threadpool_limits
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, local_cluster, predict
+from daskrf.commands.fingerprint import need_of_rows
+from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.engine import engine
 from daskrf.gp.sums import strip_columns
 from daskrf.jobs import memory
@@ -209,15 +211,16 @@ def main(arguments: list[str] | None = None) -> None:
             f"{options.workers} workers",
             flush=True,
         )
-        task, solve = memory.need_of_fit(M, PARTITION, n, one_bit=True), memory.need_of_solve(M)
-        std = memory.need_of_screen(M, PARTITION, 0, one_bit=True, std=True)
+        making = memory.Making(M, PARTITION, one_bit=True)
+        needs = need_of_sums(making, n), need_of_solve(making), memory.need_of_scores(making, 0, std=True)
+        task, solve, std = (need.beside(memory.LIBRARIES) for need in needs)
         for need in (task, solve, std):
             print(f"  predicted: {need}")
         alone = not options.workers
         fresh("fit", [solve, task] if alone else [solve], run_fit, folder, M, options.workers, limit)
         fresh(
             "predict",
-            [std] if alone else [memory.need_of_rows(0)],
+            [std] if alone else [need_of_rows(0).beside(memory.LIBRARIES)],
             run_predict,
             folder,
             options.workers,

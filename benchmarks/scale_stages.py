@@ -19,8 +19,8 @@ from synthesis import Composer
 from daskrf import TanimotoMinMaxFeatures, featurize, fit, screen, seeds
 from daskrf.commands.fingerprint import create_store
 from daskrf.jobs.batches import rejects_table, rows_table
-from daskrf.jobs.partitions import complete
-from daskrf.jobs.scanning import scan_inputs
+from daskrf.jobs.inputs import scan_inputs
+from daskrf.jobs.pieces import Partitions
 from daskrf.molecules import FingerprintSpec, Library, read_partition
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.molecules.measurements import read_labels
@@ -81,8 +81,8 @@ class ComposeStage:
     name: str = "fingerprint"
     seconds_per_row: float = 3e-4  # RDKit's, so that tasks are as many as with it
 
-    def process(self, partition: int) -> CommitRecord:
-        """See `daskrf.jobs.partitions.PartitionStage`."""
+    def make(self, partition: int) -> CommitRecord:
+        """See `daskrf.jobs.pieces.Maker`."""
         store, library = _opened(self.path, self.spec_hash)
         batches = list(read_partition(library, partition))
         tables = [rows_table(batch, library, np.arange(len(batch.row))) for batch in batches]
@@ -200,7 +200,7 @@ def _fingerprint(job: Job, path: Path, cluster: Cluster, times: Times) -> None:
     stage = ComposeStage(str(store.path.resolve()), store.spec_hash, job.composer)
     rows = [p.stop - p.start for p in library.partitions]
     with StoreLock(store.path, "scale.py"):
-        complete(stage, store, rows, client=cluster.client, progress=times)
+        Partitions(stage, store, rows).make(client=cluster.client, progress=times)
     assert store.counts()["kept"] == job.rows
 
 

@@ -11,7 +11,7 @@ import errno
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -22,12 +22,12 @@ import numpy as np
 from distributed import Worker, get_worker
 
 from daskrf import seeds
-from daskrf.jobs import folding, partitions
+from daskrf.jobs import pieces, tree
 from daskrf.storage.records import CommitRecord
 from daskrf.storage.store import Store
 
 # Loaded before the first worker starts: tasks refer to them.
-_NEEDED = (folding, partitions)
+_NEEDED = (pieces, tree)
 
 __all__ = ["Draws", "SleepFold", "SleepPartial", "SleepStage"]
 
@@ -98,8 +98,8 @@ class SleepStage:
     seconds_per_row: float
     name: str = "simulated"
 
-    def process(self, partition: int) -> CommitRecord:
-        """See `daskrf.jobs.partitions.PartitionStage`."""
+    def make(self, partition: int) -> CommitRecord:
+        """See `daskrf.jobs.pieces.Maker`."""
         self.draws.sleep(partition)
         store = _store(self.path)
         rows = store.partition_rows(partition)
@@ -120,14 +120,14 @@ class SleepPartial:
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """See `daskrf.jobs.folding.Partial`."""
+        """See `daskrf.jobs.tree.Partial`."""
         time.sleep(self.write_s)
         return {"n": np.array(self.n)}
 
 
 @dataclass(frozen=True)
-class SleepFold:
-    """A fold of `daskrf.jobs.folding` whose leaves, sums, and checkpoints are sleeps."""
+class SleepFold(tree.Reduction):
+    """A reduction of `daskrf.jobs.tree` whose leaves, sums, and checkpoints are sleeps."""
 
     draws: Draws
     combine_s: float
@@ -135,13 +135,17 @@ class SleepFold:
     write_s: float
     name: str = "simulated"
 
-    def from_partitions(self, partitions: Sequence[int]) -> SleepPartial:
-        """See `daskrf.jobs.folding.Fold`."""
-        self.draws.sleep(partitions[0])
-        return SleepPartial(len(partitions), self.combine_s, self.write_s)
+    def zero(self) -> SleepPartial:
+        """See `daskrf.jobs.tree.Reduction`."""
+        return SleepPartial(0, self.combine_s, self.write_s)
+
+    def add(self, total: SleepPartial, block: int) -> None:
+        """See `daskrf.jobs.tree.Reduction`; a block is the number of a partition."""
+        self.draws.sleep(block)
+        total.n += 1
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> SleepPartial:
-        """See `daskrf.jobs.folding.Fold`."""
+        """See `daskrf.jobs.tree.Reduction`."""
         time.sleep(self.read_s)
         return SleepPartial(int(arrays["n"]), self.combine_s, self.write_s)
 

@@ -1,6 +1,6 @@
 """10^8 to 10^9 molecules by simulation: the real drivers and scheduler, and tasks that sleep.
 
-`drivers.partitions.complete` and `drivers.folding.fold`, a real store with its commit records, a real run
+`daskrf.jobs.pieces.Partitions` and `daskrf.jobs.tree.Tree`, a real store with its commit records, a real run
 log, a real scheduler; only workers are simulated, a hundred or so in a process, each with one thread, and
 what their tasks do, which is to sleep. Sleeps are drawn from a lognormal distribution of the mean printed and
 the spread measured by ``scale.py``; 1 of 100 tasks kills its worker, which comes back after a while, and 1 of
@@ -33,8 +33,8 @@ from simulated_workers import Draws, SleepFold, SleepStage
 from daskrf import seeds
 from daskrf.gp import SufficientStatistics
 from daskrf.jobs.execution import Task, run_tasks
-from daskrf.jobs.folding import fold
-from daskrf.jobs.partitions import complete
+from daskrf.jobs.pieces import Partitions
+from daskrf.jobs.tree import Root, Tree
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.runlog import RunLog
@@ -172,8 +172,9 @@ def _job(cluster: Cluster, case: Case, path: Path, seed: int, spread: float) -> 
     stage = SleepStage(str(store.path.resolve()), draws, 30.0 / ROWS)
     progress = _Ends()
     with _Observation(cluster, path, progress) as found, StoreLock(path, "simulation"):
-        made = complete(stage, store, [ROWS] * case.tasks, client=cluster.client, progress=progress)
-    assert made == case.tasks
+        pieces = Partitions(stage, store, [ROWS] * case.tasks)
+        made = pieces.make(client=cluster.client, progress=progress)
+    assert made.made == case.tasks
     useful = sum(draws.seconds(p) for p in range(case.tasks))
     wasted = sum(draws.seconds(p) / 2 for p in range(case.tasks) if draws.fate(p))
     away = sum(draws.fate(p) == "kill" for p in range(case.tasks))
@@ -250,9 +251,9 @@ def _reduce(
     reduction, progress = SleepFold(draws, combine, read, write), _Ends()
     groups = [(p,) for p in range(leaves)]
     with _Observation(cluster, path, progress) as found:
-        result = fold(
-            reduction, groups, [1] * leaves, path / "partials", "0", client=cluster.client, progress=progress
-        )
+        tree = Tree([Root(reduction, tuple, path / "partials", "0")], groups, [1] * leaves)
+        tree.make(client=cluster.client, progress=progress)
+        result = tree.result()
         end = time.perf_counter()
     assert result.n == leaves
     return found | {"M": m, "leaves": leaves, "after_last_leaf_s": end - progress.last}

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from daskrf.commands.featurize import featurize as featurize
     from daskrf.commands.fingerprint import fingerprint as fingerprint
     from daskrf.commands.fit import fit as fit
-    from daskrf.commands.maintenance import status as status
-    from daskrf.commands.maintenance import verify as verify
     from daskrf.commands.plan import plan as plan
     from daskrf.commands.predict import predict as predict
     from daskrf.commands.screen import screen as screen
+    from daskrf.commands.status import status as status
+    from daskrf.commands.verify import verify as verify
     from daskrf.demo import quickstart as quickstart
     from daskrf.errors import DaskrfError as DaskrfError
     from daskrf.errors import InputError as InputError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from daskrf.jobs.clusters import local_cluster as local_cluster
     from daskrf.jobs.lazy import gram as gram
     from daskrf.jobs.lazy import kernel_matrix as kernel_matrix
-    from daskrf.jobs.preparing import fit_map as fit_map
+    from daskrf.jobs.learner import fit_map as fit_map
     from daskrf.jobs.shards import Shard as Shard
     from daskrf.kernels import Composition as Composition
     from daskrf.kernels import DotProduct as DotProduct

@@ -168,6 +168,50 @@ def test_a_type_checking_import_of_a_library_is_no_import():
     assert layer_faults("demo", source) == []
 
 
+# How a job is shared, locked and checked is known in jobs/ alone.
+OF_JOBS = {"Share", "Shard", "StoreLock", "check_disk"}
+OF_MODULES = {"memory": "check", "disk": "check_disk"}
+EXCEPT = {"storage/lock.py", "__init__.py"}  # where locks are defined, and where public names are gathered
+
+
+def names_of_jobs(source: str) -> set[str]:
+    """Return the names that a module takes or says of what only jobs/ may know."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+            if isinstance(node.value, ast.Name) and OF_MODULES.get(node.value.id) == node.attr:
+                found.add("check_disk")
+        elif isinstance(node, ast.ImportFrom):
+            home = str(node.module).rpartition(".")[2]
+            found |= {"check_disk" if OF_MODULES.get(home) == a.name else a.name for a in node.names}
+    return found & OF_JOBS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_only_jobs_know_of_shards_locks_and_limits(path):
+    if part_of(path) != "jobs" and path.relative_to(PACKAGE).as_posix() not in EXCEPT:
+        assert names_of_jobs(path.read_text()) == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from daskrf.jobs.shards import Share",
+        "from daskrf.jobs import shards\nshards.Shard(0, 2)",
+        "from daskrf.storage.lock import StoreLock",
+        "from daskrf.jobs import memory\nmemory.check(need, 1, 'here')",
+        "from daskrf.jobs.memory import check",
+        "from daskrf.jobs.disk import check_disk",
+        "def fit(shard: Shard | str | None = None): ...",
+    ],
+)
+def test_a_name_of_jobs_is_found(source):
+    assert names_of_jobs(source)
+
+
 @pytest.mark.parametrize("path", CODE, ids=relative)
 def test_functions_are_short(path):
     functions = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from daskrf import fingerprint
-from daskrf.jobs.folding import fold
-from daskrf.jobs.partitions import complete
+from daskrf.jobs.pieces import Partitions
+from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.store import Store
@@ -83,12 +83,14 @@ def test_a_simulated_job_is_done_by_the_real_driver_after_an_error_a_task(script
     for left in (6, 6, 5, 4, 3, 2):  # the first partition that is left has its first run
         assert len(store.pending()) == left
         with pytest.raises(OSError, match="simulated"):  # without a client there is no second attempt
-            complete(failing, store, [10] * 6)
-    assert complete(failing, store, [10] * 6) == 1
+            Partitions(failing, store, [10] * 6).make()
+    assert Partitions(failing, store, [10] * 6).make().made == 1
     assert store.counts() == {"read": 60, "kept": 60, "rejected": 0}
 
 
 def test_a_simulated_fold_counts_every_leaf(script, tmp_path):
     reduction = script("simulated_workers").SleepFold(draws_of(script, tmp_path), 0.0, 0.0, 0.0)
     groups = [(p,) for p in range(70)]
-    assert fold(reduction, groups, [1] * 70, tmp_path / "partials", "0").n == 70
+    tree = Tree([Root(reduction, tuple, tmp_path / "partials", "0")], groups, [1] * 70)
+    assert tree.make().made == 70
+    assert tree.result().n == 70

@@ -376,7 +376,7 @@ def status(store: str, as_json: bool) -> None:
     Works on every output, finished or being made: stores, models and hits. Looks at commit records, sizes of
     files and run logs, which is quick; verify reads every byte.
     """
-    from daskrf.commands.maintenance import status
+    from daskrf.commands.status import status
 
     found = status(store)
     click.echo(found.to_json()) if as_json else _print(found)
@@ -393,7 +393,7 @@ def verify(store: str, repair: bool, **options: Any) -> int:
     are taken out by --repair; run predict again to make them.
     """
     from daskrf.cli.session import at_work
-    from daskrf.commands.maintenance import verify
+    from daskrf.commands.verify import verify
 
     if not repair and not any(options[name] for name in ("cluster", "scheduler", "scheduler_file")):
         options["workers"] = 0  # looking needs no workers, mending does

@@ -136,10 +136,10 @@ class _ShardType(click.ParamType[Any]):
 
     def convert(self, value: Any, parameter: click.Parameter | None, ctx: click.Context | None) -> Any:
         from daskrf.errors import InputError
-        from daskrf.jobs.shards import Shard
+        from daskrf.jobs.shards import shard_of
 
         try:
-            return Shard.of(value)
+            return shard_of(value)
         except InputError as error:
             self.fail(str(error), parameter, ctx)
 

@@ -52,7 +52,7 @@ class Signals:
         progress = self._session.progress
         if progress is None or not progress.stoppable or progress.stopping:
             raise KeyboardInterrupt
-        from daskrf.jobs.stopping import stop_within
+        from daskrf.jobs.calls import stop_within
 
         progress.stopping = True
         # Both by threads of their own: the main one may hold the lock of the stream, or be in a long call.

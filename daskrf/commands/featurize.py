@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import singledispatch
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +16,21 @@ from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.localgaussian import refuse_half
-from daskrf.jobs import disk, memory
-from daskrf.jobs.clusters import worker_memory
+from daskrf.jobs.disk import Disk
+from daskrf.jobs.job import AnyShard, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
+from daskrf.jobs.learner import prepared
+from daskrf.jobs.memory import CHUNK_BYTES, Making, MemoryNeed, peak
 from daskrf.jobs.opening import opened
-from daskrf.jobs.partitions import complete, complete_share
-from daskrf.jobs.preparing import Planned, fit_map_once
-from daskrf.jobs.progress import Progress, watched
-from daskrf.jobs.shards import Shard, ShardReport, Share
-from daskrf.jobs.sources import FingerprintSource, check_map, most_nonzeros, planned_rows
+from daskrf.jobs.pieces import Partitions, Pieces, found_words
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.sources import FingerprintSource, check_map, making_of, planned_rows
 from daskrf.paths import ObjectPath, as_path
 from daskrf.storage.features import FeatureStore
-from daskrf.storage.files import remove_quietly, work_folder
 from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.inspect import kind_of
 from daskrf.storage.records import CommitRecord
 
-__all__ = ["FeaturizeReport", "featurize"]
+__all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]
 
 DTYPES = ("bits", "float32", "float16")
 
@@ -62,14 +58,10 @@ class FeaturizeReport:
             f"{self.n_components:,} features ({self.dtype}) of {self.rows:,} molecules in {self.store}, "
             f"{each:,.0f} bytes each ({self.seconds:.1f} s)"
         ]
-        if self.made < self.partitions:
-            lines.append(
-                f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
-            )
+        lines += found_words(self.made, self.partitions)
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
-@watched
 def featurize(
     source: Any,
     feature_map: FeatureMap | None = None,
@@ -78,7 +70,7 @@ def featurize(
     dtype: str | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: Shard | str | None = None,
+    shard: AnyShard = None,
     prepare: bool = False,
 ) -> Any:
     """Map fingerprints to random features: a store to a store, or lazily a dask array to a dask array.
@@ -133,109 +125,96 @@ def featurize(
         raise InputError(f"{type(feature_map).__name__} has no one-bit features; take float32 or float16.")
     if feature_map.in_blocks:
         refuse_half(dtype)
-    share = Share.of(shard, prepare, client)
-    return _featurize(source, feature_map, output, dtype, client, progress, share)
-
-
-@singledispatch
-def _featurize(source: Any, *_: Any) -> Any:
-    raise InputError(
-        f"The source is a dask array or the path of a fingerprint store, not {type(source).__name__}."
-    )
-
-
-@_featurize.register
-def _(source: da.Array, feature_map: FeatureMap, output: Any, dtype: str, *_: Any) -> da.Array:
-    if output is not None:
+    if isinstance(source, da.Array):
+        if output is not None:
+            raise InputError(
+                "A dask array is featurized lazily and has no output path; store the result yourself."
+            )
+        return featurize_array(source, feature_map, dtype=dtype)
+    if not isinstance(source, (str, os.PathLike, ObjectPath)):
         raise InputError(
-            "A dask array is featurized lazily and has no output path; store the result yourself."
+            f"The source is a dask array or the path of a fingerprint store, not {type(source).__name__}."
         )
-    return featurize_array(source, feature_map, dtype=dtype)
-
-
-@_featurize.register(str)
-@_featurize.register(os.PathLike)
-@_featurize.register(ObjectPath)
-def _(
-    source: Any,
-    feature_map: FeatureMap,
-    output: Any,
-    dtype: str,
-    client: Client | None,
-    progress: Progress | None,
-    share: Share,
-) -> FeaturizeReport | ShardReport:
-    start = time.monotonic()
     if output is None:
         raise InputError(f"Say where the features of {source} shall go: output is missing.")
-    output, progress = as_path(output), progress or Progress()
-    fingerprints = FingerprintStore.open(source)
+    fingerprints = FingerprintStore.open(source)  # type: ignore[arg-type]
     fingerprints.require_complete()
     check_map(feature_map, fingerprints.n_columns)
-    _check_memory(fingerprints, feature_map, dtype, client)
-    size = 4 if dtype == "float32" else 2 if dtype == "float16" else 1 / 8
-    n_bytes = int(fingerprints.counts()["kept"] * feature_map.n_components * size)
-    disk.check_disk(output, n_bytes // share.count, "the features")
-    work = work_folder(output)
-    with share.lock(output, "featurize", progress):
-        unfitted = feature_map
-        feature_map = fit_map_once(
-            feature_map, fingerprints, work, planned=_planned(output), client=client, progress=progress
+    features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits")
+    return run(_Featurize(features, as_path(output), dtype), client, progress, shard, prepare)
+
+
+@dataclass
+class _Featurize(Job[FeaturizeReport]):
+    """The job of `featurize`; see `daskrf.jobs.job.Job`."""
+
+    features: FingerprintSource
+    output: Path
+    dtype: str
+    store: FeatureStore = field(init=False)
+
+    name = "featurize"
+
+    def plan(self, run: Run) -> None:
+        """Fit the map."""
+        fitted = prepared(run, self.features, self.need)
+        assert isinstance(fitted, FingerprintSource)
+        self.features = fitted
+
+    def need(self) -> Need:
+        size = 4 if self.dtype == "float32" else 2 if self.dtype == "float16" else 1 / 8
+        making = making_of(self.features)
+        n_bytes = int(self.features.store.counts()["kept"] * making.n_components * size)
+        worker = making.need(need_of_features, "components", "rows")
+        return Need(worker=worker, disk=Disk(self.output, "the features", n_bytes, n_bytes))
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        fingerprints, feature_map = self.features.store, self.features.feature_map
+        n_components = feature_map.n_components
+        self.store = FeatureStore.new(
+            self.output, fingerprints, feature_map.state(), n_components, self.dtype
         )
-        if feature_map is not unfitted:  # the size of its tables may be known only now
-            _check_memory(fingerprints, feature_map, dtype, client)
-        store = FeatureStore.new(output, fingerprints, feature_map.state(), feature_map.n_components, dtype)
-        features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits").carried(work)
-        stage = FeaturizeStage(features, str(store.path.resolve()), store.spec_hash, dtype)
-        rows = planned_rows(fingerprints)
-        if not share.whole:
-            return complete_share(share, stage, store, rows, start=start, progress=progress)
-        made = complete(stage, store, rows, client=client, progress=progress)
-        remove_quietly(work)
-    records = store.records().values()
-    return FeaturizeReport(
-        store.path,
-        store.counts()["kept"],
-        feature_map.n_components,
-        dtype,
-        sum(record.bytes for record in records),
-        store.n_partitions,
-        made,
-        time.monotonic() - start,
-        tuple(feature_map.cautions()),
+        features, path = self.features.carried(run.work), str(self.store.path.resolve())
+        stage = FeaturizeStage(features, path, self.store.spec_hash, self.dtype)
+        return [Partitions(stage, self.store, planned_rows(fingerprints))]
+
+    def finish(self, run: Run, made: int) -> FeaturizeReport:
+        store, feature_map = self.store, self.features.feature_map
+        return FeaturizeReport(
+            store.path,
+            store.counts()["kept"],
+            feature_map.n_components,
+            self.dtype,
+            sum(record.bytes for record in store.records().values()),
+            store.n_partitions,
+            made,
+            run.seconds,
+            tuple(feature_map.cautions()),
+        )
+
+
+def need_of_features(making: Making) -> MemoryNeed:
+    """Return the need of a task that writes the features of a partition."""
+    chunk = min(CHUNK_BYTES, making.rows * making.row_bytes)
+    # What a block is more than whole chunks is joined to the next one.
+    uneven = making.block_rows % max(1, CHUNK_BYTES // making.row_bytes)
+    rest = chunk if making.rows > making.block_rows and uneven else 0
+    held, block = {"a partition of fingerprints": making.partition}, making.block + rest
+    return peak(
+        "featurize",
+        making.decoding,
+        {**held, "a block of features": block, "making it": making.making},
+        {
+            **held,
+            "a block of features": making.block + (block if rest else 0),
+            "a chunk as it is written": 2 * chunk,
+        },
     )
-
-
-def _check_memory(
-    fingerprints: FingerprintStore, feature_map: FeatureMap, dtype: str, client: Client | None
-) -> None:
-    """Check what a task needs."""
-    rows, nonzeros = max(planned_rows(fingerprints)), most_nonzeros(fingerprints)
-    libraries = memory.libraries_of(client)
-    double = feature_map.gram_precision == "double"
-    tables = feature_map.table_bytes(fingerprints.n_columns) / feature_map.n_components
-
-    def need_of(M: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
-        options: dict[str, Any] = {"one_bit": dtype == "bits", "double": double, "nonzeros": nonzeros}
-        need = memory.need_of_features(M, rows, libraries=libraries, **options)
-        return need.plus("tables of the map", int(tables * M))
-
-    M, where = feature_map.n_components, "a worker" if client else "this machine"
-    fewer = memory.fewer_rows(rows, nonzeros, lambda r, n: need_of(M, r, n))
-    memory.check(need_of(M), worker_memory(client), where, {"components": (M, 64, need_of), **fewer})
-
-
-def _planned(output: Path) -> Planned | None:
-    """Return what a feature store at `output` is made from, and by which map, if there is one."""
-    if kind_of(output, missing_ok=True) != "features":
-        return None
-    spec = FeatureStore.open(output).spec
-    return Planned(output, spec["source"], spec["map"])
 
 
 @dataclass(frozen=True)
 class FeaturizeStage:
-    """Makes partitions of a feature store; see `daskrf.jobs.partitions`."""
+    """Makes partitions of a feature store; see `daskrf.jobs.pieces.Maker`."""
 
     source: FingerprintSource
     path: str
@@ -245,11 +224,11 @@ class FeaturizeStage:
 
     @property
     def seconds_per_row(self) -> float:
-        """See `PartitionStage`."""
+        """See `Maker`."""
         return self.source.seconds_per_row
 
-    def process(self, partition: int) -> CommitRecord:
-        """See `PartitionStage`."""
+    def make(self, partition: int) -> CommitRecord:
+        """See `Maker`."""
         store = opened(FeatureStore, self.path, self.spec_hash)
         n_rows = self.source.store.record(partition).counts["kept"]
         return store.write_partition(partition, self._blocks(partition), n_rows)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,14 @@ from distributed import Client
 from scipy import sparse
 
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs import disk, memory
+from daskrf.jobs import memory
 from daskrf.jobs.batches import fingerprints_of, rejects_table
-from daskrf.jobs.clusters import worker_memory
+from daskrf.jobs.disk import Disk
+from daskrf.jobs.inputs import library_of, tables_of
+from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.opening import opened
-from daskrf.jobs.partitions import complete, complete_share
-from daskrf.jobs.progress import Progress, watched
-from daskrf.jobs.scanning import library_of, tables_of
-from daskrf.jobs.shards import Shard, ShardReport, Share
+from daskrf.jobs.pieces import Partitions, Pieces, found_words
+from daskrf.jobs.progress import Progress
 from daskrf.molecules import (
     Fingerprinter,
     FingerprintSpec,
@@ -30,18 +29,15 @@ from daskrf.molecules import (
     TableFormat,
     rdkit_version,
 )
+from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.paths import as_path
 from daskrf.storage.checked import believed
-from daskrf.storage.files import remove_quietly, work_folder
+from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.inspect import kind_of
 from daskrf.storage.records import CommitRecord
 
-__all__ = [
-    "FingerprintReport",
-    "fingerprint",
-    "spool_of",
-]
+__all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]
 
 Paths = str | os.PathLike[str]
 
@@ -81,10 +77,7 @@ class FingerprintReport:
     def __str__(self) -> str:
         lines = [f"{self.kept:,} fingerprints of {self.rows:,} rows in {self.store} ({self.seconds:.1f} s)"]
         lines += [f"  {words}" for words in self.inputs]
-        if self.made < self.partitions:
-            lines.append(
-                f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
-            )
+        lines += found_words(self.made, self.partitions)
         if self.rejected:
             lines.append(
                 f"  {self.rejected:,} rows were rejected: `daskrf status {self.store}` counts the reasons, "
@@ -97,7 +90,6 @@ class FingerprintReport:
         return "\n".join(lines)
 
 
-@watched
 def fingerprint(
     inputs: Paths | Sequence[Paths],
     output: Paths,
@@ -110,7 +102,7 @@ def fingerprint(
     rows_per_partition: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: Shard | str | None = None,
+    shard: AnyShard = None,
     prepare: bool = False,
 ) -> FingerprintReport | ShardReport:
     """Turn SMILES files into a fingerprint store; a second run does what the first one left.
@@ -154,83 +146,92 @@ def fingerprint(
     StoreError
         If `output` was made from other files or with other options; what differs is named.
     """
-    start = time.monotonic()
-    progress = progress or Progress()
     spec = spec or FingerprintSpec()
     Fingerprinter(spec, fragments)  # refuses bad options before anything is read
-    share, output = Share.of(shard, prepare, client), as_path(output)
-    with share.lock(output, "fingerprint", progress):
-        try:
-            library = _library(share, inputs, format, rows_per_partition, output, progress, accept_rejects)
-            rows = [p.stop - p.start for p in library.partitions]
-            where, largest = "a worker" if client else "this machine", max(rows)
-            need_of = functools.partial(memory.need_of_rows, libraries=memory.libraries_of(client))
-            fewer = memory.fewer_rows(largest, None, lambda n, _: need_of(n))
-            memory.check(need_of(largest), worker_memory(client), where, fewer)
-            disk.check_disk(output, library.n_rows * _BYTES_A_ROW // share.count, "the fingerprints")
-            store = create_store(output, library, spec, fragments)
-            stage = FingerprintStage(str(store.path.resolve()), store.spec_hash, strict)
-            if not share.whole:
-                return complete_share(share, stage, store, rows, start=start, progress=progress)
-            made = complete(stage, store, rows, client=client, progress=progress)
-        finally:
-            if share.whole:
-                remove_quietly(work_folder(output))
-    return _report(store, strict, made, start, tables_of(library))
+    files = (inputs, format, rows_per_partition, accept_rejects)
+    job = _Fingerprint(files, as_path(output), spec, fragments, strict)
+    return run(job, client, progress, shard, prepare)
 
 
-def _report(
-    store: FingerprintStore, strict: bool, made: int, start: float, inputs: tuple[str, ...]
-) -> FingerprintReport:
-    counts = store.counts()
-    if strict and counts["rejected"]:
-        raise _first_refusal(store)
-    if not counts["kept"]:
-        raise InputError(
-            f"None of the {counts['read']:,} rows could be used; reasons are in {store.path / 'rejects'}, "
-            "and most often the SMILES are in another column than the one that was read."
+@dataclass
+class _Fingerprint(Job[FingerprintReport]):
+    """The job of `fingerprint`; see `daskrf.jobs.job.Job`."""
+
+    files: tuple[Paths | Sequence[Paths], TableFormat | None, int | None, bool]
+    output: Path
+    spec: FingerprintSpec
+    fragments: str
+    strict: bool
+    library: Library = field(init=False)
+    store: FingerprintStore = field(init=False)
+
+    name = "fingerprint"
+    keeps_work = False  # what compressed files are unpacked to is soon made again
+
+    @property
+    def rows(self) -> list[int]:
+        """Rows of each partition."""
+        return [p.stop - p.start for p in self.library.partitions]
+
+    def plan(self, run: Run) -> None:
+        """Scan the files; a shard whose store is planned takes them as they were then."""
+        there, pending = None, True
+        if kind_of(self.output, missing_ok=True) == "fingerprints":
+            there = FingerprintStore.open(self.output)
+            pending = run.makes_any(there.pending())
+        self.library = library_of(
+            run, lambda: None if there is None else _planned(there), *self.files, unpacked=pending
         )
-    return FingerprintReport(
-        store.path,
-        counts["read"],
-        counts["kept"],
-        counts["rejected"],
-        counts["empty"],
-        counts["saturated"],
-        store.n_partitions,
-        made,
-        time.monotonic() - start,
-        inputs,
-    )
+
+    def need(self) -> Need:
+        size = self.library.n_rows * _BYTES_A_ROW
+        return Need(
+            worker=need_of_rows(max(self.rows)), disk=Disk(self.output, "the fingerprints", size, size)
+        )
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        self.store = create_store(self.output, self.library, self.spec, self.fragments)
+        stage = FingerprintStage(str(self.store.path.resolve()), self.store.spec_hash, self.strict)
+        return [Partitions(stage, self.store, self.rows)]
+
+    def finish(self, run: Run, made: int) -> FingerprintReport:
+        store, counts = self.store, self.store.counts()
+        if self.strict and counts["rejected"]:
+            raise _first_refusal(store)
+        if not counts["kept"]:
+            raise InputError(
+                f"None of the {counts['read']:,} rows could be used; reasons are in "
+                f"{store.path / 'rejects'}, and most often the SMILES are in another column than the one "
+                "that was read."
+            )
+        return FingerprintReport(
+            store.path,
+            counts["read"],
+            counts["kept"],
+            counts["rejected"],
+            counts["empty"],
+            counts["saturated"],
+            store.n_partitions,
+            made,
+            run.seconds,
+            tables_of(self.library),
+        )
 
 
-def _library(
-    share: Share,
-    inputs: Paths | Sequence[Paths],
-    format: TableFormat | None,
-    rows_per_partition: int | None,
-    output: Path,
-    progress: Progress,
-    accept_rejects: bool,
-) -> Library:
-    """Return what the input files hold: of a shard whose store is planned, as it is planned."""
-    planned, pending = None, True
-    if kind_of(output, missing_ok=True) == "fingerprints":
-        store = FingerprintStore.open(output)
-        if not share.whole:
-            planned = _planned(store)
-        pending = bool(store.pending() if share.prepare else share.of_all(store.pending()))
-    spool = spool_of(output) if pending else None  # a complete store may lie on a read-only disk
-    return library_of(
-        planned,
-        inputs,
-        format,
-        rows_per_partition,
-        spool,
-        progress,
-        unpacked=pending,
-        accept_rejects=accept_rejects,
-    )
+def need_of_rows(partition_rows: int, nonzeros: int | None = None) -> memory.MemoryNeed:
+    """Return the need of a task that fingerprints and writes one partition at a time."""
+
+    def need_of(rows: int, nonzeros: int | None) -> memory.MemoryNeed:
+        n = rows * memory.NONZEROS if nonzeros is None else nonzeros
+        batch = min(1.0, BATCH_ROWS / max(1, rows))
+        # Made by batches, whose vectors are RDKit's bytes first; joined; written, indices in 32 bits.
+        making = (memory.STORED + 40 * batch) * n + (110 + 500 * batch) * rows
+        writing = (memory.STORED + 8) * n + 220 * rows
+        phase = {"a partition of fingerprints": max(making, writing), memory.RDKIT: memory.HELPER}
+        return memory.peak("fingerprint", phase, compiled=False)
+
+    smaller = memory.fewer_rows(partition_rows, nonzeros, need_of)
+    return replace(need_of(partition_rows, nonzeros), smaller=smaller)
 
 
 def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragments: str) -> FingerprintStore:
@@ -245,11 +246,6 @@ def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragmen
         fragments=fragments,
         extra=library.extra,
     )
-
-
-def spool_of(output: Paths) -> Path:
-    """Return where pieces of compressed inputs are kept while `output` is made: beside it."""
-    return work_folder(as_path(output)) / "spool"
 
 
 @functools.lru_cache(maxsize=4)
@@ -276,7 +272,7 @@ def _planned(store: FingerprintStore) -> Library:
 
 @dataclass(frozen=True)
 class FingerprintStage:
-    """Makes partitions of a fingerprint store; see `daskrf.jobs.partitions`."""
+    """Makes partitions of a fingerprint store; see `daskrf.jobs.pieces.Maker`."""
 
     path: str
     spec_hash: str
@@ -284,12 +280,12 @@ class FingerprintStage:
     name: str = "fingerprint"
     seconds_per_row: float = 3e-4
 
-    def process(self, partition: int) -> CommitRecord:
-        """See `PartitionStage`."""
+    def make(self, partition: int) -> CommitRecord:
+        """See `Maker`."""
         store, library, fingerprinter = _opened(self.path, self.spec_hash)
         blocks, tables, rejects, counts = [], [], [], {"empty": 0, "saturated": 0}
         for block, table, rejected in fingerprints_of(
-            library, partition, fingerprinter, spool_of(store.path)
+            library, partition, fingerprinter, work_folder(store.path) / "spool"
         ):
             if self.strict and rejected:
                 first = rejected[0]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,46 +21,43 @@ from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for, strip_columns
-from daskrf.jobs import memory
 from daskrf.jobs.directions import directions_of
-from daskrf.jobs.fitneeds import Groups, check_eigen, check_fit, check_labels, check_partials
-from daskrf.jobs.folding import fold, fold_share, remove_checkpoints
-from daskrf.jobs.labelling import LabelFiles, kept_arrays, labels_of
+from daskrf.jobs.disk import Disk
+from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
+from daskrf.jobs.labelling import LabelFiles, labels_of
+from daskrf.jobs.learner import prepared
+from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
-from daskrf.jobs.partitions import group_by_rows
-from daskrf.jobs.preparing import Planned, prepared
-from daskrf.jobs.progress import Progress, watched
-from daskrf.jobs.shards import PLAN, Pieces, Shard, ShardReport, Share, agree
-from daskrf.jobs.sources import (
-    Block,
-    FeatureSource,
-    FingerprintSource,
-    Source,
-    gathered,
-    open_source,
-    rows_store,
-)
-from daskrf.jobs.strips import held_bits, sum_in_strips, trees
+from daskrf.jobs.pieces import Done, Pieces, group_by_rows
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.sources import FeatureSource, FingerprintSource, Source, making_of, open_source, rows_store
+from daskrf.jobs.totals import Labelled, Sums
+from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules.measurements import label_words
 from daskrf.paths import as_path
-from daskrf.storage.checked import believed
 from daskrf.storage.files import work_folder
-from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.inspect import kind_of
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.plans import differences, hash_of
 
-__all__ = ["FitReport", "fit"]
+__all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
 COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped")
 
-_GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task folds: few checkpoints, yet work for 1,000 cores
+_GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task sums: few checkpoints, yet work for 1,000 cores
 _STRIP_BYTES = STRIP_BYTES
+_PARTS = "parts of the sum"
 _CLASS_LABELS = 10  # fewer labels of two values may be chance
 _DECADES = 4.0  # more are not spanned by what is measured on a linear scale
+# A label as it is read, and a byte of its key: measured 221 in all for rows, 243 for IDs of 13 characters and
+# 410 for SMILES of 46, where the library has as many rows as there are labels, or more.
+_LABEL_BYTES, _KEY_BYTES = 240, 5.0
+_TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
+_HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix is summed in strips
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,6 @@ class FitReport:
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
-@watched
 def fit(
     source: str | os.PathLike[str],
     labels: str | os.PathLike[str],
@@ -134,7 +129,7 @@ def fit(
     direction: str | Mapping[str, str] | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: Shard | str | None = None,
+    shard: AnyShard = None,
     prepare: bool = False,
     **model_options: Any,
 ) -> FitReport | ShardReport:
@@ -192,49 +187,163 @@ def fit(
     MemoryLimitError
         If M x M statistics do not fit.
     """
-    start, here = time.monotonic(), memory.libraries_of(None)
-    progress = progress or Progress()
     fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
-    share, output = Share.of(shard, prepare, client), as_path(output)
     options = _checked(fixed, **model_options)
     features = open_source(source, feature_map)
     gp_for(features.feature_map, **options)  # refuses options that are not of its model, before the labels
-    progress.note(words := label_words(labels, key, key_column, targets))
-    with share.lock(output, "fit", progress):
-        columns = (key, key_column, targets, drop_non_finite)
-        store, folder = rows_store(features), work_folder(output)
-        given = labels_of(labels, store, folder, *columns, check=check_labels(here))
-        joined, parts = given.joined, given.parts()
-        _check_variance(joined, fixed)
-        need: dict[str, Any] = {"solves": share.whole, "n_sums": len(parts)}
-        features = _learned(features, joined, output, client, here, need, progress)
-        state = features.feature_map.state()
-        spec = _spec(features, state, joined)
-        identity = hash_of([spec, options])
-        stored = _stored(output, spec)
-        sums = _sums(features, state, parts, spec, progress)
-        if stored is None:
-            _begin(sums, share, given, output, spec)
-        if not share.whole:
-            pieces = _pieces(sums, share, done=stored is not None)
-            return share.report(output, "parts of the sum", pieces, start)
-        toward = directions_of(direction, joined.names) or (stored.directions if stored else {})
+    columns = (key, key_column, targets, drop_non_finite)
+    job = _Fit(features, labels, columns, as_path(output), fixed, options, direction)
+    return run(job, client, progress, shard, prepare)
+
+
+@dataclass
+class _Fit(Job[FitReport]):
+    """The job of a fit; see `daskrf.jobs.job.Job`. From `given` on it is what `plan` has found."""
+
+    features: FeatureSource | FingerprintSource
+    labels: str | os.PathLike[str]
+    columns: tuple[str, str | int | None, Sequence[str | int] | None, bool]
+    output: Path
+    fixed: dict[str, float | None]
+    options: dict[str, Any]
+    direction: str | Mapping[str, str] | None
+    words: str = ""
+    given: LabelFiles = field(init=False)
+    parts: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
+    spec: dict[str, Any] = field(init=False)
+    stored: Model | None = None
+    toward: dict[str, str] = field(default_factory=dict)
+    sums: list[_Sums] = field(default_factory=list)
+
+    name = "fit"
+
+    @property
+    def joined(self) -> JoinedLabels:
+        """The labels of all targets."""
+        return self.given.joined
+
+    def plan(self, run: Run) -> None:
+        """Join the labels, and fit the map once it is known that there is memory for the sums."""
+        self.words = label_words(self.labels, *self.columns[:3])
+        run.progress.note(self.words)
+
+        def check(n_labels: int, key_bytes: float) -> None:
+            run.check(Need(here=need_of_labels(n_labels, key_bytes)))
+
+        self.given = labels_of(self.labels, rows_store(self.features), run.work, *self.columns, check=check)
+        self.parts = self.given.parts()
+        _check_variance(self.joined, self.fixed)
+        self.features = prepared(run, self.features, self.need)
+        state = self.features.feature_map.state()
+        self.spec = _spec(self.features, state, self.joined)
+        self.stored = _stored(self.output, self.spec)
+        known = self.stored.directions if self.stored else {}
+        self.toward = directions_of(self.direction, self.joined.names) or known
+        if len(self.parts) == 1:
+            self.sums = [_Sums(self.features, *self.parts[0], self.spec)]
+            return
+        run.progress.note(
+            "Not every molecule has every target, so that each target is fitted to its own labels "
+            f"({len(self.parts)} separate fits)."
+        )
+        self.sums = [
+            _Sums(self.features, targets, own, _spec(self.features, state, own.joined))
+            for targets, own in self.parts
+        ]
+
+    def need(self) -> Need:
+        cut, making = _grouped(self.features, self.joined), making_of(self.features)
+        n_labels = sum(cut.rows)
+        precision = precision_for(self.features.feature_map, n_labels)
+
+        def sums(making: Making) -> MemoryNeed:
+            return need_of_sums(
+                making, n_labels, max(cut.rows), precision=precision, strip_bytes=_STRIP_BYTES
+            )
+
+        def solve(n_components: int) -> MemoryNeed:
+            smaller = replace(making, n_components=n_components)
+            return need_of_solve(smaller, n_labels, n_sums=len(self.parts))
+
+        M = making.n_components
+        return Need(
+            worker=making.need(sums, "components", "rows"),
+            finish=replace(solve(M), smaller={"components": (M, 64, solve)}),
+            disk=_disk(work_folder(self.output), self.sums) if self.stored is None and self.sums else None,
+        )
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        """Nothing is to be made where a model of these labels and features has the sums."""
+        if self.stored is not None:
+            return [Done(len(own.cut.groups), _PARTS) for own in self.sums for _ in range(own.cut.n_roots)]
+        run.agree(self.spec)
+        if len(self.sums) > 1:
+            self.given.keep()
+        return [own.tree(own.precision) for own in self.sums]
+
+    def finish(self, run: Run, made: int) -> FitReport:
+        """Solve, and save the model with the sums that it was made from."""
+        identity, stored, toward = hash_of([self.spec, self.options]), self.stored, self.toward
         if stored is not None and stored.metadata["spec_hash"] == identity:
-            _leave(output, stored, toward, progress)
-            return _report(output, stored.gp, features.feature_map, joined, toward, words, start)
-        gp = _fitted(sums, stored, options, client)
-        metadata = _metadata(gp, joined, spec, store, state)
-        _save(output, gp, joined, {**metadata, "spec_hash": identity, "directions": toward})
-        progress.finish()
-    return _report(output, gp, features.feature_map, joined, toward, words, start)
+            _leave(self.output, stored, toward, run.progress)
+            return self._report(stored.gp, run.seconds)
+        held: Sequence[Statistics | None] = [None] * len(self.sums)
+        if stored is not None:
+            run.progress.note("The model that is there holds the sums over these labels already.")
+            held = [gp.statistics_ for gp in processes_of(stored.gp)]  # it was read with them
+        solved = [own.solve(run, sums, self.options) for own, sums in zip(self.sums, held, strict=True)]
+        gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [own.targets for own in self.sums])
+        arrays = {**gp.arrays(), "labelled_rows": self.joined.row, "labels": self.joined.y}
+        save_model(self.output, arrays, {**self._metadata(gp), "spec_hash": identity, "directions": toward})
+        run.progress.finish()
+        return self._report(gp, run.seconds)
 
+    def _metadata(self, gp: FeatureSpaceGP | SeparateGP) -> dict[str, Any]:
+        """Return what is known of the model beside its arrays; see `Model`."""
+        joined, store = self.joined, rows_store(self.features)
+        return {
+            "gp": {**gp.state(), "feature_map": None},  # "map" holds it
+            "targets": list(joined.names),
+            "labels": {name: getattr(joined, name) for name in COUNTS},
+            "spec": self.spec,
+            "range": np.column_stack([np.nanmin(joined.y, 0), np.nanmax(joined.y, 0)]).tolist(),
+            "library": store.spec_hash,
+            "library_path": str(store.path.resolve()),
+            "fingerprint": store.spec["fingerprint"],
+            "fragments": store.spec["fragments"],
+            "map": self.features.feature_map.state(),
+        }
 
-def _save(
-    output: Path, gp: FeatureSpaceGP | SeparateGP, joined: JoinedLabels, metadata: dict[str, Any]
-) -> None:
-    """Write a model; the sums that it was made from are in it."""
-    save_model(output, {**gp.arrays(), "labelled_rows": joined.row, "labels": joined.y}, metadata)
-    remove_checkpoints(work_folder(output))
+    def _report(self, gp: FeatureSpaceGP | SeparateGP, seconds: float) -> FitReport:
+        joined = self.joined
+        names = [printable(name, 60) for name in joined.names]
+        warnings = [*self.features.feature_map.cautions()]
+        warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
+        warnings += [
+            advice
+            for name, (_, y) in zip(names, _values(joined), strict=True)
+            if (advice := _advice(name, y))
+        ]
+        if gp.jitter_:
+            warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
+        return FitReport(
+            self.output,
+            joined,
+            tuple(gp.mean_.tolist()),
+            tuple(gp.amplitude_.tolist()),
+            tuple(gp.noise_.tolist()),
+            tuple(gp.log_marginal_likelihoods_.tolist()),
+            len(gp.weights_),
+            seconds,
+            tuple(warnings),
+            tuple(
+                float(own.bounds_[place])
+                for own, place in (process_of(gp, t) for t in range(len(names)))
+                if isinstance(own, SparseGP)
+            ),
+            (self.words,),
+            tuple(self.toward.get(name) for name in joined.names),
+        )
 
 
 def _leave(output: Path, stored: Model, directions: dict[str, str], progress: Progress) -> None:
@@ -245,72 +354,6 @@ def _leave(output: Path, stored: Model, directions: dict[str, str], progress: Pr
         save_model(output, found.arrays, {**found.metadata, "directions": directions})
         said = ", ".join(f"{direction} '{name}'" for name, direction in directions.items())
         progress.note(f"The directions of {output} were changed: {printable(said)}.")
-    remove_checkpoints(work_folder(output))  # of a run that was killed when the model was written
-
-
-def _fitted(
-    sums: Sequence[_Sums],
-    stored: Model | None,
-    options: dict[str, Any],
-    client: Client | None,
-) -> FeatureSpaceGP | SeparateGP:
-    """Return the model of all targets, from the sums of the model that is there or from new ones."""
-    held: Sequence[Statistics | None] = [None] * len(sums)
-    if stored is not None:
-        sums[0].progress.note("The model that is there holds the sums over these labels already.")
-        held = [gp.statistics_ for gp in processes_of(stored.gp)]  # it was read with them
-    solved = [own.solve(statistics, options, client) for own, statistics in zip(sums, held, strict=True)]
-    return solved[0] if len(sums) == 1 else SeparateGP(solved, [own.targets for own in sums])
-
-
-def _learned(
-    features: FeatureSource | FingerprintSource,
-    joined: JoinedLabels,
-    output: Path,
-    client: Client | None,
-    here: int,
-    need: dict[str, Any],
-    progress: Progress,
-) -> FeatureSource | FingerprintSource:
-    """Return the source with its map fitted, once it is known that there is memory for the sums."""
-    check_fit(features, _grouped(features, joined), client, here, **need)
-    fitted = prepared(
-        features, work_folder(output), planned=_planned(output), client=client, progress=progress
-    )
-    if fitted != features:  # the size of its tables may be known only now
-        check_fit(fitted, _grouped(fitted, joined), client, here, **need)
-    return fitted
-
-
-def _metadata(
-    gp: FeatureSpaceGP | SeparateGP,
-    joined: JoinedLabels,
-    spec: dict[str, Any],
-    store: FingerprintStore,
-    state: dict[str, Any],
-) -> dict[str, Any]:
-    """Return what is known of the model beside its arrays; see `Model`."""
-    return {
-        "gp": {**gp.state(), "feature_map": None},  # "map" holds it
-        "targets": list(joined.names),
-        "labels": {name: getattr(joined, name) for name in COUNTS},
-        "spec": spec,
-        "range": np.column_stack([np.nanmin(joined.y, 0), np.nanmax(joined.y, 0)]).tolist(),
-        "library": store.spec_hash,
-        "library_path": str(store.path.resolve()),
-        "fingerprint": store.spec["fingerprint"],
-        "fragments": store.spec["fragments"],
-        "map": state,
-    }
-
-
-def _planned(output: Path) -> Planned | None:
-    """Return what a model at `output` is made from, and by which map, if there is one."""
-    if kind_of(output, missing_ok=True) != "model":
-        return None
-    metadata = load_model(output, names=[]).metadata
-    with believed(output):
-        return Planned(output, metadata["spec"]["source"], metadata["map"])
 
 
 def _spec(features: Source, state: dict[str, Any], joined: JoinedLabels) -> dict[str, Any]:
@@ -365,7 +408,21 @@ def _stored(output: Path, spec: dict[str, Any]) -> Model | None:
     return found
 
 
-def _grouped(features: Source, joined: JoinedLabels) -> Groups:
+@dataclass(frozen=True)
+class _Cut:
+    """How a sum is cut: groups of partitions, labelled rows of each, and columns of the strips."""
+
+    groups: list[tuple[int, ...]]
+    rows: list[int]
+    columns: list[tuple[int, int]]
+
+    @property
+    def n_roots(self) -> int:
+        """Roots of the tree: that of the vectors, and those of the strips, if there are several."""
+        return 1 if len(self.columns) == 1 else 1 + len(self.columns)
+
+
+def _grouped(features: Source, joined: JoinedLabels) -> _Cut:
     """Cut the labelled rows into groups, by a rule that knows nothing of workers or shards."""
     bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
     labelled = np.diff(np.searchsorted(joined.row, bounds))
@@ -377,29 +434,23 @@ def _grouped(features: Source, joined: JoinedLabels) -> Groups:
     whole = [(0, n_components)]
     columns = whole if features.feature_map.in_blocks else strip_columns(n_components, _STRIP_BYTES)
     if len(columns) > 1:  # partial sums are large, and the bits of a group are held
-        target = min(max(target, 2 * smallest), memory.held_rows(n_components))
+        target = min(max(target, 2 * smallest), _held_rows(n_components))
     groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
     rows = [int(sum(labelled[p] for p in group)) for group in groups]
-    return Groups(groups, rows, list(columns), _STRIP_BYTES)
+    return _Cut(groups, rows, list(columns))
 
 
 @dataclass(frozen=True)
 class _Sums:
     """The sums over one set of labelled rows, which serve the targets that have a value in each of them."""
 
-    features: Source
+    features: FeatureSource | FingerprintSource
     targets: tuple[int, ...]
     given: LabelFiles
     spec: dict[str, Any]
-    progress: Progress
-
-    @property
-    def directory(self) -> Path:
-        """Where the labels, the partial sums and what else they need are kept."""
-        return self.given.folder.parent
 
     @functools.cached_property
-    def cut(self) -> Groups:
+    def cut(self) -> _Cut:
         """How the sums are cut."""
         return _grouped(self.features, self.given.joined)
 
@@ -408,193 +459,211 @@ class _Sums:
         """In which the sums are made first; see `solve`."""
         return precision_for(self.features.feature_map, len(self.given.joined.row))
 
-    def solve(
-        self, statistics: Statistics | None, options: dict[str, Any], client: Client | None
-    ) -> FeatureSpaceGP:
+    @property
+    def held(self) -> bool:
+        """Whether the bits of the labelled rows are kept until all roots are made."""
+        return self.cut.n_roots > 1 and self.features.bits and isinstance(self.features, FingerprintSource)
+
+    def solve(self, run: Run, statistics: Statistics | None, options: dict[str, Any]) -> FeatureSpaceGP:
         """Return the model of the targets; where rounding of its sums could change it, of more precise sums.
 
-        Where there are no `statistics` yet, they are made.
+        Where there are no `statistics` yet, they are those of the tree.
         """
         feature_map = self.features.feature_map
         gp = gp_for(feature_map, **options)
 
+        def check() -> None:  # the sums stay, for more memory or a given noise
+            check_eigen_size(feature_map.n_components)
+            run.check(Need(here=need_of_solve(making_of(self.features), eigen=True)))
+
         def fit(statistics: Statistics) -> None:
-            self.progress.start("solve", 1, "models")
-            gp.fit_statistics(statistics, feature_map, before_eigen=lambda: check_eigen(gp.feature_map_))
-            self.progress.advance(1)
+            run.progress.start("solve", 1, "models")
+            gp.fit_statistics(statistics, feature_map, before_eigen=check)
+            run.progress.advance(1)
 
         if statistics is None:
-            statistics = self.made(self.precision, client)
+            statistics = self._counted(self.tree(self.precision))
         try:
             fit(statistics)
         except CoarseSumsError:
-            self.progress.note(
+            run.progress.note(
                 "These labels have so little noise that sums are made again, in double precision."
             )
-            fit(self.made("double", client))
+            tree = self.tree("double")
+            run.make(tree)
+            fit(self._counted(tree))
         return gp
 
-    def made(self, precision: Precision, client: Client | None) -> Statistics:
-        """Return the sufficient statistics of all labelled rows."""
-        cut, key = self.cut, hash_of([self.spec, precision])
-        rows = self._reduction(len(cut.columns), precision)
-        tree = (cut.groups, cut.rows, self.directory, key)
-        found: Any
-        if cut.n_trees > 1:
-            found = sum_in_strips(rows, cut.columns, *tree, client=client, progress=self.progress)
-        else:
-            found = fold(rows, *tree, client=client, progress=self.progress)
+    def _counted(self, tree: Tree) -> Statistics:
+        """Return the sums of a tree; refuse those of other rows."""
+        found = cast(Statistics, tree.result())
         if found.n != (n := len(self.given.joined.row)):
-            raise StoreError(
-                f"The sums in {self.directory} are of {found.n} rows, not {n}; delete it and fit again."
-            )
-        return cast(Statistics, found)
+            folder = self.given.folder.parent
+            raise StoreError(f"The sums in {folder} are of {found.n} rows, not {n}; delete it and fit again.")
+        return found
 
-    def make_share(self, share: Share, *, done: bool) -> Pieces:
-        """Make a shard's leaves of the trees of `made`, unless the sum is `done`."""
-        cut, key = self.cut, hash_of([self.spec, self.precision])
-        pieces, directory = Pieces(0, 0, 0, 0), self.directory
-        if done:
-            return sum((share.pieces(len(cut.groups)) for _ in range(cut.n_trees)), pieces)
-        rows = self._reduction(len(cut.columns), self.precision)
-        work = trees(rows, cut.columns, directory, key) if cut.n_trees > 1 else iter([(rows, directory, key)])
-        for reduction, tree, tree_key in work:
-            pieces += fold_share(
-                share, reduction, cut.groups, cut.rows, tree, tree_key, progress=self.progress
-            )
-        return pieces
-
-    def _reduction(self, strips: int, precision: Precision) -> FitFold:
-        """Return what sums a group; the labels and the map are left in files for all tasks."""
+    def tree(self, precision: Precision) -> Tree:
+        """Return the tree of the sums; the labels and the map are left in files for all tasks."""
         self.given.keep()
-        y = self.given.joined.y
-        return FitFold(
-            self.features.carried(self.directory),
-            str(self.given.folder.resolve()),
-            y.shape[1],
-            tuple(int(e) for e in choose_exponent(y)) if self.features.bits else None,
-            hash_of(self.spec),
-            map_key(self.features.feature_map.state()),
-            precision,
-            strips,
-        )
-
-
-def _sums(
-    features: Source,
-    state: dict[str, Any],
-    parts: Sequence[tuple[tuple[int, ...], LabelFiles]],
-    spec: dict[str, Any],
-    progress: Progress,
-) -> list[_Sums]:
-    """Return the sums of each set of labelled rows."""
-    if len(parts) == 1:
-        return [_Sums(features, *parts[0], spec, progress)]
-    progress.note(
-        "Not every molecule has every target, so that each target is fitted to its own labels "
-        f"({len(parts)} separate fits)."
-    )
-    return [
-        _Sums(features, targets, own, _spec(features, state, own.joined), progress) for targets, own in parts
-    ]
-
-
-def _begin(
-    sums: Sequence[_Sums], share: Share, given: LabelFiles, output: Path, spec: dict[str, Any]
-) -> None:
-    """Agree with the other shares of the job; keep the labels of all targets where sums are of some."""
-    for own in sums:
-        check_partials(own.directory, own.features, own.cut, share)
-    agree(share, work_folder(output) / PLAN, spec)
-    if len(sums) > 1:
-        given.keep()
-
-
-def _pieces(sums: Sequence[_Sums], share: Share, *, done: bool) -> Pieces:
-    """Make a shard's part of all sums, unless they are `done`."""
-    return sum((own.make_share(share, done=done) for own in sums), Pieces(0, 0, 0, 0))
-
-
-@functools.lru_cache(maxsize=4)
-def _labels(directory: str, key: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    return kept_arrays(as_path(directory))
-
-
-@dataclass(frozen=True)
-class FitFold:
-    """Sums over the labelled rows of partitions; see `daskrf.jobs.folding`."""
-
-    source: Source
-    labels: str
-    n_targets: int
-    exponents: tuple[int, ...] | None
-    key: str
-    map_key: str
-    precision: Precision
-    strips: int = 1
-    name: str = "fit"
-
-    def from_partitions(self, partitions: Sequence[int]) -> Statistics:
-        """See `Fold`."""
-        _, y = _labels(self.labels, self.key)
-        feature_map = self.source.feature_map
-        statistics = Summation.of_map(
+        feature_map, y, folder = self.features.feature_map, self.given.joined.y, self.given.folder.parent
+        source = self.features.carried(folder)
+        digest, key, strips = map_key(feature_map.state()), hash_of([self.spec, precision]), self.cut.columns
+        labels = str(self.given.folder.resolve())
+        chunk = Labelled(source, labels, hash_of(self.spec), digest, self.held).of
+        vectors = Summation.of_map(
             feature_map,
-            self.n_targets,
-            map_key=self.map_key,
-            one_bit=self.source.bits,
-            y_exponents=self.exponents,
-            precision=self.precision,
-            gram=self.strips == 1,
-        ).zero()
-        for block in self.blocks(partitions):
-            statistics.update(block.phi, y[block.rows], block.diagonal)
-            del block  # before the next one is made
-        return statistics
-
-    def blocks(self, partitions: Sequence[int]) -> Iterator[Block]:
-        """Yield the features of the labels of partitions; bits for several strips are made once.
-
-        The rows of the blocks are those of the labels, among all labels, not of the library.
-        """
-        made = functools.partial(self._made, partitions)
-        if self.strips > 1 and self.source.bits and isinstance(self.source, FingerprintSource):
-            key = hash_of([self.key, self.map_key, list(partitions)])
-            yield held_bits(as_path(self.labels).parent / f"bits-{partitions[0]:08d}", key, made)
-        else:
-            rows_at_once = memory.block_rows(self.source.feature_map.n_components, one_bit=self.source.bits)
-            yield from gathered(made(), rows_at_once)
-
-    def _made(self, partitions: Sequence[int]) -> Iterator[Block]:
-        """Yield the features of the labels of partitions as the source makes them."""
-        rows, _ = _labels(self.labels, self.key)
-        bounds = np.concatenate([[0], np.cumsum(self.source.partition_rows)])
-        for p in partitions:
-            low, high = np.searchsorted(rows, bounds[p : p + 2])
-            own = np.asarray(rows[low:high])
-            for block in self.source.blocks(p, np.unique(own)):
-                yield from of_labels(block, own, int(low))
-                del block  # before the next one is made
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Statistics:
-        """See `Fold`."""
-        return Summation.restore(arrays)
+            y.shape[1],
+            one_bit=source.bits,
+            y_exponents=tuple(int(e) for e in choose_exponent(y)) if source.bits else None,
+            map_key=digest,
+            precision=precision,
+            gram=len(strips) == 1,
+        )
+        if len(strips) == 1:
+            return Tree([Root(Sums(vectors), chunk, folder, key)], self.cut.groups, self.cut.rows, _PARTS)
+        roots = [Root(Sums(vectors), chunk, folder / "vectors", hash_of([key]))]
+        for i, (first, stop) in enumerate(strips):
+            strip = replace(vectors, gram=True, columns=(first, stop))
+            sums = Sums(strip, f"fit-strip-{i + 1}-of-{len(strips)}")
+            roots.append(Root(sums, chunk, folder / f"strip-{i:03d}", hash_of([key, first, stop])))
+        return Tree(roots, self.cut.groups, self.cut.rows, _PARTS)
 
 
-def of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator[Block]:
-    """Yield the features of each label: those of its molecule, as often as the sorted `rows` have it.
+def need_of_labels(n_labels: int, key_bytes: float = 0.0) -> MemoryNeed:
+    """Return the need of reading and joining labels whose keys have so many bytes of text on average."""
 
-    Blocks are of no more rows than `block`; `first` is the number of the first label.
+    def need_of(n: int) -> MemoryNeed:
+        size = int(n * (_LABEL_BYTES + _KEY_BYTES * key_bytes))
+        return peak("labels", {"labels as they are read and joined": size}, compiled=False)
+
+    return replace(need_of(n_labels), smaller={"labels": (n_labels, 1000, need_of)})
+
+
+def _held_rows(n_components: int) -> int:
+    """Return how many labelled rows a group may have whose packed bits are held while strips are summed."""
+    return _HELD_BYTES * 8 // n_components
+
+
+def need_of_sums(
+    making: Making,
+    n_labels: int,
+    group_rows: int | None = None,
+    *,
+    precision: Precision = "single",
+    strip_bytes: int = STRIP_BYTES,
+) -> MemoryNeed:
+    """Return the need of a task that sums a group, or combines two partial statistics.
+
+    `group_rows` are the labelled rows of the largest group, `precision` that of the sums. Above M = 8,192 the
+    statistics are in strips of `strip_bytes`, of which a task holds two and no process but the one that
+    solves all.
     """
-    starts, stops = (np.searchsorted(rows, block.rows, side=side) for side in ("left", "right"))
-    if (times := stops - starts).max(initial=0) <= 1:
-        yield replace(block, rows=first + starts)
-        return
-    which = np.repeat(np.arange(len(times)), times)
-    labels = first + np.arange(len(which)) + np.repeat(starts - np.cumsum(times) + times, times)
-    for start in range(0, len(which), len(times)):
-        own = slice(start, start + len(times))
-        yield replace(block.where(which[own]), rows=labels[own])
+    M, blocks = making.n_components, making.gram_columns
+    strips = [(0, M)] if blocks else strip_columns(M, strip_bytes)
+    square = max(8 * stop * (blocks or stop - first) for first, stop in strips)
+    what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
+    several = group_rows is None or group_rows < n_labels
+    group_rows = n_labels if group_rows is None else group_rows
+    # Blocks are joined until they are as many rows as engines like: nearly two blocks in the end.
+    joined = min(making.block_rows * making.row_bytes + making.block, group_rows * making.row_bytes)
+    update = 2048 * M  # transposed words of bits; or the same rows in float64
+    if not making.one_bit:
+        update = 8 * min(group_rows, 2048) * (M + (blocks or 0) // 2)
+        # A product in single precision is as large as what it is added to; one in double is added in place,
+        # or to strips some hundred rows at a time.
+        in_place = making.double or precision == "double"
+        update += min(_TILE_BYTES, square) * (len(strips) > 1) if in_place else square // 2
+    if len(strips) > 1 and making.one_bit:  # all bits of a group, as they are joined or read
+        joined = 2 * min(n_labels, max(making.rows, _held_rows(M))) * making.row_bytes
+    leaf = {
+        f"one of the {what}": square,
+        "labels": 16 * n_labels,
+        "a partition of fingerprints": making.partition,
+    }
+    blocks_held = joined + (making.block if joined > making.block else 0)
+    return peak(
+        "fit",
+        {f"one of the {what}": square, **making.decoding},
+        {**leaf, "blocks of features": blocks_held, "making them": making.making},
+        {**leaf, "a block of features": joined, "adding it": update},
+        {f"{'two' if several else 'one'} of the {what}": (1 + several) * square, "pieces": PIECES},
+    )
+
+
+def need_of_solve(
+    making: Making, n_labels: int | None = None, *, eigen: bool = False, n_sums: int = 1
+) -> MemoryNeed:
+    """Return the need of the process that solves for the posterior: the one that calls `fit`.
+
+    `eigen` is for the eigendecomposition that follows where labels have next to no noise. Of `n_sums` sets of
+    rows with sums of their own, one is solved after the other, and the statistics of all are held.
+    """
+    M, blocks = making.n_components, making.gram_columns
+    # Statistics, and one float64 matrix that Cholesky works in; for landmarks the factor of K_ZZ and a copy
+    # of the statistics besides, measured 3.7. Above M = 8,192 the search for the evidence begins with half
+    # of the features: a quarter of a matrix more. An eigendecomposition, which also serves small M, holds its
+    # matrix, which becomes the vectors, and twice that as workspace: measured 5.3 in all.
+    share = 4.0 if making.double else 2.0 if M <= 8_192 else 2.25
+    decomposed = share + (3.5 if eigen else 4.0 if M <= 1024 else 0.0)
+    if blocks:  # nothing but the statistics, and one centroid after the other decomposed
+        share, decomposed = 1.25, 1.25 + 0.75 * blocks / M
+    share, decomposed, labels = share + n_sums - 1, decomposed + n_sums - 1, 120 * (n_labels or 0)
+    return peak(
+        "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
+        {MODEL: share * making.square, "pieces": PIECES, "labels": labels},
+        {MODEL: decomposed * making.square, "labels": labels},
+    )
+
+
+def _disk(path: Path, sums: Iterable[_Sums]) -> Disk:
+    """Return what the partial sums take on the disk."""
+    leaves, largest, kept = 0, 0, 0
+    for own in sums:
+        one_bit, blocks = own.features.bits, own.features.feature_map.gram_columns
+        sizes = size_of_sums(own.cut.columns, own.cut.rows, one_bit=one_bit, gram_columns=blocks)
+        bits = own.held * sum(own.cut.rows) * -(-own.features.feature_map.n_components // 8)
+        leaves, largest, kept = leaves + sizes[0] + bits, max(largest, sizes[1]), kept + sizes[2] + bits
+    return Disk(path, "the partial sums", leaves, largest + kept)
+
+
+def size_of_sums(
+    columns: Sequence[tuple[int, int]],
+    group_rows: Sequence[int],
+    *,
+    one_bit: bool,
+    gram_columns: int | None = None,
+) -> tuple[int, int, int]:
+    """Return the bytes of the leaves of all roots, of those of the largest root, and of the roots, at most.
+
+    Shards leave the leaves of all roots; a whole run combines those of one before the next.
+
+    Parameters
+    ----------
+    columns : sequence of (int, int)
+        Of the strips of the M x M sums.
+    group_rows : sequence of int
+        Labelled rows of each group, of which each leaves one partial sum a strip.
+    one_bit : bool
+        Sums of bits are stored as the smallest integers that hold them.
+    gram_columns : int, optional
+        Of the Gram matrices of a map of blocks, in place of strips: `FeatureMap.gram_columns`.
+    """
+    whole = not one_bit and len(columns) > 1  # products of floats fill a strip below the diagonal, too
+    strips = [
+        stop * width - (0 if whole else width * (width - 1) // 2)
+        for width, stop in ((stop - first, stop) for first, stop in columns)
+    ]
+    if gram_columns is not None:
+        strips = [columns[-1][1] * gram_columns]
+    leaves = len(group_rows) * _item(max(group_rows, default=0), one_bit)
+    return leaves * sum(strips), leaves * max(strips), _item(sum(group_rows), one_bit) * sum(strips)
+
+
+def _item(rows: int, one_bit: bool) -> int:
+    """Return the bytes of one sum over so many rows; see `daskrf.storage.container`."""
+    if not one_bit:
+        return 8
+    return next(size for size in (1, 2, 4, 8) if rows < 2 ** (8 * size - 1))
 
 
 def _advice(name: str, y: npt.NDArray[np.float64]) -> str:
@@ -613,40 +682,3 @@ def _advice(name: str, y: npt.NDArray[np.float64]) -> str:
             "instead, such as pIC50 = 9 - log10(IC50 in nM)"
         )
     return ""
-
-
-def _report(
-    output: Path,
-    gp: FeatureSpaceGP | SeparateGP,
-    feature_map: FeatureMap,
-    joined: JoinedLabels,
-    directions: dict[str, str],
-    words: str,
-    start: float,
-) -> FitReport:
-    names = [printable(name, 60) for name in joined.names]
-    warnings = [*feature_map.cautions()]
-    warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
-    warnings += [
-        advice for name, (_, y) in zip(names, _values(joined), strict=True) if (advice := _advice(name, y))
-    ]
-    if gp.jitter_:
-        warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
-    return FitReport(
-        output,
-        joined,
-        tuple(gp.mean_.tolist()),
-        tuple(gp.amplitude_.tolist()),
-        tuple(gp.noise_.tolist()),
-        tuple(gp.log_marginal_likelihoods_.tolist()),
-        len(gp.weights_),
-        time.monotonic() - start,
-        tuple(warnings),
-        tuple(
-            float(own.bounds_[place])
-            for own, place in (process_of(gp, t) for t in range(len(names)))
-            if isinstance(own, SparseGP)
-        ),
-        (words,),
-        tuple(directions.get(name) for name in joined.names),
-    )

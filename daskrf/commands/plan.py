@@ -16,16 +16,19 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from daskrf import seeds
+from daskrf.commands.featurize import need_of_features
+from daskrf.commands.fingerprint import need_of_rows
+from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
 from daskrf.gp import choose_exponent, gp_for
 from daskrf.gp.sums import Summation, precision_for, strip_columns
-from daskrf.jobs import memory
 from daskrf.jobs.batches import rejects_table, rows_table
-from daskrf.jobs.clusters import worker_memory
-from daskrf.jobs.preparing import check_learning, need_of_learning
+from daskrf.jobs.inputs import scan_inputs, tables_of
+from daskrf.jobs.job import Need, Run
+from daskrf.jobs.learner import need_of_learning
+from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.scanning import scan_inputs, tables_of
 from daskrf.jobs.sources import check_map
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.quantities import format_bytes
@@ -78,7 +81,7 @@ class PlanReport:
     partitions: int
     n_labels: int
     stages: tuple[StageCost, ...]
-    memory: tuple[memory.MemoryNeed, ...]
+    memory: tuple[MemoryNeed, ...]
     inputs: tuple[str, ...] = ()
 
     def core_hours(self, stage: StageCost) -> float:
@@ -151,9 +154,7 @@ def plan(
     learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
     if learns:
         n_sample = max(n_sample, 2 * (getattr(feature_map, "n_landmarks", None) or M))
-    _check_memory(feature_map, spec.n_columns, n_sample)
-    if learns:
-        check_learning(feature_map, n_sample, n_sample)
+    _check_memory(feature_map, spec.n_columns, n_sample, learns)
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
         scratch = Path(directory)
         library = scan_inputs(
@@ -185,45 +186,45 @@ def plan(
     )
 
 
-def _check_memory(feature_map: FeatureMap, n_columns: int, n_sample: int) -> None:
+def _check_memory(feature_map: FeatureMap, n_columns: int, n_sample: int, learns: bool) -> None:
     """Check the memory for the sample's own standard deviations: no stage takes more in one process."""
-    M, one_bit = feature_map.n_components, feature_map.one_bit
-    tables = "tables of the map", feature_map.table_bytes(n_columns)
-    model: dict[str, Any] = {
-        "double": feature_map.gram_precision == "double",
-        "gram_columns": feature_map.gram_columns,
-    }
-    for need in (
-        memory.need_of_solve(M, **model),
-        memory.need_of_screen(M, n_sample, 0, one_bit=one_bit, std=True, **model).plus(*tables),
-    ):
-        memory.check(need, worker_memory(None), "this machine")
+    run = Run(Path(), here=LIBRARIES)
+    making = _making(feature_map, n_sample, None, feature_map.table_bytes(n_columns))
+    run.check(Need(here=need_of_solve(making)))
+    run.check(Need(here=making.need(lambda making: need_of_scores(making, 0, std=True))))
+    if learns:
+        run.check(Need(here=need_of_learning(feature_map, n_sample, n_sample)))
+
+
+def _making(feature_map: FeatureMap, rows: int, nonzeros: int | None, tables: int) -> Making:
+    """Return what making the features of so many rows takes."""
+    double = feature_map.gram_precision == "double"
+    M, bits, blocks = feature_map.n_components, feature_map.one_bit, feature_map.gram_columns
+    return Making(M, rows, bits, double, nonzeros, tables, blocks)
 
 
 def _needs(
     feature_map: FeatureMap, fitted: FeatureMap, library: Library, fingerprints: Any, n_labels: int
-) -> tuple[memory.MemoryNeed, ...]:
+) -> tuple[MemoryNeed, ...]:
     """Return the needs of all stages, from the density of the fingerprints of the sample.
 
     The tables are those of the map that is `fitted` to the sample: some maps know theirs only then.
     """
-    M, largest = feature_map.n_components, max(p.stop - p.start for p in library.partitions)
-    double = feature_map.gram_precision == "double"
+    largest = max(p.stop - p.start for p in library.partitions)
     precision = precision_for(feature_map, n_labels)
     learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
     nonzeros = -(-int(fingerprints.nnz) * largest // fingerprints.shape[0])
-    kind: dict[str, Any] = {"one_bit": feature_map.one_bit, "double": double, "nonzeros": nonzeros}
-    tables = "tables of the map", fitted.table_bytes(fingerprints.shape[1])
-    model: dict[str, Any] = {"gram_columns": feature_map.gram_columns}
-    return (
-        memory.need_of_rows(largest, nonzeros=nonzeros),
+    making = _making(feature_map, largest, nonzeros, fitted.table_bytes(fingerprints.shape[1]))
+    needs = (
+        need_of_rows(largest, nonzeros),
         *([need_of_learning(feature_map, largest, library.n_rows, nonzeros)] if learns else []),
-        memory.need_of_features(M, largest, **kind).plus(*tables),
-        memory.need_of_fit(M, largest, n_labels, precision=precision, **kind, **model).plus(*tables),
-        memory.need_of_solve(M, n_labels, double=double, **model),
-        memory.need_of_screen(M, largest, 1000, std=False, **kind, **model).plus(*tables),
-        memory.need_of_screen(M, largest, 0, std=True, **kind, **model).plus(*tables),
+        making.need(need_of_features),
+        making.need(lambda making: need_of_sums(making, n_labels, precision=precision)),
+        need_of_solve(making, n_labels),
+        making.need(lambda making: need_of_scores(making, 1000, std=False)),
+        making.need(lambda making: need_of_scores(making, 0, std=True)),
     )
+    return tuple(need.beside(LIBRARIES) for need in needs)
 
 
 def _time_fingerprints(
@@ -303,7 +304,7 @@ def _time_features(
     _, seconds = _timed(statistics.update, phi, y)
     note = "a labelled molecule, besides its features"
     n_strips = 1 if feature_map.in_blocks else len(strip_columns(M))
-    if n_strips > 1 and not bits:  # see `daskrf.jobs.strips`
+    if n_strips > 1 and not bits:  # see `daskrf.jobs.totals`
         note += f", which are made {n_strips + 1} times, or read as often where they are stored"
     stages.append(StageCost("fit", seconds / len(phi), 0, "labels", note))
     gp = gp_for(feature_map, mean=0.0, amplitude=1.0, noise=1.0).fit_statistics(statistics, feature_map)

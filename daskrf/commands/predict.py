@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,26 @@ from distributed import Client
 
 from daskrf.features.base import brief_state
 from daskrf.gp.separate import processes_of
-from daskrf.jobs import disk, memory
-from daskrf.jobs.clusters import worker_memory
-from daskrf.jobs.models import Model, open_model, read_model
+from daskrf.jobs.disk import Disk
+from daskrf.jobs.inputs import inputs_of, source_for
+from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
+from daskrf.jobs.memory import need_of_scores
+from daskrf.jobs.models import Model, open_model, read_model, std_seconds, target_names
 from daskrf.jobs.opening import opened
-from daskrf.jobs.partitions import complete, complete_share
-from daskrf.jobs.progress import Progress, watched
-from daskrf.jobs.scoring import inputs_of, source_for, std_seconds, target_names
-from daskrf.jobs.shards import Shard, ShardReport, Share
-from daskrf.jobs.sources import Block, Source, largest_partition
+from daskrf.jobs.pieces import Partitions, Pieces, found_words
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.molecules import TableFormat
 from daskrf.molecules.names import listed
 from daskrf.paths import as_list, as_path
-from daskrf.storage.files import remove_quietly, work_folder
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.records import CommitRecord
 
-__all__ = ["PredictReport", "predict"]
+__all__ = ["PredictReport", "PredictStage", "predict"]
+
+Paths = str | os.PathLike[str]
+
+_ROW_BYTES = 12  # of a prediction's row number and ID in compressed Parquet
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,7 @@ class PredictReport:
         of = f" of {listed(self.targets)}" if self.targets else ""
         lines = [f"{self.rows:,} predictions{of} in {self.store} ({self.seconds:.1f} s)"]
         lines += [f"  {words}" for words in self.inputs]
-        if self.made < self.partitions:
-            lines.append(
-                f"  {self.partitions - self.made} of {self.partitions} partitions were there already"
-            )
+        lines += found_words(self.made, self.partitions)
         if self.rejected:
             where = self.store / "rejects"
             lines.append(
@@ -78,10 +77,9 @@ class PredictReport:
         return "\n".join(lines)
 
 
-@watched
 def predict(
     model: str | os.PathLike[str],
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    source: Paths | Sequence[Paths],
     output: str | os.PathLike[str],
     *,
     std: bool = True,
@@ -90,7 +88,7 @@ def predict(
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: Shard | str | None = None,
+    shard: AnyShard = None,
     prepare: bool = False,
 ) -> PredictReport | ShardReport:
     """Predict every molecule of a library; a second run does what the first one left.
@@ -131,69 +129,70 @@ def predict(
     StoreError
         If a store is damaged, or `output` was made from another model or library.
     """
-    start = time.monotonic()
-    progress = progress or Progress()
-    here = memory.libraries_of(None)
-    fitted = read_model(model, statistics=False)
-    output = as_path(output)
-    share, work = Share.of(shard, prepare, client), work_folder(output)
-    with share.lock(output, "predict", progress):
-        files: dict[str, Any] = {"format": format, "fragments": fragments, "accept_rejects": accept_rejects}
-        features = source_for(fitted, source, work, **files, progress=progress, share=share)
-        rows = features.partition_rows
-        _check_memory(fitted, features, std, client, here)
-        n_bytes = disk.prediction_bytes(sum(rows), len(fitted.targets), std=std)
-        disk.check_disk(output, n_bytes // share.count, "the predictions")
-        store = PredictionStore.new(
-            output,
+    files = (source, format, fragments, accept_rejects)
+    return run(_Predict(as_path(model), files, as_path(output), std), client, progress, shard, prepare)
+
+
+@dataclass
+class _Predict(Job[PredictReport]):
+    """The job of `predict`; see `daskrf.jobs.job.Job`."""
+
+    path: Path
+    files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
+    output: Path
+    std: bool
+    model: Model = field(init=False)
+    features: Source = field(init=False)
+    store: PredictionStore = field(init=False)
+
+    name = "predict"
+
+    def plan(self, run: Run) -> None:
+        self.model = read_model(self.path, statistics=False)
+        self.features = source_for(run, self.model, *self.files)
+
+    def need(self) -> Need:
+        n_targets, n_rows = len(self.model.targets), sum(self.features.partition_rows)
+        options: dict[str, Any] = {"n_targets": n_targets, "n_sums": len(processes_of(self.model.gp))}
+        worker = making_of(self.features).need(
+            lambda making: need_of_scores(making, 0, std=self.std, **options), "rows"
+        )
+        size = n_rows * (
+            _ROW_BYTES + 8 * n_targets * (3 if self.std else 1)
+        )  # random mantissas do not shrink
+        return Need(worker=worker, disk=Disk(self.output, "the predictions", size, size))
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        features, path, rows = self.features, str(self.path.resolve()), self.features.partition_rows
+        model_hash = self.model.metadata["spec_hash"]
+        self.store = PredictionStore.new(
+            self.output,
             source=features.spec_hash,
-            model=fitted.metadata["spec_hash"],
-            options={"std": std, "map": brief_state(features.feature_map.state())},
+            model=model_hash,
+            options={"std": self.std, "map": brief_state(features.feature_map.state())},
             rows=rows,
-            provenance={"model_path": str(as_path(model).resolve()), "source_path": _describe(source)},
+            provenance={"model_path": path, "source_path": _describe(self.files[0])},
         )
         stage = PredictStage(
-            features.carried(work),
-            str(as_path(model).resolve()),
-            fitted.metadata["spec_hash"],
-            str(output.resolve()),
-            store.spec_hash,
-            std,
-            features.seconds_per_row + std * std_seconds(features.feature_map.block_size),
+            features.carried(run.work),
+            path,
+            model_hash,
+            str(self.output.resolve()),
+            self.store.spec_hash,
+            self.std,
+            features.seconds_per_row + self.std * std_seconds(features.feature_map.block_size),
         )
-        if not share.whole:
-            return complete_share(share, stage, store, rows, start=start, progress=progress)
-        made = complete(stage, store, rows, client=client, progress=progress)
-        inputs = inputs_of(features)
-        remove_quietly(work)
-    counts, seconds = store.counts(), time.monotonic() - start
-    told = tuple(fitted.targets), inputs
-    return PredictReport(output, counts["kept"], counts["rejected"], len(rows), made, seconds, *told)
+        return [Partitions(stage, self.store, rows)]
+
+    def finish(self, run: Run, made: int) -> PredictReport:
+        counts, n_partitions = self.store.counts(), self.store.n_partitions
+        told = tuple(self.model.targets), inputs_of(self.features)
+        return PredictReport(
+            self.output, counts["kept"], counts["rejected"], n_partitions, made, run.seconds, *told
+        )
 
 
-def _check_memory(model: Model, features: Source, std: bool, client: Client | None, here: int) -> None:
-    """Check what a task needs; `here` is what libraries took in this process before anything was read."""
-    rows, nonzeros = largest_partition(features)
-    options: dict[str, Any] = {
-        "one_bit": model.gp.one_bit_,
-        "std": std,
-        "n_targets": len(model.targets),
-        "n_sums": len(processes_of(model.gp)),
-        "double": features.feature_map.gram_precision == "double",
-        "libraries": memory.libraries_of(client, here),
-        "gram_columns": features.feature_map.gram_columns,
-    }
-
-    def need_of(rows: int, nonzeros: int | None) -> memory.MemoryNeed:
-        need = memory.need_of_screen(len(model.gp.weights_), rows, 0, nonzeros=nonzeros, **options)
-        return need.plus("tables of the map", features.table_bytes)
-
-    where = "a worker" if client else "this machine"
-    fewer = memory.fewer_rows(rows, nonzeros, need_of)
-    memory.check(need_of(rows, nonzeros), worker_memory(client), where, fewer)
-
-
-def _describe(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> str:
+def _describe(source: Paths | Sequence[Paths]) -> str:
     paths = as_list(source)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     return f"{as_path(paths[0]).resolve()}{more}"
@@ -201,7 +200,7 @@ def _describe(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
 
 @dataclass(frozen=True)
 class PredictStage:
-    """Makes partitions of a prediction store; see `daskrf.jobs.partitions`."""
+    """Makes partitions of a prediction store; see `daskrf.jobs.pieces.Maker`."""
 
     source: Source
     model: str
@@ -212,8 +211,8 @@ class PredictStage:
     seconds_per_row: float
     name: str = "predict"
 
-    def process(self, partition: int) -> CommitRecord:
-        """See `PartitionStage`."""
+    def make(self, partition: int) -> CommitRecord:
+        """See `Maker`."""
         model = open_model(self.model, self.model_hash, statistics=self.std)
         parts = []
         for block in self.source.blocks(partition):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import os
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,8 @@ from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
-from daskrf.jobs import memory
-from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
-from daskrf.jobs.folding import fold, fold_share
 from daskrf.jobs.hits import (
     Earlier,
     described,
@@ -33,21 +29,25 @@ from daskrf.jobs.hits import (
     write_hits,
     write_rejects,
 )
-from daskrf.jobs.models import Model, open_model, read_model
-from daskrf.jobs.partitions import group_by_rows
-from daskrf.jobs.progress import Progress, watched
-from daskrf.jobs.scoring import inputs_of, source_for, source_words, std_seconds
-from daskrf.jobs.shards import PLAN, Shard, ShardReport, Share, agree
-from daskrf.jobs.sources import Block, Source, largest_partition
+from daskrf.jobs.inputs import inputs_of, source_for, source_words
+from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
+from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_scores
+from daskrf.jobs.models import Model, open_model, read_model, std_seconds
+from daskrf.jobs.pieces import Done, Pieces, group_by_rows
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.jobs.threads import ONE_BLAS_THREAD
+from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
 from daskrf.paths import as_path
 from daskrf.screening import TopK
-from daskrf.storage.files import remove_quietly, work_folder
+from daskrf.storage.files import work_folder
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
 __all__ = ["ScreenReport", "screen"]
+
+Paths = str | os.PathLike[str]
 
 _TASK_SECONDS = 30.0  # a task's aim
 _LEAST_ROWS = 10_000  # of a task: fewer are not worth a checkpoint
@@ -108,10 +108,9 @@ class ScreenReport:
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
-@watched
 def screen(
     model: str | os.PathLike[str],
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    source: Paths | Sequence[Paths],
     output: str | os.PathLike[str],
     *,
     k: int = 1000,
@@ -129,7 +128,7 @@ def screen(
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: Shard | str | None = None,
+    shard: AnyShard = None,
     prepare: bool = False,
 ) -> ScreenReport | ShardReport:
     """Find the k best molecules of a library; exact over any number of rows, in bounded memory.
@@ -189,65 +188,42 @@ def screen(
     StoreError
         If `output` holds the hits of another search; what differs is named.
     """
-    start, here = time.monotonic(), memory.libraries_of(None)
-    progress, output = progress or Progress(), as_path(output)
-    share, work = Share.of(shard, prepare, client), work_folder(output)
+    output = as_path(output)
     _check_options(k, std, output)
-    name, earlier, _ = source_words(source), earlier_hits(output), earlier_hits(rejects_of(output))
-    # Tasks read the model themselves.
-    fitted = read_model(model, statistics=std == "candidates" or acquisition == "thompson")
-    t = target_of(fitted, target)
-    up, notes = maximizes(fitted, t, maximize)
+    files = (source, format, fragments, accept_rejects)
     settings = {name: value for name, value in (("kappa", kappa), ("best", best)) if value is not None}
-    rule = _rule(acquisition, up, settings, _best(fitted, t, up), std)
-    asked = _Asked(as_path(model), fitted, rule, k, std, t, seed, exclude_labelled)
-    if earlier is not None and not overwrite:
-        earlier.refuse_other(asked.spec(), name)
-    with share.lock(work, "screen", progress):
-        files: dict[str, Any] = {"format": format, "fragments": fragments, "accept_rejects": accept_rejects}
-        features = source_for(fitted, source, work, **files, progress=progress, share=share)
-        spec = asked.spec(features)
-        if earlier is not None and not overwrite:
-            earlier.refuse_other(spec, name)
-        groups = _grouped(features, std == "all")
-        if earlier is not None and earlier.is_of(spec) and not (overwrite and earlier.is_damaged()):
-            if not share.whole:
-                return share.report(output, _PIECES, share.pieces(len(groups[0])), start)
-            report = replace(_report_again(earlier), inputs=inputs_of(features))
-            remove_quietly(work)
-            return replace(report, seconds=time.monotonic() - start)
-        asked.check_memory(features, client, here)
-        agree(share, work / PLAN, spec)
-        reduction = asked.reduction(features, work)
-        tree = (reduction, *groups, work / "partials", hash_of(spec))
-        if not share.whole:
-            return share.report(output, _PIECES, fold_share(share, *tree, progress=progress), start)
-        found = _searched(fold(*tree, client=client, progress=progress))
-        report = _finished(found, asked, reduction, output, name, notes)
-        remove_quietly(work)
-    return replace(report, seconds=time.monotonic() - start)
+    asked = (acquisition, maximize, settings, target)
+    job = _Screen(as_path(model), files, output, k, std, seed, asked, exclude_labelled, overwrite)
+    return run(job, client, progress, shard, prepare)
 
 
-def _searched(found: Any) -> Hits:
-    """Return what a search has found; refuse a library without any molecule."""
-    assert isinstance(found, Hits)
-    if not found.n_scored:
-        raise InputError("There is nothing to screen: none of the rows of the library could be used.")
-    return found
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A search that a model was asked for, its options checked; `path` is the model's."""
+@dataclass
+class _Screen(Job[ScreenReport]):
+    """The job of `screen`; see `daskrf.jobs.job.Job`. From `model` on it is what `plan` has found."""
 
     path: Path
-    model: Model
-    rule: Acquisition
+    files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
+    output: Path
     k: int
     std: str
-    target: int
     seed: int
+    asked: tuple[str, bool | None, dict[str, Any], str | int | None]
     exclude_labelled: bool
+    overwrite: bool
+    model: Model = field(init=False)
+    features: Source = field(init=False)
+    rule: Acquisition = field(init=False)
+    target: int = 0
+    notes: tuple[str, ...] = ()
+    earlier: Earlier | None = None
+    tree: Tree = field(init=False)
+
+    name = "screen"
+
+    @property
+    def locked(self) -> Path:
+        """The output is a file."""
+        return work_folder(self.output)
 
     @property
     def shortlisted(self) -> bool:
@@ -259,20 +235,29 @@ class _Asked:
         """How many molecules are kept until all have been scored."""
         return self.k * _SHORTLIST if self.shortlisted else self.k
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What to say of the ranking."""
-        return (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
+    def plan(self, run: Run) -> None:
+        """Find out as early as can be whether the hits are there, or others."""
+        acquisition, maximize, settings, target = self.asked
+        name, earlier = source_words(self.files[0]), earlier_hits(self.output)
+        earlier_hits(rejects_of(self.output))  # refuses what else may be there
+        # Tasks read the model themselves.
+        self.model = read_model(self.path, statistics=self.std == "candidates" or acquisition == "thompson")
+        self.target = target_of(self.model, target)
+        up, self.notes = maximizes(self.model, self.target, maximize)
+        self.rule = _rule(acquisition, up, settings, _best(self.model, self.target, up), self.std)
+        if earlier is not None and not self.overwrite:
+            earlier.refuse_other(self._asked(), name)
+        self.features = source_for(run, self.model, *self.files)
+        if self.exclude_labelled:
+            _check_library(self.model, self.features)
+        if earlier is not None and not self.overwrite:
+            earlier.refuse_other(self.spec, name)
+        if earlier is not None and earlier.is_of(self.spec):
+            self.earlier = None if self.overwrite and earlier.is_damaged() else earlier
 
-    def spec(self, features: Source | None = None) -> dict[str, Any]:
-        """Return what the hits depend on, as shards must agree on it: without `features` all but those.
-
-        Raises
-        ------
-        InputError
-            If labelled molecules are to be left out of another library than theirs.
-        """
-        found = {
+    def _asked(self) -> dict[str, Any]:
+        """Return what the hits depend on, but for the library."""
+        return {
             "model": self.model.metadata["spec_hash"],
             "acquisition": self.rule.state(),
             "k": self.k,
@@ -281,21 +266,50 @@ class _Asked:
             "seed": self.seed if self.rule.needs_sample else None,
             "exclude_labelled": self.exclude_labelled,
         }
-        if features is None:
-            return found
-        if self.exclude_labelled:
-            _check_library(self.model, features)
-        return found | {"library": features.spec_hash}
 
-    def reduction(self, features: Source, work: Path) -> ScreenFold:
-        """Return what scores partitions; the draw of "thompson" is left in a file of `work`."""
-        draw = _draw_weights(self.model, self.target, self.seed, work) if self.rule.needs_sample else None
-        scored = acquisition_for("greedy", maximize=self.rule.maximize) if self.shortlisted else self.rule
-        return ScreenFold(
-            features.carried(work),
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the hits depend on, as shards must agree on it."""
+        return self._asked() | {"library": self.features.spec_hash}
+
+    def need(self) -> Need:
+        # This process has statistics for draws and for deviations of the hits alone: tasks read the model
+        # themselves, those of this process once more.
+        if self.earlier is not None:
+            return Need()
+        making, n_sums = making_of(self.features), len(processes_of(self.model.gp))
+        k = self.n_kept if self.std == "candidates" else 0
+
+        def need_of(k: int) -> MemoryNeed:
+            return making.need(
+                lambda making: need_of_scores(making, k, std=self.std == "all", n_sums=n_sums), "rows"
+            )
+
+        worker = need_of(k)
+        worker = replace(worker, smaller={"hits": (k, 100, need_of), **worker.smaller})
+        if self.model.gp.statistics_ is None:
+            return Need(worker)
+        held = held_by_model(making, factors=self.rule.needs_sample, n_sums=n_sums)
+        hits = replace(making, rows=k, nonzeros=0)
+        return Need(
+            worker,
+            held=("the model for hits and draws", held),
+            here=need_of_scores(hits, k, std=True, n_sums=n_sums),
+        )
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        """Leave the draw of "thompson" in a file, too."""
+        groups, rows = _grouped(self.features, self.std == "all")
+        if self.earlier is not None:
+            return [Done(len(groups), _PIECES)]
+        run.agree(self.spec)
+        draw = None
+        if self.rule.needs_sample:
+            draw = _draw_weights(self.model, self.target, self.seed, run.work)
+        search = Search(
             str(self.path.resolve()),
             self.model.metadata["spec_hash"],
-            scored,
+            acquisition_for("greedy", maximize=self.rule.maximize) if self.shortlisted else self.rule,
             self.n_kept,
             self.target,
             draw,
@@ -303,66 +317,57 @@ class _Asked:
             self.std == "candidates",
             self.std == "all",
         )
+        chunk = Blocks(self.features.carried(run.work)).of
+        root = Root(search, chunk, run.work / "partials", hash_of(self.spec))
+        self.tree = Tree([root], groups, rows, _PIECES)
+        return [self.tree]
 
-    def check_memory(self, features: Source, client: Client | None, here: int) -> None:
-        """See `_check_memory`."""
-        drawn = self.rule.needs_sample
-        _check_memory(self.model, features, self.n_kept, self.std, client, here, drawn=drawn)
+    def finish(self, run: Run, made: int) -> ScreenReport:
+        """Write the hits and what is known of them."""
+        if self.earlier is not None:
+            about, there = self.earlier.about, f"{self.output} holds these very hits already"
+            rejects = rejects_of(self.output) if about["rejected"] else None
+            return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
+        found: Hits = self.tree.result()
+        table = described(self.features, _ranked(found.top, self.model, self.rule, self.target, self.k))
+        labelled = not self.exclude_labelled
+        copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
+        ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
+        notes = (*self.notes, *ranking, copies)
+        rejected, rejects = write_rejects(self.features, self.output)
+        about = {
+            **self.spec,
+            "direction": "maximize" if self.rule.maximize else "minimize",
+            "source": source_words(self.files[0]),
+            "rows": found.n_scored,
+            "rejected": rejected,
+            "notes": list(notes),
+        }
+        write_hits(table, self.output, about)
+        return self._report(table, about, rejects, notes, run.seconds)
 
-
-def _finished(
-    found: Hits, asked: _Asked, reduction: ScreenFold, output: Path, source: str, notes: tuple[str, ...]
-) -> ScreenReport:
-    """Write the hits and what is known of them, and return the report."""
-    features, spec = reduction.source, asked.spec(reduction.source)
-    table = described(features, _ranked(found.top, asked.model, asked.rule, reduction, asked.k))
-    labelled = not asked.exclude_labelled
-    copies = duplicates(table["smiles"], asked.model, asked.path, features, labelled=labelled)
-    notes = (*notes, *asked.notes, copies)
-    rejected, rejects = write_rejects(features, output)
-    about = {
-        **spec,
-        "direction": "maximize" if asked.rule.maximize else "minimize",
-        "source": source,
-        "rows": found.n_scored,
-        "rejected": rejected,
-        "notes": list(notes),
-    }
-    write_hits(table, output, about)
-    return _report(output, table, about, rejects, notes, inputs_of(features))
-
-
-def _report(
-    output: Path,
-    table: pa.Table,
-    about: dict[str, Any],
-    rejects: Path | None,
-    notes: tuple[str, ...],
-    inputs: tuple[str, ...] = (),
-) -> ScreenReport:
-    """Return the report on hits, from what their file says of them."""
-    return ScreenReport(
-        output,
-        table,
-        about["rows"],
-        about["rejected"],
-        rejects,
-        about["acquisition"]["rule"],
-        0.0,
-        about["target"],
-        about["direction"],
-        notes,
-        inputs,
-    )
-
-
-def _report_again(earlier: Earlier) -> ScreenReport:
-    """Return the report on hits that are there already."""
-    table, output = earlier.table, earlier.path
-    about = earlier.about
-    rejects = rejects_of(output) if about["rejected"] else None
-    there = f"{output} holds these very hits already"
-    return _report(output, table, about, rejects, (*about["notes"], there))
+    def _report(
+        self,
+        table: pa.Table,
+        about: dict[str, Any],
+        rejects: Path | None,
+        notes: tuple[str, ...],
+        seconds: float,
+    ) -> ScreenReport:
+        """Return the report on hits, from what their file says of them."""
+        return ScreenReport(
+            self.output,
+            table,
+            about["rows"],
+            about["rejected"],
+            rejects,
+            about["acquisition"]["rule"],
+            seconds,
+            about["target"],
+            about["direction"],
+            notes,
+            inputs_of(self.features),
+        )
 
 
 def _check_options(k: int, std: str, output: Path) -> None:
@@ -413,50 +418,6 @@ def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
     return str(path.resolve())
 
 
-def _check_memory(
-    model: Model, features: Source, k: int, std: str, client: Client | None, here: int, *, drawn: bool
-) -> None:
-    """Check what a task needs, and what this process needs for draws and for deviations of the hits.
-
-    It has statistics for these alone: tasks read the model themselves, those of this process once more.
-    `here` is what libraries took in this process before the model was read.
-    """
-    k = k if std == "candidates" else 0
-    n_components, one_bit = len(model.gp.weights_), model.gp.one_bit_
-    double, blocks = features.feature_map.gram_precision == "double", features.feature_map.gram_columns
-    rows, nonzeros = largest_partition(features)
-    libraries, n_sums = memory.libraries_of(client, here), len(processes_of(model.gp))
-    held = 0
-    if client is None and model.gp.statistics_ is not None:  # tasks run beside the model that was read here
-        held = memory.held_by_model(
-            n_components, double=double, factors=drawn, gram_columns=blocks, n_sums=n_sums
-        )
-
-    def need_of(k: int, rows: int = rows, nonzeros: int | None = nonzeros) -> memory.MemoryNeed:
-        options: dict[str, Any] = {"one_bit": one_bit, "double": double, "nonzeros": nonzeros}
-        options |= {"gram_columns": blocks, "n_sums": n_sums}
-        need = memory.need_of_screen(n_components, rows, k, std=std == "all", libraries=libraries, **options)
-        need = need.plus("tables of the map", features.table_bytes)
-        return need.plus("the model for hits and draws", held)
-
-    fewer = {"hits": (k, 100, need_of), **memory.fewer_rows(rows, nonzeros, lambda r, n: need_of(k, r, n))}
-    memory.check(need_of(k), worker_memory(client), "a worker" if client else "this machine", fewer)
-    if model.gp.statistics_ is not None:
-        need = memory.need_of_screen(
-            n_components,
-            k,
-            k,
-            one_bit=one_bit,
-            std=True,
-            double=double,
-            nonzeros=0,
-            libraries=here,
-            gram_columns=blocks,
-            n_sums=n_sums,
-        )
-        memory.check(need, worker_memory(None), "this machine")
-
-
 def _grouped(source: Source, std: bool) -> tuple[list[tuple[int, ...]], list[int]]:
     """Cut the library into groups of partitions; return also the rows of each.
 
@@ -487,10 +448,25 @@ class Hits:
 
 
 @dataclass(frozen=True)
-class ScreenFold:
-    """Scores partitions and keeps the best k; see `daskrf.jobs.folding`."""
+class Blocks:
+    """The features of some partitions: a chunk for `Search`."""
 
     source: Source
+    partitions: tuple[int, ...] = ()
+
+    def of(self, partitions: tuple[int, ...]) -> Blocks:
+        """Return the chunk of some partitions."""
+        return replace(self, partitions=partitions)
+
+    def __iter__(self) -> Iterator[Block]:
+        for partition in self.partitions:
+            yield from self.source.blocks(partition)
+
+
+@dataclass(frozen=True)
+class Search(Reduction):
+    """Scores blocks and keeps the best k."""
+
     model: str
     model_hash: str
     rule: Acquisition
@@ -502,16 +478,19 @@ class ScreenFold:
     std: bool
     name: str = "screen"
 
-    def from_partitions(self, partitions: Sequence[int]) -> Hits:
-        """See `Fold`."""
+    def zero(self) -> Hits:
+        return Hits(TopK(self.k))
+
+    def add(self, total: Hits, block: Block) -> None:
         model = open_model(self.model, self.model_hash, statistics=self.std)
-        hits = Hits(TopK(self.k))
-        for partition in partitions:
-            for block in self.source.blocks(partition):
-                hits.n_scored += len(block.rows)
-                hits.top = hits.top.combine(self._score(model, self._wanted(block)))
-                del block  # before the next one is made
-        return hits
+        total.n_scored += len(block.rows)
+        total.top = total.top.combine(self._score(model, self._wanted(block)))
+
+    def finalize(self, total: Hits, rest: Iterator[Any]) -> Hits:
+        """Refuse a library without any molecule."""
+        if not total.n_scored:
+            raise InputError("There is nothing to screen: none of the rows of the library could be used.")
+        return total
 
     def _wanted(self, block: Block) -> Block:
         """Return the block without the labelled rows, if these are to be left out."""
@@ -522,7 +501,7 @@ class ScreenFold:
         return block.where(~np.isin(block.rows, labelled[low:high], assume_unique=True))
 
     def _score(self, model: Model, block: Block) -> TopK:
-        columns = self.predict(model, block.phi, block.diagonal, std=self.std)
+        columns = _predicted(model, self.target, block.phi, block.diagonal, std=self.std)
         if self.keep_features:
             columns["phi"] = block.phi
             if block.diagonal is not None:
@@ -532,21 +511,26 @@ class ScreenFold:
             values = _drawn(self.draw, self.model, self.model_hash, self.target).predict(block.phi)
         return TopK(self.k).from_chunk(self.rule(values, columns.get("std")), block.rows, **columns)
 
-    def predict(
-        self, model: Model, phi: npt.NDArray[Any], diagonal: npt.NDArray[np.float64] | None, *, std: bool
-    ) -> dict[str, npt.NDArray[Any]]:
-        """Return the mean for the target and, if wanted, the standard deviations of f and of y."""
-        if not std:
-            return {"mean": model.gp.predict(phi, target=self.target)}
-        options: dict[str, Any] = {"of": "both", "target": self.target, "diagonal": diagonal}
-        found = model.gp.predict(phi, return_std=True, **options)
-        return dict(zip(("mean", "std", "std_y"), found, strict=True))
-
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Hits:
-        """See `Fold`."""
         columns = dict(arrays)
         n_scored = int(columns.pop("n_scored"))
         return Hits(TopK(self.k, columns.pop("score"), columns.pop("row"), columns), n_scored)
+
+
+def _predicted(
+    model: Model,
+    target: int,
+    phi: npt.NDArray[Any],
+    diagonal: npt.NDArray[np.float64] | None,
+    *,
+    std: bool,
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the mean for a target and, if wanted, the standard deviations of f and of y."""
+    if not std:
+        return {"mean": model.gp.predict(phi, target=target)}
+    options: dict[str, Any] = {"of": "both", "target": target, "diagonal": diagonal}
+    found = model.gp.predict(phi, return_std=True, **options)
+    return dict(zip(("mean", "std", "std_y"), found, strict=True))
 
 
 @functools.lru_cache(maxsize=1)
@@ -569,7 +553,7 @@ def _drawn(draw: str, path: str, model_hash: str, target: int) -> FeatureSpaceGP
     return drawn
 
 
-def _ranked(top: TopK, model: Model, rule: Acquisition, reduction: ScreenFold, k: int) -> dict[str, Any]:
+def _ranked(top: TopK, model: Model, rule: Acquisition, target: int, k: int) -> dict[str, Any]:
     """Return the columns of the k hits, best first; candidates get their standard deviations here."""
     columns = top.arrays()
     score = columns.pop("score")
@@ -577,7 +561,7 @@ def _ranked(top: TopK, model: Model, rule: Acquisition, reduction: ScreenFold, k
     if "phi" in columns:
         phi, diagonal = columns.pop("phi"), columns.pop("diagonal", None)
         with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
-            columns |= reduction.predict(model, phi, diagonal, std=True)
+            columns |= _predicted(model, target, phi, diagonal, std=True)
         if rule.needs_std:
             score = rule(columns["mean"], columns["std"])
             order = np.lexsort((columns["row"], -score))[:k]

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 # A worker that dies is blamed for every task it had been sent, and scaling down counts as dying. What the
-# scheduler gives up, drivers.execution submits again; a task that kills every worker must still end.
+# scheduler gives up, daskrf.jobs.execution submits again; a task that kills every worker must still end.
 CONFIG = {
     "distributed.scheduler.allowed-failures": 10,
     # A local cluster drops a worker for good whose restart takes longer than this, 15 seconds by default: too

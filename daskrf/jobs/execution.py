@@ -25,10 +25,10 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from daskrf.errors import WorkerError
+from daskrf.jobs.calls import Outcome, call, stop_run
 from daskrf.jobs.clusters import ask_workers, seconds_to_wait, worker_threads
 from daskrf.jobs.preflight import Absence, Expected, checked_call, explained
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.stopping import Outcome, call, stop_run
 from daskrf.storage.runlog import RunLog
 
 __all__ = ["Task", "run_tasks"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from daskrf.features.localgaussian import refuse_half
 from daskrf.gp import Summation, choose_exponent, enough_precision
 from daskrf.gp.statistics import Precision
 from daskrf.jobs.maps import MapReference
+from daskrf.jobs.totals import Sums
+from daskrf.jobs.tree import parents
 from daskrf.kernels import Kernel
 
 __all__ = ["featurize_array", "gram", "kernel_matrix"]
@@ -129,26 +132,27 @@ def gram(
         y_blocks = list(targets.to_delayed().ravel())
     if block_size is not None:
         refuse_half(phi.dtype)
-    reduction = Summation(
-        n_components,
-        n_targets,
-        one_bit=one_bit,
-        y_exponents=exponents,
-        precision=precision or enough_precision(phi.shape[0], n_components),
-        block_size=block_size,
+    sums = Sums(
+        Summation(
+            n_components,
+            n_targets,
+            one_bit=one_bit,
+            y_exponents=exponents,
+            precision=precision or enough_precision(phi.shape[0], n_components),
+            block_size=block_size,
+        )
     )
-    zero = dask.delayed(reduction.zero)()
-    chains: list[Delayed] = []
-    for start in range(0, len(phi_blocks), _CHAIN):
-        partial = zero
-        for block, target in zip(
-            phi_blocks[start : start + _CHAIN], y_blocks[start : start + _CHAIN], strict=True
-        ):
-            partial = dask.delayed(_updated)(partial, block, target)
-        chains.append(partial)
-    while len(chains) > 1:
-        chains = [dask.delayed(_combined)(chains[i : i + _FAN_IN]) for i in range(0, len(chains), _FAN_IN)]
-    return chains[0] if chains else zero
+    nodes: list[Delayed] = []
+    for chain in parents(len(phi_blocks), _CHAIN):
+        node: Any = None
+        for i in chain:
+            node = dask.delayed(_extended)(sums, node, phi_blocks[i], y_blocks[i])
+        nodes.append(node)
+    while len(nodes) > 1:
+        nodes = [
+            dask.delayed(_combined)(sums, [nodes[i] for i in own]) for own in parents(len(nodes), _FAN_IN)
+        ]
+    return nodes[0] if nodes else dask.delayed(sums.zero)()
 
 
 def _targets(phi: da.Array, y: da.Array | np.ndarray | None) -> da.Array | np.ndarray:
@@ -175,18 +179,13 @@ def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
     return tuple(int(e) for e in choose_exponent(targets)) if targets.size else (0,) * targets.shape[1]
 
 
-def _updated(statistics: Any, phi: np.ndarray, y: np.ndarray) -> Any:
-    # A copy, because Dask may compute a task twice from the same input.
-    result = statistics.copy()
-    result.update(phi, y)
-    return result
+def _extended(sums: Sums, total: Any, phi: np.ndarray, y: np.ndarray) -> Any:
+    # Onto a copy, because Dask may compute a task twice from the same input.
+    return sums.from_chunk([(phi, y, None)], None if total is None else total.copy())
 
 
-def _combined(parts: list[Any]) -> Any:
-    result = parts[0].copy()
-    for part in parts[1:]:
-        result += part
-    return result
+def _combined(sums: Sums, parts: list[Any]) -> Any:
+    return functools.reduce(sums.combine, parts[1:], parts[0].copy())
 
 
 def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:

@@ -17,7 +17,7 @@ from daskrf.jobs.maps import rebuild
 from daskrf.storage.checked import believed
 from daskrf.storage.model import load_model
 
-__all__ = ["Model", "open_model", "read_model"]
+__all__ = ["Model", "feature_map_of", "open_model", "read_model", "std_seconds", "target_names"]
 
 
 # What of the metadata its users take as it is.
@@ -104,3 +104,14 @@ def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
 def feature_map_of(model: Model) -> Any:
     """Return the feature map that the model was fitted with."""
     return rebuild(model.metadata["map"])
+
+
+def target_names(model: Model, prefix: str) -> list[str]:
+    """Return the names of a column of each target: the bare prefix if there is one target only."""
+    names: list[Any] = model.targets
+    return [prefix] if len(names) == 1 else [f"{prefix}_{name}" for name in names]
+
+
+def std_seconds(n_components: int) -> float:
+    """Return the rough cost of a standard deviation on one core, from which tasks are sized."""
+    return 5e-4 * (n_components / 4096) ** 2

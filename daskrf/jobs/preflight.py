@@ -25,8 +25,8 @@ from distributed import Client, get_worker
 
 from daskrf import __version__
 from daskrf.errors import WorkerError
+from daskrf.jobs.calls import Outcome, call_of_run
 from daskrf.jobs.clusters import Jobs, QueuedClient
-from daskrf.jobs.stopping import Outcome, call_of_run
 
 __all__ = ["Absence", "Expected", "checked_call", "explained"]
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import time
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
 
-from daskrf.storage.runlog import RunLog, first_sentence
+from daskrf.storage.runlog import RunLog
 
-__all__ = ["Progress", "watched"]
+__all__ = ["Progress", "Recorded"]
 
 _SECONDS_BETWEEN_RECORDS = 5.0  # of progress that no task stands for
-
-Parameters = ParamSpec("Parameters")
-Report = TypeVar("Report")
 
 
 class Progress:
@@ -52,49 +45,7 @@ class Progress:
         """End the stage, with a closing sentence if there is one."""
 
 
-def watched(driver: Callable[Parameters, Report]) -> Callable[Parameters, Report]:
-    """Decorate a driver, a function with `output`, `client` and `progress`: its runs are logged.
-
-    The driver gets a `Progress` that records the stages, passes everything on to the given one, and carries
-    the log to `run_tasks`.
-    """
-    signature = inspect.signature(driver)
-
-    @functools.wraps(driver)
-    def run(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Report:
-        bound = signature.bind(*arguments, **keywords)
-        given = bound.arguments
-        if given.get("output") is None:
-            return driver(*arguments, **keywords)
-        progress = given.get("progress") or Progress()
-        log = _log_of(driver.__name__, given, progress)
-        given["progress"] = _Recorded(progress, log)
-        try:
-            report = driver(*bound.args, **bound.kwargs)
-            log.finish()
-        except BaseException as error:
-            log.stop("It was interrupted." if isinstance(error, KeyboardInterrupt) else first_sentence(error))
-            raise
-        finally:
-            log.close()
-        return report
-
-    return run
-
-
-def _log_of(command: str, given: dict[str, Any], progress: Progress) -> RunLog:
-    client, shard = given.get("client"), given.get("shard")
-    shard = "prepare" if given.get("prepare") else shard
-    return RunLog(
-        given["output"],
-        command,
-        shard=None if shard is None else str(shard),
-        dashboard=getattr(client, "dashboard_link", None) or None,
-        on_failure=progress.note,
-    )
-
-
-class _Recorded(Progress):
+class Recorded(Progress):
     """Passes everything on to another `Progress`, and records the stages."""
 
     def __init__(self, inner: Progress, log: RunLog) -> None:

@@ -3,7 +3,7 @@
 Each process of a job array runs the same command with another ``--shard i/n``; none of them talks to another.
 What a shard makes is what any driver would make, partitions with commit records and checkpoints of sums, so
 that a shard which failed costs its own share only, which the last command, the same one without ``--shard``,
-makes before it reduces, cleans up and reports.
+makes before it combines, cleans up and reports.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,11 @@ from typing import Any
 from distributed import Client
 
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs.progress import Progress
 from daskrf.storage.checked import read_sealed, write_sealed
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.plans import differences
 
-__all__ = ["PLAN", "Pieces", "Shard", "ShardReport", "Share", "agree"]
+__all__ = ["PLAN", "WHOLE", "AnyShard", "Counts", "Shard", "ShardReport", "Share", "agree", "shard_of"]
 
 PLAN = "shards.json"  # what the shards of a job that has no store agree on, in its folder of work files
 
@@ -79,22 +77,22 @@ def _refusal(text: str) -> InputError:
     )
 
 
+AnyShard = Shard | str | None
+"""What the functions of commands take for `shard`: one, its name i/n, or None for all of a job."""
+
+
 @dataclass(frozen=True)
-class Pieces:
+class Counts:
     """How many pieces of a job a share made and found there; how many all shares lack, and have in total."""
 
-    made: int
-    found: int
-    missing: int
-    total: int
+    made: int = 0
+    found: int = 0
+    missing: int = 0
+    total: int = 0
 
-    def __add__(self, other: Pieces) -> Pieces:
-        return Pieces(
-            self.made + other.made,
-            self.found + other.found,
-            self.missing + other.missing,
-            self.total + other.total,
-        )
+    def __add__(self, other: Counts) -> Counts:
+        mine, others = dataclasses.astuple(self), dataclasses.astuple(other)
+        return Counts(*(a + b for a, b in zip(mine, others, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -142,14 +140,14 @@ class ShardReport:
 
 @dataclass(frozen=True)
 class Share:
-    """What of a job one call of a driver does: all of it, one shard, or the preparation of shards."""
+    """What of a job one run does: all of it, which is the share 0/1 and the finish; a shard; or no piece."""
 
     shard: Shard | None = None
     prepare: bool = False
 
     @classmethod
-    def of(cls, shard: Shard | str | None, prepare: bool, client: Client | None) -> Share:
-        """Return the share that the keywords of a driver name; refuse those that do not fit each other."""
+    def of(cls, shard: AnyShard, prepare: bool, client: Client | None) -> Share:
+        """Return the share that the keywords of a command name; refuse those that do not fit each other."""
         if shard is None:
             return cls(None, prepare)
         if prepare:
@@ -160,13 +158,13 @@ class Share:
 
     @property
     def whole(self) -> bool:
-        """Whether this is a driver without shards, which may delete and replace what others left."""
+        """Whether this is a run without shards, which may delete and replace what others left."""
         return self.shard is None and not self.prepare
 
     @property
-    def count(self) -> int:
-        """Number of shards, 1 for a whole driver."""
-        return 1 if self.shard is None else self.shard.count
+    def name(self) -> str | None:
+        """What a run log calls it; None of a whole run."""
+        return "prepare" if self.prepare else str(self.shard) if self.shard else None
 
     def of_all(self, numbers: Collection[int]) -> list[int]:
         """Return those of `numbers` that are this share's to make."""
@@ -174,29 +172,36 @@ class Share:
             return []
         return [i for i in numbers if self.shard is None or self.shard.owns(i)]
 
-    def lock(self, directory: Path, stage: str, progress: Progress) -> StoreLock:
+    def part_of(self, size: int) -> int:
+        """Return what this share writes of `size` bytes that all write; all, if it prepares the others."""
+        return size // (1 if self.shard is None else self.shard.count)
+
+    def lock(self, directory: Path, command: str, tell: Callable[[str], None]) -> StoreLock:
         """Return the lock of this share on a job whose locks lie in `directory`."""
         if self.whole:
-            return StoreLock(directory, f"daskrf {stage}", tell=progress.note)
+            return StoreLock(directory, f"daskrf {command}", tell=tell)
         part = "prepare" if self.shard is None else f"{self.shard.index}-of-{self.shard.count}"
         option = "--prepare" if self.shard is None else f"--shard {self.shard}"
-        return StoreLock(directory, f"daskrf {stage} {option}", part, tell=progress.note)
+        return StoreLock(directory, f"daskrf {command} {option}", part, tell=tell)
 
-    def pieces(self, total: int, made: int = 0, missing: Collection[int] = ()) -> Pieces:
+    def counts(self, total: int, made: int = 0, missing: Collection[int] = ()) -> Counts:
         """Return the counts of a share that has `made` so many of its pieces; `missing` are all that lack."""
         found = len(self.of_all(range(total))) - made - len(self.of_all(missing))
-        return Pieces(made, found, len(missing), total)
+        return Counts(made, found, len(missing), total)
 
-    def report(self, output: Path, unit: str, pieces: Pieces, start: float) -> ShardReport:
-        """Return the report of a share that is not a whole driver, begun at `start` of `time.monotonic`."""
-        seconds = time.monotonic() - start
-        return ShardReport(output, self.shard, unit, seconds, **dataclasses.asdict(pieces))
+    def report(self, output: Path, unit: str, counts: Counts, seconds: float) -> ShardReport:
+        """Return the report of a share that is not a whole run."""
+        return ShardReport(output, self.shard, unit, seconds, **dataclasses.asdict(counts))
+
+
+WHOLE = Share()
+shard_of = Shard.of
 
 
 def agree(share: Share, path: Path, spec: dict[str, Any]) -> None:
     """Leave `spec` in the file `path` for the other shares of a job, or refuse to go on if theirs differs.
 
-    A whole driver leaves none; it looks for that of the shards before it.
+    A whole run leaves none; it looks for that of the shards before it.
 
     Raises
     ------

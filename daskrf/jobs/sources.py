@@ -25,7 +25,7 @@ from daskrf.features import FeatureMap, default_map
 from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
 from daskrf.jobs.maps import MapReference, agrees, rebuild
-from daskrf.jobs.memory import block_rows
+from daskrf.jobs.memory import Making, block_rows
 from daskrf.jobs.opening import opened
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.paths import as_path
@@ -43,7 +43,7 @@ __all__ = [
     "check_map_for",
     "feature_blocks",
     "gathered",
-    "largest_partition",
+    "making_of",
     "open_source",
     "rows_store",
 ]
@@ -372,17 +372,27 @@ def planned_rows(store: FingerprintStore) -> list[int]:
     return [store.partition_rows(p) for p in range(store.n_partitions)]
 
 
-def largest_partition(source: Any) -> tuple[int, int | None]:
-    """Return the rows of the largest partition of a source as it is held, and the most non-zeros of any.
+def making_of(source: Source) -> Making:
+    """Return what making the features of the largest partition of a source takes, as it is held.
 
     Non-zeros are 0 where features are read, and None where fingerprints are made on the way, by batches.
     """
-    rows = max(source.partition_rows)
+    feature_map, rows, nonzeros = source.feature_map, max(source.partition_rows), None
     if isinstance(source, FeatureSource):
-        return rows, 0
-    if not isinstance(source, FingerprintSource):
-        return min(rows, BATCH_ROWS), None
-    return rows, most_nonzeros(source.store)
+        nonzeros = 0
+    elif isinstance(source, FingerprintSource):
+        nonzeros = most_nonzeros(source.store)
+    else:
+        rows = min(rows, BATCH_ROWS)
+    return Making(
+        feature_map.n_components,
+        rows,
+        source.bits,
+        feature_map.gram_precision == "double",
+        nonzeros,
+        source.table_bytes,
+        feature_map.gram_columns,
+    )
 
 
 def most_nonzeros(store: FingerprintStore) -> int:

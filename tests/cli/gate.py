@@ -13,8 +13,8 @@ from pathlib import Path
 
 from daskrf.commands import fit as fitting
 from daskrf.commands.fingerprint import FingerprintStage
-from daskrf.commands.fit import FitFold
-from daskrf.jobs import stopping
+from daskrf.jobs import calls
+from daskrf.jobs.totals import Sums
 
 _DIRECTORY = Path(os.environ["DASKRF_GATE"])
 fitting._GROUP_ROWS = (20, 40)
@@ -23,7 +23,7 @@ fitting._GROUP_ROWS = (20, 40)
 def _held(function):
     @functools.wraps(function)
     def hold(self, what):
-        (_DIRECTORY / f"begun-{what if isinstance(what, int) else what[0]}").touch()
+        (_DIRECTORY / f"begun-{what if isinstance(what, int) else what.partitions[0]}").touch()
         give_up = time.monotonic() + 300
         while not (_DIRECTORY / "open").exists() and time.monotonic() < give_up:
             time.sleep(0.005)
@@ -32,8 +32,8 @@ def _held(function):
     return hold
 
 
-FingerprintStage.process = _held(FingerprintStage.process)
-FitFold.from_partitions = _held(FitFold.from_partitions)
+FingerprintStage.make = _held(FingerprintStage.make)
+Sums.from_chunk = _held(Sums.from_chunk)
 
 
 class _Told(set):
@@ -42,4 +42,4 @@ class _Told(set):
         (_DIRECTORY / f"told-{os.getpid()}").touch()
 
 
-stopping._stopped_runs = _Told()
+calls._stopped_runs = _Told()

@@ -21,7 +21,7 @@ from daskrf.cli.app import program, run
 from daskrf.cli.commands import COMMANDS
 from daskrf.cli.options import Command
 from daskrf.commands import fit as fitting
-from daskrf.commands import maintenance
+from daskrf.commands import status as looking
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError, WorkerError
 
 NAMES = [
@@ -46,7 +46,7 @@ def failing_status(monkeypatch):
         def status(store):
             raise error
 
-        monkeypatch.setattr(maintenance, "status", status)
+        monkeypatch.setattr(looking, "status", status)
 
     return fail_with
 
@@ -265,7 +265,7 @@ def test_sigterm_unwinds_like_an_interrupt(monkeypatch, capsys):
         finally:
             unwound.append(store)
 
-    monkeypatch.setattr(maintenance, "status", status)
+    monkeypatch.setattr(looking, "status", status)
     assert run(["status", "x"]) == 143
     assert unwound == ["x"]
     assert signal.getsignal(signal.SIGTERM) == before

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from daskrf.cli.app import run
-from daskrf.commands.maintenance import status
+from daskrf.commands.status import status
 from daskrf.molecules.enumerate import ReactionLibrary
 from daskrf.molecules.objective import score
 from daskrf.storage.files import work_folder

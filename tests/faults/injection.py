@@ -23,16 +23,16 @@ from typing import Any
 import psutil
 from distributed import Client, WorkerPlugin, get_worker
 
-FINGERPRINT = "daskrf.commands.fingerprint:FingerprintStage.process"
-FEATURIZE = "daskrf.commands.featurize:FeaturizeStage.process"
-PREDICT = "daskrf.commands.predict:PredictStage.process"
-FIT = "daskrf.commands.fit:FitFold.from_partitions"
-SCREEN = "daskrf.commands.screen:ScreenFold.from_partitions"
+FINGERPRINT = "daskrf.commands.fingerprint:FingerprintStage.make"
+FEATURIZE = "daskrf.commands.featurize:FeaturizeStage.make"
+PREDICT = "daskrf.commands.predict:PredictStage.make"
+FIT = "daskrf.jobs.totals:Sums.from_chunk"
+SCREEN = "daskrf.commands.screen:Search.from_chunk"
 WORK = (FINGERPRINT, FEATURIZE, FIT, PREDICT, SCREEN)  # the bodies of all tasks, in the order of the job
 PUBLISH = "daskrf.storage.store:Store.publish"  # a partition is staged, nothing of it has its final name
 COMMIT = "daskrf.storage.store:Store.commit"  # its files have their names, nothing is forced to the disk
 RECORD = "daskrf.storage.store:atomic_write"  # all is on the disk but the record
-CHECKPOINT = "daskrf.jobs.folding:write_checkpoint"
+CHECKPOINT = "daskrf.jobs.tree:write_checkpoint"
 
 
 class Crash(BaseException):

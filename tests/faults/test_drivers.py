@@ -29,6 +29,8 @@ from tests.faults.injection import (
 from tests.faults.test_workers import left_over
 from tests.jobs.job import assert_same_job, run_job
 
+NAMES = dict(zip(WORK, ("fingerprint", "featurize", "fit", "predict", "screen"), strict=True))
+
 # Each run is killed at one of these, and the next goes on from there. Calls are numbered in each run anew.
 MOMENTS = [
     (Fault("daskrf.storage.plans:write_plan"), None),
@@ -101,9 +103,7 @@ def test_two_drivers(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> N
             StoreError, match=rf"is in use by daskrf \w+ \(process {first.pid} on host"
         ) as error:
             run_job(inputs, out, None)
-        assert (
-            stage.partition(":")[2].lower().startswith(str(error.value).partition("by daskrf ")[2].split()[0])
-        )
+        assert NAMES[stage] == str(error.value).partition("by daskrf ")[2].split()[0]
         seen.append(stage)
         os.kill(first.pid, signal.SIGCONT)
     first.join()

@@ -74,7 +74,7 @@ def test_a_group_is_not_begun_anew(
     inputs: tuple[Path, Path], client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a task of several partitions, those that are recorded stay."""
-    monkeypatch.setattr("daskrf.jobs.partitions._TASKS_A_THREAD", 1)
+    monkeypatch.setattr("daskrf.jobs.pieces._TASKS_A_THREAD", 1)
     with on_workers(client, tmp_path / "marks", Fault(RECORD, call=8)) as injector:
         fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, client=client)
     assert injector.redone(FINGERPRINT) == 1

@@ -91,7 +91,7 @@ def test_a_direction_is_changed_without_a_pass(
     run: Any = (store, inputs[1], tmp_path / "model")
     fit(*run, feature_map=FEATURES)
     before = read_model(tmp_path / "model")
-    monkeypatch.setattr("daskrf.commands.fit.fold", None)
+    monkeypatch.setattr("daskrf.jobs.tree.Tree.make", None)
     monkeypatch.setattr("daskrf.gp.process.RandomFeatureGP.fit_statistics", None)
     for direction, known in (("maximize", "maximize"), (None, "maximize"), ("minimize", "minimize")):
         notes = Notes()

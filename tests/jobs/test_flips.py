@@ -25,11 +25,11 @@ import pytest
 from daskrf import TanimotoDotProductFeatures, featurize, fingerprint, fit, predict, screen
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.jobs.hits import earlier_hits
+from daskrf.jobs.inputs import source_for
+from daskrf.jobs.job import Run
 from daskrf.jobs.labelling import kept_arrays, labels_of
 from daskrf.jobs.maps import MapReference
 from daskrf.jobs.models import read_model
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.scoring import source_for
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.jobs.smiles import planned_library
 from daskrf.molecules import Library, read_partition, scan
@@ -44,6 +44,7 @@ from tests.jobs.job import FEATURES
 
 FLIPS = int(os.environ.get("DASKRF_FLIPS", "400"))
 ROWS = 80
+WORK = ".work.daskrf"  # what runs on the output `work` leave to each other
 LABELS = ("id", None, None, False)
 STATE = {"class": "Any", "parameters": {"text": "x" * 5_000}}  # so long that tasks do not carry it
 
@@ -106,25 +107,23 @@ def model(root: Path) -> list[Any]:
 
 
 def checkpoint(root: Path) -> list[Any]:
-    found = read_checkpoint(root / "work" / "draw", "draw")
+    found = read_checkpoint(root / WORK / "draw", "draw")
     if found is None:
         raise StoreError("it is made again")
     return [found.metadata, found.arrays]
 
 
 def labels(root: Path) -> list[Any]:
-    (folder,) = (root / "work").glob("labels-*")
-    found = labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / "work", *LABELS)
+    (folder,) = (root / WORK).glob("labels-*")
+    found = labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, *LABELS)
     return [str(found.joined), found.joined.digest, *kept_arrays(folder)]
 
 
 def smiles(root: Path) -> list[Any]:
-    share = Share(Shard(0, 1))
-    planned = planned_library(root / "work")
-    source = source_for(
-        read_model(root / "model"), root / "library.smi.bz2", root / "work", progress=Progress(), share=share
-    )
-    agree(share, root / "work" / PLAN, {"rows": 3, "seed": 0})
+    planned = planned_library(root / WORK)
+    run = Run(root / "work", Share(Shard(0, 1)))
+    source = source_for(run, read_model(root / "model"), root / "library.smi.bz2")
+    run.agree({"rows": 3, "seed": 0})
     tables = [source.rejects(p) for p in range(len(source.partition_rows))]
     return [planned and planned.state(), source.partition_rows, tables]
 
@@ -159,7 +158,7 @@ def log(root: Path) -> list[Any]:
 
 
 def map_of_tasks(root: Path) -> list[Any]:
-    (path,) = (root / "work").glob("map-*")
+    (path,) = (root / WORK).glob("map-*")
     return [dataclasses.replace(MapReference.of(STATE), text="", path=str(path)).state]
 
 
@@ -182,12 +181,12 @@ KINDS = {
     "predictions": Kind("pred/rows/*.parquet", predictions),
     "rejects of predictions": Kind("pred/rejects/*.parquet", predictions),
     "model": Kind("model/model.zip", model),
-    "checkpoint": Kind("work/draw", checkpoint),
-    "map": Kind("work/map-*", map_of_tasks),
-    "joined labels": Kind("work/labels-*/*", labels),
-    "library of SMILES files": Kind("work/library.json", smiles),
-    "agreement of shards": Kind("work/shards.json", smiles),
-    "rejects of SMILES files": Kind("work/rejects/*", smiles),
+    "checkpoint": Kind(f"{WORK}/draw", checkpoint),
+    "map": Kind(f"{WORK}/map-*", map_of_tasks),
+    "joined labels": Kind(f"{WORK}/labels-*/*", labels),
+    "library of SMILES files": Kind(f"{WORK}/library.json", smiles),
+    "agreement of shards": Kind(f"{WORK}/shards.json", smiles),
+    "rejects of SMILES files": Kind(f"{WORK}/rejects/*", smiles),
     "spool": Kind("spool/*/*.zst", spool),
     "hits": Kind("hits.parquet", hits),
     "lock": Kind("locked/.lock", lock, unread=True),
@@ -213,15 +212,13 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
         predict(root / "model", library, root / "pred")
         screen(root / "model", root / "phi", root / "hits.parquet", k=5, maximize=True)
         scan(library, rows_per_partition=25, spool=root / "spool")
-        labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / "work", *LABELS).keep()
-        write_checkpoint(root / "work" / "draw", {"weights": np.arange(50.0)}, {}, "draw")
-        source = source_for(
-            read_model(root / "model"), library, root / "work", progress=Progress(), share=Share(prepare=True)
-        )
+        labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, *LABELS).keep()
+        write_checkpoint(root / WORK / "draw", {"weights": np.arange(50.0)}, {}, "draw")
+        source = source_for(Run(root / "work", Share(prepare=True)), read_model(root / "model"), library)
         for p in range(len(source.partition_rows)):
             list(source.blocks(p))
-        agree(Share(Shard(0, 1)), root / "work" / PLAN, {"rows": 3, "seed": 0})
-        MapReference.of(STATE).carried(root / "work")
+        agree(Share(Shard(0, 1)), root / WORK / PLAN, {"rows": 3, "seed": 0})
+        MapReference.of(STATE).carried(root / WORK)
         held = StoreLock(root / "locked", "daskrf fit")
         held.__enter__()
         yield root

@@ -60,7 +60,7 @@ def test_the_same_search_says_that_its_hits_are_there(
         first = screen(made / "model", source, path, k=9, acquisition="ucb")
         before = data_digests(tmp_path)
         with monkeypatch.context() as patch:
-            patch.setattr(screening, "fold", None)
+            patch.setattr(screening.Tree, "make", None)
             for overwrite in (False, True):
                 again = screen(made / "model", source, path, k=9, acquisition="ucb", overwrite=overwrite)
                 assert again.notes == (*first.notes, f"{path} holds these very hits already")

@@ -117,7 +117,7 @@ def test_names_of_hits_are_refused_before_the_work_or_written(done: Path, tmp_pa
     assert pq.read_table(hits).num_rows == 3
     for name in ("h" * 241 + ".parquet", "h" * 300 + ".parquet"):
         with (
-            patch.object(screening, "fold", side_effect=AssertionError("the work has begun")),
+            patch.object(screening.Tree, "make", side_effect=AssertionError("the work has begun")),
             pytest.raises(StoreError, match="the name is too long; give a shorter one"),
         ):
             screen(done / "model", done / "phi", tmp_path / name, k=3, maximize=True)
@@ -389,7 +389,7 @@ def test_hyperparameters_can_be_changed_without_a_pass(
 ) -> None:
     first = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("daskrf.commands.fit.fold", None)  # the sums of the model serve
+        patch.setattr("daskrf.jobs.tree.Tree.make", None)  # the sums of the model serve
         again = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES, noise=0.3)
     assert again.noise == (0.3,)
     written = (tmp_path / "m" / "model.zip").stat().st_mtime_ns

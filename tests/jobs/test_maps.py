@@ -48,9 +48,9 @@ from daskrf.features import (
 )
 from daskrf.gp import LocalGaussianGP, SparseGP, SufficientStatistics, choose_exponent, gp_for
 from daskrf.gp.sums import Summation
+from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.maps import MapReference
 from daskrf.jobs.models import read_model
-from daskrf.jobs.preparing import sampled_rows
 from daskrf.jobs.sources import FingerprintSource
 from daskrf.kernels import Exponential, Intersection, TanimotoDotProduct
 from daskrf.storage.features import FeatureStore
@@ -225,7 +225,7 @@ def test_killed_fit_resumes_without_choosing_again(
     assert len(list(partials.glob("level-0-*"))) >= 2
     with (
         patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
-        patch("daskrf.jobs.preparing.fit_map", None),
+        patch("daskrf.jobs.learner._fitted", None),
     ):
         fit(store, inputs[1], tmp_path / "model", feature_map=MAPS["landmarks"])
     with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
@@ -240,9 +240,9 @@ def test_finished_work_is_not_done_again(inputs: tuple[Path, Path], store: Path,
     featurize(store, chosen, tmp_path / "phi")
     fit(store, inputs[1], tmp_path / "model", feature_map=chosen)
     FeatureStore.open(tmp_path / "phi").discard(2)
-    with patch("daskrf.jobs.preparing.fit_map", None):
+    with patch("daskrf.jobs.learner._fitted", None):
         assert featurize(store, chosen, tmp_path / "phi").made == 1
-        with patch("daskrf.commands.fit.fold", None):
+        with patch("daskrf.jobs.tree.Tree.make", None):
             again = fit(store, inputs[1], tmp_path / "model", feature_map=chosen, criterion="bound")
     assert read_model(tmp_path / "model").gp.criterion == "bound"  # type: ignore[attr-defined]
     assert again.bound[0] < again.log_marginal_likelihood[0]
@@ -263,7 +263,7 @@ def test_a_changed_map_is_refused_before_it_learns(
 ) -> None:
     featurize(store, MAPS["landmarks"], tmp_path / "phi")
     fit(store, inputs[1], tmp_path / "model", feature_map=MAPS["landmarks"])
-    with patch("daskrf.jobs.preparing.run_tasks", None):
+    with patch("daskrf.jobs.pieces.run_tasks", None):
         with pytest.raises(StoreError, match=r"map\.(parameters|class)") as error:
             featurize(store, other, tmp_path / "phi")
         _one_sentence(error)
@@ -397,7 +397,7 @@ def test_local_options_need_no_further_pass(inputs: tuple[Path, Path], store: Pa
     chosen, model = MAPS["local"], tmp_path / "model"
     fit(store, inputs[1], model, feature_map=chosen)
     whole = model_arrays(model)
-    with patch("daskrf.commands.fit.fold", None):
+    with patch("daskrf.jobs.tree.Tree.make", None):
         fit(store, inputs[1], model, feature_map=chosen, rows="nearest", residual=False)
     found = read_model(model).gp
     assert isinstance(found, LocalGaussianGP)
@@ -479,7 +479,7 @@ def test_a_plan_knows_that_local_sums_are_small_and_made_at_once(inputs: tuple[P
     """A matrix of 20,000 x 20,000 is 3.2 GB, two of 100 x 100 for each of 200 centroids 32 MB."""
     many = LocalGaussianFeatures(20_000, length_scale=6.0, n_centroids=200)
     with (
-        patch("daskrf.commands.plan.worker_memory", return_value=2 << 30),
+        patch("daskrf.jobs.job.worker_memory", return_value=2 << 30),
         patch("daskrf.commands.plan.scan_inputs", side_effect=KeyError("reached")),
         pytest.raises(KeyError, match="reached"),
     ):

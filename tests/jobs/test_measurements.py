@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from daskrf import TanimotoMinMaxFeatures, fingerprint, fit, fit_map, predict, screen, status
-from daskrf.commands.fit import of_labels
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, LandmarkFeatures, LocalGaussianFeatures, NystromFeatures
 from daskrf.gp import SeparateGP, gp_for
 from daskrf.gp.chunks import sum_rows
 from daskrf.jobs.models import read_model
 from daskrf.jobs.sources import Block
+from daskrf.jobs.totals import of_labels
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import data_digests, model_arrays
@@ -249,7 +249,7 @@ def test_gaps_by_shards_and_again(gaps: Gaps, store: Path, tmp_path: Path) -> No
         before = data_digests(tmp_path / "model")
         fit(store, labels, tmp_path / "model", **options)
         assert data_digests(tmp_path / "model") == before
-        with patch("daskrf.commands.fit.fold", side_effect=AssertionError("another pass")):
+        with patch("daskrf.jobs.tree.Tree.make", side_effect=AssertionError("another pass")):
             fit(store, labels, tmp_path / "model", noise=0.2, **options)
         fit(store, labels, tmp_path / "fresh", noise=0.2, **options)
     left, right = (model_arrays(tmp_path / name) for name in ("model", "fresh"))

@@ -12,6 +12,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from daskrf import (
     predict,
     screen,
 )
+from daskrf.commands.fit import need_of_solve
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures, LocalGaussianFeatures, TanimotoDotProductFeatures
 from daskrf.gp import LocalGaussianGP
@@ -88,9 +90,9 @@ def needs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[memory.MemoryNeed, str]
     found: list[tuple[memory.MemoryNeed, str]] = []
     check = memory.check
 
-    def recorded(need: memory.MemoryNeed, limit: int, where: str, *rest: Any) -> None:
+    def recorded(need: memory.MemoryNeed, limit: int, where: str) -> None:
         found.append((need, where))
-        check(need, limit, where, *rest)
+        check(need, limit, where)
 
     monkeypatch.setattr(memory, "check", recorded)
     return found
@@ -293,11 +295,8 @@ def test_matrices_of_a_local_process_take_what_was_predicted(n_components: int, 
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (40, 3))
     chosen = LocalGaussianFeatures(n_components, n_centroids=n_centroids).fit(X)
-    kind: dict[str, Any] = {"double": True, "libraries": 0, "gram_columns": chosen.gram_columns}
-    needs = (
-        memory.need_of_solve(n_components, **kind),
-        memory.need_of_screen(n_components, 300, 0, one_bit=False, std=True, **kind),
-    )
+    making = memory.Making(n_components, 300, False, double=True, gram_columns=chosen.gram_columns)
+    needs = need_of_solve(making), memory.need_of_scores(making, 0, std=True)
     (solve,), (deviations,) = (
         [size for name, size in need.parts if name.startswith("statistics and")] for need in needs
     )
@@ -324,13 +323,14 @@ def test_a_job_that_just_fits_runs(library: Path, tmp_path: Path) -> None:
     labels.write_text("".join((library / "labels.csv").read_text().splitlines(keepends=True)[:5_001]))
     fit(library / "fp", labels, model, feature_map=TanimotoMinMaxFeatures(2_048))
     nonzeros = max(r.counts["nonzeros"] for r in FingerprintStore.open(library / "fp").records().values())
-    options: dict[str, Any] = {"one_bit": True, "std": True, "nonzeros": nonzeros}
+    making = memory.Making(2_048, ROWS, one_bit=True, nonzeros=nonzeros)
     with local_cluster(n_workers=1, dashboard=False) as client:
-        options["libraries"] = memory.libraries_of(client)
-    need = memory.need_of_screen(2_048, ROWS, 0, **options).total
+        libraries = memory.libraries_of(client)
+    need = memory.need_of_scores(making, 0, std=True).beside(libraries).total
     with local_cluster(n_workers=1, memory_limit=int((need + 2**23) / 0.95), dashboard=False) as client:
         assert predict(model, library / "fp", tmp_path / "pred", client=client).rows == N_PARTITIONS * ROWS
-    few = memory.need_of_screen(2_048, 2_000, 0, **{**options, "nonzeros": nonzeros // 5}).total
+    fewer = replace(making, rows=2_000, nonzeros=nonzeros // 5)
+    few = memory.need_of_scores(fewer, 0, std=True).beside(libraries).total
     with (
         local_cluster(n_workers=1, memory_limit=int((need + few) / 2 / 0.95), dashboard=False) as client,
         pytest.raises(

@@ -25,6 +25,7 @@ from daskrf import (
     status,
     verify,
 )
+from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import DaskrfError, InputError, MemoryLimitError, StoreError
 from daskrf.features import (
     CompositionFeatures,
@@ -36,7 +37,7 @@ from daskrf.features import (
     RandomMaclaurinFeatures,
     TanimotoDotProductFeatures,
 )
-from daskrf.jobs import disk, memory, preparing
+from daskrf.jobs import disk, job, memory
 from daskrf.kernels import Polynomial
 from daskrf.molecules import FingerprintSpec, TableFormat
 from daskrf.storage.fingerprints import FingerprintStore
@@ -285,7 +286,7 @@ def test_more_components_than_memory(inputs: tuple[Path, Path], store: Path, tmp
 def test_more_landmarks_than_memory(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decomposition of their kernel is counted, whatever the number of features."""
     limit = memory.libraries_of(None) + 2**29
-    monkeypatch.setattr(preparing, "worker_memory", lambda client: limit)
+    monkeypatch.setattr(job, "worker_memory", lambda client: limit)
     with pytest.raises(MemoryLimitError, match=r"fitting the map 3\.7 GiB") as error:
         fit_map(NystromFeatures(64, n_landmarks=10_000), store)
     found = re.search(r"; ([\d,]+) landmarks would fit", _one_sentence(error))
@@ -301,7 +302,7 @@ def test_plan_counts_landmarks(inputs: tuple[Path, Path], monkeypatch: pytest.Mo
     assert dict(learning.parts)["fitting the map"] == large.fit_bytes(0)
     tables = {dict(need.parts).get("tables of the map", 0) for need in report.memory}
     assert max(tables) > large.table_bytes(2**32)  # with the landmarks, which are known from the sample
-    monkeypatch.setattr(preparing, "worker_memory", lambda client: 2**30)
+    monkeypatch.setattr(job, "worker_memory", lambda client: 2**30)
     with pytest.raises(MemoryLimitError, match=r"fitting the map.* landmarks would fit"):
         plan(inputs[0], feature_map=NystromFeatures(16, n_landmarks=10_000))
 
@@ -389,14 +390,14 @@ def test_progress_of_an_interrupted_run_is_kept(
     """Ctrl-C in the middle: what is committed stays, and the second run does the rest."""
     from daskrf.commands.fingerprint import FingerprintStage
 
-    process = FingerprintStage.process
+    process = FingerprintStage.make
 
     def interrupted(self: FingerprintStage, partition: int) -> CommitRecord:
         if partition == 2:
             raise KeyboardInterrupt
         return process(self, partition)
 
-    monkeypatch.setattr(FingerprintStage, "process", interrupted)
+    monkeypatch.setattr(FingerprintStage, "make", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=150)
     monkeypatch.undo()
@@ -451,13 +452,12 @@ def test_tables_of_a_map_are_counted(
 
 
 def test_memory_prediction_grows_as_it_should() -> None:
-    small = memory.need_of_fit(4096, 100_000, 10_000, one_bit=True)
-    large = memory.need_of_fit(8192, 100_000, 10_000, one_bit=True)
+    small, large = (need_of_sums(memory.Making(M, 100_000, one_bit=True), 10_000) for M in (4096, 8192))
     assert large.total - small.total >= 2 * 8 * (8192**2 - 4096**2)
     memory.check(small, small.total, "here")
     with pytest.raises(MemoryLimitError):
         memory.check(small, small.total - 1, "here")
-    assert memory.need_of_solve(32_768).total < 24 * 2**30
+    assert need_of_solve(memory.Making(32_768, 0, one_bit=True)).total < 24 * 2**30
 
 
 def test_damaged_predictions_are_made_again_by_predict(

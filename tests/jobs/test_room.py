@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from daskrf import fingerprint, fit, predict, screen
+from daskrf.commands.fit import size_of_sums
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.sums import GramStrip, strip_columns
 from daskrf.jobs import disk, memory
@@ -44,8 +45,8 @@ def test_libraries_are_measured_before_anything_is_read(
         monkeypatch.setattr(name, read)
 
     monkeypatch.setattr(memory, "_resident", measured)
-    for name in ("fitting.labels_of", "screening.read_model", "predicting.read_model"):
-        reading(f"daskrf.jobs.{name}")
+    for name in ("fit.labels_of", "screen.read_model", "predict.read_model"):
+        reading(f"daskrf.commands.{name}")
     model = tmp_path / "model"
     fit(store, inputs[1], model, feature_map=FEATURES)
     has_read[0] = False
@@ -82,11 +83,10 @@ def test_partial_sums_take_no_more_disk_than_was_foreseen(one_bit: bool, tmp_pat
         write_checkpoint(path, strip.update(rows).arrays(), {}, "hash")
         found.append(path.stat().st_size)
 
-    def foreseen(held: bool = False) -> int:
-        return disk.checkpoint_bytes(columns, [200], one_bit=one_bit, held=held, shard=True)
-
-    assert 0.5 * foreseen() < sum(found[1:]) < 1.05 * foreseen()
-    assert foreseen(held=True) == foreseen() + 200 * 38
+    leaves, largest, roots = size_of_sums(columns, [200], one_bit=one_bit)
+    assert 0.5 * leaves < sum(found[1:]) < 1.05 * leaves
+    assert max(found[1:]) < 1.05 * largest < 1.05 * leaves
+    assert roots == leaves  # of one group
 
 
 def test_labels_that_do_not_fit_are_refused_before_they_are_read(
@@ -95,6 +95,6 @@ def test_labels_that_do_not_fit_are_refused_before_they_are_read(
     labels = tmp_path / "labels.csv"
     labels.write_text("id,y\nm0,1\n" + "no number,at all\n" * 4_000_000)
     monkeypatch.setattr(memory, "_resident", lambda: 2**28)  # whatever the tests before have loaded
-    monkeypatch.setattr("daskrf.jobs.fitneeds.worker_memory", lambda client: 3 * 2**28)
+    monkeypatch.setattr("daskrf.jobs.job.worker_memory", lambda client: 3 * 2**28)
     with pytest.raises(MemoryLimitError, match=r"^labels: .*read and joined .*; .* labels would fit"):
         fit(store, labels, tmp_path / "model", feature_map=FEATURES)

@@ -34,7 +34,7 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
 @contextmanager
 def no_scan() -> Iterator[None]:
     """Fail where input files are read from end to end."""
-    with patch("daskrf.jobs.scanning.scan_files", side_effect=AssertionError("scanned again")):
+    with patch("daskrf.jobs.inputs.scan_files", side_effect=AssertionError("scanned again")):
         yield
 
 

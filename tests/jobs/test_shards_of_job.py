@@ -39,9 +39,9 @@ def nothing_prepared_again() -> Iterator[None]:
     """Fail where a shard reads inputs from end to end, joins labels, learns a map or draws weights."""
     with ExitStack() as stack:
         for name in (
-            "daskrf.jobs.scanning.scan_files",
+            "daskrf.jobs.inputs.scan_files",
             "daskrf.jobs.labelling.join_labels",
-            "daskrf.jobs.preparing.fit_map",
+            "daskrf.jobs.learner._fitted",
             "daskrf.gp.process.FeatureSpaceGP.draw",
         ):
             stack.enter_context(patch(name, side_effect=AssertionError(f"{name} was called again")))
@@ -102,7 +102,7 @@ def test_smiles_by_shards(done: Path, inputs: tuple[Path, Path], tmp_path: Path)
         with (
             small_groups(),
             patch("daskrf.molecules.tables.usual_rows", lambda _: 100),
-            patch("daskrf.jobs.scanning.usual_rows", lambda _: 100),
+            patch("daskrf.jobs.inputs.usual_rows", lambda _: 100),
         ):
             stage(done / "model", inputs[0], tmp_path / name, **keywords)
             sharded(stage, 2, done / "model", inputs[0], tmp_path / f"by-shards-{name}", **keywords)
@@ -220,7 +220,7 @@ def test_a_resumed_fit_does_not_join_again(done: Path, inputs: tuple[Path, Path]
     class Killed(BaseException):
         pass
 
-    with patch.object(fitting.FitFold, "from_partitions", side_effect=Killed), pytest.raises(Killed):
+    with patch.object(fitting.Sums, "from_chunk", side_effect=Killed), pytest.raises(Killed):
         fit(done / "phi", inputs[1], tmp_path / "model")
     with patch("daskrf.jobs.labelling.join_labels", None):
         report = fit(done / "phi", inputs[1], tmp_path / "model")

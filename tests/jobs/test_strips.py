@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -15,12 +16,13 @@ import pytest
 from distributed import Client
 
 from daskrf import featurize, fingerprint, fit, local_cluster
+from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures
-from daskrf.gp.sums import GramStrip, strip_columns
+from daskrf.gp.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.sources import FingerprintSource
-from daskrf.jobs.strips import StripFold
+from daskrf.jobs.totals import Labelled, Sums
 from tests.jobs.job import FEATURES, model_arrays
 
 LIMIT = 8 * 64 * 128  # bytes of a strip: four of them for the 203 features of the test job
@@ -99,21 +101,23 @@ def test_second_run_goes_on_in_mid_strip(
     made: list[tuple[int, int]] = []
     featurized: list[int] = []
     starts = [first for first, _ in strip_columns(FEATURES.n_components, LIMIT)]
-    plain_fold, plain_blocks = StripFold.from_partitions, FingerprintSource.blocks
+    plain_sum, plain_blocks = Sums.from_chunk, FingerprintSource.blocks
 
-    def counted(self: StripFold, partitions: tuple[int, ...]) -> GramStrip:
-        at = starts.index(self.columns[0])
-        if (at, partitions[0]) == ends_at:
+    def counted(self: Sums, chunk: Labelled) -> Any:
+        if self.summation.columns is None:
+            return plain_sum(self, chunk)
+        at = starts.index(self.summation.columns[0])
+        if (at, chunk.partitions[0]) == ends_at:
             raise RuntimeError("killed")
-        made.append((at, partitions[0]))
-        return plain_fold(self, partitions)
+        made.append((at, chunk.partitions[0]))
+        return plain_sum(self, chunk)
 
     def blocks(self: FingerprintSource, partition: int, rows: np.ndarray | None = None) -> Iterator:
         featurized.append(partition)
         return plain_blocks(self, partition, rows)
 
     with (
-        patch.object(StripFold, "from_partitions", counted),
+        patch.object(Sums, "from_chunk", counted),
         patch.object(FingerprintSource, "blocks", blocks),
     ):
         ends_at = (strip, leaf)
@@ -131,16 +135,18 @@ def test_second_run_goes_on_in_mid_strip(
 def test_damaged_bits_are_made_again(
     inputs: tuple[Path, Path], store: Path, whole: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    plain = StripFold.from_partitions
+    plain = Sums.from_chunk
 
-    def damaging(self: StripFold, partitions: tuple[int, ...]) -> GramStrip:
-        path = tmp_path / ".model.daskrf" / f"bits-{partitions[0]:08d}"
+    def damaging(self: Sums, chunk: Labelled) -> Any:
+        if self.summation.columns is None:
+            return plain(self, chunk)
+        path = tmp_path / ".model.daskrf" / f"bits-{chunk.partitions[0]:08d}"
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
-        return plain(self, partitions)
+        return plain(self, chunk)
 
-    with patch.object(StripFold, "from_partitions", damaging):
+    with patch.object(Sums, "from_chunk", damaging):
         fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
     _assert_same(tmp_path / "model", whole)
 
@@ -172,17 +178,18 @@ def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
     inputs: tuple[Path, Path], store: Path, whole: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     """Labels that are all but free of noise, and a machine whose memory holds the Cholesky factors only."""
-    room = memory.need_of_solve(FEATURES.n_components, eigen=True).total - 1
+    making = memory.Making(FEATURES.n_components, 0, one_bit=True)
+    need, room = need_of_solve(making, eigen=True).beside(memory.LIBRARIES), [2**40]
     with (
         patch("daskrf.gp.process.EIGEN_LIMIT", 0),
         patch("daskrf.gp.solvers.CholeskySolver.loses_digits", lambda self, ratio: True),
-        patch("daskrf.commands.fit.check_labels"),
-        patch("daskrf.commands.fit.check_fit"),
-        patch("daskrf.jobs.fitneeds.worker_memory", lambda client: room),
+        patch("daskrf.jobs.memory._resident", lambda: memory.LIBRARIES),  # whatever tests have loaded
+        patch("daskrf.jobs.job.worker_memory", lambda client: room[-1]),
+        patch("daskrf.commands.fit.check_eigen_size", lambda M: room.append(need.total - 1)),
         pytest.raises(MemoryLimitError, match="solve by eigendecomposition"),
     ):
         fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
-    with patch.object(StripFold, "from_partitions", side_effect=AssertionError("sums are made again")):
+    with patch.object(Sums, "from_chunk", side_effect=AssertionError("sums are made again")):
         fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
     _assert_same(tmp_path / "model", whole)
 
@@ -190,10 +197,11 @@ def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
 @pytest.mark.parametrize(("one_bit", "double"), [(True, False), (False, False), (False, True)])
 def test_needs_grow_with_features_and_a_task_holds_two_strips(one_bit: bool, double: bool) -> None:
     sizes = (1_024, 2_048, 4_096, 8_192, 12_288, 16_384, 24_576, 32_768, 65_536)
-    solves = [memory.need_of_solve(m, double=double).total for m in sizes]
+    solves = [need_of_solve(memory.Making(m, 50_000, one_bit, double)).total for m in sizes]
     assert solves == sorted(solves)
-    fits = [memory.need_of_fit(m, 50_000, 10**6, one_bit=one_bit, double=double).total for m in sizes]
+    fits = [need_of_sums(memory.Making(m, 50_000, one_bit, double), 10**6).total for m in sizes]
     assert fits[:4] == sorted(fits[:4])
-    assert max(fits) < 3.5 * 2**30
-    by_labels = [memory.need_of_fit(16_384, 5_000, n, one_bit=True).total for n in (10, 10**4, 10**6)]
+    assert max(fits) + memory.LIBRARIES < 3.5 * 2**30
+    few = memory.Making(16_384, 5_000, one_bit=True)
+    by_labels = [need_of_sums(few, n).total for n in (10, 10**4, 10**6)]
     assert by_labels == sorted(by_labels)

@@ -31,7 +31,7 @@ ROWS = 100  # of a partition
 
 def job(library: Path | str, labels: Path | str, out: Path | str, client: Client | None = None) -> None:
     """The main job in few partitions and tasks: requests take the time."""
-    with patch("daskrf.jobs.folding.FAN_IN", 3):
+    with patch("daskrf.jobs.tree.FAN_IN", 3):
         run_job((as_path(library), as_path(labels)), as_path(out), client, rows_per_partition=ROWS)
 
 

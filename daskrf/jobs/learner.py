@@ -25,45 +25,25 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.landmarks import LandmarkMap
 from daskrf.jobs import memory
-from daskrf.jobs.clusters import worker_memory
-from daskrf.jobs.execution import Task, run_tasks
+from daskrf.jobs.calls import check_stop
+from daskrf.jobs.execution import Task
+from daskrf.jobs.job import Need, Run
 from daskrf.jobs.maps import MapReference, agrees
 from daskrf.jobs.opening import opened
-from daskrf.jobs.partitions import group_by_rows, rows_of_task
+from daskrf.jobs.pieces import group_by_rows, rows_of_task, submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
-from daskrf.jobs.stopping import check_stop
 from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.storage.checked import believed
+from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.inspect import kind_of
+from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import differences, hash_of
 
-__all__ = [
-    "Planned",
-    "check_learning",
-    "fit_map",
-    "fit_map_once",
-    "need_of_learning",
-    "prepared",
-    "sampled_rows",
-]
+__all__ = ["fit_map", "fit_map_once", "need_of_learning", "prepared", "sampled_rows"]
 
 _READ_SECONDS = 3e-6  # a molecule's fingerprint, read and looked at
-
-
-@dataclass(frozen=True)
-class Planned:
-    """What an output at `path` is made from: the spec hash of a fingerprint store, and the state of a map."""
-
-    path: Path
-    source: str
-    state: dict[str, Any]
-
-    def unfitted(self) -> dict[str, Any]:
-        """Return what does not follow from the rows."""
-        names = ("class", "version", "parameters")
-        return {"source": self.source, "map": {name: self.state[name] for name in names}}
 
 
 def fit_map(
@@ -106,35 +86,29 @@ def fit_map(
     if not isinstance(store, FingerprintStore):
         store = FingerprintStore.open(store)
         store.require_complete()
-    _check_memory(feature_map, store, client)
-    progress = progress or Progress()
+    return _fitted(Run(store.path, client=client, progress=progress or Progress()), feature_map, store)
+
+
+def _fitted(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> FeatureMap:
+    """Return the map, fitted in this run."""
+    kept = _kept(store)
+    largest, total, nonzeros = int(kept.max(initial=0)), int(kept.sum()), most_nonzeros(store)
+    reading = need_of_map(largest, 0, nonzeros, compiled=feature_map.learns_from == "summary")
+    run.check(Need(worker=reading, here=need_of_learning(feature_map, largest, total, nonzeros)))
+    if not total:
+        raise InputError(f"{store.path} has no molecule for {type(feature_map).__name__} to learn from.")
     if feature_map.learns_from == "summary":
-        fitted = clone(feature_map).fit_summaries(_summaries(feature_map, store, client, progress))
+        fitted = clone(feature_map).fit_summaries(_summaries(run, feature_map, store, kept))
     else:
-        rows = _sample(feature_map, store, client, progress)
+        rows = _sample(run, feature_map, store, kept)
         with ONE_BLAS_THREAD:
             fitted = clone(feature_map).fit(rows)
-    progress.finish()
+    run.progress.finish()
     return fitted
 
 
-def fit_map_once(
-    feature_map: FeatureMap,
-    store: FingerprintStore,
-    directory: Path,
-    *,
-    planned: Planned | None = None,
-    client: Client | None = None,
-    progress: Progress | None = None,
-) -> FeatureMap:
-    """Fit a map as `fit_map` does, unless an earlier run of the same command has done so.
-
-    Parameters
-    ----------
-    directory : Path
-        Where the fitted map is left for a second run, and looked for.
-    planned : Planned, optional
-        What an output that is there already is made from.
+def fit_map_once(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> FeatureMap:
+    """Fit a map as `fit_map` does, unless an earlier run of the same job has done so.
 
     Raises
     ------
@@ -145,25 +119,25 @@ def fit_map_once(
     """
     if feature_map.is_fitted():
         return feature_map
-    if planned is not None:
-        with believed(planned.path):
-            if planned.source == store.spec_hash and agrees(feature_map, planned.state):
-                return from_state(planned.state)
-            asked = Planned(planned.path, store.spec_hash, feature_map.state())
-            differing = differences(planned.unfitted(), asked.unfitted())
+    if (planned := _planned(run.output)) is not None:
+        source, state = planned
+        with believed(run.output):
+            if source == store.spec_hash and agrees(feature_map, state):
+                return from_state(state)
+            differing = differences(_unfitted(source, state), _unfitted(store.spec_hash, feature_map.state()))
         raise StoreError(
-            f"{planned.path} was made for another specification: {differing}; give another output path, or "
+            f"{run.output} was made for another specification: {differing}; give another output path, or "
             "repeat the options that it was made with"
         )
     key = hash_of([store.spec_hash, feature_map.state()])
-    path = directory / f"map-of-library-{key[:16]}"
+    path = run.work / f"map-of-library-{key[:16]}"
     found = read_checkpoint(path, key)
     if found is not None:
         return from_state(found.metadata["map"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # reports say what the map's cautions are
-        fitted = fit_map(feature_map, store, client=client, progress=progress)
-    directory.mkdir(parents=True, exist_ok=True)
+        fitted = _fitted(run, feature_map, store)
+    run.work.mkdir(parents=True, exist_ok=True)
     for keep in (True, False):  # of shards that learn at once the first counts, but not where it is damaged
         write_checkpoint(path, {}, {"map": fitted.state()}, key, keep=keep)
         if (found := read_checkpoint(path, key)) is not None:
@@ -171,72 +145,77 @@ def fit_map_once(
     return fitted
 
 
+def _planned(output: Path) -> tuple[str, dict[str, Any]] | None:
+    """Return what an output is made from: spec hash of a fingerprint store, and state of a map; or None."""
+    kind = kind_of(output, missing_ok=True)
+    if kind == "features":
+        spec = FeatureStore.open(output).spec
+        return spec["source"], spec["map"]
+    if kind != "model":
+        return None
+    metadata = load_model(output, names=[]).metadata
+    with believed(output):
+        return metadata["spec"]["source"], metadata["map"]
+
+
+def _unfitted(source: str, state: dict[str, Any]) -> dict[str, Any]:
+    """Return what does not follow from the rows."""
+    return {"source": source, "map": {name: state[name] for name in ("class", "version", "parameters")}}
+
+
 def prepared(
-    source: FeatureSource | FingerprintSource,
-    directory: Path,
-    *,
-    planned: Planned | None = None,
-    client: Client | None = None,
-    progress: Progress | None = None,
+    run: Run, source: FeatureSource | FingerprintSource, need: Callable[[], Need]
 ) -> FeatureSource | FingerprintSource:
-    """Return the source with its map fitted to its rows, as `fit_map_once` does."""
-    if isinstance(source, FeatureSource):
+    """Return the source with its map fitted to its rows, as `fit_map_once` does, if it is not yet.
+
+    Before that, the `need` of the job is checked as far as it is known: the size of a map's tables may be
+    known only when it is fitted, and the job is checked again then.
+    """
+    if isinstance(source, FeatureSource) or source.feature_map.is_fitted():
         return source
-    fitted = fit_map_once(
-        source.feature_map, source.store, directory, planned=planned, client=client, progress=progress
+    run.check(need())
+    return replace(source, map=MapReference.of(fit_map_once(run, source.feature_map, source.store).state()))
+
+
+def need_of_map(
+    partition_rows: int, sample_rows: int, nonzeros: int | None = None, *, compiled: bool = True
+) -> memory.MemoryNeed:
+    """Return the need of learning a map: of a task that reads, and of the process that gathers a sample.
+
+    `compiled` is whether rows are looked at by compiled code, as for a summary, or only read.
+    """
+    making = memory.Making(1, partition_rows, one_bit=True, nonzeros=nonzeros)
+    row_bytes = memory.STORED * making.entries / max(1, partition_rows) + 16
+    return memory.peak(
+        "map",
+        # Looked at: one flag a non-zero; and a sampled part as it is cut out.
+        {**making.decoding, "the sample of fingerprints": 3 * sample_rows * row_bytes},
+        {
+            "the sample of fingerprints": 5 * sample_rows * row_bytes,
+            "kernel values": memory.EXPANDED if sample_rows else 0,
+        },
+        compiled=compiled,
     )
-    return replace(source, map=MapReference.of(fitted.state()))
-
-
-def _check_memory(feature_map: FeatureMap, store: FingerprintStore, client: Client | None) -> None:
-    """Check what a task needs that reads, and what this process needs that gathers a sample."""
-    kept = _kept(store)
-    largest, total = int(kept.max(initial=0)), int(kept.sum())
-    nonzeros = most_nonzeros(store)
-    if client is not None:
-        looked = feature_map.learns_from == "summary"
-        libraries = memory.libraries_of(client)
-        need = memory.need_of_map(largest, 0, nonzeros=nonzeros, compiled=looked, libraries=libraries)
-        memory.check(need, worker_memory(client), "a worker")
-    check_learning(feature_map, largest, total, nonzeros, libraries=memory.libraries_of(None))
-
-
-def check_learning(
-    feature_map: FeatureMap,
-    partition_rows: int,
-    total: int,
-    nonzeros: int | None = None,
-    *,
-    libraries: int = memory.LIBRARIES,
-) -> None:
-    """Refuse to fit a map in this process where that does not fit; arguments as of `need_of_learning`."""
-
-    def need_of(smaller: FeatureMap) -> memory.MemoryNeed:
-        return need_of_learning(smaller, partition_rows, total, nonzeros, libraries=libraries)
-
-    fewer: memory.Smaller = {}
-    if isinstance(feature_map, LandmarkMap):
-        n = feature_map.landmarks_wanted()
-        fewer = {"landmarks": (n, 64, lambda n: need_of(feature_map.with_landmarks(n)))}
-    memory.check(need_of(feature_map), worker_memory(None), "this machine", fewer)
 
 
 def need_of_learning(
-    feature_map: FeatureMap,
-    partition_rows: int,
-    total: int,
-    nonzeros: int | None = None,
-    *,
-    libraries: int = memory.LIBRARIES,
+    feature_map: FeatureMap, partition_rows: int, total: int, nonzeros: int | None = None
 ) -> memory.MemoryNeed:
     """Return the need of the process that fits a map to a library of `total` rows.
 
     `partition_rows` and `nonzeros` are of its largest partition; None where no store has counted them.
     """
-    size = 0 if feature_map.learns_from == "summary" else feature_map.sample_size(total)
-    need = memory.need_of_map(partition_rows, size, nonzeros=nonzeros, libraries=libraries)
-    mean = memory.NONZEROS if nonzeros is None else nonzeros / max(1, partition_rows)
-    return need.plus("fitting the map", feature_map.fit_bytes(size * mean))
+
+    def need_of(feature_map: FeatureMap) -> memory.MemoryNeed:
+        size = 0 if feature_map.learns_from == "summary" else feature_map.sample_size(total)
+        mean = memory.NONZEROS if nonzeros is None else nonzeros / max(1, partition_rows)
+        need = need_of_map(partition_rows, size, nonzeros)
+        return need.plus("fitting the map", feature_map.fit_bytes(size * mean))
+
+    if not isinstance(feature_map, LandmarkMap):
+        return need_of(feature_map)
+    fewer = (feature_map.landmarks_wanted(), 64, lambda n: need_of(feature_map.with_landmarks(n)))
+    return replace(need_of(feature_map), smaller={"landmarks": fewer})
 
 
 def _kept(store: FingerprintStore) -> npt.NDArray[np.int64]:
@@ -245,37 +224,26 @@ def _kept(store: FingerprintStore) -> npt.NDArray[np.int64]:
     return np.array([records[p].counts["kept"] for p in range(store.n_partitions)], dtype=np.int64)
 
 
-def _some(feature_map: FeatureMap, store: FingerprintStore) -> npt.NDArray[np.int64]:
-    """Return the molecules of each partition; refuse a store without any."""
-    kept = _kept(store)
-    if not kept.any():
-        raise InputError(f"{store.path} has no molecule for {type(feature_map).__name__} to learn from.")
-    return kept
-
-
 def _summaries(
-    feature_map: FeatureMap, store: FingerprintStore, client: Client | None, progress: Progress
+    run: Run, feature_map: FeatureMap, store: FingerprintStore, kept: npt.NDArray[np.int64]
 ) -> list[dict[str, Any]]:
     """Return the summaries of all partitions that have rows, in their order."""
-    kept = _some(feature_map, store)
     look = _Look(str(store.path.resolve()), store.spec_hash, MapReference.of(feature_map.state()))
-    pieces = {int(p): None for p in np.flatnonzero(kept)}
-    found = _looked(look.summaries, pieces, kept, client, progress)
+    found = _looked(run, look.summaries, {int(p): None for p in np.flatnonzero(kept)}, kept)
     return [found[p] for p in sorted(found)]
 
 
 def _sample(
-    feature_map: FeatureMap, store: FingerprintStore, client: Client | None, progress: Progress
+    run: Run, feature_map: FeatureMap, store: FingerprintStore, kept: npt.NDArray[np.int64]
 ) -> sparse.csr_matrix:
     """Return the sampled rows, in the order of the library."""
-    kept = _some(feature_map, store)
     total = int(kept.sum())
     wanted = sampled_rows(total, feature_map.sample_size(total), getattr(feature_map, "random_state", 0))
     bounds = np.concatenate([[0], np.cumsum(kept)])
     cuts = np.searchsorted(wanted, bounds)
     pieces = {int(p): wanted[cuts[p] : cuts[p + 1]] - bounds[p] for p in np.flatnonzero(np.diff(cuts))}
     look = _Look(str(store.path.resolve()), store.spec_hash, MapReference.of(feature_map.state()))
-    found = _looked(look.rows, pieces, kept, client, progress)
+    found = _looked(run, look.rows, pieces, kept)
     return _joined([found[p] for p in sorted(found)], store.n_columns)
 
 
@@ -313,30 +281,27 @@ def _joined(parts: Sequence[tuple[npt.NDArray[Any], ...]], n_columns: int) -> sp
 
 
 def _looked(
+    run: Run,
     look: Callable[[dict[int, Any]], dict[int, Any]],
     pieces: dict[int, Any],
     kept: npt.NDArray[np.int64],
-    client: Client | None,
-    progress: Progress,
 ) -> dict[int, Any]:
     """Call `look` on all `pieces` by groups of partitions, and return what it finds of each."""
     sizes = [(p, int(kept[p])) for p in pieces]
     total = sum(size for _, size in sizes)
-    groups = group_by_rows(sizes, rows_of_task(total, _READ_SECONDS, client))
-    progress.start("map", total, "rows")
-    run = uuid.uuid4().hex  # two drivers that share a cluster may look at one library at once
+    groups = group_by_rows(sizes, rows_of_task(total, _READ_SECONDS, run.client))
+    run.progress.start("map", total, "rows")
+    name = uuid.uuid4().hex  # two runs that share a cluster may look at one library at once
     tasks = (
         Task(
-            f"daskrf-map-{run}-{group[0]}",
+            f"daskrf-map-{name}-{group[0]}",
             ({p: pieces[p] for p in group},),
             sum(int(kept[p]) for p in group),
         )
         for group in groups
     )
     found: dict[int, Any] = {}
-    for task, result in run_tasks(look, tasks, client, progress):
-        found.update(result)
-        progress.advance(task.rows)
+    submit(look, tasks, run.client, run.progress, lambda _, result: found.update(result))
     return found
 
 

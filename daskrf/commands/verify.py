@@ -1,11 +1,11 @@
-"""Look into stores, and mend them."""
+"""Check stores, and repair them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from distributed import Client
@@ -13,8 +13,9 @@ from distributed import Client
 from daskrf.commands.featurize import FeaturizeStage
 from daskrf.commands.fingerprint import FingerprintStage
 from daskrf.errors import InputError, StoreError
+from daskrf.jobs.job import Job, Run, run
 from daskrf.jobs.maps import rebuild
-from daskrf.jobs.partitions import PartitionStage, complete
+from daskrf.jobs.pieces import Partitions, Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, planned_rows
 from daskrf.molecules import Library
@@ -22,14 +23,12 @@ from daskrf.paths import as_path
 from daskrf.storage import inspect
 from daskrf.storage.checked import believed
 from daskrf.storage.features import FeatureStore
-from daskrf.storage.files import remove_quietly, work_folder
 from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.lock import StoreLock
 from daskrf.storage.plans import MODEL_FILE
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.store import Store
 
-__all__ = ["VerifyReport", "status", "verify"]
+__all__ = ["VerifyReport", "verify"]
 
 Paths = str | os.PathLike[str]
 
@@ -37,17 +36,6 @@ Paths = str | os.PathLike[str]
 def _partitions(numbers: tuple[int, ...]) -> str:
     """Partitions in words, as "partition 0" or "partitions 1, 4"."""
     return f"partition{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
-
-
-def status(store: Paths) -> inspect.StoreStatus:
-    """Say what a store, a model or hits hold, who is at work on them, and how far they are.
-
-    Raises
-    ------
-    StoreError
-        If there is no store, or it is of an unknown format version.
-    """
-    return inspect.status(store)
 
 
 @dataclass(frozen=True)
@@ -93,22 +81,57 @@ def verify(
     found = _checked(store, progress)
     if not repair or not (found.damaged or found.missing):
         return VerifyReport(found)
-    if inspect.kind_of(store) == "predictions":
-        _take_out(PredictionStore.open(store), found.damaged)
+    path = as_path(store)
+    kind = inspect.kind_of(path)
+    if kind == "predictions":
+        _take_out(PredictionStore.open(path), found.damaged)
         raise StoreError(
             f"{len(found.damaged) + len(found.missing)} partitions of {store} are damaged (taken out now) or "
             "missing; run the same daskrf predict command again, which makes just those."
         )
-    work = work_folder(as_path(store))
-    with StoreLock(store, "daskrf verify --repair", tell=progress.note):
-        stage, opened, rows = _repair_stage(as_path(store), work)
-        _take_out(opened, found.damaged)
-        complete(stage, opened, rows, client=client, progress=progress)
-        remove_quietly(work)
-    again = _checked(store, progress)
-    if again.damaged:
-        raise StoreError(f"{store} is still damaged after the repair; look for a failing disk.")
-    return VerifyReport(again, tuple(sorted({*found.damaged, *found.missing})))
+    if kind not in ("fingerprints", "features"):
+        raise StoreError(
+            f"{path} is a damaged model, which is one file; delete {path / MODEL_FILE} and fit again."
+        )
+    report = run(_Repair(path, found), client, progress)
+    assert isinstance(report, VerifyReport)
+    return report
+
+
+@dataclass
+class _Repair(Job[VerifyReport]):
+    """The job of a repair; see `daskrf.jobs.job.Job`: what is damaged is taken out, and made anew."""
+
+    output: Path
+    found: inspect.VerifyReport
+    partitions: Partitions = field(init=False)
+
+    name = "verify --repair"
+
+    def plan(self, run: Run) -> None:
+        path = str(self.output.resolve())
+        if inspect.kind_of(self.output) == "fingerprints":
+            store = FingerprintStore.open(self.output)
+            _check_inputs(store)
+            stage = FingerprintStage(path, store.spec_hash, strict=False)
+            self.partitions = Partitions(stage, store, planned_rows(store))
+            return
+        features = FeatureStore.open(self.output)
+        origin, dtype = features.source(), features.spec["dtype"]
+        source = FingerprintSource.of(origin, rebuild(features.spec["map"]), dtype == "bits")
+        maker = FeaturizeStage(source.carried(run.work), path, features.spec_hash, dtype)
+        self.partitions = Partitions(maker, features, planned_rows(origin))
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        _take_out(self.partitions.store, self.found.damaged)
+        return [self.partitions]
+
+    def finish(self, run: Run, made: int) -> VerifyReport:
+        """Check everything again."""
+        again = _checked(self.output, run.progress)
+        if again.damaged:
+            raise StoreError(f"{self.output} is still damaged after the repair; look for a failing disk.")
+        return VerifyReport(again, tuple(sorted({*self.found.damaged, *self.found.missing})))
 
 
 def _checked(store: Paths, progress: Progress) -> inspect.VerifyReport:
@@ -139,29 +162,3 @@ def _check_inputs(store: FingerprintStore) -> None:
 def _take_out(store: Store, partitions: Iterable[int]) -> None:
     for partition in partitions:
         store.discard(partition)
-
-
-def _repair_stage(
-    path: Path, work: Path
-) -> tuple[PartitionStage, FingerprintStore | FeatureStore, list[int]]:
-    """Return what makes partitions of the store at `path`."""
-    kind = inspect.kind_of(path)
-    if kind == "fingerprints":
-        fingerprints = FingerprintStore.open(path)
-        _check_inputs(fingerprints)
-        stage = FingerprintStage(str(path.resolve()), fingerprints.spec_hash, strict=False)
-        return stage, fingerprints, planned_rows(fingerprints)
-    if kind == "features":
-        features = FeatureStore.open(path)
-        origin = features.source()
-        source = FingerprintSource.of(origin, rebuild(features.spec["map"]), features.spec["dtype"] == "bits")
-        return (
-            FeaturizeStage(
-                source.carried(work), str(path.resolve()), features.spec_hash, features.spec["dtype"]
-            ),
-            features,
-            planned_rows(origin),
-        )
-    raise StoreError(
-        f"{path} is a damaged model, which is one file; delete {path / MODEL_FILE} and fit again."
-    )

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.jobs import folding
+from daskrf.jobs import pieces, tree
 from daskrf.jobs.execution import Task, run_tasks
-from daskrf.jobs.folding import FAN_IN, fold, remove_checkpoints
-from daskrf.jobs.partitions import group_by_rows
+from daskrf.jobs.pieces import group_by_rows
 from daskrf.jobs.progress import Progress
+from daskrf.jobs.shards import Shard, Share
+from daskrf.jobs.tree import FAN_IN, Reduction, Root, Tree, parents
 
 
 @dataclass
@@ -34,22 +35,53 @@ class Total:
 
 
 @dataclass(frozen=True)
-class SumOfSquares:
+class SumOfSquares(Reduction):
     """Sums the squares of partition numbers; leaves a mark for every group it folds, and may fail at one."""
 
     marks: str
     fail_at: int = -1
     name: str = "sum"
 
-    def from_partitions(self, partitions: Sequence[int]) -> Total:
+    def from_chunk(self, chunk: Iterable[int], onto: Total | None = None) -> Total:
+        partitions = list(chunk)
         if self.fail_at in partitions:
             raise RuntimeError("killed")
         with open(self.marks, "a") as file:
             file.write(f"{partitions[0]}\n")
-        return Total(sum(p * p for p in partitions))
+        return super().from_chunk(partitions, onto)
+
+    def finalize(self, total: Total, rest: Iterator[Total]) -> Total:
+        for other in rest:
+            total += other
+        return total
+
+    def zero(self) -> Total:
+        return Total(0)
+
+    def add(self, total: Total, block: int) -> None:
+        total.value += block * block
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Total:
         return Total(int(arrays["value"]))
+
+
+def fold(
+    reduction: SumOfSquares,
+    groups: Sequence[tuple[int, ...]],
+    rows: Sequence[int],
+    directory: Path,
+    spec: str,
+    progress: Progress | None = None,
+) -> Total:
+    """Make the tree of one root, and return its result."""
+    whole = Tree([Root(reduction, _same, directory, spec)], groups, rows)
+    whole.make(progress=progress)
+    found: Total = whole.result()
+    return found
+
+
+def _same(partitions: tuple[int, ...]) -> tuple[int, ...]:
+    return partitions
 
 
 def _run(
@@ -73,8 +105,6 @@ def test_any_number_of_groups(tmp_path: Path, n_groups: int) -> None:
 def test_only_the_root_is_left(tmp_path: Path) -> None:
     _run(tmp_path, 70)
     assert [p.name for p in (tmp_path / "tree").iterdir()] == ["level-3-00000"]
-    remove_checkpoints(tmp_path / "tree")
-    assert not (tmp_path / "tree").exists()
 
 
 @pytest.mark.parametrize("fail_at", [0, 7, 38])
@@ -100,7 +130,7 @@ def test_tasks_may_be_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             yield task, result  # after which the driver deletes what the task has read
             again.append(function(*task.arguments) == result)
 
-    monkeypatch.setattr(folding, "run_tasks", twice)
+    monkeypatch.setattr(pieces, "run_tasks", twice)
     value, made = _run(tmp_path, 11)
     assert value == sum(p * p for p in range(22))
     assert made == [2 * i for i in range(11)], "what is there is not made again"
@@ -157,11 +187,11 @@ def test_checkpoints_of_another_cut_are_not_taken(tmp_path: Path) -> None:
 
 def test_checkpoints_of_another_fan_in_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's number is not what is below it, either."""
-    monkeypatch.setattr(folding, "FAN_IN", 2)
+    monkeypatch.setattr(tree, "FAN_IN", 2)
     _run(tmp_path, 8)
     inner = tmp_path / "tree" / "level-1-00000"
     (tmp_path / "tree" / "level-3-00000").rename(inner)  # the sum of all
-    monkeypatch.setattr(folding, "FAN_IN", 4)
+    monkeypatch.setattr(tree, "FAN_IN", 4)
     assert _run(tmp_path, 8) == (sum(p * p for p in range(16)), [2 * i for i in range(8)])
 
 
@@ -187,3 +217,25 @@ def test_groups_keep_order_and_size(sizes: list[int], target: int) -> None:
         assert len(group) == 1 or sum(sizes[p] for p in group) <= target
     for left, right in itertools.pairwise(groups):
         assert sum(sizes[p] for p in left) + sizes[right[0]] > target
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.integers(0, 50), st.integers(2, 9))
+def test_every_node_has_one_parent(n: int, fan_in: int) -> None:
+    cut = parents(n, fan_in)
+    assert [i for own in cut for i in own] == list(range(n))
+    assert all(0 < len(own) <= fan_in for own in cut)
+
+
+@pytest.mark.parametrize("n_groups", [1, 11])
+def test_roots_have_leaves_and_checkpoints_of_their_own(tmp_path: Path, n_groups: int) -> None:
+    marks = tmp_path / "marks"
+    roots = [Root(SumOfSquares(str(marks)), _same, tmp_path / f"{i}", f"spec-{i}") for i in range(3)]
+    whole = Tree(roots, [(p,) for p in range(n_groups)], [1] * n_groups)
+    shards = [whole.make(Share(Shard(i, 2))) for i in (1, 0)]
+    assert [shard.made for shard in shards] == [3 * (n_groups // 2), 3 * -(-n_groups // 2)]
+    assert shards[-1].missing == 0
+    assert whole.make().made == 0
+    assert whole.result().value == 3 * sum(p * p for p in range(n_groups))
+    assert sorted(int(line) for line in marks.read_text().split()) == sorted(3 * list(range(n_groups)))
+    assert all(len(list((tmp_path / f"{i}").iterdir())) == 1 for i in range(3))

@@ -1,0 +1,183 @@
+"""What commands are given: files, found by a pass over all or as another process has planned, or a store."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from daskrf.errors import InputError, StoreError
+from daskrf.jobs.job import Run
+from daskrf.jobs.models import Model, feature_map_of
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.smiles import SmilesSource, planned_library
+from daskrf.jobs.sources import Source, open_source, rows_store
+from daskrf.molecules import (
+    Library,
+    TableFormat,
+    check_first_lines,
+    is_spooled,
+    lay_out,
+    scan_files,
+    table_words,
+    usual_rows,
+)
+from daskrf.paths import as_list, as_path
+from daskrf.storage.inspect import kind_of
+from daskrf.storage.plans import differences
+
+__all__ = ["inputs_of", "library_of", "scan_inputs", "source_for", "source_words", "tables_of"]
+
+Paths = str | os.PathLike[str]
+
+
+def scan_inputs(
+    inputs: Paths | Sequence[Paths],
+    format: TableFormat | None,
+    rows_per_partition: int | None,
+    spool: Path | None,
+    progress: Progress,
+    *,
+    accept_rejects: bool,
+) -> Library:
+    """Read all input files once: digests, row counts, and where each partition begins.
+
+    Before that the user is told how each is read, and files of which most of the first lines are no molecules
+    are refused unless `accept_rejects` is set.
+    """
+    files = lay_out(inputs, format)
+    for line in table_words(files):
+        progress.note(line)
+    if not accept_rejects:
+        check_first_lines(files, format)
+    progress.start("scan", sum(path.stat().st_size for path, _ in files), "bytes")
+    library = scan_files(files, rows_per_partition, spool=spool, on_bytes=progress.advance)
+    progress.finish()
+    return library
+
+
+def tables_of(library: Library) -> tuple[str, ...]:
+    """Return how the files of a library were read, one line for each different layout: for reports."""
+    return table_words((source.path, source.layout) for source in library.sources)
+
+
+def library_of(
+    run: Run,
+    planned: Callable[[], Library | None],
+    inputs: Paths | Sequence[Paths],
+    format: TableFormat | None,
+    rows_per_partition: int | None,
+    accept_rejects: bool,
+    *,
+    unpacked: bool = True,
+) -> Library:
+    """Return what the input files hold: by a scan; of a shard, as another one has planned.
+
+    Parameters
+    ----------
+    planned : callable
+        Returns what another process has found, whose digests are believed if names, sizes and layouts are
+        the same; None if there is nothing.
+    unpacked : bool
+        Scan all the same where what lies deep in compressed files is not in the spool. Without it there is no
+        spool, as for a complete store, which may lie on a read-only disk.
+    accept_rejects : bool
+        Scan files of which most of the first lines are no molecules.
+
+    Raises
+    ------
+    StoreError
+        If other files were planned, or other rows of a partition.
+    """
+    spool = run.work / "spool" if unpacked else None
+    found = None if run.share.whole else planned()
+    if found is not None:
+        _check_same(found, inputs, format, rows_per_partition)
+        if spool is None or all(is_spooled(spool, source) for source in found.sources):
+            for line in tables_of(found):
+                run.progress.note(line)
+            return found
+    return scan_inputs(inputs, format, rows_per_partition, spool, run.progress, accept_rejects=accept_rejects)
+
+
+def _check_same(
+    planned: Library,
+    inputs: Paths | Sequence[Paths],
+    format: TableFormat | None,
+    rows_per_partition: int | None,
+) -> None:
+    found = [
+        {"path": str(path), "bytes": path.stat().st_size, "layout": layout.state()}
+        for path, layout in lay_out(inputs, format)
+    ]
+    old = [{"path": s.path, "bytes": s.bytes, "layout": s.layout.state()} for s in planned.sources]
+    differing = differences(
+        {"rows_per_partition": planned.rows_per_partition, "sources": old},
+        {"rows_per_partition": rows_per_partition or usual_rows(planned.n_rows), "sources": found},
+    )
+    if differing:
+        raise StoreError(
+            f"The job was prepared for other input files or options: {differing}; repeat those, or give "
+            "another output path."
+        )
+
+
+def source_for(
+    run: Run,
+    model: Model,
+    inputs: Paths | Sequence[Paths],
+    format: TableFormat | None = None,
+    fragments: str | None = None,
+    accept_rejects: bool = False,
+) -> Source:
+    """Return the features of `inputs` under the map of `model`.
+
+    Parameters
+    ----------
+    inputs : path or sequence of paths
+        One store of fingerprints or features, or SMILES files, which are then treated as the ones
+        that the model was fitted to.
+        Their description and their rejects go to the folder of unfinished work; a shard takes the
+        description that another one has left, and reads no file from end to end.
+
+    Raises
+    ------
+    InputError
+        If a store was made with another fingerprint or another map than the model.
+    """
+    inputs = as_list(inputs)
+    path = as_path(inputs[0]) if len(inputs) == 1 else None
+    if path is None and any(kind_of(p, missing_ok=True) for p in inputs):
+        raise InputError("Only one store can be scored at a time; SMILES files may be many.")
+    if path is None or kind_of(path, missing_ok=True) is None:
+        planned = functools.partial(planned_library, run.work)
+        return SmilesSource.of(
+            run.share,
+            library_of(run, planned, inputs, format, None, accept_rejects),
+            run.work,
+            model.metadata["fingerprint"],
+            fragments or model.metadata["fragments"],
+            feature_map_of(model),
+            model.gp.one_bit_,
+        )
+    bits = None if model.gp.one_bit_ else False
+    source = open_source(path, feature_map_of(model), bits, predicts=True)
+    store = rows_store(source)
+    if store.spec["fingerprint"] != model.metadata["fingerprint"]:
+        raise InputError(
+            f"The model was fitted to fingerprints {model.metadata['fingerprint']}, but {store.path} holds "
+            f"{store.spec['fingerprint']}; make a store with the model's options."
+        )
+    return source
+
+
+def inputs_of(source: Source) -> tuple[str, ...]:
+    """Return how the SMILES files of a source were read, for a report; nothing of a store."""
+    return tables_of(source.library) if isinstance(source, SmilesSource) else ()
+
+
+def source_words(inputs: Paths | Sequence[Paths]) -> str:
+    """Return what is scored by its name alone, wherever that is: the same words for the same bytes."""
+    paths = as_list(inputs)
+    return f"{as_path(paths[0]).name}{f' and {len(paths) - 1:,} more' if len(paths) > 1 else ''}"

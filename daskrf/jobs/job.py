@@ -1,0 +1,218 @@
+"""The one way in which every command runs: lock, plan, check, make what is missing, finish.
+
+A whole run is the share 0/1 of its job, and the finish. Commands hold what is theirs, a `Job`, and know
+nothing of locks, shards, retries, run logs, or limits of memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from distributed import Client
+
+from daskrf.jobs import memory
+from daskrf.jobs.clusters import worker_memory
+from daskrf.jobs.disk import Disk, check_disk
+from daskrf.jobs.memory import MemoryNeed
+from daskrf.jobs.pieces import Pieces
+from daskrf.jobs.progress import Progress, Recorded
+from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
+from daskrf.storage.files import remove_quietly, work_folder
+from daskrf.storage.runlog import RunLog, first_sentence
+
+__all__ = ["AnyShard", "Job", "Need", "Run", "ShardReport", "run"]
+
+Report = TypeVar("Report")
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a job takes at most: each None where that is nothing, or known to be there.
+
+    Attributes
+    ----------
+    worker : MemoryNeed, optional
+        Of a process that makes pieces: a worker, or this one.
+    held : (str, int), optional
+        What this process holds besides where it makes the pieces itself, and its bytes.
+    here : MemoryNeed, optional
+        Of this process before or after that.
+    finish : MemoryNeed, optional
+        Of this process once all pieces are made: of a whole run.
+    disk : Disk, optional
+    """
+
+    worker: MemoryNeed | None = None
+    held: tuple[str, int] = ("", 0)
+    here: MemoryNeed | None = None
+    finish: MemoryNeed | None = None
+    disk: Disk | None = None
+
+
+class Job(ABC, Generic[Report]):
+    """What a command does; `run` calls its methods in this order.
+
+    Attributes
+    ----------
+    name : str
+        The command.
+    keeps_work : bool
+        Whether a run that fails leaves work files of use to the next one.
+    output : Path
+        What is made. The run log lies beside it, and so does the folder of unfinished work.
+    """
+
+    name: ClassVar[str]
+    keeps_work: ClassVar[bool] = True
+    output: Path
+
+    @property
+    def locked(self) -> Path:
+        """Folder of the locks."""
+        return self.output
+
+    @abstractmethod
+    def plan(self, run: Run) -> None:
+        """Find out what is to be done: read, scan, join, fit a map. Nothing is written to the output."""
+
+    def need(self) -> Need:
+        """Return what the job takes, of which `run` sees to it that it is there."""
+        return Need()
+
+    @abstractmethod
+    def pieces(self, run: Run) -> Sequence[Pieces]:
+        """Write down the plan, or agree with the one that is there, and return the pieces of the job."""
+
+    @abstractmethod
+    def finish(self, run: Run, made: int) -> Report:
+        """Combine, solve, write and report, once all pieces are there, of which this run `made` some."""
+
+
+@dataclass
+class Run:
+    """One run of a job: what its steps ask of `daskrf.jobs`.
+
+    Attributes
+    ----------
+    output : Path
+        Of the job.
+    here : int
+        Bytes that libraries take in this process, measured before anything is read, which would be counted
+        twice.
+    """
+
+    output: Path
+    share: Share = WHOLE
+    client: Client | None = None
+    progress: Progress = field(default_factory=Progress)
+    start: float = field(default_factory=time.monotonic)
+    here: int = field(default_factory=lambda: memory.libraries_of(None))
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken."""
+        return time.monotonic() - self.start
+
+    @property
+    def work(self) -> Path:
+        """Folder of what runs leave to each other until the output is complete."""
+        return work_folder(self.output)
+
+    @functools.cached_property
+    def libraries(self) -> int:
+        """Bytes that libraries take in the worker that they take most in, or in this process."""
+        return self.here if self.client is None else memory.libraries_of(self.client)
+
+    def check(self, need: Need) -> None:
+        """Refuse what would not fit.
+
+        Raises
+        ------
+        MemoryLimitError
+            With the prediction, what it is made of, the limit, and what would fit.
+        """
+        if need.worker is not None:
+            where = "a worker" if self.client else "this machine"
+            worker = need.worker if self.client else need.worker.plus(*need.held)
+            memory.check(worker.beside(self.libraries), worker_memory(self.client), where)
+        for own in (need.here, need.finish if self.share.whole else None):
+            if own is not None:
+                memory.check(own.beside(self.here), worker_memory(None), "this machine")
+        if need.disk is not None:
+            n_bytes = need.disk.whole if self.share.whole else self.share.part_of(need.disk.shards)
+            check_disk(need.disk.path, n_bytes, need.disk.what)
+
+    def agree(self, spec: dict[str, Any]) -> None:
+        """Agree with the other shares of the job on what it is, where no store has a plan that says so.
+
+        Raises
+        ------
+        StoreError
+            With each option that differs.
+        """
+        agree(self.share, self.work / PLAN, spec)
+
+    def makes_any(self, missing: Sequence[int]) -> bool:
+        """Whether this run makes any of the missing pieces, or prepares shards that do."""
+        return bool(missing if self.share.prepare else self.share.of_all(missing))
+
+    def make(self, pieces: Pieces) -> Counts:
+        """Make those pieces that are missing and this share's."""
+        return pieces.make(self.share, self.client, self.progress)
+
+
+def run(
+    job: Job[Report],
+    client: Client | None = None,
+    progress: Progress | None = None,
+    shard: AnyShard = None,
+    prepare: bool = False,
+) -> Report | ShardReport:
+    """Run a job, or a share of it; the arguments are those of every command.
+
+    Returns
+    -------
+    Report
+        What `job.finish` returns; of a shard, or of the preparation of shards, a `ShardReport`.
+    """
+    start, share = time.monotonic(), Share.of(shard, prepare, client)
+    with (
+        _logged(job, share, client, progress or Progress()) as told,
+        share.lock(job.locked, job.name, told.note),
+    ):
+        own, done = Run(job.output, share, client, told, start), False
+        try:
+            job.plan(own)
+            own.check(job.need())
+            pieces = job.pieces(own)
+            counts = sum(map(own.make, pieces), Counts())
+            if not share.whole:
+                return share.report(job.output, pieces[0].unit, counts, own.seconds)
+            report = job.finish(own, counts.made)
+            done = True
+            return report
+        finally:
+            if share.whole and (done or not job.keeps_work):
+                remove_quietly(own.work)
+
+
+@contextmanager
+def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progress) -> Iterator[Progress]:
+    """Yield a `Progress` that also leaves a log of the run beside the output, and takes it to `run_tasks`."""
+    dashboard = getattr(client, "dashboard_link", None) or None
+    log = RunLog(job.output, job.name, shard=share.name, dashboard=dashboard, on_failure=progress.note)
+    try:
+        yield Recorded(progress, log)
+        log.finish()
+    except BaseException as error:
+        log.stop("It was interrupted." if isinstance(error, KeyboardInterrupt) else first_sentence(error))
+        raise
+    finally:
+        log.close()

@@ -1,0 +1,181 @@
+"""The pieces of a job: partitions of a store, of which each has a commit record, or leaves of a tree of sums.
+
+Whatever lacks its record, or its checkpoint, is made, and nothing else; so a second run makes what the first
+one left, and shards of a job make disjoint parts of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from distributed import Client
+
+from daskrf.errors import WorkerError
+from daskrf.jobs.calls import check_stop
+from daskrf.jobs.clusters import worker_threads
+from daskrf.jobs.execution import Task, run_tasks
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.shards import WHOLE, Counts, Share
+from daskrf.jobs.threads import ONE_BLAS_THREAD
+from daskrf.storage.files import crc32c_of
+from daskrf.storage.plans import hash_of
+from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import Store
+
+__all__ = ["Done", "Maker", "Partitions", "Pieces", "found_words", "group_by_rows", "rows_of_task", "submit"]
+
+_TASK_SECONDS = 30.0  # a task's aim: long against the scheduler's milliseconds, short against a walltime
+_TASKS_A_THREAD = 4  # at least, so that threads end together and progress is seen
+
+
+class Pieces(Protocol):
+    """The pieces of a job."""
+
+    @property
+    def unit(self) -> str:
+        """What one is called in reports, in the plural."""
+
+    def make(
+        self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
+    ) -> Counts:
+        """Make those that are missing and the share's; the caller holds the lock of the job."""
+
+
+class Maker(Protocol):
+    """Makes one partition of a store from its inputs; a small frozen object that travels in each task."""
+
+    @property
+    def name(self) -> str:
+        """What the command is called in progress bars and task keys."""
+
+    @property
+    def path(self) -> str:
+        """Directory of the store."""
+
+    @property
+    def seconds_per_row(self) -> float:
+        """Rough cost of a row on one core, from which tasks are sized."""
+
+    def make(self, partition: int) -> CommitRecord:
+        """Make, write and commit `partition`, and return its record."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """The pieces of a result that is there, of which nothing is to be made."""
+
+    total: int
+    unit: str
+
+    def make(
+        self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
+    ) -> Counts:
+        """See `Pieces`."""
+        return share.counts(self.total)
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """All partitions of a store; `rows` are those of each, by which tasks are sized."""
+
+    maker: Maker
+    store: Store
+    rows: Sequence[int]
+    unit: str = "partitions"
+
+    def make(
+        self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
+    ) -> Counts:
+        """See `Pieces`; a whole run also deletes what killed workers left half written, on other hosts too.
+
+        Raises
+        ------
+        WorkerError
+            If the workers have written elsewhere.
+        """
+        progress, store, name = progress or Progress(), self.store, self.maker.name
+        pending = store.pending()
+        if share.whole and len(pending) < store.n_partitions:
+            progress.note(f"{name}: {store.n_partitions - len(pending)} partitions are done already.")
+        mine = share.of_all(pending)
+        sizes = [(p, self.rows[p]) for p in mine]
+        total = sum(size for _, size in sizes)
+        groups = group_by_rows(sizes, rows_of_task(total, self.maker.seconds_per_row, client))
+        progress.start(name, total, "rows")
+        submit(_make_group, (self._task(group) for group in groups), client, progress)
+        progress.finish()
+        missing = store.pending()
+        if lost := share.of_all(missing):
+            raise WorkerError(
+                f"{len(lost)} of {store.n_partitions} partitions are not in {store.path} although the "
+                "workers have made them: give a path that all workers and this process share."
+            )
+        if share.whole:
+            store.clean(finished=True)
+        return share.counts(store.n_partitions, len(mine), missing)
+
+    def _task(self, group: tuple[int, ...]) -> Task:
+        """Name a task by all that it does: Dask takes two tasks of one key for the same."""
+        digest = hash_of([str(self.store.path.resolve()), self.store.spec_hash, list(group)])
+        key = f"daskrf-{self.maker.name}-{digest[:16]}-{group[0]}-{group[-1]}"
+        return Task(key, (self.maker, group), sum(self.rows[p] for p in group))
+
+
+def _make_group(maker: Maker, partitions: tuple[int, ...]) -> str:
+    """Make some partitions; return the CRC32C of their commit records, one after the other."""
+    store, records = Store.open(maker.path), []
+    with ONE_BLAS_THREAD:
+        for partition in partitions:
+            check_stop()
+            # The worker that had this group before may have died with some of it done.
+            record = store.committed(partition) or maker.make(partition)
+            records.append(record.to_json())
+    return crc32c_of(b"".join(records))
+
+
+def submit(
+    function: Callable[..., Any],
+    tasks: Iterable[Task],
+    client: Client | None,
+    progress: Progress,
+    then: Callable[[Task, Any], None] = lambda task, result: None,
+) -> None:
+    """Run tasks, and count their rows as they finish; `then` is called with each task and its result."""
+    for task, result in run_tasks(function, tasks, client, progress):
+        then(task, result)
+        progress.advance(task.rows)
+
+
+def found_words(made: int, total: int) -> list[str]:
+    """Return the line of a report on partitions that no longer had to be made, if there were any."""
+    return [f"  {total - made} of {total} partitions were there already"] if made < total else []
+
+
+def group_by_rows(rows: Sequence[tuple[int, int]], target: int) -> list[tuple[int, ...]]:
+    """Cut (partition, rows) pairs, in order, into groups of about `target` rows.
+
+    Examples
+    --------
+    >>> group_by_rows([(0, 60), (1, 60), (2, 60), (5, 200), (6, 10)], 120)
+    [(0, 1), (2,), (5,), (6,)]
+    """
+    groups: list[tuple[int, ...]] = []
+    members: list[int] = []
+    total = 0
+    for partition, count in rows:
+        if members and total + count > target:
+            groups.append(tuple(members))
+            members, total = [], 0
+        members.append(partition)
+        total += count
+    if members:
+        groups.append(tuple(members))
+    return groups
+
+
+def rows_of_task(total: int, seconds_per_row: float, client: Client | None) -> int:
+    """Return about how many of `total` rows a task shall take."""
+    share = -(-total // (_TASKS_A_THREAD * worker_threads(client)))
+    return max(1, min(share, int(_TASK_SECONDS / seconds_per_row)))

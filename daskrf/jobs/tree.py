@@ -1,0 +1,248 @@
+"""Reduce a library to one small result by a checkpointed tree.
+
+Partitions are cut into groups by a rule that knows nothing of workers. A task reduces its whole
+group to one partial and checkpoints it; tasks of the next level combine `FAN_IN` partials,
+one at a time, so that a process holds two of them at most. Every node of the tree is a durable
+file that carries the hash of the specification, so a second run starts where the first one
+ended, and the grouping, hence the result, is the same on any number of workers.
+
+A tree may have several roots, as the strips of a large Gram matrix: each is summed from leaves of its own,
+one root after the other, so that only one has its leaves on the disk.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from distributed import Client
+
+from daskrf.jobs.execution import Task
+from daskrf.jobs.pieces import submit
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.shards import WHOLE, Counts, Share
+from daskrf.jobs.threads import ONE_BLAS_THREAD
+from daskrf.storage.files import digest_of
+from daskrf.storage.model import has_checkpoint, read_checkpoint, write_checkpoint
+from daskrf.storage.plans import hash_of
+
+__all__ = ["FAN_IN", "Partial", "Reduction", "Root", "Tree", "parents"]
+
+FAN_IN = 8
+
+
+class Partial(Protocol):
+    """An element of a commutative monoid that can be written as arrays."""
+
+    def __iadd__(self, other: Any) -> Any:
+        """Combine `other` into this one."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what `Reduction.restore` needs."""
+
+
+class Reduction(ABC):
+    """What becomes of the blocks of a library: in a durable tree, or in a lazy graph of Dask.
+
+    A small frozen object that travels in each task.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in progress bars and task keys.
+    """
+
+    name: str
+
+    @abstractmethod
+    def zero(self) -> Any:
+        """Return the partial of no blocks."""
+
+    @abstractmethod
+    def add(self, total: Any, block: Any) -> None:
+        """Add a block to a partial."""
+
+    @abstractmethod
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Partial:
+        """Rebuild a partial from its arrays."""
+
+    def from_chunk(self, chunk: Iterable[Any], onto: Any = None) -> Any:
+        """Reduce the blocks of a chunk; what an earlier chunk gave, if `onto` is that, is changed."""
+        total = self.zero() if onto is None else onto
+        for block in chunk:
+            self.add(total, block)
+            del block  # before the next one is made
+        return total
+
+    def combine(self, total: Any, other: Any) -> Any:
+        """Combine `other` into `total`, which is changed, and return that."""
+        total += other
+        return total
+
+    def finalize(self, total: Any, rest: Iterator[Any]) -> Any:
+        """Return the result from the total of all chunks, and from those of the other roots of its tree."""
+        return total
+
+
+def parents(n: int, fan_in: int = FAN_IN) -> list[range]:
+    """Cut `n` nodes of a tree among their parents.
+
+    Examples
+    --------
+    >>> parents(5, 2)
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    return [range(i, min(i + fan_in, n)) for i in range(0, n, fan_in)]
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A node of the tree: a leaf reduces partitions, any other combines the nodes of its children."""
+
+    level: int
+    index: int
+    partitions: tuple[int, ...] = ()
+    children: tuple[_Node, ...] = ()
+
+    def path(self, directory: Path) -> Path:
+        return directory / f"level-{self.level}-{self.index:05d}"
+
+
+def _levels(groups: Sequence[tuple[int, ...]]) -> list[list[_Node]]:
+    """Return the levels of the tree over `groups`, leaves first, the root last."""
+    levels = [[_Node(0, i, partitions=group) for i, group in enumerate(groups)]]
+    while len(below := levels[-1]) > 1:
+        cut = parents(len(below), FAN_IN)
+        levels.append(
+            [_Node(len(levels), i, children=tuple(below[c] for c in own)) for i, own in enumerate(cut)]
+        )
+    return levels
+
+
+@dataclass(frozen=True)
+class Root:
+    """One sum over the groups of partitions of its tree; it travels in each task.
+
+    Parameters
+    ----------
+    reduction : Reduction
+        What is done to a group, and how partials are rebuilt.
+    chunk : callable
+        Returns the blocks of a group of partitions.
+    directory : Path
+        Where checkpoints live; it must be the same for a second run, and is visible to all workers.
+    key : str
+        Hash of the specification: checkpoints of another one are not taken for this one's.
+    """
+
+    reduction: Reduction
+    chunk: Callable[[tuple[int, ...]], Iterable[Any]]
+    directory: Path
+    key: str
+
+    def leave(self, node: _Node) -> str:
+        """Leave the checkpoint of a node; return what tells it from others."""
+        with ONE_BLAS_THREAD:
+            if not has_checkpoint(node.path(self.directory), self.key):
+                self.partial(node)
+            return digest_of(node.path(self.directory))
+
+    def partial(self, node: _Node) -> Partial:
+        """Return the partial of a node: from its checkpoint, or, where that is gone or damaged, anew."""
+        checkpoint = read_checkpoint(node.path(self.directory), self.key)
+        if checkpoint is not None:
+            return self.reduction.restore(checkpoint.arrays)
+        if node.children:
+            result = self.partial(node.children[0])
+            for child in node.children[1:]:
+                result = self.reduction.combine(result, self.partial(child))
+        else:
+            result = self.reduction.from_chunk(self.chunk(node.partitions))
+        write_checkpoint(node.path(self.directory), result.arrays(), {}, self.key)
+        return result
+
+    def task(self, node: _Node, rows: int) -> Task:
+        """Return the task that leaves the checkpoint of a node."""
+        digest = hash_of([str(self.directory.resolve()), self.key, node.level, node.index])
+        key = f"daskrf-{self.reduction.name}-{digest[:16]}-{node.level}-{node.index}"
+        return Task(key, (self, node), rows)
+
+    def existing(self, levels: Sequence[Sequence[_Node]]) -> set[_Node]:
+        """Return the nodes that need no work: those with a checkpoint, and all below them."""
+        done: set[_Node] = set()
+        # One call, where looking at each would take long.
+        there = {path.name for path in self.directory.iterdir()} if self.directory.is_dir() else set()
+        for level in reversed(levels):
+            for node in level:
+                path = node.path(self.directory)
+                if node in done or (path.name in there and has_checkpoint(path, self.key)):
+                    done.update((node, *node.children))
+        return done
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Sums over the same groups of partitions, one a root; their leaves are the pieces of a job.
+
+    Parameters
+    ----------
+    roots : sequence of Root
+    groups, rows : sequence
+        The groups of partitions and how many rows each stands for (for the progress bar).
+    unit : str
+        What a leaf is called in reports, in the plural.
+    """
+
+    roots: Sequence[Root]
+    groups: Sequence[tuple[int, ...]]
+    rows: Sequence[int]
+    unit: str = "parts of the sum"
+
+    def make(
+        self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
+    ) -> Counts:
+        """See `Pieces`: leaves of all roots; a whole run makes the upper nodes, too."""
+        counts = (self._make(root, share, client, progress or Progress()) for root in self._keyed)
+        return sum(counts, Counts())
+
+    def result(self) -> Any:
+        """Return what the reduction of the first root makes of all sums, which are read one by one."""
+        levels = _levels(self.groups)
+        found = (root.partial(levels[-1][0]) for root in self._keyed)
+        return self.roots[0].reduction.finalize(next(found), found)
+
+    @property
+    def _keyed(self) -> list[Root]:
+        """The roots, with keys that tell how the tree is cut: another version may number nodes alike."""
+        return [replace(root, key=hash_of([root.key, FAN_IN, self.groups])) for root in self.roots]
+
+    def _make(self, root: Root, share: Share, client: Client | None, progress: Progress) -> Counts:
+        """Make the nodes of one root that are the share's, and lack."""
+        root.directory.mkdir(parents=True, exist_ok=True)
+        levels = _levels(self.groups)
+        done = root.existing(levels)
+        own = set(share.of_all(range(len(self.groups))))
+        found = {i for i in own if levels[0][i] in done}
+        rows = [sum(self.rows[i] for i in some) for some in (own, found)]
+        progress.start(root.reduction.name, rows[0], "rows", rows[1])
+        for level in levels if share.whole else levels[:1]:
+            lacking = [node for node in level if node not in done and (node.level or node.index in own)]
+            tasks = [root.task(node, 0 if node.level else self.rows[node.index]) for node in lacking]
+            submit(Root.leave, tasks, client, progress, _forget_children)
+        progress.finish()
+        missing = []
+        if not share.whole:
+            done = root.existing(levels)
+            missing = [node.index for node in levels[0] if node not in done]
+        return share.counts(len(self.groups), len(own) - len(found), missing)
+
+
+def _forget_children(task: Task, _: Any) -> None:
+    """Delete what a task has read: here, because Dask may run a task again whose worker has died."""
+    root, node = task.arguments
+    for child in node.children:
+        child.path(root.directory).unlink(missing_ok=True)
