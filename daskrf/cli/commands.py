@@ -313,7 +313,7 @@ def predict(model: str, sources: tuple[str, ...], output: str, **options: Any) -
     default=None,
     help="Whether large or small values are good.  [default: as the model was fitted, if that was said]",
 )
-@option("--kappa", metavar="X", type=float, default=2.0, help="Standard deviations that ucb adds.")
+@option("--kappa", metavar="X", type=float, help="Standard deviations that ucb adds.  [default: 2.0]")
 @option(
     "--std",
     type=click.Choice(["candidates", "all", "none"]),
