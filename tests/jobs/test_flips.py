@@ -203,8 +203,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     library.write_bytes(bz2.compress("".join([*lines, "C1CC bad"]).encode()))
     shutil.copy(inputs[1], root / "labels.csv")
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("spool", "rows"):
-            patch.setattr(f"daskrf.molecules.{module}.CHUNK_ROWS", 30)
+        patch.setattr("daskrf.molecules.spool.CHUNK_ROWS", 30)
         fingerprint(library, root / "fp", rows_per_partition=25)
         featurize(root / "fp", FEATURES, root / "phi")
         featurize(root / "fp", TanimotoDotProductFeatures(64, random_state=0), root / "floats")
