@@ -93,7 +93,7 @@ def _fitted(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> Featu
     """Return the map, fitted in this run."""
     kept = _kept(store)
     largest, total, nonzeros = int(kept.max(initial=0)), int(kept.sum()), most_nonzeros(store)
-    reading = need_of_map(largest, 0, nonzeros, compiled=feature_map.learns_from == "summary")
+    reading = need_of_map(largest, 0, nonzeros, compiled=False)
     run.check(Need(worker=reading, here=need_of_learning(feature_map, largest, total, nonzeros)))
     if not total:
         raise InputError(f"{store.path} has no molecule for {type(feature_map).__name__} to learn from.")
@@ -182,7 +182,7 @@ def need_of_map(
 ) -> memory.MemoryNeed:
     """Return the need of learning a map: of a task that reads, and of the process that gathers a sample.
 
-    `compiled` is whether rows are looked at by compiled code, as for a summary, or only read.
+    `compiled` is whether rows are looked at by compiled code, as landmarks are chosen, or only read.
     """
     making = memory.Making(1, partition_rows, one_bit=True, nonzeros=nonzeros)
     row_bytes = memory.STORED * making.entries / max(1, partition_rows) + 16

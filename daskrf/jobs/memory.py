@@ -17,6 +17,7 @@ from functools import cache
 import psutil
 from distributed import Client
 
+from daskrf.engine import engine
 from daskrf.errors import MemoryLimitError
 from daskrf.jobs.clusters import QueuedClient, ask_workers
 from daskrf.jobs.models import open_model
@@ -135,6 +136,7 @@ def libraries_of(client: Client | None) -> int:
 
 def _resident() -> int:
     """Return what this process takes, the first task's code and buffers and a model that is open left out."""
+    engine()  # its libraries are loaded on first use, which would come after this look
     open_model.cache_clear()
     end_idle()
     gc.collect()
