@@ -56,6 +56,7 @@ from daskrf.kernels import Exponential, Intersection, TanimotoDotProduct
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
+from tests.floats import assert_agree
 from tests.jobs.job import N_LABELS, data_digests, model_arrays
 
 MAPS: dict[str, FeatureMap] = {
@@ -118,7 +119,11 @@ def test_every_map_runs_through_the_pipeline(
     fit(store, inputs[1], tmp_path / "direct", feature_map=chosen)
     assert chosen.state() == before
     for array, value in model_arrays(tmp_path / "model").items():
-        assert value.tobytes() == model_arrays(tmp_path / "direct")[array].tobytes(), array
+        direct = model_arrays(tmp_path / "direct")[array]
+        if chosen.one_bit:
+            assert value.tobytes() == direct.tobytes(), array
+        else:  # features of floats depend on the rows of a batch by a few units in the last place
+            assert_agree(value, direct, tolerance=1e-5)
     predict(tmp_path / "model", store, tmp_path / "pred")
     table, X = _predictions(tmp_path / "pred"), _fingerprints(store)
 
