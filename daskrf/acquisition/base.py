@@ -119,14 +119,12 @@ def rules() -> dict[str, type[Acquisition]]:
     ['ei', 'greedy', 'pi', 'thompson', 'ucb']
     """
     package = __name__.rpartition(".")[0]
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
-    found, queue = {}, Acquisition.__subclasses__()
-    while queue:
-        rule = queue.pop()
-        queue += rule.__subclasses__()
-        if "name" in vars(rule):
-            found[rule.name] = rule
+    found = {}
+    for file in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        module = importlib.import_module(f"{package}.{file.name}")
+        for rule in vars(module).values():
+            if isinstance(rule, type) and issubclass(rule, Acquisition) and "name" in vars(rule):
+                found[rule.name] = rule
     return dict(sorted(found.items()))
 
 

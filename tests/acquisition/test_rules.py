@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import sys
@@ -139,7 +138,6 @@ def test_a_new_rule_is_found_by_its_name(monkeypatch, tmp_path):
     finally:
         monkeypatch.undo()
         sys.modules.pop("daskrf.acquisition.variance")
-        gc.collect()
         rules.cache_clear()
 
 

@@ -11,7 +11,7 @@ from daskrf.arrays import pack_signs
 from daskrf.engine import engine
 from daskrf.engine.cpu import hashes
 from daskrf.features import (
-    CompositionalTanimotoFeatures,
+    CompositionFeatures,
     PolynomialSketch,
     RandomMaclaurinFeatures,
     TanimotoMinMaxFeatures,
@@ -68,7 +68,7 @@ def values() -> dict[str, str]:
         "cws normals": digest(
             TanimotoMinMaxFeatures(70, distribution="gaussian", hashing="cws").transform(X * 1e-300)
         ),
-        "compositional bits": digest(CompositionalTanimotoFeatures(n_components=70).transform_bits(X)),
+        "compositional bits": digest(CompositionFeatures(n_components=70).transform_bits(X)),
         "hadamard": digest(real),
         "maclaurin": digest(RandomMaclaurinFeatures(n_components=70).transform(X * 0.3)),
         **{

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from daskrf import TanimotoMinMaxFeatures
 from daskrf.errors import StoreError
 from daskrf.storage.describe import map_words
 from daskrf.storage.features import FeatureStore
@@ -17,7 +18,7 @@ from daskrf.storage.model import save_model
 from daskrf.storage.predictions import PredictionStore
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rejects_table, rows_table
 
-STATE = {"class": "TanimotoMinMaxFeatures", "parameters": {"n_components": 4096, "random_state": 0}}
+STATE = TanimotoMinMaxFeatures(n_components=4096).state()
 
 
 def test_fingerprint_store(tmp_path: Path) -> None:
