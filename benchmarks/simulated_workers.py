@@ -103,7 +103,7 @@ class SleepStage:
         self.draws.sleep(partition)
         store = _store(self.path)
         rows = store.partition_rows(partition)
-        return store.commit(partition, {"read": rows, "kept": rows, "rejected": 0}, [])
+        return store.publish(partition, {}, {"read": rows, "kept": rows, "rejected": 0})
 
 
 @dataclass

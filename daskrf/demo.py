@@ -27,7 +27,6 @@ from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
 from daskrf.molecules import objective
 from daskrf.molecules.enumerate import ReactionLibrary
-from daskrf.paths import as_path
 from daskrf.report.evaluation import (
     LibraryPredictions,
     read_hits,
@@ -38,6 +37,7 @@ from daskrf.report.evaluation import (
 from daskrf.report.plots import HeldOut, plot_screen
 from daskrf.report.recovery import Recovery, recovery
 from daskrf.report.text import shorten, text_table
+from daskrf.storage.backend import as_path
 
 if TYPE_CHECKING:
     from distributed import Client

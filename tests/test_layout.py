@@ -20,7 +20,7 @@ LAYERS = [
     "quantities",
     "parameters",
     "sizes",
-    "paths",
+    "backend",
     "arrays",
     "seeds",
     "engine",
@@ -47,7 +47,7 @@ ONLY = {
     "matplotlib": {"report"},
     "numba": {"engine"},
     "llvmlite": {"engine"},
-    "obstore": {"paths"},
+    "obstore": {"backend"},
     "pyarrow": {"molecules", "storage", "jobs", "commands", "report"},
     "click": {"cli"},
     "rich": {"cli"},
@@ -73,8 +73,12 @@ def relative(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
 
 
+BACKEND = ("storage/backend.py", "storage/files.py")  # they read inputs too, and stand before the rest
+
+
 def part_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    inside = path.relative_to(PACKAGE)
+    return "backend" if inside.as_posix() in BACKEND else inside.parts[0].removesuffix(".py")
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, bool]]:
@@ -102,7 +106,8 @@ def layer_faults(part: str, source: str) -> list[str]:
     for name, type_only in imported(ast.parse(source)):
         top, *rest = name.split(".")
         if top == "daskrf":
-            target = rest[0] if rest else ""
+            inside = f"{'/'.join(rest[:2])}.py"
+            target = "backend" if inside in BACKEND else rest[0] if rest else ""
             if target not in [*LAYERS, "__version__"]:
                 faults.append(f"{name} is imported from where it is not at home")
             elif target == "engine" and part != "engine" and rest[1:2] and rest[1] in ENGINES:
@@ -127,6 +132,31 @@ THIRD_PARTY = set(ONLY) | {
     "zstandard",
     "llvmlite",
 }
+
+
+def asks_for_a_backend(source: str) -> bool:
+    """Whether code asks what kind of storage it works with, or names one."""
+    tree = ast.parse(source)
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names |= {name.rpartition(".")[2] for name, _ in imported(tree)}
+    asked = {
+        ast.unparse(node.args[1])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass")
+    }
+    return bool(names & {"Url", "obstore", "_FILES", "_OBJECTS", "_Files", "_Objects"} or asked & {"Path"})
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_the_kind_of_a_backend_is_known_to_it_alone(path):
+    own = path.relative_to(PACKAGE).as_posix() == "storage/backend.py"
+    assert asks_for_a_backend(path.read_text()) == own
+
+
+@pytest.mark.parametrize("code", ["isinstance(p, Path)", "from daskrf.storage.backend import Url", "b.Url"])
+def test_asking_for_a_backend_is_seen(code):
+    assert asks_for_a_backend(code)
 
 
 def test_every_part_has_a_layer():

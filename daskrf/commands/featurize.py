@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import dask.array as da
@@ -25,7 +25,7 @@ from daskrf.jobs.opening import opened
 from daskrf.jobs.pieces import Partitions, Pieces, found_words
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, check_map, making_of, planned_rows
-from daskrf.paths import ObjectPath, as_path
+from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.records import CommitRecord
@@ -42,7 +42,7 @@ class FeaturizeReport:
     `warnings` say in what the map is less than was asked for.
     """
 
-    store: Path
+    store: PurePath
     rows: int
     n_components: int
     dtype: str
@@ -131,13 +131,13 @@ def featurize(
                 "A dask array is featurized lazily and has no output path; store the result yourself."
             )
         return featurize_array(source, feature_map, dtype=dtype)
-    if not isinstance(source, (str, os.PathLike, ObjectPath)):
+    if not isinstance(source, (str, os.PathLike)):
         raise InputError(
             f"The source is a dask array or the path of a fingerprint store, not {type(source).__name__}."
         )
     if output is None:
         raise InputError(f"Say where the features of {source} shall go: output is missing.")
-    fingerprints = FingerprintStore.open(source)  # type: ignore[arg-type]
+    fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
     check_map(feature_map, fingerprints.n_columns)
     features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits")
@@ -149,7 +149,7 @@ class _Featurize(Job[FeaturizeReport]):
     """The job of `featurize`; see `daskrf.jobs.job.Job`."""
 
     features: FingerprintSource
-    output: Path
+    output: PurePath
     dtype: str
     store: FeatureStore = field(init=False)
 
@@ -174,7 +174,7 @@ class _Featurize(Job[FeaturizeReport]):
         self.store = FeatureStore.new(
             self.output, fingerprints, feature_map.state(), n_components, self.dtype
         )
-        features, path = self.features.carried(run.work), str(self.store.path.resolve())
+        features, path = self.features.carried(run.work), absolute(self.store.path)
         stage = FeaturizeStage(features, path, self.store.spec_hash, self.dtype)
         return [Partitions(stage, self.store, planned_rows(fingerprints))]
 

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from daskrf.molecules import (
     rdkit_version,
 )
 from daskrf.molecules.formats import BATCH_ROWS
-from daskrf.paths import as_path
+from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.checked import believed
 from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprints import FingerprintStore
@@ -63,7 +63,7 @@ class FingerprintReport:
         How the files were read, one line for each different layout.
     """
 
-    store: Path
+    store: PurePath
     rows: int
     kept: int
     rejected: int
@@ -158,7 +158,7 @@ class _Fingerprint(Job[FingerprintReport]):
     """The job of `fingerprint`; see `daskrf.jobs.job.Job`."""
 
     files: tuple[Paths | Sequence[Paths], TableFormat | None, int | None, bool]
-    output: Path
+    output: PurePath
     spec: FingerprintSpec
     fragments: str
     strict: bool
@@ -191,7 +191,7 @@ class _Fingerprint(Job[FingerprintReport]):
 
     def pieces(self, run: Run) -> list[Pieces]:
         self.store = create_store(self.output, self.library, self.spec, self.fragments)
-        stage = FingerprintStage(str(self.store.path.resolve()), self.store.spec_hash, self.strict)
+        stage = FingerprintStage(absolute(self.store.path), self.store.spec_hash, self.strict)
         return [Partitions(stage, self.store, self.rows)]
 
     def finish(self, run: Run, made: int) -> FingerprintReport:

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, cast
 
 import numpy as np
@@ -37,7 +37,7 @@ from daskrf.jobs.sources import FeatureSource, FingerprintSource, Source, making
 from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules.measurements import label_words
-from daskrf.paths import as_path
+from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.files import work_folder
 from daskrf.storage.inspect import kind_of
 from daskrf.storage.labels import JoinedLabels
@@ -82,7 +82,7 @@ class FitReport:
         Whether to "maximize" or to "minimize" each target, where that was said.
     """
 
-    model: Path
+    model: PurePath
     labels: JoinedLabels
     mean: tuple[float, ...]
     amplitude: tuple[float, ...]
@@ -203,7 +203,7 @@ class _Fit(Job[FitReport]):
     features: FeatureSource | FingerprintSource
     labels: str | os.PathLike[str]
     columns: tuple[str, str | int | None, Sequence[str | int] | None, bool]
-    output: Path
+    output: PurePath
     fixed: dict[str, float | None]
     options: dict[str, Any]
     direction: str | Mapping[str, str] | None
@@ -308,7 +308,7 @@ class _Fit(Job[FitReport]):
             "spec": self.spec,
             "range": np.column_stack([np.nanmin(joined.y, 0), np.nanmax(joined.y, 0)]).tolist(),
             "library": store.spec_hash,
-            "library_path": str(store.path.resolve()),
+            "library_path": absolute(store.path),
             "fingerprint": store.spec["fingerprint"],
             "fragments": store.spec["fragments"],
             "map": self.features.feature_map.state(),
@@ -346,7 +346,7 @@ class _Fit(Job[FitReport]):
         )
 
 
-def _leave(output: Path, stored: Model, directions: dict[str, str], progress: Progress) -> None:
+def _leave(output: PurePath, stored: Model, directions: dict[str, str], progress: Progress) -> None:
     """Leave a model as it is, but for its directions where other ones are asked for."""
     progress.note(f"{output} holds this very model already.")
     if directions != stored.directions:
@@ -395,7 +395,7 @@ def _values(joined: JoinedLabels) -> Iterator[tuple[str, npt.NDArray[np.float64]
         yield name, y[np.isfinite(y)]
 
 
-def _stored(output: Path, spec: dict[str, Any]) -> Model | None:
+def _stored(output: PurePath, spec: dict[str, Any]) -> Model | None:
     """Return an earlier model of the same labels and features, or None; refuse a model of anything else."""
     if kind_of(output, missing_ok=True) is None:
         return None
@@ -508,7 +508,7 @@ class _Sums:
         feature_map, y, folder = self.features.feature_map, self.given.joined.y, self.given.folder.parent
         source = self.features.carried(folder)
         digest, key, strips = map_key(feature_map.state()), hash_of([self.spec, precision]), self.cut.columns
-        labels = str(self.given.folder.resolve())
+        labels = absolute(self.given.folder)
         chunk = Labelled(source, labels, hash_of(self.spec), digest, self.held).of
         vectors = Summation.of_map(
             feature_map,
@@ -615,7 +615,7 @@ def need_of_solve(
     )
 
 
-def _disk(path: Path, sums: Iterable[_Sums]) -> Disk:
+def _disk(path: PurePath, sums: Iterable[_Sums]) -> Disk:
     """Return what the partial sums take on the disk."""
     leaves, largest, kept = 0, 0, 0
     for own in sums:

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -228,7 +228,7 @@ def _needs(
 
 
 def _time_fingerprints(
-    library: Library, spec: FingerprintSpec, fragments: str, n_sample: int, seed: int, scratch: Path
+    library: Library, spec: FingerprintSpec, fragments: str, n_sample: int, seed: int, scratch: PurePath
 ) -> tuple[list[StageCost], Any, int, int]:
     """Time reading, fingerprinting and writing; return the fingerprints of the sample."""
     fingerprinter = Fingerprinter(spec, fragments)

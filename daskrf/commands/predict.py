@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.molecules import TableFormat
 from daskrf.molecules.names import listed
-from daskrf.paths import as_list, as_path
+from daskrf.storage.backend import absolute, as_list, as_path
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.records import CommitRecord
 
@@ -55,7 +55,7 @@ class PredictReport:
         How SMILES files were read, one line for each different layout.
     """
 
-    store: Path
+    store: PurePath
     rows: int
     rejected: int
     partitions: int
@@ -137,9 +137,9 @@ def predict(
 class _Predict(Job[PredictReport]):
     """The job of `predict`; see `daskrf.jobs.job.Job`."""
 
-    path: Path
+    path: PurePath
     files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
-    output: Path
+    output: PurePath
     std: bool
     model: Model = field(init=False)
     features: Source = field(init=False)
@@ -163,7 +163,7 @@ class _Predict(Job[PredictReport]):
         return Need(worker=worker, disk=Disk(self.output, "the predictions", size, size))
 
     def pieces(self, run: Run) -> list[Pieces]:
-        features, path, rows = self.features, str(self.path.resolve()), self.features.partition_rows
+        features, path, rows = self.features, absolute(self.path), self.features.partition_rows
         model_hash = self.model.metadata["spec_hash"]
         self.store = PredictionStore.new(
             self.output,
@@ -177,7 +177,7 @@ class _Predict(Job[PredictReport]):
             features.carried(run.work),
             path,
             model_hash,
-            str(self.output.resolve()),
+            absolute(self.output),
             self.store.spec_hash,
             self.std,
             features.seconds_per_row + self.std * std_seconds(features.feature_map.block_size),
@@ -195,7 +195,7 @@ class _Predict(Job[PredictReport]):
 def _describe(source: Paths | Sequence[Paths]) -> str:
     paths = as_list(source)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{as_path(paths[0]).resolve()}{more}"
+    return f"{absolute(as_path(paths[0]))}{more}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,8 @@ from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
-from daskrf.paths import as_path
 from daskrf.screening import TopK
+from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
@@ -82,11 +82,11 @@ class ScreenReport:
         How SMILES files were read, one line for each different layout.
     """
 
-    hits: Path
+    hits: PurePath
     table: pa.Table
     rows: int
     rejected: int
-    rejects: Path | None
+    rejects: PurePath | None
     acquisition: str
     seconds: float
     target: str
@@ -201,9 +201,9 @@ def screen(
 class _Screen(Job[ScreenReport]):
     """The job of `screen`; see `daskrf.jobs.job.Job`. From `model` on it is what `plan` has found."""
 
-    path: Path
+    path: PurePath
     files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
-    output: Path
+    output: PurePath
     k: int
     std: str
     seed: int
@@ -221,7 +221,7 @@ class _Screen(Job[ScreenReport]):
     name = "screen"
 
     @property
-    def locked(self) -> Path:
+    def locked(self) -> PurePath:
         """The output is a file."""
         return work_folder(self.output)
 
@@ -307,7 +307,7 @@ class _Screen(Job[ScreenReport]):
         if self.rule.needs_sample:
             draw = _draw_weights(self.model, self.target, self.seed, run.work)
         search = Search(
-            str(self.path.resolve()),
+            absolute(self.path),
             self.model.metadata["spec_hash"],
             acquisition_for("greedy", maximize=self.rule.maximize) if self.shortlisted else self.rule,
             self.n_kept,
@@ -350,7 +350,7 @@ class _Screen(Job[ScreenReport]):
         self,
         table: pa.Table,
         about: dict[str, Any],
-        rejects: Path | None,
+        rejects: PurePath | None,
         notes: tuple[str, ...],
         seconds: float,
     ) -> ScreenReport:
@@ -370,7 +370,7 @@ class _Screen(Job[ScreenReport]):
         )
 
 
-def _check_options(k: int, std: str, output: Path) -> None:
+def _check_options(k: int, std: str, output: PurePath) -> None:
     """Refuse impossible options."""
     if k < 1:
         raise InputError(f"The number of hits must be at least 1, not {k}.")
@@ -404,18 +404,18 @@ def _check_library(model: Model, features: Source) -> None:
         )
 
 
-def _draw_weights(model: Model, target: int, seed: int, work: Path) -> str:
+def _draw_weights(model: Model, target: int, seed: int, work: PurePath) -> str:
     """Leave the weights of one draw of the whole function where every task finds them; return the file."""
     path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}"
     if read_checkpoint(path, path.name) is None:
-        work.mkdir(parents=True, exist_ok=True)
+        backend(work).make(work)
         with ONE_BLAS_THREAD:  # whatever number of processors the one shard has that draws for all
             weights = model.gp.draw(seed, target).weights_
         for keep in (True, False):  # that of another shard may be there meanwhile, but not a damaged one
             write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
             if read_checkpoint(path, path.name) is not None:
                 break
-    return str(path.resolve())
+    return absolute(path)
 
 
 def _grouped(source: Source, std: bool) -> tuple[list[tuple[int, ...]], list[int]]:

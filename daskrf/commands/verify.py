@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 
 from distributed import Client
 
@@ -19,8 +19,8 @@ from daskrf.jobs.pieces import Partitions, Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, planned_rows
 from daskrf.molecules import Library
-from daskrf.paths import as_path
 from daskrf.storage import inspect
+from daskrf.storage.backend import absolute, as_path, backend, is_file
 from daskrf.storage.checked import believed
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import FingerprintStore
@@ -102,14 +102,14 @@ def verify(
 class _Repair(Job[VerifyReport]):
     """The job of a repair; see `daskrf.jobs.job.Job`: what is damaged is taken out, and made anew."""
 
-    output: Path
+    output: PurePath
     found: inspect.VerifyReport
     partitions: Partitions = field(init=False)
 
     name = "verify --repair"
 
     def plan(self, run: Run) -> None:
-        path = str(self.output.resolve())
+        path = absolute(self.output)
         if inspect.kind_of(self.output) == "fingerprints":
             store = FingerprintStore.open(self.output)
             _check_inputs(store)
@@ -147,11 +147,11 @@ def _check_inputs(store: FingerprintStore) -> None:
         sources = Library.from_state(store.spec["library"]).sources
     for source in sources:
         path = as_path(source.path)
-        if not path.is_file():
+        if not is_file(path):
             raise InputError(
                 f"{path} is not there any more, and {store.path} was made from it; bring it back."
             )
-        with path.open("rb") as file:
+        with backend(path).open(path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != source.sha256:
             raise InputError(

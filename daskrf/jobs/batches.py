@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ __all__ = ["fingerprints_of", "rejects_table", "rows_table"]
 
 
 def fingerprints_of(
-    library: Library, partition: int, fingerprinter: Fingerprinter, spool: Path | None
+    library: Library, partition: int, fingerprinter: Fingerprinter, spool: PurePath | None
 ) -> Iterator[tuple[FingerprintBlock, pa.Table, list[Reject]]]:
     """Yield fingerprints, the table of the kept rows, and all rejects of each batch of a partition."""
     for batch in read_partition(library, partition, spool=spool):

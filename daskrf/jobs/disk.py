@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 from daskrf.errors import MemoryLimitError
-from daskrf.paths import ObjectPath, as_path
 from daskrf.quantities import format_bytes
+from daskrf.storage.backend import as_path, backend
 
 __all__ = ["Disk", "check_disk"]
 
@@ -18,7 +17,7 @@ __all__ = ["Disk", "check_disk"]
 class Disk:
     """Bytes that a job leaves at `path`: all its shards together, and a whole run; `what` they are."""
 
-    path: Path
+    path: PurePath
     what: str
     shards: int
     whole: int
@@ -35,24 +34,9 @@ def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
         With the prediction and the free space.
     """
     path = as_path(path)
-    if isinstance(path, ObjectPath):  # a storage does not say how much room it has
-        return
-    place = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
-    free = shutil.disk_usage(place).free
-    if n_bytes > free and n_bytes - _present(path) > free:
+    free = backend(path).free(path)  # None of a storage that does not say
+    if free is not None and n_bytes > free and n_bytes - sum(backend(path).sizes(path).values()) > free:
         raise MemoryLimitError(
             f"{what.capitalize()} would take {format_bytes(n_bytes)} in {path}, where {format_bytes(free)} "
             "are free; make room, or give another output path."
         )
-
-
-def _present(path: Path) -> int:
-    """Return the bytes of the files below `path`."""
-    found = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            try:
-                found += os.stat(os.path.join(folder, name)).st_size
-            except FileNotFoundError:  # of another process that has just ended
-                continue
-    return found

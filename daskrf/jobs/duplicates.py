@@ -20,7 +20,7 @@ from daskrf.jobs.sources import (
     rows_store,
 )
 from daskrf.molecules.structures import Molecules
-from daskrf.paths import as_path
+from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.model import load_model
 

@@ -6,7 +6,7 @@ import functools
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from pyarrow import csv
 
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.sources import Source
-from daskrf.paths import readable
+from daskrf.storage.backend import backend, is_file
 from daskrf.storage.checked import DAMAGE, sealed, unsealed
-from daskrf.storage.files import atomic_path, canonical_json, crc32c_of, file_errors, remove_stale
+from daskrf.storage.files import canonical_json, crc32c_of, file_errors
 from daskrf.storage.fingerprints import write_parquet
 from daskrf.storage.plans import differences
 
@@ -41,7 +41,7 @@ class Earlier:
         What they depend on, and more that is known of them; empty for hits of daskrf 0.1.
     """
 
-    path: Path
+    path: PurePath
     about: dict[str, Any]
 
     def is_of(self, spec: dict[str, Any]) -> bool:
@@ -63,7 +63,7 @@ class Earlier:
         """
         how = "its content does not match its CRC32C"
         try:
-            table = pq.read_table(readable(self.path)).replace_schema_metadata()
+            table = pq.read_table(backend(self.path).readable(self.path)).replace_schema_metadata()
             if _content(table) == self.about["content"]:
                 return table
         except (OSError, pa.ArrowException, *DAMAGE) as error:
@@ -108,7 +108,7 @@ def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
     return words | ({"library": f"{source}, {words['library']}"} if "library" in words else {})
 
 
-def earlier_hits(output: Path) -> Earlier | None:
+def earlier_hits(output: PurePath) -> Earlier | None:
     """Return the hits that are at a path; refuse anything else that is there.
 
     Raises
@@ -117,12 +117,12 @@ def earlier_hits(output: Path) -> Earlier | None:
         If something other than a file of hits is there.
     """
     with file_errors("write", output):
-        if not output.exists():
+        if not backend(output).exists(output):
             return None
         known: dict[bytes, bytes] = {}
-        if output.is_file():
+        if is_file(output):
             with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):
-                known = pq.read_schema(readable(output)).metadata or {}
+                known = pq.read_schema(backend(output).readable(output)).metadata or {}
     if _MARK not in known:
         raise InputError(f"{output} is there already and holds no hits of daskrf; give another output path.")
     about: dict[str, Any] = {}
@@ -145,28 +145,28 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def write_hits(table: pa.Table, output: Path, about: dict[str, Any] | None = None) -> None:
+def write_hits(table: pa.Table, output: PurePath, about: dict[str, Any] | None = None) -> None:
     """Write a table of hits or rejects; `about` is what hits depend on, and more that is known of them."""
     metadata = {_MARK: b"hits"}
     if about is not None:
         metadata[_ABOUT] = sealed(canonical_json({**about, "content": _content(table)}))
-    remove_stale(output.parent, output.name)  # of a run that was killed here
-    with file_errors("write", output), atomic_path(output) as temporary:
+    backend(output).remove_stale(output.parent, output.name)  # of a run that was killed here
+    with file_errors("write", output), backend(output).writing(output) as temporary:
         write_parquet(table.replace_schema_metadata(metadata), temporary)
 
 
-def rejects_of(output: Path) -> Path:
+def rejects_of(output: PurePath) -> PurePath:
     """Return where the rejects of SMILES files are kept: beside the hits."""
     return output.with_name(f"{output.name.removesuffix('.parquet')}.rejects.parquet")
 
 
-def write_rejects(features: Source, output: Path) -> tuple[int, Path | None]:
+def write_rejects(features: Source, output: PurePath) -> tuple[int, PurePath | None]:
     """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
     path = rejects_of(output)
     tables = [features.rejects(p) for p in range(len(features.partition_rows))]
     table = pa.concat_tables(tables).unify_dictionaries()
     if not table.num_rows:
-        path.unlink(missing_ok=True)
+        backend(path).remove(path)
         return 0, None
     write_hits(table, path)
     return table.num_rows, path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.job import Run
@@ -23,7 +23,7 @@ from daskrf.molecules import (
     table_words,
     usual_rows,
 )
-from daskrf.paths import as_list, as_path
+from daskrf.storage.backend import as_list, as_path, size_of
 from daskrf.storage.inspect import kind_of
 from daskrf.storage.plans import differences
 
@@ -36,7 +36,7 @@ def scan_inputs(
     inputs: Paths | Sequence[Paths],
     format: TableFormat | None,
     rows_per_partition: int | None,
-    spool: Path | None,
+    spool: PurePath | None,
     progress: Progress,
     *,
     accept_rejects: bool,
@@ -51,7 +51,7 @@ def scan_inputs(
         progress.note(line)
     if not accept_rejects:
         check_first_lines(files, format)
-    progress.start("scan", sum(path.stat().st_size for path, _ in files), "bytes")
+    progress.start("scan", sum(size_of(path) for path, _ in files), "bytes")
     library = scan_files(files, rows_per_partition, spool=spool, on_bytes=progress.advance)
     progress.finish()
     return library
@@ -108,7 +108,7 @@ def _check_same(
     rows_per_partition: int | None,
 ) -> None:
     found = [
-        {"path": str(path), "bytes": path.stat().st_size, "layout": layout.state()}
+        {"path": str(path), "bytes": size_of(path), "layout": layout.state()}
         for path, layout in lay_out(inputs, format)
     ]
     old = [{"path": s.path, "bytes": s.bytes, "layout": s.layout.state()} for s in planned.sources]

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, ClassVar, Generic, TypeVar
 
 from distributed import Client
@@ -24,7 +24,8 @@ from daskrf.jobs.memory import MemoryNeed
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress, Recorded
 from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
-from daskrf.storage.files import remove_quietly, work_folder
+from daskrf.storage.backend import remove_quietly
+from daskrf.storage.files import work_folder
 from daskrf.storage.runlog import RunLog, first_sentence
 
 __all__ = ["AnyShard", "Job", "Need", "Run", "ShardReport", "run"]
@@ -71,10 +72,10 @@ class Job(ABC, Generic[Report]):
 
     name: ClassVar[str]
     keeps_work: ClassVar[bool] = True
-    output: Path
+    output: PurePath
 
     @property
-    def locked(self) -> Path:
+    def locked(self) -> PurePath:
         """Folder of the locks."""
         return self.output
 
@@ -108,7 +109,7 @@ class Run:
         twice.
     """
 
-    output: Path
+    output: PurePath
     share: Share = WHOLE
     client: Client | None = None
     progress: Progress = field(default_factory=Progress)
@@ -121,7 +122,7 @@ class Run:
         return time.monotonic() - self.start
 
     @property
-    def work(self) -> Path:
+    def work(self) -> PurePath:
         """Folder of what runs leave to each other until the output is complete."""
         return work_folder(self.output)
 

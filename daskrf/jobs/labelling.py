@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ import pyarrow as pa
 from daskrf.errors import StoreError
 from daskrf.molecules.measurements import label_table, read_labels
 from daskrf.molecules.tables import survey
-from daskrf.paths import as_path
-from daskrf.storage.checked import DAMAGE, believed, read_sealed, write_sealed
-from daskrf.storage.files import load_array, save_array
+from daskrf.storage.backend import as_path, backend, is_file
+from daskrf.storage.checked import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.plans import hash_of
@@ -34,7 +33,7 @@ class LabelFiles:
     """Labels attached to rows, and the folder where tasks find them once they are kept there."""
 
     joined: JoinedLabels
-    folder: Path
+    folder: PurePath
     there: bool
     damaged: bool = False
 
@@ -49,7 +48,7 @@ class LabelFiles:
         parts = []
         for number, (targets, joined) in enumerate(separate):
             folder = self.folder / f"part-{number}" / "labels"
-            there = (folder / _RECORD).exists()
+            there = is_file(folder / _RECORD)
             damaged = there and _read(folder) is None
             parts.append((targets, LabelFiles(joined, folder, there and not damaged, damaged)))
         return parts
@@ -61,7 +60,7 @@ class LabelFiles:
         """
         if self.there:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        backend(self.folder).make(self.folder)
         digests = {
             name: save_array(self.folder / name, values, keep=not self.damaged)
             for name, values in ((_ROWS, self.joined.row), (_LABELS, self.joined.y))
@@ -77,7 +76,7 @@ class LabelFiles:
 def labels_of(
     path: str | os.PathLike[str],
     store: FingerprintStore,
-    directory: Path,
+    directory: PurePath,
     key: str,
     key_column: str | int | None,
     targets: Sequence[str | int] | None,
@@ -94,7 +93,7 @@ def labels_of(
     _, digest, n_rows, _ = survey(as_path(path), label_table(path, key).table)
     identity = hash_of([digest, options, store.spec_hash])
     folder = directory / f"labels-{identity[:16]}"
-    there = (folder / _RECORD).exists()
+    there = is_file(folder / _RECORD)
     found = _read(folder) if there else None
     if found is not None:
         return LabelFiles(found, folder, there=True)
@@ -107,7 +106,7 @@ def labels_of(
     return LabelFiles(joined, folder, there=False, damaged=there)
 
 
-def kept_arrays(folder: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def kept_arrays(folder: PurePath) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return the rows and labels kept in `folder`, mapped into memory.
 
     Raises
@@ -123,7 +122,7 @@ def kept_arrays(folder: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.flo
         return rows, y
 
 
-def _read(folder: Path) -> JoinedLabels | None:
+def _read(folder: PurePath) -> JoinedLabels | None:
     """Return the labels kept in `folder`, or None where they are damaged."""
     try:
         rows, y = kept_arrays(folder)

@@ -11,7 +11,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from daskrf.jobs.pieces import group_by_rows, rows_of_task, submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
 from daskrf.jobs.threads import ONE_BLAS_THREAD
+from daskrf.storage.backend import absolute, backend
 from daskrf.storage.checked import believed
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import FingerprintStore
@@ -137,7 +138,7 @@ def fit_map_once(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # reports say what the map's cautions are
         fitted = _fitted(run, feature_map, store)
-    run.work.mkdir(parents=True, exist_ok=True)
+    backend(run.work).make(run.work)
     for keep in (True, False):  # of shards that learn at once the first counts, but not where it is damaged
         write_checkpoint(path, {}, {"map": fitted.state()}, key, keep=keep)
         if (found := read_checkpoint(path, key)) is not None:
@@ -145,7 +146,7 @@ def fit_map_once(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> 
     return fitted
 
 
-def _planned(output: Path) -> tuple[str, dict[str, Any]] | None:
+def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:
     """Return what an output is made from: spec hash of a fingerprint store, and state of a map; or None."""
     kind = kind_of(output, missing_ok=True)
     if kind == "features":
@@ -228,7 +229,7 @@ def _summaries(
     run: Run, feature_map: FeatureMap, store: FingerprintStore, kept: npt.NDArray[np.int64]
 ) -> list[dict[str, Any]]:
     """Return the summaries of all partitions that have rows, in their order."""
-    look = _Look(str(store.path.resolve()), store.spec_hash, MapReference.of(feature_map.state()))
+    look = _Look(absolute(store.path), store.spec_hash, MapReference.of(feature_map.state()))
     found = _looked(run, look.summaries, {int(p): None for p in np.flatnonzero(kept)}, kept)
     return [found[p] for p in sorted(found)]
 
@@ -242,7 +243,7 @@ def _sample(
     bounds = np.concatenate([[0], np.cumsum(kept)])
     cuts = np.searchsorted(wanted, bounds)
     pieces = {int(p): wanted[cuts[p] : cuts[p + 1]] - bounds[p] for p in np.flatnonzero(np.diff(cuts))}
-    look = _Look(str(store.path.resolve()), store.spec_hash, MapReference.of(feature_map.state()))
+    look = _Look(absolute(store.path), store.spec_hash, MapReference.of(feature_map.state()))
     found = _looked(run, look.rows, pieces, kept)
     return _joined([found[p] for p in sorted(found)], store.n_columns)
 

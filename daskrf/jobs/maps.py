@@ -10,12 +10,13 @@ import functools
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.base import map_key
+from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.checked import believed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 
@@ -48,12 +49,12 @@ class MapReference:
         text = json.dumps(state, sort_keys=True)
         return cls(hashlib.sha256(text.encode()).hexdigest(), text)
 
-    def carried(self, directory: Path) -> MapReference:
+    def carried(self, directory: PurePath) -> MapReference:
         """Return what tasks carry: this, or, of a long state, a reference to a file in `directory`."""
         if len(self.text) <= _INLINE:
             return self
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory.resolve() / f"map-{self.digest[:16]}"
+        backend(directory).make(directory)
+        path = as_path(absolute(directory)) / f"map-{self.digest[:16]}"
         if read_checkpoint(path, self.digest) is None:  # other shards may be reading it
             write_checkpoint(path, {}, {"text": self.text}, self.digest)
         return replace(self, text="", path=str(path))

@@ -19,6 +19,7 @@ from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.jobs.threads import ONE_BLAS_THREAD
+from daskrf.storage.backend import absolute
 from daskrf.storage.files import crc32c_of
 from daskrf.storage.plans import hash_of
 from daskrf.storage.records import CommitRecord
@@ -118,7 +119,7 @@ class Partitions:
 
     def _task(self, group: tuple[int, ...]) -> Task:
         """Name a task by all that it does: Dask takes two tasks of one key for the same."""
-        digest = hash_of([str(self.store.path.resolve()), self.store.spec_hash, list(group)])
+        digest = hash_of([absolute(self.store.path), self.store.spec_hash, list(group)])
         key = f"daskrf-{self.maker.name}-{digest[:16]}-{group[0]}-{group[-1]}"
         return Task(key, (self.maker, group), sum(self.rows[p] for p in group))
 

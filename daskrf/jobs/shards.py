@@ -13,12 +13,13 @@ import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from distributed import Client
 
 from daskrf.errors import InputError, StoreError
+from daskrf.storage.backend import backend, is_file
 from daskrf.storage.checked import read_sealed, write_sealed
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.plans import differences
@@ -114,7 +115,7 @@ class ShardReport:
         Pieces of all shards that are still to be made, and that there are.
     """
 
-    output: Path
+    output: PurePath
     shard: Shard | None
     unit: str
     seconds: float
@@ -176,7 +177,7 @@ class Share:
         """Return what this share writes of `size` bytes that all write; all, if it prepares the others."""
         return size // (1 if self.shard is None else self.shard.count)
 
-    def lock(self, directory: Path, command: str, tell: Callable[[str], None]) -> StoreLock:
+    def lock(self, directory: PurePath, command: str, tell: Callable[[str], None]) -> StoreLock:
         """Return the lock of this share on a job whose locks lie in `directory`."""
         if self.whole:
             return StoreLock(directory, f"daskrf {command}", tell=tell)
@@ -189,7 +190,7 @@ class Share:
         found = len(self.of_all(range(total))) - made - len(self.of_all(missing))
         return Counts(made, found, len(missing), total)
 
-    def report(self, output: Path, unit: str, counts: Counts, seconds: float) -> ShardReport:
+    def report(self, output: PurePath, unit: str, counts: Counts, seconds: float) -> ShardReport:
         """Return the report of a share that is not a whole run."""
         return ShardReport(output, self.shard, unit, seconds, **dataclasses.asdict(counts))
 
@@ -198,7 +199,7 @@ WHOLE = Share()
 shard_of = Shard.of
 
 
-def agree(share: Share, path: Path, spec: dict[str, Any]) -> None:
+def agree(share: Share, path: PurePath, spec: dict[str, Any]) -> None:
     """Leave `spec` in the file `path` for the other shares of a job, or refuse to go on if theirs differs.
 
     A whole run leaves none; it looks for that of the shards before it.
@@ -210,9 +211,9 @@ def agree(share: Share, path: Path, spec: dict[str, Any]) -> None:
     """
     spec = json.loads(json.dumps(spec))
     if not share.whole:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        backend(path).make(path.parent)
         write_sealed(path, spec, keep=True)
-    elif not path.exists():
+    elif not is_file(path):
         return
     found = read_sealed(path, "delete that folder, and run all commands of the job again")
     if found != spec:

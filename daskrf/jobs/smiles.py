@@ -6,7 +6,7 @@ import functools
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,8 @@ from daskrf.jobs.maps import MapReference
 from daskrf.jobs.shards import PLAN, Share, agree
 from daskrf.jobs.sources import Block, feature_blocks, positions
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
-from daskrf.paths import as_path
+from daskrf.storage.backend import absolute, as_path, backend, is_file, remove_quietly
 from daskrf.storage.checked import believed, read_sealed, write_sealed
-from daskrf.storage.files import remove_quietly
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
@@ -33,17 +32,17 @@ _LIBRARY = "library.json"
 _ADVICE = "delete the folder that it is in, and run the same command again"
 
 
-def planned_library(directory: Path) -> Library | None:
+def planned_library(directory: PurePath) -> Library | None:
     """Return the library that an earlier or another process has described in `directory`, if there is one."""
     path = directory / _LIBRARY
-    if not path.exists():
+    if not is_file(path):
         return None
     plan = read_sealed(path, _ADVICE)
     with believed(path, _ADVICE):
         return Library.from_state(plan["library"])
 
 
-def _is_planned(directory: Path, plan: dict[str, Any]) -> bool:
+def _is_planned(directory: PurePath, plan: dict[str, Any]) -> bool:
     """Whether an earlier run has described just these files in `directory`."""
     try:
         return hash_of(read_sealed(directory / _LIBRARY, _ADVICE)) == hash_of(plan)
@@ -80,7 +79,7 @@ class SmilesSource:
         cls,
         share: Share,
         library: Library,
-        directory: Path,
+        directory: PurePath,
         fingerprint: dict[str, Any],
         fragments: str,
         feature_map: FeatureMap,
@@ -94,14 +93,14 @@ class SmilesSource:
             "rdkit": rdkit_version(),
         }
         rejects = directory / "rejects"
-        if not share.whole or (directory / PLAN).exists():
+        if not share.whole or is_file(directory / PLAN):
             agree(share, directory / _LIBRARY, plan)
         elif not _is_planned(directory, plan):
             remove_quietly(rejects)  # those of other files, whose run never ended
-            directory.mkdir(parents=True, exist_ok=True)
+            backend(directory).make(directory)
             write_sealed(directory / _LIBRARY, plan)
-        rejects.mkdir(parents=True, exist_ok=True)
-        return cls(str(directory.resolve()), hash_of(plan), MapReference.of(feature_map.state()), bits)
+        backend(rejects).make(rejects)
+        return cls(absolute(directory), hash_of(plan), MapReference.of(feature_map.state()), bits)
 
     @property
     def library(self) -> Library:
@@ -113,7 +112,7 @@ class SmilesSource:
         """See `Source`."""
         return self.map.feature_map
 
-    def carried(self, directory: Path) -> SmilesSource:
+    def carried(self, directory: PurePath) -> SmilesSource:
         """See `Source`."""
         return replace(self, map=self.map.carried(directory))
 
@@ -129,7 +128,7 @@ class SmilesSource:
         return [p.stop - p.start for p in self.library.partitions]
 
     @property
-    def spool(self) -> Path:
+    def spool(self) -> PurePath:
         """Pieces of compressed inputs."""
         return as_path(self.directory) / "spool"
 
@@ -156,13 +155,13 @@ class SmilesSource:
         batches = read_partition(self.library, partition, spool=self.spool)
         return pa.concat_tables([rows_table(b, self.library, positions(b.row, rows)) for b in batches])
 
-    def _rejects_path(self, partition: int) -> Path:
+    def _rejects_path(self, partition: int) -> PurePath:
         return as_path(self.directory) / "rejects" / f"{partition:06d}"
 
     def _write_rejects(self, partition: int, rejects: list[Reject], library: Library) -> None:
         path = self._rejects_path(partition)
         if not rejects:
-            path.unlink(missing_ok=True)
+            backend(path).remove(path)
             return
         table = io.BytesIO()
         pq.write_table(rejects_table(rejects, library), table)
@@ -178,7 +177,7 @@ class SmilesSource:
     def rejects(self, partition: int) -> pa.Table:
         """See `Source`."""
         path = self._rejects_path(partition)
-        if not path.is_file():
+        if not is_file(path):
             return rejects_table([], self.library)
         found = read_checkpoint(path, self.spec_hash)
         if found is None:

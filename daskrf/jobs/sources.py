@@ -10,7 +10,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -28,7 +28,7 @@ from daskrf.jobs.maps import MapReference, agrees, rebuild
 from daskrf.jobs.memory import Making, block_rows
 from daskrf.jobs.opening import opened
 from daskrf.molecules.formats import BATCH_ROWS
-from daskrf.paths import as_path
+from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.describe import map_words
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import REJECT_SCHEMA, FingerprintStore
@@ -80,7 +80,7 @@ class Source(Protocol):
     def feature_map(self) -> FeatureMap:
         """The feature map, made once per process."""
 
-    def carried(self, directory: Path) -> Self:
+    def carried(self, directory: PurePath) -> Self:
         """Return what tasks carry: this, with a long state of the map left in a file of `directory`."""
 
     @property
@@ -225,7 +225,7 @@ class FingerprintSource:
         """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
         bits = feature_map.one_bit if bits is None else bits
         reference = MapReference.of(feature_map.state())
-        return cls(str(store.path.resolve()), store.spec_hash, reference, bits, predicts)
+        return cls(absolute(store.path), store.spec_hash, reference, bits, predicts)
 
     @property
     def store(self) -> FingerprintStore:
@@ -237,7 +237,7 @@ class FingerprintSource:
         """See `Source`."""
         return self.map.feature_map
 
-    def carried(self, directory: Path) -> FingerprintSource:
+    def carried(self, directory: PurePath) -> FingerprintSource:
         """See `Source`."""
         return replace(self, map=self.map.carried(directory))
 
@@ -295,9 +295,7 @@ class FeatureSource:
         """Return the source of `store`: blocks as stored, unless floats of stored bits are asked for."""
         origin = store.source()
         bits = store.spec["dtype"] == "bits" and bits is not False
-        return cls(
-            str(store.path.resolve()), store.spec_hash, str(origin.path.resolve()), origin.spec_hash, bits
-        )
+        return cls(absolute(store.path), store.spec_hash, absolute(origin.path), origin.spec_hash, bits)
 
     @property
     def store(self) -> FeatureStore:
@@ -314,7 +312,7 @@ class FeatureSource:
         """See `Source`."""
         return rebuild(self.store.spec["map"])
 
-    def carried(self, directory: Path) -> FeatureSource:
+    def carried(self, directory: PurePath) -> FeatureSource:
         """See `Source`: the store's plan holds the map."""
         return self
 

@@ -12,7 +12,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from daskrf.jobs.labelling import kept_arrays
 from daskrf.jobs.memory import block_rows
 from daskrf.jobs.sources import Block, Source, gathered
 from daskrf.jobs.tree import Reduction
-from daskrf.paths import as_path
+from daskrf.storage.backend import as_path
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
@@ -126,7 +126,7 @@ def of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator
         yield replace(block.where(which[own]), rows=labels[own])
 
 
-def held_bits(path: Path, key: str, make: Callable[[], Iterable[Block]]) -> Block:
+def held_bits(path: PurePath, key: str, make: Callable[[], Iterable[Block]]) -> Block:
     """Return the packed bits of a group: from the file where an earlier root left them, or made and left.
 
     To make the bits of M = 16,384 takes about a third as long as the products of all their columns; a file of

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,7 +26,7 @@ from daskrf.jobs.pieces import submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.jobs.threads import ONE_BLAS_THREAD
-from daskrf.storage.files import digest_of
+from daskrf.storage.backend import absolute, backend
 from daskrf.storage.model import has_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
@@ -108,7 +108,7 @@ class _Node:
     partitions: tuple[int, ...] = ()
     children: tuple[_Node, ...] = ()
 
-    def path(self, directory: Path) -> Path:
+    def path(self, directory: PurePath) -> PurePath:
         return directory / f"level-{self.level}-{self.index:05d}"
 
 
@@ -141,7 +141,7 @@ class Root:
 
     reduction: Reduction
     chunk: Callable[[tuple[int, ...]], Iterable[Any]]
-    directory: Path
+    directory: PurePath
     key: str
 
     def leave(self, node: _Node) -> str:
@@ -149,7 +149,7 @@ class Root:
         with ONE_BLAS_THREAD:
             if not has_checkpoint(node.path(self.directory), self.key):
                 self.partial(node)
-            return digest_of(node.path(self.directory))
+            return backend(self.directory).tag(node.path(self.directory))
 
     def partial(self, node: _Node) -> Partial:
         """Return the partial of a node: from its checkpoint, or, where that is gone or damaged, anew."""
@@ -167,7 +167,7 @@ class Root:
 
     def task(self, node: _Node, rows: int) -> Task:
         """Return the task that leaves the checkpoint of a node."""
-        digest = hash_of([str(self.directory.resolve()), self.key, node.level, node.index])
+        digest = hash_of([absolute(self.directory), self.key, node.level, node.index])
         key = f"daskrf-{self.reduction.name}-{digest[:16]}-{node.level}-{node.index}"
         return Task(key, (self, node), rows)
 
@@ -175,7 +175,7 @@ class Root:
         """Return the nodes that need no work: those with a checkpoint, and all below them."""
         done: set[_Node] = set()
         # One call, where looking at each would take long.
-        there = {path.name for path in self.directory.iterdir()} if self.directory.is_dir() else set()
+        there = set(backend(self.directory).names(self.directory))
         for level in reversed(levels):
             for node in level:
                 path = node.path(self.directory)
@@ -222,7 +222,7 @@ class Tree:
 
     def _make(self, root: Root, share: Share, client: Client | None, progress: Progress) -> Counts:
         """Make the nodes of one root that are the share's, and lack."""
-        root.directory.mkdir(parents=True, exist_ok=True)
+        backend(root.directory).make(root.directory)
         levels = _levels(self.groups)
         done = root.existing(levels)
         own = set(share.of_all(range(len(self.groups))))
@@ -245,4 +245,4 @@ def _forget_children(task: Task, _: Any) -> None:
     """Delete what a task has read: here, because Dask may run a task again whose worker has died."""
     root, node = task.arguments
     for child in node.children:
-        child.path(root.directory).unlink(missing_ok=True)
+        backend(root.directory).remove(child.path(root.directory))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePath
 
 from daskrf.errors import InputError, printable
 from daskrf.molecules.formats import TableFormat, reader_of
@@ -24,7 +24,7 @@ _EXAMPLES = 3
 _SHOWN = 40  # characters of a line
 
 
-def check_first_lines(files: Sequence[tuple[Path, Layout]], fmt: TableFormat | None = None) -> None:
+def check_first_lines(files: Sequence[tuple[PurePath, Layout]], fmt: TableFormat | None = None) -> None:
     """Refuse files of which more than half of the first 1,000 lines are no molecules; 100, of many files.
 
     A line counts as a molecule if RDKit can parse the SMILES in it; whether the valences are right is not
@@ -32,7 +32,7 @@ def check_first_lines(files: Sequence[tuple[Path, Layout]], fmt: TableFormat | N
 
     Parameters
     ----------
-    files : sequence of (Path, Layout)
+    files : sequence of (PurePath, Layout)
         From `lay_out`.
     fmt : TableFormat, optional
         What the user has said; the message tells whether that is the fault.
@@ -64,7 +64,7 @@ class _Seen:
         return 2 * len(self.bad) > self.n_lines
 
 
-def _seen(path: Path, layout: Layout, n_lines: int) -> _Seen:
+def _seen(path: PurePath, layout: Layout, n_lines: int) -> _Seen:
     """Look at the first lines of a file, until half of them are known to be molecules."""
     batch = first_rows(path, layout, n_lines)
     if batch is None:
@@ -83,7 +83,7 @@ def _seen(path: Path, layout: Layout, n_lines: int) -> _Seen:
     return _Seen(batch.n_read, sorted(bad))
 
 
-def _refusal(path: Path, layout: Layout, fmt: TableFormat, seen: _Seen) -> str:
+def _refusal(path: PurePath, layout: Layout, fmt: TableFormat, seen: _Seen) -> str:
     word, name = reader_of(layout).row_word, file_words(path)
     examples = ", ".join(
         f"{word} {line:,} ('{printable(text, _SHOWN)}': {reason or _why(text)})"
@@ -108,7 +108,7 @@ def _place(layout: Layout) -> str:
     return f"{column_words(layout.names, layout.smiles)} of {reader_of(plain).words(plain)}"
 
 
-def _advice(path: Path, fmt: TableFormat, seen: _Seen) -> str:
+def _advice(path: PurePath, fmt: TableFormat, seen: _Seen) -> str:
     """Return what to try: to leave out what the user has said, where that is the fault."""
     words = {"smiles": "column", "delimiter": "delimiter", "header": "header"}
     given = [word for option, word in words.items() if getattr(fmt, option) is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from daskrf.errors import InputError
 from daskrf.molecules.formats import Column, Head, Purpose, TableFormat, open_table
@@ -40,7 +40,7 @@ def molecules(fmt: TableFormat | None = None) -> Purpose:
     )
 
 
-def detect_layout(path: Path, fmt: TableFormat, earlier: Layout | None = None) -> Layout:
+def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = None) -> Layout:
     """Return the layout of the file `path`.
 
     Parameters
@@ -116,7 +116,7 @@ def _is_smiles(text: str) -> bool:
 
 
 def _columns(
-    path: Path, fmt: TableFormat, names: tuple[str, ...] | None, head: Head
+    path: PurePath, fmt: TableFormat, names: tuple[str, ...] | None, head: Head
 ) -> tuple[int, int | None, tuple[tuple[str, int], ...]]:
     """Return the positions of SMILES and ID, and keys and positions of the extra columns."""
     width = max(head.table.n_columns, head.width)
@@ -139,7 +139,7 @@ def _key(column: Column) -> str:
     return column if isinstance(column, str) else f"column_{column}"
 
 
-def _find_smiles(path: Path, names: tuple[str, ...] | None, head: Head, taken: int | None) -> int:
+def _find_smiles(path: PurePath, names: tuple[str, ...] | None, head: Head, taken: int | None) -> int:
     """Return the position of the SMILES column from the usual names, or from its content."""
     named = find_smiles(names or (), lambda position: any(map(_is_smiles, *head.columns([position]))))
     if named is not None:
@@ -155,7 +155,7 @@ def _find_smiles(path: Path, names: tuple[str, ...] | None, head: Head, taken: i
     return found or 0
 
 
-def _no_smiles(path: Path, names: Sequence[str] | None) -> InputError:
+def _no_smiles(path: PurePath, names: Sequence[str] | None) -> InputError:
     return InputError(f"{path} has no column of SMILES; choose one of its columns: {listed(names or ())}.")
 
 

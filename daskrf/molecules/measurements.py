@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ from daskrf.molecules.names import (
     normalised,
     position_of,
 )
-from daskrf.paths import as_path
+from daskrf.storage.backend import as_path, is_file
 
 __all__ = ["Labels", "label_table", "label_words", "read_labels"]
 
@@ -184,7 +184,7 @@ def label_words(
 class _Given:
     """A table of labels, and which of its columns are wanted."""
 
-    path: Path
+    path: PurePath
     head: Head
     names: tuple[str, ...]
     key: str
@@ -212,7 +212,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     """
     path = as_path(path)
     try:
-        there = path.is_file()
+        there = is_file(path)
     except OSError as error:
         raise InputError(f"the label file {path} cannot be read: {error.strerror}") from None
     if not there:
@@ -289,7 +289,7 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
 
-def _only_target(path: Path, head: Head, names: tuple[str, ...], key: int) -> int:
+def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -> int:
     """Column of the values, where it is the only one of numbers besides the key."""
     known = {*ID_NAMES, *SMILES_NAMES, "row"}
     others = [k for k, name in enumerate(names) if k != key and normalised(name) not in known]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from daskrf.errors import InputError, printable
 
@@ -140,7 +140,7 @@ def find_id(
     return None
 
 
-def position_of(path: Path, column: str | int, names: Sequence[str] | None, width: int) -> int:
+def position_of(path: PurePath, column: str | int, names: Sequence[str] | None, width: int) -> int:
     """Return the position of a column of a file that was asked for by name, or by position from 0.
 
     Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 
@@ -12,12 +12,14 @@ from daskrf.molecules.formats import Rows, Segment, View, reader_of, whole
 from daskrf.molecules.layout import MAX_LINE_BYTES, molecules
 from daskrf.molecules.library import Layout, Library, Reject, RowBatch, Source, clean_smiles
 from daskrf.molecules.spool import Spool
-from daskrf.paths import as_path
+from daskrf.storage.backend import as_path, size_of
 
 __all__ = ["first_rows", "read_rows"]
 
 
-def read_rows(library: Library, segments: Sequence[Segment], spool: Path | None = None) -> Iterator[RowBatch]:
+def read_rows(
+    library: Library, segments: Sequence[Segment], spool: PurePath | None = None
+) -> Iterator[RowBatch]:
     """Yield the rows of ascending segments of one file in batches of at most 10,000.
 
     Without the folder `spool` a compressed file is decompressed once for all of them.
@@ -40,14 +42,14 @@ def read_rows(library: Library, segments: Sequence[Segment], spool: Path | None 
         raise _changed(source)
 
 
-def first_rows(path: Path, layout: Layout, n_rows: int) -> RowBatch | None:
+def first_rows(path: PurePath, layout: Layout, n_rows: int) -> RowBatch | None:
     """Return at most `n_rows` rows from the beginning of a file, or None where it has none."""
     rows = next(_read(path, layout, [whole(layout, n_rows)]), None)
     return None if rows is None else _batch(0, 0, layout, rows)
 
 
 def _read(
-    path: Path, layout: Layout, segments: Iterable[Segment], spool: Spool | None = None
+    path: PurePath, layout: Layout, segments: Iterable[Segment], spool: Spool | None = None
 ) -> Iterator[Rows]:
     columns = [layout.smiles, *([] if layout.id is None else [layout.id]), *(at for _, at in layout.extra)]
     return reader_of(layout).read(View(path, layout, columns, molecules()), segments, spool)
@@ -56,7 +58,7 @@ def _read(
 def _check_unchanged(source: Source) -> None:
     """Refuse a file of another size than the scanned one."""
     try:
-        size = as_path(source.path).stat().st_size
+        size = size_of(as_path(source.path))
     except OSError as error:
         raise InputError(
             f"{source.path} cannot be read ({error.strerror}); it was there at the scan.", errno=error.errno

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
-import shutil
-import socket
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import PurePath
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, cast
 
@@ -17,7 +13,7 @@ import zstandard
 
 from daskrf.errors import InputError
 from daskrf.molecules.streams import raw_blocks, text_blocks
-from daskrf.paths import ObjectPath, as_path, each, private_folder
+from daskrf.storage.backend import as_path, backend, is_file
 
 if TYPE_CHECKING:
     from daskrf.molecules.library import Source
@@ -40,16 +36,10 @@ class SpoolWriter:
     folder : Path
     """
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: PurePath) -> None:
         self._folder = folder
-        # Named as the temporary files of stores are and, beside an object storage, in their local folder, so
-        # that what a killed process leaves is deleted with theirs.
-        beside = folder
-        if isinstance(folder, ObjectPath):
-            beside = private_folder()
-        writer = f".tmp-spool~{socket.gethostname()}~{os.getpid()}~"
-        self._partial = Path(tempfile.mkdtemp(prefix=writer, dir=beside))
+        self._staging = backend(folder).staging(folder, "spool")
+        self._partial = self._staging.__enter__()
         self._chunk = 0
         self._writer: zstandard.ZstdCompressionWriter | None = None
 
@@ -60,7 +50,7 @@ class SpoolWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._finish_chunk()
-        shutil.rmtree(self._partial, ignore_errors=True)
+        self._staging.__exit__(None, None, None)
 
     def add(self, row: int, part: bytes) -> None:
         """Copy rows of one chunk, of which the first is `row`; they come one after another."""
@@ -84,24 +74,19 @@ class SpoolWriter:
         """Give the files their final name, unless nothing was written or another process has done it."""
         self._finish_chunk()
         final = Spool(self._folder, sha256).folder
-        if isinstance(final, ObjectPath):
-            *files, last = sorted(self._partial.iterdir()) or [None]
-            each(lambda file: (final / file.name).upload(file), files)
-            if last is not None:  # by which `is_spooled` knows that the others are there
-                (final / last.name).upload(last)
-        elif any(self._partial.iterdir()):
-            try:
-                os.replace(self._partial, final)
+        if any(self._partial.iterdir()):
+            try:  # the last one comes last, by which a reader may know that the others are there
+                backend(final).move(self._partial, final)
             except OSError:
-                if not final.exists():
+                if not backend(final).exists(final):
                     raise
 
 
 class _ChunkFile:
     """A file that ends in the CRC32C of what was written to it, in a frame that Zstandard passes over."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
+    def __init__(self, path: PurePath) -> None:
+        self._file = open(path, "wb")  # noqa: SIM115
         self._checksum = 0
 
     def write(self, data: bytes) -> int:
@@ -125,7 +110,7 @@ class Spool:
         Digest of the file.
     """
 
-    def __init__(self, folder: Path, sha256: str) -> None:
+    def __init__(self, folder: PurePath, sha256: str) -> None:
         self.folder = as_path(folder) / sha256[:32]
 
     def blocks(self, first: int, last: int) -> Iterator[bytes] | None:
@@ -137,12 +122,12 @@ class Spool:
             One is damaged; readers that stop early would not see that from Zstandard's own checksum.
         """
         paths = [_chunk_path(self.folder, chunk) for chunk in range(first, last + 1)]
-        if not all(path.is_file() for path in paths):
+        if not all(is_file(path) for path in paths):
             return None
         return itertools.chain.from_iterable(map(_content, paths))
 
 
-def _content(path: Path) -> Iterator[bytes]:
+def _content(path: PurePath) -> Iterator[bytes]:
     """Return the text of a chunk, which is read twice."""
     checksum, held = 0, b""
     for block in raw_blocks(path):
@@ -157,7 +142,7 @@ def _end(checksum: int) -> bytes:
     return _SKIPPED + checksum.to_bytes(4, "little")
 
 
-def is_spooled(spool: Path, source: Source) -> bool:
+def is_spooled(spool: PurePath, source: Source) -> bool:
     """Return whether all that lies deep in `source` is in the folder, or nothing does."""
     if not source.layout.compression or source.rows <= CHUNK_ROWS:
         return True
@@ -165,5 +150,5 @@ def is_spooled(spool: Path, source: Source) -> bool:
     return Spool(spool, source.sha256).blocks(last, last) is not None
 
 
-def _chunk_path(folder: Path, chunk: int) -> Path:
+def _chunk_path(folder: PurePath, chunk: int) -> PurePath:
     return folder / f"{chunk:06d}.zst"

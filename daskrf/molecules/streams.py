@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import zstandard
 
 from daskrf.errors import InputError
+from daskrf.storage.backend import backend
 
 __all__ = ["LineStream", "compression_of", "decompressed", "first_bytes", "raw_blocks", "text_blocks"]
 
@@ -95,7 +96,7 @@ class _Zstd(_Decompressor):
 _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {"gzip": _Gzip, "bzip2": _Bzip2, "zstd": _Zstd}
 
 
-def compression_of(path: Path) -> str:
+def compression_of(path: PurePath) -> str:
     """Return "gzip", "bzip2", "zstd" or "" for a plain file; the first bytes decide, not the name.
 
     Raises
@@ -109,10 +110,10 @@ def compression_of(path: Path) -> str:
     return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "")
 
 
-def raw_blocks(path: Path, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterator[bytes]:
+def raw_blocks(path: PurePath, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterator[bytes]:
     """Yield the bytes of `path` from `offset` on, as they are on disk, in blocks of at most `size`."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with backend(path).open(path) as file:
             file.seek(offset)
             while block := file.read(size):
                 yield block
@@ -125,7 +126,7 @@ def raw_blocks(path: Path, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterato
         ) from None
 
 
-def decompressed(path: Path, blocks: Iterator[bytes], compression: str) -> Iterator[bytes]:
+def decompressed(path: PurePath, blocks: Iterator[bytes], compression: str) -> Iterator[bytes]:
     """Yield the content of compressed `blocks`: gzip members, bzip2 streams or zstd frames one after another.
 
     No piece has more than 9 MiB, whatever the blocks hold; zstd takes its window besides, 128 MiB at most.
@@ -156,7 +157,7 @@ def decompressed(path: Path, blocks: Iterator[bytes], compression: str) -> Itera
         raise InputError(f"{path} ends in the middle of its {compression} data; fetch the file again.")
 
 
-def text_blocks(path: Path, compression: str, raw: Iterator[bytes] | None = None) -> Iterator[bytes]:
+def text_blocks(path: PurePath, compression: str, raw: Iterator[bytes] | None = None) -> Iterator[bytes]:
     """Yield the uncompressed content of `path` in blocks; `raw` overrides the bytes on disk."""
     if not compression:
         return raw_blocks(path) if raw is None else raw

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,8 @@ from daskrf.molecules.library import Layout, Library, Partition, RowBatch, Sourc
 from daskrf.molecules.rows import read_rows
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.molecules.streams import block_size, raw_blocks, text_blocks
-from daskrf.paths import ObjectPath, as_list, as_path
 from daskrf.seeds import generator
+from daskrf.storage.backend import as_list, as_path, backend
 
 __all__ = [
     "expand",
@@ -43,7 +42,7 @@ def scan(
     paths: Paths,
     fmt: TableFormat | None = None,
     rows_per_partition: int | None = None,
-    spool: Path | None = None,
+    spool: PurePath | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Library:
     """Find out what the input files hold, in one pass and in bounded memory.
@@ -87,9 +86,9 @@ def scan(
 
 
 def scan_files(
-    files: Iterable[tuple[Path, Layout]],
+    files: Iterable[tuple[PurePath, Layout]],
     rows_per_partition: int | None = None,
-    spool: Path | None = None,
+    spool: PurePath | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Library:
     """Find out what files hold whose layout is known from `lay_out`; see `scan`."""
@@ -109,7 +108,7 @@ def scan_files(
     return Library(tuple(sources), _partitions(sources, indexes, step), step)
 
 
-def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[Path, Layout]]:
+def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[PurePath, Layout]]:
     """Return each file that `paths` name, and its layout, for which only the first lines are read.
 
     Raises
@@ -118,7 +117,7 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[Path, La
         If a file is missing or of unknown layout, or its name is not UTF-8.
     """
     fmt = fmt or TableFormat()
-    files: list[tuple[Path, Layout]] = []
+    files: list[tuple[PurePath, Layout]] = []
     named: Layout | None = None
     for path in map(as_path, expand(paths)):  # which refuses names that no plan can hold
         layout = detect_layout(path, fmt, named)
@@ -134,9 +133,9 @@ def usual_rows(n_rows: int) -> int:
 
 
 def survey(
-    path: Path,
+    path: PurePath,
     table: Table,
-    spool: Path | None = None,
+    spool: PurePath | None = None,
     on_bytes: Callable[[int], None] = lambda count: None,
 ) -> tuple[int, str, int, list[int]]:
     """Read a file once; return its bytes, their SHA-256, its rows, and the index of a stream.
@@ -191,7 +190,7 @@ def _segment(source: int, first_row: int, n_rows: int, index: list[int]) -> Segm
     return Segment(source, first_row, n_rows, index[entry], first_row - entry * INDEX_STEP)
 
 
-def read_partition(library: Library, p: int, spool: Path | None = None) -> Iterator[RowBatch]:
+def read_partition(library: Library, p: int, spool: PurePath | None = None) -> Iterator[RowBatch]:
     """Yield the rows of partition `p` in order, in batches of at most 10,000 rows of one file.
 
     Parameters
@@ -212,7 +211,7 @@ def read_partition(library: Library, p: int, spool: Path | None = None) -> Itera
         yield from read_rows(library, [segment], spool)
 
 
-def sample_rows(library: Library, n: int, seed: int = 0, spool: Path | None = None) -> list[RowBatch]:
+def sample_rows(library: Library, n: int, seed: int = 0, spool: PurePath | None = None) -> list[RowBatch]:
     """Return `n` rows (all, if there are fewer) from 100 random places of the library.
 
     Every row has the same chance. Each place gives n / 100 rows in a row, which costs a seek; files are
@@ -271,7 +270,7 @@ def _window(library: Library, row: int, count: int) -> Segment:
     raise IndexError(row)
 
 
-def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[PurePath]:
     """Return the files that `paths` and glob patterns name: in the order given, sorted within a pattern.
 
     Raises
@@ -292,47 +291,11 @@ def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
     given = as_list(paths)
     if not given:
         raise InputError("no input files are given; name at least one file or pattern.")
-    found: dict[Path, None] = {}
+    found: dict[PurePath, None] = {}
     for item in given:
-        for path in _matches(item):
+        for path in backend(as_path(item)).matching(as_path(item)):
             as_path(path)  # refuses a name that no store could hold
             if path in found:
                 raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
             found[path] = None
     return list(found)
-
-
-def _matches(given: str | os.PathLike[str]) -> list[Path]:
-    """Return the absolute paths of the files, or the objects, that a path or a pattern names."""
-    path = as_path(given)
-    if isinstance(path, ObjectPath):
-        return _matching_objects(path)
-    pattern = os.path.expanduser(path)
-    path = Path(os.path.abspath(pattern))
-    if path.is_dir():
-        raise InputError(f"{pattern} is a directory; name its files, for example '{pattern}/*.smi'.")
-    if path.exists():  # a file may have brackets in its name
-        return [path]
-    if not glob.has_magic(pattern):
-        raise InputError(f"{pattern} does not exist; check the path.")
-    files = [Path(os.path.abspath(name)) for name in sorted(glob.glob(pattern, recursive=True))]
-    files = [file for file in files if not file.is_dir()]
-    if not files:
-        raise InputError(f"no file matches {pattern!r}; check the pattern, and quote it in the shell.")
-    return files
-
-
-def _matching_objects(path: ObjectPath) -> list[Path]:
-    """Return the objects that a URL or a pattern names; ``**`` as a whole part stands for any parts."""
-    try:
-        if path.is_file():  # an object may have brackets in its name
-            return [as_path(str(path))]
-        if not glob.has_magic(path.key):
-            what = "is no object but objects are below it" if path.is_dir() else "does not exist"
-            raise InputError(f"{path} {what}; name its objects, for example '{path}/*.smi'.")
-        files = path.matching()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    if not files:
-        raise InputError(f"no object matches '{path}'; check the pattern, and quote it in the shell.")
-    return files

@@ -7,29 +7,29 @@ is never a result: JSON that results depend on ends in the CRC32C of all that st
 
 from __future__ import annotations
 
-import errno
+import io
 import json
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any
+from pathlib import PurePath
+from typing import Any
+
+import google_crc32c
+import numpy as np
 
 from daskrf.errors import DaskrfError, StoreError, printable
-from daskrf.paths import ObjectPath
-from daskrf.storage.files import atomic_write, crc32c_of, file_errors
+from daskrf.storage.backend import atomic_write, backend
+from daskrf.storage.files import crc32c_of, digests_of_file, file_errors
 
 __all__ = [
     "DAMAGE",
     "believed",
-    "folder_inside",
     "is_sealed",
-    "open_inside",
+    "load_array",
     "parsed",
-    "read_at",
-    "read_inside",
     "read_sealed",
+    "save_array",
     "sealed",
     "unsealed",
     "write_sealed",
@@ -42,9 +42,6 @@ DAMAGE = (
 )
 _SEAL = b',"crc32c":"%s"}'
 _SEAL_BYTES = len(_SEAL % b"00000000")
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# To open a pipe would wait for its writer without O_NONBLOCK.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def parsed(data: bytes) -> Any:
@@ -138,12 +135,12 @@ def believed(
         ) from error
 
 
-def write_sealed(path: Path, value: dict[str, Any], keep: bool = False) -> None:
+def write_sealed(path: PurePath, value: dict[str, Any], keep: bool = False) -> None:
     """Write an object as JSON that is `sealed`, in one step; `keep` as of `atomic_write`."""
     atomic_write(path, sealed(json.dumps(value).encode()), keep)
 
 
-def read_sealed(path: Path, advice: str) -> dict[str, Any]:
+def read_sealed(path: PurePath, advice: str) -> dict[str, Any]:
     """Return the object that `write_sealed` wrote.
 
     Raises
@@ -152,83 +149,55 @@ def read_sealed(path: Path, advice: str) -> dict[str, Any]:
         It is not there, cannot be read, or is not what was written; `advice` says what to do then.
     """
     with file_errors("read", path), believed(path, advice):
-        return unsealed(path.read_bytes())
+        return unsealed(backend(path).read(path))
 
 
-def open_inside(root: Path, name: str) -> IO[bytes]:
-    """Open a file of a store or of another folder, that is in it: no link is followed below `root`.
+def load_array(path: PurePath, checksum: str) -> np.ndarray:
+    """Map an ``.npy`` file into memory; that of an object is a local copy, deleted when nothing maps it.
 
     Parameters
     ----------
-    root : Path
-        A directory, which may itself be a link, or an `ObjectPath`.
-    name : str
-        Relative to it, without ``..``.
+    path : Path
+        What `save_array` wrote.
+    checksum : str
+        What it returned.
 
     Raises
     ------
-    OSError
-        It is not there, or cannot be opened.
-    ValueError
-        A link, a pipe or the like stands in its place, or in that of a folder on the way.
+    StoreError
+        It cannot be read, or is not what was written.
     """
-    if isinstance(root, ObjectPath):
-        return (root / name).open("rb")
-    folder, _, last = name.rpartition("/")
-    with folder_inside(root, folder) as at:
-        return os.fdopen(_file(at, last, name), "rb")
+    with file_errors("read", path), backend(path).local(path) as file:
+        if digests_of_file(file)[1] != checksum:
+            raise StoreError(f"{path} is damaged; run the same command again, which makes it anew")
+        return np.load(file, mmap_mode="r")
 
 
-def read_inside(root: Path, name: str) -> bytes:
-    """Return the content of a file that `open_inside` opens."""
-    if isinstance(root, ObjectPath):
-        return (root / name).read_bytes()
-    folder, _, last = name.rpartition("/")
-    with folder_inside(root, folder) as at:
-        return read_at(at, last, name)
+def save_array(path: PurePath, values: np.ndarray, keep: bool = False) -> str:
+    """Write a .npy file in one step; return its CRC32C.
 
+    Parameters
+    ----------
+    path : Path
+        Final name; its directory exists.
+    values : ndarray
+        Of numbers.
+    keep : bool
+        Leave a file alone that is there already, or comes there meanwhile.
 
-@contextmanager
-def folder_inside(root: Path, name: str) -> Iterator[int]:
-    """Open a folder of a local store for `read_at`, or with an empty name the store; see `open_inside`."""
-    at = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
-    try:
-        for part in name.split("/") if name else ():
-            if part in ("", ".", ".."):
-                raise ValueError(f"{name!r} is no name below a folder")
-            with _regular(name):
-                below = os.open(part, _FOLDER, dir_fd=at)
-            os.close(at)
-            at = below
-        yield at
-    finally:
-        os.close(at)
-
-
-def read_at(folder: int, last: str, name: str) -> bytes:
-    """Return the content of a file of a folder that `folder_inside` opened; `name` is for messages."""
-    with os.fdopen(_file(folder, last, name), "rb", buffering=0) as file:
-        return file.read()
-
-
-def _file(folder: int, last: str, name: str) -> int:
-    """Open a regular file of an open folder."""
-    if last in ("", ".", "..") or "/" in last:
-        raise ValueError(f"{name!r} is no name below a folder")
-    with _regular(name):
-        file = os.open(last, _FILE, dir_fd=folder)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise ValueError(f"{name} is a link, or not a regular file")
-    return file
-
-
-@contextmanager
-def _regular(name: str) -> Iterator[None]:
-    """Turn what is raised on links, and on files in place of folders, into a `ValueError`."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-            raise ValueError(f"{name} is a link, or not a regular file") from None
-        raise
+    Raises
+    ------
+    StoreError
+        Disk full, no permission, and so on: ``np.save`` says neither which file nor why.
+    """
+    values, header = np.ascontiguousarray(values), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
+    data = values.reshape(-1).view(np.uint8)
+    with (
+        file_errors("write", path),
+        backend(path).writing(path, keep) as temporary,
+        open(temporary, "wb") as file,
+    ):
+        file.write(header.getbuffer())
+        file.write(data.data)
+    return f"{google_crc32c.extend(google_crc32c.value(header.getvalue()), data):08x}"

@@ -18,16 +18,16 @@ import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 from typing import IO, Any
 
 import numpy as np
 import zstandard
 
 from daskrf.errors import StoreError
-from daskrf.paths import ObjectPath, readable
+from daskrf.storage.backend import backend
 from daskrf.storage.checked import believed, parsed
-from daskrf.storage.files import atomic_path, file_errors
+from daskrf.storage.files import file_errors
 from daskrf.storage.plans import (
     FORMAT,
     FORMAT_VERSION,
@@ -68,7 +68,7 @@ class Container:
 
 
 def write_container(
-    path: Path,
+    path: PurePath,
     kind: str,
     arrays: Mapping[str, np.ndarray],
     metadata: Mapping[str, Any],
@@ -114,7 +114,7 @@ def write_container(
         raise StoreError(f"the metadata of {path} are not plain JSON ({error})") from error
     with (
         file_errors("write", path),
-        atomic_path(path, keep) as temporary,
+        backend(path).writing(path, keep) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
         archive.writestr(_member(METADATA), text)
@@ -124,7 +124,7 @@ def write_container(
 
 
 def read_container(
-    path: Path, kind: str, names: Collection[str] | None = None, except_names: Collection[str] = ()
+    path: PurePath, kind: str, names: Collection[str] | None = None, except_names: Collection[str] = ()
 ) -> Container:
     """Read a file, checking the digest of every member that is read.
 
@@ -157,7 +157,7 @@ def read_container(
     return Container(header["metadata"], arrays, header["provenance"])
 
 
-def read_metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: PurePath) -> dict[str, Any]:
     """Read the header alone: format, kind, metadata, provenance, and type and shape of each array.
 
     Raises
@@ -169,7 +169,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
         return _read_header(archive, path)
 
 
-def read_whole_metadata(path: Path) -> dict[str, Any]:
+def read_whole_metadata(path: PurePath) -> dict[str, Any]:
     """Read the header as `read_metadata` does, and check that every array is there in full length.
 
     Only the directory of the file and the heads of its members are read, however large they are; the
@@ -195,11 +195,11 @@ def read_whole_metadata(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[zipfile.ZipFile]:
+def _open(path: PurePath) -> Iterator[zipfile.ZipFile]:
     """Open an archive; whatever its damage raises becomes one sentence."""
     with file_errors("read", path), believed(path):
         try:
-            with zipfile.ZipFile(readable(path)) as archive:
+            with zipfile.ZipFile(backend(path).readable(path)) as archive:
                 if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
                     # Which could make gigabytes of a few bytes, before anything tells what they are.
                     raise ValueError("its members are not stored as daskrf stores them")
@@ -208,7 +208,7 @@ def _open(path: Path) -> Iterator[zipfile.ZipFile]:
             raise ValueError(str(error)) from error
 
 
-def _read_header(archive: zipfile.ZipFile, path: Path, kind: str | None = None) -> dict[str, Any]:
+def _read_header(archive: zipfile.ZipFile, path: PurePath, kind: str | None = None) -> dict[str, Any]:
     """Read what the file says of itself; of another kind than `kind`, it is refused before it is believed."""
     header = parsed(archive.read(METADATA))
     check_format(header, path)
@@ -248,7 +248,7 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, (Path, ObjectPath)):
+    if isinstance(value, PurePath):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 

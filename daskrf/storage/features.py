@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import posixpath
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import zarr
 
 from daskrf.errors import StoreError
-from daskrf.paths import ObjectPath, as_path
+from daskrf.storage.backend import absolute, as_path, is_file
 from daskrf.storage.files import file_errors
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.plans import PLAN_FILE
@@ -88,8 +87,8 @@ class FeatureStore(Store):
             "n_components": int(n_components),
         }
         origin = {
-            "source_path": str(source.path.resolve()),
-            **_relative(source.path.resolve(), as_path(path).resolve()),
+            "source_path": absolute(source.path),
+            "source_relative": os.path.relpath(absolute(source.path), absolute(as_path(path))),
             **(provenance or {}),
         }
         partitions = [{"rows": source.partition_rows(p)} for p in range(source.n_partitions)]
@@ -123,7 +122,7 @@ class FeatureStore(Store):
         origin = self.provenance
         places = [as_path(origin["source_path"])] if isinstance(origin.get("source_path"), str) else []
         if isinstance(origin.get("source_relative"), str):
-            moved = _moved(self.path.resolve(), origin["source_relative"])
+            moved = _moved(absolute(self.path), origin["source_relative"])
             places += [moved] if moved not in places else []
         problems = []
         for place in places:
@@ -257,25 +256,14 @@ class FeatureStore(Store):
         return array
 
 
-def _relative(place: Path, path: Path) -> dict[str, str]:
-    """Where `place` is as seen from `path`, for the provenance; nothing where they are of two storages."""
-    if isinstance(place, ObjectPath) and isinstance(path, ObjectPath) and place.bucket == path.bucket:
-        return {"source_relative": posixpath.relpath(f"/{place.key}", f"/{path.key}")}
-    if isinstance(place, ObjectPath) or isinstance(path, ObjectPath):
-        return {}
-    return {"source_relative": os.path.relpath(place, path)}
+def _moved(path: str, relative: str) -> PurePath:
+    """The place that a relative path gives, as seen from where `path` is now."""
+    return as_path(os.path.normpath(os.path.join(path, relative)).replace("s3:/", "s3://"))
 
 
-def _moved(path: Path, relative: str) -> Path:
-    """The place that `_relative` gave, as seen from where `path` is now."""
-    if isinstance(path, ObjectPath):
-        return path.from_key(posixpath.normpath(f"/{path.key}/{relative}").lstrip("/"))
-    return Path(os.path.normpath(path / relative))
-
-
-def _problem(place: Path, error: StoreError) -> str:
+def _problem(place: PurePath, error: StoreError) -> str:
     """Why there is no fingerprint store at a place, in few words where they do."""
-    return "no store there" if not (place / PLAN_FILE).is_file() else str(error)
+    return "no store there" if not is_file(place / PLAN_FILE) else str(error)
 
 
 def _aligned(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:

@@ -1,41 +1,39 @@
-"""Files that survive a crash: atomic replacement, fsync, CRC32C digests, and errors as sentences."""
+"""Local files that survive a crash: fsync, digests, names of unfinished files, and errors as sentences."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import os
 import re
 import shutil
 import socket
+import stat
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import IO, Any, cast
+from pathlib import Path, PurePath
+from typing import IO, Any
 
 import google_crc32c
 import numpy as np
 
-from daskrf.errors import StoreError
-from daskrf.paths import ObjectError, ObjectPath, each, private_folder
+from daskrf.errors import InputError, StoreError
 
 __all__ = [
-    "atomic_write",
+    "ObjectError",
     "canonical_json",
     "crc32c_of",
-    "digest_of",
     "digests_of",
     "digests_of_file",
     "digests_of_stream",
     "file_errors",
-    "load_array",
-    "save_array",
+    "private_folder",
     "sync_files",
-    "upload_files",
+    "temporary_name",
     "work_folder",
 ]
 
@@ -62,8 +60,12 @@ _REASONS = {
 }
 
 
+class ObjectError(OSError):
+    """What an object storage says in place of an answer; its ``strerror`` is a phrase for users."""
+
+
 @contextmanager
-def file_errors(action: str, path: Path | str) -> Iterator[None]:
+def file_errors(action: str, path: PurePath | str) -> Iterator[None]:
     """Turn an ``OSError`` inside the block into one `StoreError` sentence that names the path.
 
     Parameters
@@ -184,15 +186,8 @@ def digests_of_file(path: Path, sync: bool = False) -> tuple[int, str, str]:
     return found
 
 
-def digest_of(path: Path) -> str:
-    """CRC32C of a file, or the tag of an object, which need not be fetched for it: equal ones are equal."""
-    return str(path.head()["e_tag"]).strip('"') if isinstance(path, ObjectPath) else digests_of_file(path)[1]
-
-
 def sync_directory(path: Path) -> None:
     """Force the entries of a directory to the disk, where the file system can."""
-    if isinstance(path, ObjectPath):  # what a storage has taken is safe
-        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -238,7 +233,7 @@ def _prefix(stem: str) -> str:
     return f"{TEMPORARY}{stem}~"
 
 
-def work_folder(output: Path) -> Path:
+def work_folder(output: PurePath) -> PurePath:
     """The folder of unfinished work on an output, beside it: its name says whose it is, who may delete it.
 
     Examples
@@ -249,152 +244,27 @@ def work_folder(output: Path) -> Path:
     return output.parent / f".{output.name}.daskrf"
 
 
-def local_name(name: str) -> Path:
-    """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
-    folder = private_folder()
-    remove_stale(folder)
-    return folder / name
+def private_folder() -> Path:
+    """Return this user's folder of temporary files for what is uploaded, which is made, and nobody else's.
 
-
-def upload_files(root: ObjectPath, staged: dict[Path, Path]) -> list[tuple[str, int, str, str]]:
-    """Upload local files and directories to their final keys below `root`; returns what `sync_files` does.
+    Where temporary files are, everybody can write, and make a folder of this name first: what is put into
+    it, and deleted in it, must be this user's.
 
     Raises
     ------
-    OSError
-        The storage does not take them.
+    InputError
+        Somebody else has made it, others may read or write in it, or it is a link.
     """
-    pairs: list[tuple[Path, Path]] = []
-    for final, local in staged.items():
-        files = [item for item in local.rglob("*") if item.is_file()] if local.is_dir() else [local]
-        pairs += [(final / item.relative_to(local) if item != local else final, item) for item in files]
-    each(lambda pair: cast(ObjectPath, pair[0]).upload(pair[1]), pairs)
-    names = [final.relative_to(cast(Path, root)).as_posix() for final, _ in pairs]
-    return sorted((name, *digests_of_file(file)) for name, (_, file) in zip(names, pairs, strict=True))
-
-
-def load_array(path: Path, checksum: str) -> np.ndarray:
-    """Map an ``.npy`` file into memory; that of an object is a local copy, deleted when nothing maps it.
-
-    Parameters
-    ----------
-    path : Path
-        What `save_array` wrote.
-    checksum : str
-        What it returned.
-
-    Raises
-    ------
-    StoreError
-        It cannot be read, or is not what was written.
-    """
-    with file_errors("read", path):
-        if not isinstance(path, ObjectPath):
-            return _mapped(path, path, checksum)
-        copy = local_name(temporary_name(path.name))
-        try:
-            with path.open("rb") as source, copy.open("wb") as target:
-                shutil.copyfileobj(source, target, READ_BYTES)
-            return _mapped(copy, path, checksum)
-        finally:
-            copy.unlink(missing_ok=True)
-
-
-def _mapped(file: Path, path: Path, checksum: str) -> np.ndarray:
-    if digests_of_file(file)[1] != checksum:
-        raise StoreError(f"{path} is damaged; run the same command again, which makes it anew")
-    return np.load(file, mmap_mode="r")
-
-
-@contextmanager
-def atomic_path(path: Path, keep: bool = False) -> Iterator[Path]:
-    """Give a temporary path beside `path`; when the block succeeds it is synced and takes the final name.
-
-    With `keep` a file that has the name by then stays: of several writers the first one counts, for all. For
-    an object the temporary path is local, and what is there in the end is uploaded: an object appears whole.
-    """
-    name = temporary_name(path.name)
-    temporary = local_name(name) if isinstance(path, ObjectPath) else path.with_name(name)
-    try:
-        yield temporary
-        if isinstance(path, ObjectPath):
-            if keep:
-                path.create(temporary.read_bytes())
-            else:
-                path.upload(temporary)
-            temporary.unlink()
-            return
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        if not (keep and _link(temporary, path)):
-            os.replace(temporary, path)
-        sync_directory(path.parent)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-
-
-def _link(temporary: Path, path: Path) -> bool:
-    """Give a file a second name and take the first one away, unless there is one; False: no links here."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        if not path.exists():
-            return False
-    temporary.unlink()
-    return True
-
-
-def atomic_write(path: Path, data: bytes, keep: bool = False) -> None:
-    """Write a whole file so that a reader, or a crash, sees either the old one or the new one.
-
-    Parameters
-    ----------
-    path : Path
-        Final name; its directory exists.
-    data : bytes
-        The content.
-    keep : bool
-        Leave a file alone that is there already, or comes there meanwhile.
-
-    Raises
-    ------
-    StoreError
-        Disk full, no permission, and so on.
-    """
-    with file_errors("write", path), atomic_path(path, keep) as temporary:
-        temporary.write_bytes(data)
-
-
-def save_array(path: Path, values: np.ndarray, keep: bool = False) -> str:
-    """Write a .npy file in one step; return its CRC32C.
-
-    Parameters
-    ----------
-    path : Path
-        Final name; its directory exists.
-    values : ndarray
-        Of numbers.
-    keep : bool
-        Leave a file alone that is there already, or comes there meanwhile.
-
-    Raises
-    ------
-    StoreError
-        Disk full, no permission, and so on: ``np.save`` says neither which file nor why.
-    """
-    values, header = np.ascontiguousarray(values), io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
-    data = values.reshape(-1).view(np.uint8)
-    with file_errors("write", path), atomic_path(path, keep) as temporary, open(temporary, "wb") as file:
-        file.write(header.getbuffer())
-        file.write(data.data)
-    return f"{google_crc32c.extend(google_crc32c.value(header.getvalue()), data):08x}"
+    folder = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise InputError(
+            f"The folder {folder} for temporary files belongs to another user, is open to others, or is a "
+            "link; delete it, or set TMPDIR to a folder of your own."
+        )
+    return folder
 
 
 def is_gone(host: Any, pid: Any) -> bool:
@@ -439,8 +309,6 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
     """
     removed = 0
     prefix = _prefix(stem) if stem else TEMPORARY
-    if isinstance(directory, ObjectPath):  # what is unfinished is local
-        return removed
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
             if not (entry.name.startswith(prefix) and _OURS.fullmatch(entry.name)):
@@ -453,20 +321,8 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
     return removed
 
 
-def remove_quietly(path: Path) -> None:
-    """Delete a directory, as far as that is possible: what is left does no harm."""
-    if not isinstance(path, ObjectPath):
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    with suppress(OSError):
-        path.remove()
-
-
 def remove(path: Path) -> None:
-    """Delete a file or a whole directory; nothing happens where there is none."""
-    if isinstance(path, ObjectPath):
-        path.remove()
-        return
+    """Delete a local file or a whole directory; nothing happens where there is none."""
     try:
         path.unlink(missing_ok=True)
     except (IsADirectoryError, PermissionError):

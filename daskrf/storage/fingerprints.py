@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -122,7 +122,7 @@ class FingerprintStore(RejectingStore):
         """Columns of the fingerprint matrix."""
         return int(self.spec["n_columns"])
 
-    def rows_path(self, p: int) -> Path:
+    def rows_path(self, p: int) -> PurePath:
         """Parquet file of the rows of partition `p`."""
         return self.path / "rows" / f"{self.partition_name(p)}.parquet"
 

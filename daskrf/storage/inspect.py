@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import StoreError, printable
-from daskrf.paths import as_path
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage import plans
+from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.checked import DAMAGE, believed
 from daskrf.storage.container import read_container, read_metadata
 from daskrf.storage.describe import fingerprint_words, map_words, model_words
@@ -69,7 +69,7 @@ class StoreStatus:
         Who is at work on it and how far they are, or how the last run ended, where a run has left a log.
     """
 
-    path: Path
+    path: PurePath
     kind: str
     words: tuple[str, ...]
     n_partitions: int
@@ -157,7 +157,7 @@ class VerifyReport:
         See `StoreStatus`; it decides how damage is mended.
     """
 
-    path: Path
+    path: PurePath
     checked: int
     damaged: dict[int, list[str]]
     missing: tuple[int, ...] = ()
@@ -203,9 +203,9 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
     """
     path = as_path(path)
     with file_errors("read", path):
-        if (path / plans.MODEL_FILE).is_file():
+        if is_file(path / plans.MODEL_FILE):
             return "model"
-        if missing_ok and not (path / plans.PLAN_FILE).is_file():
+        if missing_ok and not is_file(path / plans.PLAN_FILE):
             return None
     return str(plans.read_plan(path)["kind"])
 
@@ -234,28 +234,37 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
     return replace(_model_status(path) if kind_of(path) == "model" else _store_status(path), job=job)
 
 
-def _unplanned_status(path: Path, job: JobStatus) -> StoreStatus:
+def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
     """Status of hits, and of what has no plan yet, because its inputs are still being looked at."""
     kind = {"fingerprint": "fingerprints", "featurize": "features", "predict": "predictions", "fit": "model"}
-    done = path.is_file()
-    size = path.stat().st_size if done else 0
+    size = backend(path).size(path)
     rejected = _rejected_on_the_way(work_folder(path))
     counts = {"rejected": rejected} if rejected else {}
     return StoreStatus(
-        path, kind.get(job.runs[0].command, "hits"), (), 1, int(done), (), {}, counts, size, job=job
+        path,
+        kind.get(job.runs[0].command, "hits"),
+        (),
+        1,
+        int(size is not None),
+        (),
+        {},
+        counts,
+        size or 0,
+        job=job,
     )
 
 
-def _rejected_on_the_way(work: Path) -> int:
+def _rejected_on_the_way(work: PurePath) -> int:
     """Rows rejected so far by a pass over SMILES files, from the headers of the rejects it leaves."""
     rows = 0
-    for file in list((work / "rejects").iterdir())[:REJECT_FILES] if (work / "rejects").is_dir() else []:
+    for name in backend(work).names(work / "rejects")[:REJECT_FILES]:
         with suppress(StoreError, *DAMAGE):  # it goes, or is being written
-            rows += read_metadata(file)["metadata"]["meta"]["rows"] if file.is_file() else 0
+            file = work / "rejects" / name
+            rows += read_metadata(file)["metadata"]["meta"]["rows"] if is_file(file) else 0
     return rows
 
 
-def _store_status(path: Path) -> StoreStatus:
+def _store_status(path: PurePath) -> StoreStatus:
     """Status of a store of partitions."""
     store = Store.open(path)
     survey = store.survey()
@@ -299,7 +308,7 @@ def _source_words(store: Store) -> str:
     return f"rows of {origin}"
 
 
-def _reasons(path: Path, partitions: list[int]) -> tuple[dict[str, int], list[str]]:
+def _reasons(path: PurePath, partitions: list[int]) -> tuple[dict[str, int], list[str]]:
     """Reasons of the rejects of the first partitions that have any, and what is wrong with their files."""
     found: Counter[str] = Counter()
     notes = []
@@ -316,7 +325,7 @@ def _reasons(path: Path, partitions: list[int]) -> tuple[dict[str, int], list[st
     return dict(found.most_common()), notes
 
 
-def _model_status(path: Path) -> StoreStatus:
+def _model_status(path: PurePath) -> StoreStatus:
     """Status of a model, from its header alone."""
     file = path / plans.MODEL_FILE
     header = read_metadata(file)
@@ -331,7 +340,7 @@ def _model_status(path: Path) -> StoreStatus:
         missing=(),
         damaged={},
         counts={},
-        bytes=file.stat().st_size,
+        bytes=backend(file).size(file) or 0,
         provenance=header["provenance"],
     )
 
@@ -399,7 +408,7 @@ def verify(
     return VerifyReport(path, checked, damaged, tuple(missing), store.kind)
 
 
-def _model_problems(path: Path) -> dict[int, list[str]]:
+def _model_problems(path: PurePath) -> dict[int, list[str]]:
     """Read a model whole, which checks the digest of every array."""
     try:
         read_container(path / plans.MODEL_FILE, "model")

@@ -13,13 +13,13 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Self
 
 from daskrf.errors import StoreError, printable
-from daskrf.paths import ObjectPath, as_path
-from daskrf.storage.checked import is_sealed, open_inside, parsed, read_inside, sealed, unsealed
+from daskrf.storage.backend import Held, as_path, backend
+from daskrf.storage.checked import is_sealed, parsed, sealed, unsealed
 from daskrf.storage.files import TEMPORARY, file_errors, is_gone, temporary_name
 
 __all__ = ["StoreLock"]
@@ -90,12 +90,12 @@ class StoreLock:
         self.path = as_path(directory) / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
         self._part = part
         self._tell = tell
-        self._first_seen: dict[tuple[Path, bytes], tuple[float, float]] = {}  # its time then, and ours
-        self._told: set[Path] = set()
+        self._first_seen: dict[tuple[PurePath, bytes], tuple[float, float]] = {}  # its time then, and ours
+        self._told: set[PurePath] = set()
         self._made = False
         self._beats: threading.Thread | None = None
-        self._file = -1
-        self._e_tag: str | None = None  # of a lock that is an object
+        self._files = backend(self.path)
+        self._held: Held | None = None
         self._stop = threading.Event()
         owner = {
             "host": socket.gethostname(),
@@ -116,14 +116,14 @@ class StoreLock:
         """
         with file_errors("lock", self.path.parent):
             try:
-                self._made = not self.path.parent.exists()
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                while not self._create():
+                self._made = self._files.make(self.path.parent)
+                while (held := self._files.hold(self.path, self._content)) is None:
                     self._take_over(self.path)
             except OSError as error:
-                if error.errno != errno.EROFS or not self.path.parent.is_dir():
+                if error.errno != errno.EROFS or not self._files.exists(self.path.parent):
                     raise
                 return self
+        self._held = held
         self._beats = threading.Thread(target=self._beat, name="daskrf-lock", daemon=True)
         self._beats.start()
         try:
@@ -137,9 +137,9 @@ class StoreLock:
             raise
         return self
 
-    def _rivals(self) -> list[Path]:
+    def _rivals(self) -> list[PurePath]:
         """Return the locks of those who must not be at work at the same time."""
-        names = [path.name for path in self.path.parent.iterdir()]
+        names = self._files.names(self.path.parent)
         names = [name for name in names if f"{name}-".startswith(f"{LOCK_FILE}-")]
         return [self.path.with_name(name) for name in names if self._excludes(name)]
 
@@ -154,41 +154,20 @@ class StoreLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._beats is None:
+        if self._beats is None or self._held is None:
             return
         self._stop.set()
         self._beats.join()
         # A lock file that cannot be deleted, or a directory that is gone, must not hide how the work ended.
         with suppress(OSError, ValueError):
-            self._touch()  # so that nobody takes it over between the next two calls
-            if read_inside(self.path.parent, self.path.name) == self._content:
-                self.path.unlink()
-        with suppress(OSError):
-            os.close(self._file)
-        if self._made and not isinstance(self.path, ObjectPath):
-            with suppress(OSError):
-                self.path.parent.rmdir()
+            self._held.touch()  # so that nobody takes it over between the next two calls
+            if self._files.read(self.path.parent, self.path.name) == self._content:
+                self._files.remove(self.path)
+        self._held.close()
+        if self._made:
+            self._files.unmake(self.path.parent)
 
-    def _create(self) -> bool:
-        """Make the lock file; False where there is one."""
-        if isinstance(self.path, ObjectPath):
-            if not _create_object(self.path, self._content):
-                return False
-            if self.path.create(self._content):
-                self.path.unlink()
-                raise StoreError(
-                    f"the storage of {self.path.parent} does not know conditional PUTs (If-None-Match), "
-                    "without which two processes could undo each other's work; give another output path"
-                )
-            self._e_tag = self.path.head()["e_tag"]
-            return True
-        try:
-            self._file = _create_file(self.path, self._content)
-        except FileExistsError:
-            return False
-        return True
-
-    def _take_over(self, path: Path) -> None:
+    def _take_over(self, path: PurePath) -> None:
         """Remove the lock at `path` if its owner is gone, or wait a little where that cannot be seen yet.
 
         Raises
@@ -210,7 +189,7 @@ class StoreLock:
         else:
             raise self._refusal(owner)
 
-    def _is_over(self, path: Path, content: bytes, owner: dict[str, Any], touched: float) -> bool:
+    def _is_over(self, path: PurePath, content: bytes, owner: dict[str, Any], touched: float) -> bool:
         """Whether an owner is dead, or has been silent for long: by its age, or as long as this one waits.
 
         A lock whose time is in the future, as after a clock was set back, has no age.
@@ -221,14 +200,14 @@ class StoreLock:
         waited = time.monotonic() - since if touched == first else 0.0
         return max(self._now() - touched, waited) >= STALE_SECONDS
 
-    def _may_be_dead(self, path: Path, content: bytes, owner: dict[str, Any], touched: float) -> bool:
+    def _may_be_dead(self, path: PurePath, content: bytes, owner: dict[str, Any], touched: float) -> bool:
         """Whether it cannot be seen that an owner lives, as of one elsewhere whose heart has not beaten."""
         if self._tell is None or touched != self._first_seen[path, content][0]:
             return False
         # That of a living owner is not in the future for longer than until his next heartbeat.
         return owner.get("host") != socket.gethostname() or touched - self._now() > BEAT_SECONDS
 
-    def _await_guard(self, path: Path, content: bytes, owner: dict[str, Any]) -> None:
+    def _await_guard(self, path: PurePath, content: bytes, owner: dict[str, Any]) -> None:
         """Wait for somebody who takes a lock away, which takes no time, unless he is stopped or elsewhere.
 
         Raises
@@ -242,7 +221,7 @@ class StoreLock:
             self._say_once(path, f"A lock in {path.parent} is being taken over by {_name(owner)}")
         time.sleep(GUARD_SECONDS)
 
-    def _say_once(self, path: Path, what: str) -> None:
+    def _say_once(self, path: PurePath, what: str) -> None:
         """Tell what is waited for, and for how long."""
         if self._tell is not None and path not in self._told:
             self._told.add(path)
@@ -252,12 +231,12 @@ class StoreLock:
         """Time of the file system, which may differ from that of this host."""
         probe = self.path.with_name(temporary_name(LOCK_FILE))
         try:
-            probe.write_bytes(b"?")
-            return probe.stat().st_mtime
+            self._files.create(probe, b"?")
+            return self._files.read_dated(probe.parent, probe.name)[1]
         finally:
-            probe.unlink(missing_ok=True)
+            self._files.remove(probe)
 
-    def _remove(self, path: Path, content: bytes) -> None:
+    def _remove(self, path: PurePath, content: bytes) -> None:
         """Remove the lock, or the guard, of a dead owner if it still has this content.
 
         Who removes it needs a guard file named after the content. So of several drivers that find the same
@@ -265,29 +244,20 @@ class StoreLock:
         guard says who made it, and that of a dead one is removed in the same way.
         """
         guard = self.path.with_name(f"{GUARD}{hashlib.sha256(content).hexdigest()[:16]}")
-        while not self._create_guard(guard):
+        while not self._files.create(guard, self._content):
             self._take_over(guard)
         try:
             with suppress(FileNotFoundError):
-                if read_inside(path.parent, path.name) == content:
-                    path.unlink()
+                if self._files.read(path.parent, path.name) == content:
+                    self._files.remove(path)
         finally:
-            guard.unlink(missing_ok=True)
-
-    def _create_guard(self, guard: Path) -> bool:
-        """Make a guard; False where there is one."""
-        if isinstance(guard, ObjectPath):
-            return _create_object(guard, self._content)
-        try:
-            os.close(_create_file(guard, self._content))
-        except FileExistsError:
-            return False
-        return True
+            self._files.remove(guard)
 
     def _sweep(self) -> None:
         """Remove guards of those who died between removing a lock and its guard."""
-        for path in list(self.path.parent.iterdir()):
-            if path.name.startswith(GUARD):
+        for name in self._files.names(self.path.parent):
+            if name.startswith(GUARD):
+                path = self.path.with_name(name)
                 with suppress(StoreError):  # somebody else's file of such a name
                     found = _look(path)
                     if found is not None and self._is_over(path, *found):
@@ -303,18 +273,12 @@ class StoreLock:
     def _beat(self) -> None:
         """Touch the lock file until the lock is released."""
         while not self._stop.wait(BEAT_SECONDS):
-            with suppress(OSError):  # which may pass
-                self._touch()
-
-    def _touch(self) -> None:
-        """Touch it by its open file, or its tag, so that a lock that took its place is never touched."""
-        if not isinstance(self.path, ObjectPath):
-            os.utime(self._file)
-        elif self._e_tag is not None:
-            self._e_tag = self.path.replace_version(self._content, self._e_tag)
+            if self._held is not None:
+                with suppress(OSError):  # which may pass
+                    self._held.touch()
 
 
-def _look(path: Path) -> tuple[bytes, dict[str, Any], float] | None:
+def _look(path: PurePath) -> tuple[bytes, dict[str, Any], float] | None:
     """Content, owner and time of a lock or a guard; None where there is none.
 
     Raises
@@ -323,10 +287,7 @@ def _look(path: Path) -> tuple[bytes, dict[str, Any], float] | None:
         Something else is there, which is nobody's to delete.
     """
     try:
-        # Opened, so that NFS asks the server how old it is.
-        with open_inside(path.parent, path.name) as file:
-            content = file.read()
-            known = path.stat() if isinstance(path, ObjectPath) else os.fstat(file.fileno())
+        content, touched = backend(path).read_dated(path.parent, path.name)
         owner = _owner(content)
     except FileNotFoundError:
         return None
@@ -335,7 +296,7 @@ def _look(path: Path) -> tuple[bytes, dict[str, Any], float] | None:
             f"{path} is not a lock of daskrf, or damaged; delete it if no daskrf command is at work there, "
             "or give another path"
         ) from None
-    return content, owner, known.st_mtime
+    return content, owner, touched
 
 
 def _owner(content: bytes) -> dict[str, Any]:
@@ -352,27 +313,6 @@ def _owner(content: bytes) -> dict[str, Any]:
     if not (isinstance(owner, dict) and "token" in owner):  # those of version 0.1.0 were not sealed
         raise ValueError("it is no lock")
     return owner
-
-
-def _create_file(path: Path, content: bytes) -> int:
-    """Make a file that is not there, with this content, and return it open."""
-    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-    try:
-        os.write(file, content)
-        os.fsync(file)
-    except BaseException:
-        os.close(file)
-        path.unlink(missing_ok=True)
-        raise
-    return file
-
-
-def _create_object(path: ObjectPath, content: bytes) -> bool:
-    """Make an object; False where there is one."""
-    # One of this very content was made by this call, of which an answer was lost.
-    with suppress(FileNotFoundError):
-        return path.create(content) or path.read_bytes() == content
-    return False
 
 
 def _name(owner: dict[str, Any]) -> str:

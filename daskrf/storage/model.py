@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from daskrf.errors import StoreError
-from daskrf.paths import as_path
+from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.container import Container, read_container, read_whole_metadata, write_container
-from daskrf.storage.files import file_errors, remove_stale
+from daskrf.storage.files import file_errors
 from daskrf.storage.plans import MODEL_FILE, PLAN_FILE, check_kind, read_plan
 
 __all__ = ["has_checkpoint", "load_model", "read_checkpoint", "save_model", "write_checkpoint"]
@@ -20,7 +20,7 @@ __all__ = ["has_checkpoint", "load_model", "read_checkpoint", "save_model", "wri
 
 def save_model(
     path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]
-) -> Path:
+) -> PurePath:
     """Write a model; one that is there is replaced in a single step.
 
     Parameters
@@ -44,10 +44,10 @@ def save_model(
     """
     path = as_path(path)
     with file_errors("create", path):
-        if (path / PLAN_FILE).is_file():
+        if is_file(path / PLAN_FILE):
             check_kind(read_plan(path)["kind"], "model", path)
-        path.mkdir(parents=True, exist_ok=True)
-        remove_stale(path, MODEL_FILE)
+        backend(path).make(path)
+        backend(path).remove_stale(path, MODEL_FILE)
     write_container(path / MODEL_FILE, "model", arrays, metadata)
     return path / MODEL_FILE
 
@@ -79,11 +79,11 @@ def load_model(
     return read_container(_model_file(as_path(path)), "model", names, except_names)
 
 
-def _model_file(path: Path) -> Path:
+def _model_file(path: PurePath) -> PurePath:
     """The file of a model, refused in words where there is none."""
     with file_errors("read", path):
-        if not (path / MODEL_FILE).is_file():
-            if (path / PLAN_FILE).is_file():
+        if not is_file(path / MODEL_FILE):
+            if is_file(path / PLAN_FILE):
                 check_kind(read_plan(path)["kind"], "model", path)
             raise StoreError(f"{path} holds no model: check the path, or run `daskrf fit` first")
     return path / MODEL_FILE

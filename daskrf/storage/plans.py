@@ -9,12 +9,13 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import StoreError, printable
-from daskrf.storage.checked import believed, is_sealed, parsed, read_inside, sealed, unsealed
-from daskrf.storage.files import atomic_write, canonical_json, file_errors
+from daskrf.storage.backend import atomic_write, backend, is_file
+from daskrf.storage.checked import believed, is_sealed, parsed, sealed, unsealed
+from daskrf.storage.files import canonical_json, file_errors
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
 
@@ -122,22 +123,22 @@ def make_plan(
     return plan
 
 
-def write_plan(path: Path, plan: dict[str, Any]) -> None:
+def write_plan(path: PurePath, plan: dict[str, Any]) -> None:
     """Write ``plan.json`` atomically into the directory `path`, unless somebody else just did."""
     text = json.dumps(plan, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
     atomic_write(path / PLAN_FILE, sealed(text), keep=True)
 
 
-def prepare_directory(path: Path) -> None:
+def prepare_directory(path: PurePath) -> None:
     """Make the directory of a new store, or accept an empty one."""
     with file_errors("create", path):
-        path.mkdir(parents=True, exist_ok=True)
-        others = any(not item.name.startswith(".") for item in path.iterdir())
-        if others and not (path / PLAN_FILE).exists():  # a shard that began with this one may have made it
+        backend(path).make(path)
+        others = any(not name.startswith(".") for name in backend(path).names(path))
+        if others and not is_file(path / PLAN_FILE):  # a shard that began with this one may have made it
             raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
 
-def check_format(found: Any, path: Path) -> None:
+def check_format(found: Any, path: PurePath) -> None:
     """Refuse what is no daskrf file, and a format version that this daskrf does not know, by name.
 
     Raises
@@ -158,7 +159,7 @@ def check_format(found: Any, path: Path) -> None:
         )
 
 
-def check_kind(found: str, wanted: str | None, path: Path) -> None:
+def check_kind(found: str, wanted: str | None, path: PurePath) -> None:
     """Refuse a store of another kind in one sentence.
 
     Raises
@@ -174,7 +175,7 @@ def check_kind(found: str, wanted: str | None, path: Path) -> None:
     raise StoreError(f"{path} is {name}, but {needed} is needed here{advice}")
 
 
-def read_plan(path: Path) -> dict[str, Any]:
+def read_plan(path: PurePath) -> dict[str, Any]:
     """Read and check the ``plan.json`` of a store.
 
     Parameters
@@ -193,15 +194,15 @@ def read_plan(path: Path) -> dict[str, Any]:
     """
     file = path / PLAN_FILE
     with file_errors("read", file):
-        if not file.is_file():
-            if (path / MODEL_FILE).is_file():
+        if not is_file(file):
+            if is_file(path / MODEL_FILE):
                 raise StoreError(
                     f"{path} is a model, and a store of partitions is needed here; check the path"
                 )
             raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
     advice = "restore it from a copy, or make the store again"
     with file_errors("read", file), believed(file, advice):
-        data = read_inside(path, PLAN_FILE)
+        data = backend(path).read(path, PLAN_FILE)
         plan = unsealed(data) if is_sealed(data) else parsed(data)  # older plans are not
         check_format(plan, path)
         missing = [key for key in (*HASHED, "spec_hash") if key not in plan]

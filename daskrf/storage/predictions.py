@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -72,7 +72,7 @@ class PredictionStore(RejectingStore):
         spec = {"source": source, "model": model, "options": options}
         return cls.create(path, "predictions", spec, [{"rows": int(n)} for n in rows], provenance)
 
-    def table_path(self, p: int) -> Path:
+    def table_path(self, p: int) -> PurePath:
         """Parquet file of partition `p`."""
         return self.path / "rows" / f"{self.partition_name(p)}.parquet"
 

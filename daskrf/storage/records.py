@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import NamedTuple
 
-from daskrf.paths import ObjectPath
-from daskrf.storage.checked import open_inside, read_inside, sealed, unsealed
+from daskrf.storage.backend import backend
+from daskrf.storage.checked import sealed, unsealed
 from daskrf.storage.files import canonical_json, digests_of, digests_of_stream
 from daskrf.storage.plans import FORMAT_VERSION
 
@@ -43,7 +42,7 @@ class StoredObject(NamedTuple):
     crc32c: str
     body: str | None = None
 
-    def read(self, root: Path) -> builtins.bytes:
+    def read(self, root: PurePath) -> builtins.bytes:
         """Return the file, of the store at `root`, if it is what was recorded.
 
         Raises
@@ -54,21 +53,16 @@ class StoredObject(NamedTuple):
             It is gone, or not what was recorded.
         """
         try:
-            if not isinstance(root, ObjectPath):
-                with open_inside(root, self.path) as file:  # not read where its size tells
-                    self._check(os.fstat(file.fileno()).st_size)
-                    data = file.read()
-            else:
-                data = read_inside(root, self.path)
+            data = backend(root).read(root, self.path, self.bytes)  # no more than its size tells
         except FileNotFoundError:
             raise ValueError(f"{self.path} is missing") from None
         self._check(*digests_of(data))
         return data
 
-    def problem(self, root: Path) -> str | None:
+    def problem(self, root: PurePath) -> str | None:
         """Say what is wrong with the file, read piece by piece; None where it is what was recorded."""
         try:
-            with open_inside(root, self.path) as file:
+            with backend(root).open(root, self.path) as file:
                 self._check(*digests_of_stream(file))
         except FileNotFoundError:
             return f"{self.path} is missing"
@@ -111,7 +105,7 @@ class CommitRecord:
         """Bytes of all objects."""
         return sum(item.bytes for item in self.objects)
 
-    def read(self, root: Path, name: str) -> builtins.bytes:
+    def read(self, root: PurePath, name: str) -> builtins.bytes:
         """Return the file `name` of the partition, of the store at `root`; see `StoredObject.read`.
 
         Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ REJECT_SCHEMA = pa.schema(
 class RejectingStore(Store):
     """A store whose partitions read more rows than they keep: read = kept + rejected."""
 
-    def rejects_path(self, p: int) -> Path:
+    def rejects_path(self, p: int) -> PurePath:
         """Parquet file of the rejects of partition `p`; there is none where nothing was rejected."""
         return self.path / "rejects" / f"{self.partition_name(p)}.parquet"
 
@@ -54,7 +54,7 @@ class RejectingStore(Store):
                 raise ValueError(f"{name} has {table.num_rows} rows instead of {record.counts[counted]}")
         return table
 
-    def _stage_rejects(self, p: int, rejects: pa.Table, directory: Path) -> dict[Path, Path]:
+    def _stage_rejects(self, p: int, rejects: pa.Table, directory: Path) -> dict[PurePath, Path]:
         """Write rejects, if any, into a staging directory: final path -> staged path, for `publish`."""
         if not rejects.num_rows:
             return {}

@@ -31,8 +31,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from daskrf.paths import ObjectPath, as_path
-from daskrf.storage.checked import open_inside, parsed
+from daskrf.storage.backend import as_path, backend
+from daskrf.storage.checked import parsed
 
 __all__ = ["RunLog", "first_sentence", "log_directory", "read_first", "read_log"]
 
@@ -69,9 +69,8 @@ def log_directory(output: str | os.PathLike[str]) -> Path:
     'hits.parquet.log'
     """
     path = as_path(output)
-    if isinstance(path, ObjectPath):
-        return Path(f"{path.name}.log")
-    return path.with_name(f"{path.name}.log")
+    name = f"{path.name}.log"
+    return Path(path.with_name(name) if backend(path).grows else name)
 
 
 class RunLog:
@@ -113,7 +112,7 @@ class RunLog:
     ) -> None:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         self.path = log_directory(output) / f"{stamp}-{socket.gethostname()}-{os.getpid()}.jsonl"
-        self.beside = not isinstance(as_path(output), ObjectPath)
+        self.beside = backend(as_path(output)).grows
         self.covered = 0  # rows of the stage that records tell of
         self._origin: dict[str, Any] = {"command": command, "shard": shard, "dashboard": dashboard}
         self._origin |= {"host": socket.gethostname(), "pid": os.getpid()}
@@ -216,7 +215,7 @@ def first_sentence(error: BaseException) -> str:
 def read_first(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return the first record of a log, or None where there is none, or no log that can be read."""
     try:
-        with open_inside(Path(path).parent, Path(path).name) as file:
+        with backend(Path(path)).open(Path(path).parent, Path(path).name) as file:
             record = parsed(file.readline())
     except (OSError, ValueError):
         return None
@@ -226,7 +225,7 @@ def read_first(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the records of a log; a line that is torn, because its writer was killed, is left out."""
     try:
-        with open_inside(Path(path).parent, Path(path).name) as file:
+        with backend(Path(path)).open(Path(path).parent, Path(path).name) as file:
             lines = [line for line in file.read().split(b"\n") if line]
     except (OSError, ValueError):
         return []

@@ -22,26 +22,16 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
 
 from daskrf.errors import StoreError
-from daskrf.paths import ObjectPath, as_path, read_many
 from daskrf.storage import plans
-from daskrf.storage.checked import believed, folder_inside, read_at
-from daskrf.storage.files import (
-    atomic_write,
-    file_errors,
-    local_name,
-    remove,
-    remove_stale,
-    sync_directory,
-    sync_files,
-    temporary_name,
-    upload_files,
-)
+from daskrf.storage.backend import as_path, backend, is_file
+from daskrf.storage.checked import believed
+from daskrf.storage.files import file_errors
 from daskrf.storage.records import CommitRecord, StoredObject, Survey
 
 __all__ = ["Store"]
@@ -78,7 +68,7 @@ class Store:
     needed_kind: ClassVar[str | None] = None
     needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {}  # types, or the values that there are
 
-    def __init__(self, path: Path, plan: dict[str, Any]) -> None:
+    def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
         for key, wanted in self.needed_spec.items():
             if not _is_one_of(plan["spec"].get(key), wanted):
                 name = plans.KIND_NAMES[plan["kind"]]
@@ -130,7 +120,7 @@ class Store:
         plans.check_kind(kind, cls.needed_kind, path)
         plan = plans.make_plan(kind, spec, partitions, provenance)
         with file_errors("read", path):
-            planned = (path / plans.PLAN_FILE).is_file()
+            planned = is_file(path / plans.PLAN_FILE)
         if not planned:
             plans.prepare_directory(path)
             plans.write_plan(path, plan)
@@ -204,15 +194,15 @@ class Store:
             )
         return f"{p:06d}"
 
-    def partition_path(self, p: int) -> Path:
+    def partition_path(self, p: int) -> PurePath:
         """Directory of the Zarr group of partition `p`."""
         return self.path / "data" / self.partition_name(p)
 
-    def record_path(self, p: int) -> Path:
+    def record_path(self, p: int) -> PurePath:
         """File of the commit record of partition `p`."""
         return self.path / COMMITS / f"{self.partition_name(p)}.json"
 
-    def object_paths(self, p: int) -> list[Path]:
+    def object_paths(self, p: int) -> list[PurePath]:
         """Everything that partition `p` may own, besides its record: files and directories."""
         name = self.partition_name(p)
         return [
@@ -224,17 +214,11 @@ class Store:
     @contextmanager
     def staging(self, p: int) -> Iterator[Path]:
         """A fresh directory for one writer of partition `p`; it is deleted when the block ends."""
-        name = temporary_name(self.partition_name(p))
-        path = local_name(name) if isinstance(self.path, ObjectPath) else self.path / STAGING / name
-        with file_errors("write", path):
-            path.mkdir(parents=True)
-        try:
+        folder = self.path / STAGING
+        with file_errors("write", folder), backend(folder).staging(folder, self.partition_name(p)) as path:
             yield path
-        finally:
-            with file_errors("delete", path):
-                remove(path)
 
-    def publish(self, p: int, staged: dict[Path, Path], counts: dict[str, int]) -> CommitRecord:
+    def publish(self, p: int, staged: dict[PurePath, Path], counts: dict[str, int]) -> CommitRecord:
         """Move finished files and directories to their final names, and record the partition.
 
         A partition of this store that another writer has recorded, and that is whole, stands.
@@ -257,12 +241,14 @@ class Store:
             if (record := self._committed_already(p)) is not None:
                 return record
             self.discard(p)
-            if isinstance(self.path, ObjectPath):
-                return self._record(p, counts, upload_files(self.path, staged))
-            for final, temporary in staged.items():
-                final.parent.mkdir(exist_ok=True)
-                os.replace(temporary, final)
-        return self.commit(p, counts, list(staged))
+            found = backend(self.path).publish(self.path, staged)
+            plain = {key: int(value) for key, value in counts.items()}
+            record = CommitRecord(p, self.spec_hash, plain, tuple(StoredObject(*item) for item in found))
+            path = self.record_path(p)
+            backend(path).make(path.parent)
+            if backend(path).record(path, record.to_json()):
+                return record
+            return self._record_of_another(p)
 
     def _committed_already(self, p: int) -> CommitRecord | None:
         """The record of partition `p` if another writer has committed it meanwhile, and it holds.
@@ -277,52 +263,12 @@ class Store:
     def discard(self, p: int) -> None:
         """Delete the record of partition `p`, and only then its data."""
         with file_errors("delete", self.partition_path(p)):
-            record = self.record_path(p)
-            if record.exists():
-                record.unlink()
-                sync_directory(record.parent)
+            files, record = backend(self.path), self.record_path(p)
+            if files.exists(record):
+                files.remove(record)
+                files.sync(record.parent)
             for path in self.object_paths(p):
-                remove(path)
-
-    def commit(self, p: int, counts: dict[str, int], objects: Iterable[Path]) -> CommitRecord:
-        """Force the data of partition `p` to the disk, and then write its record.
-
-        Parameters
-        ----------
-        p : int
-            Partition.
-        counts : dict of str to int
-            Whole numbers, NumPy ones too.
-        objects : iterable of Path
-            Files, or directories of which every file is taken; inside the store.
-
-        Returns
-        -------
-        CommitRecord
-
-        Raises
-        ------
-        StoreError
-            Where a file is gone, or the disk is full.
-        """
-        files: list[Path] = []
-        for path in objects:
-            files += [item for item in path.rglob("*") if item.is_file()] if path.is_dir() else [path]
-        with file_errors("write", self.partition_path(p)):
-            found = sync_files(self.path, files)
-            self.record_path(p).parent.mkdir(exist_ok=True)
-        return self._record(p, counts, found)
-
-    def _record(self, p: int, counts: dict[str, int], found: list[tuple[str, int, str, str]]) -> CommitRecord:
-        """Write the record of partition `p`, whose data are safe."""
-        plain = {key: int(value) for key, value in counts.items()}
-        record = CommitRecord(p, self.spec_hash, plain, tuple(StoredObject(*item) for item in found))
-        path = self.record_path(p)
-        if not isinstance(path, ObjectPath):
-            atomic_write(path, record.to_json())
-            return record
-        with file_errors("write", path):
-            return record if path.create(record.to_json()) else self._record_of_another(p)
+                files.remove(path)
 
     def _record_of_another(self, p: int) -> CommitRecord:
         """The record that another writer has put first, if it is true to what is there."""
@@ -342,33 +288,17 @@ class Store:
 
     def _read_records(self, partitions: list[int]) -> Iterator[tuple[int, CommitRecord | str]]:
         """The valid record of each partition, or why there is none."""
-        if isinstance(self.path, ObjectPath):
-            read = read_many(map(self.record_path, partitions))
-            yield from ((p, self._parsed(p, data)) for p, data in zip(partitions, read, strict=True))
-            return
-        try:
-            with folder_inside(self.path, COMMITS) as folder:
-                yield from ((p, self._record_in(folder, p)) for p in partitions)
-        except FileNotFoundError:
-            yield from ((p, self._parsed(p, None)) for p in partitions)
-        except ValueError as error:
-            yield from ((p, f"its commit record is damaged ({error})") for p in partitions)
+        names = (f"{self.partition_name(p)}.json" for p in partitions)
+        read = backend(self.path).read_each(self.path, COMMITS, names)
+        yield from ((p, self._parsed(p, data)) for p, data in zip(partitions, read, strict=True))
 
-    def _record_in(self, folder: int, p: int) -> CommitRecord | str:
-        """The valid record of partition `p`, or why there is none, in the open folder of records."""
-        name = f"{self.partition_name(p)}.json"
-        try:
-            return self._parsed(p, read_at(folder, name, name))
-        except FileNotFoundError:
-            return self._parsed(p, None)
-        except ValueError as error:
-            return f"its commit record is damaged ({error})"
-
-    def _parsed(self, p: int, data: bytes | None) -> CommitRecord | str:
+    def _parsed(self, p: int, data: bytes | Exception) -> CommitRecord | str:
         """The valid record of partition `p` in some bytes, or why there is none."""
-        if data is None:
+        if isinstance(data, FileNotFoundError):
             return "it was never finished"
         try:
+            if isinstance(data, Exception):
+                raise data
             record = CommitRecord.from_json(data)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return f"its commit record is damaged ({error})"
@@ -382,13 +312,11 @@ class Store:
 
     def _missing_object(self, record: CommitRecord, sizes: dict[str, int] | None = None) -> str | None:
         """The first object that is gone or of another size (by `sizes`, if given), as a phrase."""
-        root = str(self.path)
-        if sizes is None and isinstance(self.path, ObjectPath):
-            sizes = self.path.sizes_of([item.path for item in record.objects])
+        if sizes is None:
+            sizes = backend(self.path).sizes(self.path, [item.path for item in record.objects])
         for item in record.objects:
-            try:
-                size = os.lstat(f"{root}/{item.path}").st_size if sizes is None else sizes[item.path]
-            except (FileNotFoundError, KeyError):
+            size = sizes.get(item.path)
+            if size is None:
                 return f"{item.path} is missing"
             if size != item.bytes:
                 return f"{item.path} has {size} bytes instead of {item.bytes}"
@@ -429,10 +357,7 @@ class Store:
         """Partitions of the plan that have a file of the name of a record."""
         directory = self.path / COMMITS
         with file_errors("read", directory):
-            if isinstance(directory, ObjectPath):
-                names = [path.name for path in directory.iterdir()]
-            else:
-                names = os.listdir(directory) if directory.is_dir() else []
+            names = backend(directory).names(directory)
         stems = [name[:-5] for name in names if name.endswith(".json")]
         numbers = sorted(int(stem) for stem in stems if stem.isdigit() and len(stem) >= 6)
         return [p for p in numbers if p < self.n_partitions]
@@ -442,7 +367,7 @@ class Store:
         recorded = self._recorded()
         survey = Survey({}, {}, sorted(set(range(self.n_partitions)).difference(recorded)))
         with file_errors("read", self.path):
-            sizes = self.path.sizes() if isinstance(self.path, ObjectPath) else None
+            sizes = backend(self.path).sizes(self.path)
             for p, record in self._read_records(recorded):
                 problem = record if isinstance(record, str) else self._missing_object(record, sizes)
                 if problem is not None:
@@ -500,7 +425,9 @@ class Store:
         """Delete what dead writers left, or, once nothing is to be made any more, all; returns how many."""
         inner = (self.path / STAGING, self.path / COMMITS)
         with file_errors("clean", self.path):
-            return remove_stale(self.path) + sum(remove_stale(path, all_writers=finished) for path in inner)
+            files = backend(self.path)
+            found = [files.remove_stale(path, all_writers=finished) for path in inner]
+            return files.remove_stale(self.path) + sum(found)
 
 
 def _is_one_of(value: object, wanted: type | tuple[str, ...]) -> bool:
@@ -510,18 +437,16 @@ def _is_one_of(value: object, wanted: type | tuple[str, ...]) -> bool:
     return isinstance(value, wanted) and not (isinstance(value, int) and value < 1)
 
 
-def _refuse_links(path: Path) -> None:
+def _refuse_links(path: PurePath) -> None:
     """Refuse a store whose folders are links: what is written into them, or deleted, would not be its own.
 
     Raises
     ------
     StoreError
     """
-    if isinstance(path, ObjectPath):
-        return
-    for folder in ("data", "rows", "rejects", COMMITS, STAGING):
-        if os.path.islink(path / folder):
-            raise StoreError(
-                f"{path / folder} is a link, and a store holds its files itself; move the whole store, and "
-                "link to that"
-            )
+    folder = backend(path).link_in(path, ("data", "rows", "rejects", COMMITS, STAGING))
+    if folder is not None:
+        raise StoreError(
+            f"{path / folder} is a link, and a store holds its files itself; move the whole store, and "
+            "link to that"
+        )

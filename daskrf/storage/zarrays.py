@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class _Recorded(WrapperStore[MemoryStore]):
     Nothing is read from the store within, which is empty.
     """
 
-    def __init__(self, root: Path, record: CommitRecord) -> None:
+    def __init__(self, root: PurePath, record: CommitRecord) -> None:
         super().__init__(MemoryStore(read_only=True))
         self._root, self._record = root, record
 
@@ -48,7 +48,7 @@ def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
     return zarr.create_group(LocalStore(path), zarr_format=3, attributes=attributes)
 
 
-def open_array(root: Path, group: Path, name: str, record: CommitRecord) -> zarr.Array[Any]:
+def open_array(root: PurePath, group: PurePath, name: str, record: CommitRecord) -> zarr.Array[Any]:
     """Open one array of a group of the store at `root` for reading only; its files are in `record`."""
     path = f"{group.relative_to(root).as_posix()}/{name}"
     return zarr.open_array(_Recorded(root, record), path=path, mode="r", zarr_format=3)
@@ -94,7 +94,7 @@ def write_array(group: zarr.Group, name: str, values: np.ndarray, level: int) ->
 
 
 @contextmanager
-def read_errors(path: Path, partition: int) -> Iterator[None]:
+def read_errors(path: PurePath, partition: int) -> Iterator[None]:
     """Turn what Zarr and Arrow raise on damaged data into one `StoreError` sentence.
 
     Raises

@@ -10,11 +10,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from daskrf.paths import as_path
+from tests.objects.remote import Remote, remote
 
 pytest.importorskip("obstore", reason="obstore is not installed: pip install 'daskrf[s3]'")
 pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[server]'")
@@ -22,10 +21,10 @@ pytest.importorskip("moto.server", reason="moto is not installed: pip install 'm
 _numbers = itertools.count()
 
 
-def new_bucket(endpoint: str) -> Path:
+def new_bucket(endpoint: str) -> Remote:
     name = f"bucket-{next(_numbers)}"
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")).close()
-    return as_path(f"s3://{name}/")
+    return remote(f"s3://{name}/")
 
 
 @pytest.fixture(scope="package")
@@ -54,6 +53,6 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def bucket(endpoint: str) -> Path:
+def bucket(endpoint: str) -> Remote:
     """An empty bucket."""
     return new_bucket(endpoint)

@@ -17,14 +17,15 @@ from distributed import Client
 
 from daskrf import fingerprint, fit, local_cluster, predict, screen, verify
 from daskrf.errors import StoreError
-from daskrf.paths import as_path
 from daskrf.storage import lock
+from daskrf.storage.backend import _Objects
 from daskrf.storage.checked import sealed, unsealed
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.lock import StoreLock
 from tests.jobs.conftest import inputs  # noqa: F401  # a fixture
 from tests.jobs.job import FEATURES, assert_same_job, data_digests, model_arrays, run_job
 from tests.objects.conftest import new_bucket
+from tests.objects.remote import remote
 
 ROWS = 100  # of a partition
 
@@ -32,7 +33,7 @@ ROWS = 100  # of a partition
 def job(library: Path | str, labels: Path | str, out: Path | str, client: Client | None = None) -> None:
     """The main job in few partitions and tasks: requests take the time."""
     with patch("daskrf.jobs.tree.FAN_IN", 3):
-        run_job((as_path(library), as_path(labels)), as_path(out), client, rows_per_partition=ROWS)
+        run_job((remote(library), remote(labels)), remote(out), client, rows_per_partition=ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +110,8 @@ def test_shards_share_a_job(remote, local_run, bucket):
     by_shards(fingerprint, str(remote[0]), fp, rows_per_partition=ROWS)
     with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
         by_shards(fit, fp, str(remote[1]), model, feature_map=FEATURES)
-    assert data_digests(as_path(fp)) == data_digests(local_run / "fp")
-    assert_same_model(as_path(model), local_run / "model")
+    assert data_digests(remote(fp)) == data_digests(local_run / "fp")
+    assert_same_model(remote(model), local_run / "model")
     assert sorted(path.name for path in bucket.iterdir()) == ["fp", "model"]
 
 
@@ -192,7 +193,7 @@ def test_a_lock_that_another_has_taken_over_is_not_touched(bucket, monkeypatch):
 
 
 def test_a_storage_without_conditions_is_refused(bucket, monkeypatch):
-    monkeypatch.setattr(type(bucket), "create", lambda path, data: path.write_bytes(data) is None)
+    monkeypatch.setattr(_Objects, "_put_new", lambda _, path, data: path.write_bytes(data) is None)
     with pytest.raises(StoreError, match="does not know conditional PUTs"), StoreLock(bucket / "fp"):
         pass
     assert not (bucket / "fp").exists()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from daskrf.errors import StoreError
-from daskrf.paths import _Reader
 from daskrf.storage import features, inspect
+from daskrf.storage.backend import _Objects, _Reader
+from daskrf.storage.checked import load_array, save_array
 from daskrf.storage.features import FeatureStore
-from daskrf.storage.files import load_array, save_array
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.model import (
     has_checkpoint,
@@ -23,10 +23,11 @@ from daskrf.storage.model import (
     write_checkpoint,
 )
 from daskrf.storage.store import Store
+from tests.objects.remote import OBJECTS, Remote
 from tests.storage.strategies import fill, full_store, new_store
 
 
-def contents(store: Path) -> dict[str, bytes]:
+def contents(store: Path | Remote) -> dict[str, bytes]:
     """Return every file of a store but its plan, which holds the time."""
     files = [path for path in store.rglob("*") if path.is_file()]
     return {
@@ -64,7 +65,7 @@ def test_features_find_their_fingerprints_also_after_a_move(bucket):
     assert store.source().path == source.path
     for path in (bucket / "runs").rglob("*"):
         (bucket / "moved" / path.relative_to(bucket / "runs")).write_bytes(path.read_bytes())
-    (bucket / "runs").remove()
+    OBJECTS.remove(bucket / "runs")
     assert FeatureStore.open(bucket / "moved" / "f").source().path == bucket / "moved" / "s"
 
 
@@ -123,13 +124,13 @@ def test_a_record_of_the_same_bytes_that_came_first_stands(bucket):
     store = new_store(bucket / "s")
     created = []
 
-    def late(path, data):
+    def late(objects, path, data):
         path.write_bytes(data)  # the other writer, which has the same data, is a moment faster
         created.append(path)
-        return original(path, data)
+        return original(objects, path, data)
 
-    original = type(bucket).create
-    with patch.object(type(bucket), "create", late):
+    original = _Objects.create
+    with patch.object(_Objects, "create", late):
         fill(store, 1)
     assert created == [store.record_path(1)]
     assert store.pending() == [0, 2]
@@ -148,14 +149,14 @@ def test_a_record_of_other_bytes_is_not_overwritten_but_taken_out(bucket):
     foreign = record_of_other_bytes(store, 1)
     store.discard(1)
 
-    def late(path, data):
+    def late(objects, path, data):
         path.write_bytes(foreign)
         assert not isinstance(store._valid_record(1), str)
-        return original(path, data)
+        return original(objects, path, data)
 
-    original = type(bucket).create
+    original = _Objects.create
     with (
-        patch.object(type(bucket), "create", late),
+        patch.object(_Objects, "create", late),
         pytest.raises(StoreError, match="written by two processes") as caught,
     ):
         fill(store, 1)
@@ -203,7 +204,7 @@ def test_models_and_checkpoints(bucket, tmp_path):
 def test_the_header_of_a_large_checkpoint_is_read_by_itself(bucket):
     noise = np.random.default_rng(0).integers(0, 2**62, 2_000_000)
     write_checkpoint(bucket / "c", {"a": noise, "b": noise[:1000]}, {}, "hash")  # 16 MB, several parts
-    assert (bucket / "c").stat().st_size > 15_000_000
+    assert OBJECTS.size(bucket / "c") > 15_000_000
     fetched = []
 
     def counted(reader, wanted):

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from daskrf.errors import StoreError
+from daskrf.storage import backend as backend_module
 from daskrf.storage import files, plans
-from daskrf.storage import store as store_module
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.inspect import status, verify
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rows_table
@@ -208,14 +208,14 @@ def test_what_another_writer_takes_away_is_an_error_in_words(
     store = full_store(tmp_path / "s", n_partitions=1, rows=20)
     expected = store.records()
     store.discard(0)
-    original = store_module.sync_files
+    original = backend_module.sync_files
 
     def taken_away(root: Path, paths: Sequence[Path]) -> Any:
         store.discard(0)
         return original(root, paths)
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "sync_files", taken_away)
+        patch.setattr(backend_module, "sync_files", taken_away)
         message = error_of(fill, store, 0)
     assert message is not None
     assert str(store.path) in message

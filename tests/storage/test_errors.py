@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from daskrf.errors import DaskrfError, StoreError
-from daskrf.storage.files import atomic_write, file_errors
+from daskrf.storage.backend import atomic_write
+from daskrf.storage.files import file_errors
 from daskrf.storage.records import StoredObject
 from tests.storage.strategies import full_store
 

@@ -16,7 +16,8 @@ import pytest
 
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.storage import plans
-from daskrf.storage.checked import believed, open_inside, sealed
+from daskrf.storage.backend import backend
+from daskrf.storage.checked import believed, sealed
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.inspect import kind_of, status, verify
@@ -171,8 +172,8 @@ def test_a_store_may_be_reached_by_a_link(store: FingerprintStore) -> None:
 def test_names_that_lead_upwards_are_not_opened(store: FingerprintStore) -> None:
     for name in ("../home/secret", "rows/../plan.json", "", ".", "rows/"):
         with pytest.raises(ValueError, match="no name below"):
-            open_inside(store.path, name)
-    with open_inside(store.path, "plan.json") as file:
+            backend(store.path).open(store.path, name)
+    with backend(store.path).open(store.path, "plan.json") as file:
         assert file.read(1) == b"{"
 
 

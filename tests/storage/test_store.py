@@ -130,9 +130,8 @@ def test_unfinished_stores_say_so(tmp_path: Path) -> None:
 
 def test_numpy_counts_become_numbers(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "s", "features", {"a": 1}, 2)
-    store.partition_path(0).mkdir(parents=True)
-    (store.partition_path(0) / "x").write_bytes(b"123456789")
-    record = store.commit(0, {"kept": np.int64(3)}, [store.partition_path(0)])
+    (tmp_path / "x").write_bytes(b"123456789")
+    record = store.publish(0, {store.partition_path(0) / "x": tmp_path / "x"}, {"kept": np.int64(3)})
     assert record.counts == {"kept": 3}
     assert record.objects == (("data/000000/x", 9, "e3069283", crc32c_of(b"12345")),)
     assert Store.open(tmp_path / "s").records() == {0: record}

@@ -10,8 +10,8 @@ import pytest
 
 from daskrf.errors import InputError, StoreError
 from daskrf.molecules.spool import SpoolWriter
-from daskrf.paths import ObjectPath, private_folder
-from daskrf.storage.files import TEMPORARY, atomic_write, local_name, remove_stale, temporary_name
+from daskrf.storage.backend import Url, atomic_write, local_name
+from daskrf.storage.files import TEMPORARY, private_folder, remove_stale, temporary_name
 from daskrf.storage.model import save_model
 from tests.storage.strategies import full_store, new_store
 
@@ -110,7 +110,7 @@ def test_a_shared_folder_that_somebody_else_has_made_is_refused(
             monkeypatch.setattr(os, "getuid", lambda: int(shared.name.removeprefix("daskrf-")) + 1)
             shared.rename(shared.with_name(f"daskrf-{os.getuid()}"))
             prey = shared.with_name(f"daskrf-{os.getuid()}") / prey.name
-    for use in (lambda: local_name("x"), lambda: SpoolWriter(ObjectPath("bucket", "spool"))):  # type: ignore[arg-type]
+    for use in (lambda: local_name("x"), lambda: SpoolWriter(Url("s3://bucket/spool"))):
         with pytest.raises(
             InputError, match="belongs to another user, is open to others, or is a link; delete"
         ):

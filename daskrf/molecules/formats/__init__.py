@@ -16,7 +16,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -234,7 +234,7 @@ class Segment:
 class View:
     """What is wanted of a file: columns, by their positions, of which rows must have the first."""
 
-    path: Path
+    path: PurePath
     table: Table
     columns: Sequence[int]
     purpose: Purpose
@@ -299,7 +299,7 @@ class Reader(ABC):
         """Return whether a file that begins so has this format; its name does not matter."""
 
     @abstractmethod
-    def open(self, path: Path, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
+    def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
         """Return what the beginning of a file tells, whose content is `blocks`.
 
         Raises
@@ -314,7 +314,7 @@ class Reader(ABC):
 
     @abstractmethod
     def scan(
-        self, path: Path, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
+        self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
     ) -> tuple[int, list[int]]:
         """Return the number of rows, and, in a stream, the offset of every `INDEX_STEP`th.
 
@@ -359,7 +359,7 @@ def reader_of(table: Table) -> Reader:
     raise InputError(f"files of the format {table.kind!r} cannot be read by this version of daskrf.")
 
 
-def open_table(path: Path, purpose: Purpose) -> Head:
+def open_table(path: PurePath, purpose: Purpose) -> Head:
     """Return what the beginning of a file tells; its content says what it is, not its name.
 
     Raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import PurePath
 
 from daskrf.errors import InputError
 
@@ -41,7 +41,7 @@ _JSON = re.compile(rb"\s*(?:\[\s*)*(?:\{\s*[\"}]|\[\s*[\"\[])")
 _WEB = re.compile(rb"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
 
 
-def refuse_foreign(path: Path, head: bytes) -> None:
+def refuse_foreign(path: PurePath, head: bytes) -> None:
     """Refuse a file that is no text, or text in a format that is no table, and say what to do with it.
 
     Parameters

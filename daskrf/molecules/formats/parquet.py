@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from daskrf.molecules.formats import (
     View,
 )
 from daskrf.molecules.spool import Spool, SpoolWriter
-from daskrf.paths import readable
+from daskrf.storage.backend import backend
 
 __all__ = ["ParquetReader"]
 
@@ -47,7 +47,7 @@ class ParquetReader(Reader):
         """See `Reader`."""
         return "Parquet"
 
-    def open(self, path: Path, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
+    def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
         """See `Reader`: names and types are those of the schema."""
         with _opened(path) as file:
             schema, n_rows = file.schema_arrow, int(file.metadata.num_rows)
@@ -69,7 +69,7 @@ class ParquetReader(Reader):
         )
 
     def scan(
-        self, path: Path, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
+        self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
     ) -> tuple[int, list[int]]:
         """See `Reader`."""
         for _ in blocks:
@@ -101,10 +101,10 @@ class ParquetReader(Reader):
 
 
 @contextmanager
-def _opened(path: Path, buffer_size: int = 0) -> Iterator[pq.ParquetFile]:
+def _opened(path: PurePath, buffer_size: int = 0) -> Iterator[pq.ParquetFile]:
     """Open a file, and say of it what goes wrong."""
     try:
-        with pq.ParquetFile(readable(path), buffer_size=buffer_size) as file:
+        with pq.ParquetFile(backend(path).readable(path), buffer_size=buffer_size) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
         if (number := getattr(error, "errno", None)) is not None:

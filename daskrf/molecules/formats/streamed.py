@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import PurePath
 from typing import ClassVar
 
 import numpy as np
@@ -45,7 +45,7 @@ class Streamed(Reader):
         """
 
     def scan(
-        self, path: Path, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
+        self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
     ) -> tuple[int, list[int]]:
         """See `Reader`."""
         lines = LineStream(blocks)

@@ -6,7 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class TextReader(Streamed):
         parts.append("with a header" if table.header else "without a header")
         return ", ".join(parts)
 
-    def open(self, path: Path, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
+    def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
         """See `Reader`: delimiter and header are told from the first lines, as the purpose says.
 
         The ending of the name is a hint: the delimiter that it tells wins where several fit equally well
@@ -108,7 +108,7 @@ class TextReader(Streamed):
                 yield at, [fields[k] if k < len(fields) else None for k in view.columns]
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: PurePath) -> str:
     """Return the ending that tells the format, lower case, without that of the compression."""
     name = path.name.lower()
     for ending in _COMPRESSED:
@@ -116,7 +116,7 @@ def _suffix(path: Path) -> str:
     return Path(name).suffix
 
 
-def _first_lines(path: Path, blocks: Iterator[bytes], purpose: Purpose) -> list[str]:
+def _first_lines(path: PurePath, blocks: Iterator[bytes], purpose: Purpose) -> list[str]:
     """Return the first lines of a file."""
     first = next(blocks)
     refuse_foreign(path, first)  # before lines of it are looked for, which a binary file may not have

@@ -1,0 +1,952 @@
+"""Where bytes lie: local files, or objects of S3-compatible storage, behind one interface.
+
+`as_path` turns what users give into a name: a `pathlib.Path`, or a `Url` for ``s3://bucket/key``. Names
+have parts and nothing more; everything that is done with what they name goes through ``backend(name)``.
+Objects are read and written through obstore, which finds endpoint, region and credentials in the usual
+``AWS_*`` variables of each process.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import functools
+import glob
+import io
+import os
+import posixpath
+import re
+import shutil
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, ClassVar, NamedTuple, cast
+
+from daskrf.errors import InputError, StoreError
+from daskrf.storage.files import (
+    READ_BYTES,
+    ObjectError,
+    digests_of_file,
+    file_errors,
+    private_folder,
+    remove,
+    remove_stale,
+    sync_directory,
+    sync_files,
+    temporary_name,
+)
+
+__all__ = [
+    "Backend",
+    "Url",
+    "absolute",
+    "as_list",
+    "as_path",
+    "atomic_write",
+    "backend",
+    "is_file",
+    "local_name",
+    "remove_quietly",
+    "size_of",
+]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_COLLAPSED = re.compile(r"s3:/[^/]")  # what pathlib makes of a URL
+_LEAST_AHEAD, _MOST_AHEAD = 64 << 10, 8 << 20  # bytes that a reader fetches at once
+_RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}  # run_tasks tries again after that
+_CONNECTIONS = 32  # small objects that are fetched or deleted at once
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# To open a pipe would wait for its writer without O_NONBLOCK.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Url(PurePosixPath):
+    """Name of an object ``s3://bucket/key``, or of all objects below a key; there are no directories.
+
+    Examples
+    --------
+    >>> name = Url("s3://bucket/runs/real.fingerprints")
+    >>> str(name / "plan.json"), name.with_name("hits.parquet").stem, name.bucket, name.key
+    ('s3://bucket/runs/real.fingerprints/plan.json', 'hits', 'bucket', 'runs/real.fingerprints')
+    """
+
+    def __str__(self) -> str:
+        return f"s3://{'/'.join(self.parts[1:])}" if self.parts[:1] == ("s3:",) else super().__str__()
+
+    as_posix = __str__
+
+    def __fspath__(self) -> str:
+        raise TypeError(f"{self} is an object, and a local file is needed here")
+
+    @property
+    def bucket(self) -> str:
+        """Name of the bucket."""
+        return self.parts[1]
+
+    @property
+    def key(self) -> str:
+        """Key without a slash at either end; empty for the whole bucket."""
+        return "/".join(self.parts[2:])
+
+
+class Digests(NamedTuple):
+    """A published file: its name relative to the root, and what `digests_of_file` returns of it."""
+
+    name: str
+    bytes: int
+    crc32c: str
+    body: str
+
+
+def as_path(given: str | os.PathLike[str]) -> PurePath:
+    """Return the name that a user means by a file name or by a URL ``s3://bucket/key``.
+
+    Parameters
+    ----------
+    given : str or path
+        A URL as text; everything else is local.
+
+    Returns
+    -------
+    Path or Url
+
+    Raises
+    ------
+    InputError
+        Another scheme, a URL without a bucket, one that `pathlib` has taken for a file name, or a name that
+        is not UTF-8 text: JSON and Parquet have no other.
+    StoreError
+        obstore is not installed.
+
+    Examples
+    --------
+    >>> as_path("library.smi").name
+    'library.smi'
+    """
+    if isinstance(given, Url):
+        return given
+    text = os.fspath(given)
+    if "\0" in text or not _is_utf8(text):
+        raise InputError(f"the path {text} is not UTF-8 text; give another one, or a link to it")
+    scheme = _SCHEME.match(text)
+    if _COLLAPSED.match(text):
+        raise InputError(f"{text} looks like an object that pathlib took for a file; give its URL as text.")
+    if scheme is None:
+        return Path(given)
+    if scheme[1].lower() != "s3":
+        raise InputError(f"{text} cannot be used: paths are local, or objects s3://bucket/key.")
+    bucket, _, key = text[scheme.end() :].partition("/")
+    key = key.rstrip("/")
+    if not bucket or any(part in ("", ".", "..") for part in key.split("/") if key):
+        raise InputError(f"{text} is no object: write s3://bucket/key, without empty parts, '.' and '..'.")
+    _obstore()
+    return Url("s3:", bucket, key)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def as_list(given: Any) -> list[Any]:
+    """One path, or several, as a list."""
+    return [given] if isinstance(given, (str, os.PathLike)) else list(given)
+
+
+def backend(name: PurePath) -> Backend:
+    """Return what reads and writes what `name` names."""
+    return _OBJECTS if isinstance(name, Url) else _FILES
+
+
+def absolute(name: PurePath) -> str:
+    """Return a name as text by which every process of this host finds the same file or object."""
+    return backend(name).absolute(name)
+
+
+def is_file(name: PurePath) -> bool:
+    """Whether there is a file, or an object, of this name."""
+    return backend(name).size(name) is not None
+
+
+def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
+    """Write a whole file so that a reader, or a crash, sees either the old one or the new one.
+
+    Parameters
+    ----------
+    path : Path
+        Final name; its directory exists.
+    data : bytes
+        The content.
+    keep : bool
+        Leave a file alone that is there already, or comes there meanwhile.
+
+    Raises
+    ------
+    StoreError
+        Disk full, no permission, and so on.
+    """
+    with file_errors("write", path), backend(path).writing(path, keep) as temporary:
+        temporary.write_bytes(data)
+
+
+def remove_quietly(path: PurePath) -> None:
+    """Delete a file or a folder, as far as that is possible: what is left does no harm."""
+    with suppress(OSError):
+        backend(path).remove(path)
+
+
+def size_of(path: PurePath) -> int:
+    """Return the bytes of a file.
+
+    Raises
+    ------
+    OSError
+        There is none.
+    """
+    size = backend(path).size(path)
+    if size is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return size
+
+
+def local_name(name: str) -> Path:
+    """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
+    folder = private_folder()
+    remove_stale(folder)
+    return folder / name
+
+
+class Held(ABC):
+    """A file that this process has made and keeps alive, as that of a lock."""
+
+    @abstractmethod
+    def touch(self) -> None:
+        """Renew its time, unless another one has taken its place."""
+
+    def close(self) -> None:  # noqa: B027
+        """Hold it no more; it stays where it is."""
+
+
+class Backend(ABC):
+    """What is done with files or objects. Everything raises `OSError` where the storage fails.
+
+    A file *inside* a root is never reached through a link: where `inside` is given, links, pipes and the
+    like in its place, or in that of a folder on the way, raise `ValueError`.
+    """
+
+    grows: ClassVar[bool]  # whether lines can be added to a file
+
+    @abstractmethod
+    def absolute(self, path: PurePath) -> str:
+        """See `absolute`."""
+
+    @abstractmethod
+    def matching(self, pattern: PurePath) -> list[PurePath]:
+        """Return the files that a name means, or a pattern in which ``**`` stands for any parts, sorted.
+
+        Raises
+        ------
+        InputError
+            There is none.
+        """
+
+    @abstractmethod
+    def size(self, path: PurePath) -> int | None:
+        """Return the bytes of a file, None where there is none."""
+
+    @abstractmethod
+    def sizes(self, root: PurePath, names: Iterable[str] | None = None) -> dict[str, int]:
+        """Return the bytes of all files below `root`, or of those named that are there, by name."""
+
+    @abstractmethod
+    def names(self, folder: PurePath) -> list[str]:
+        """Return the names of what is directly in a folder; of one that is not there, none."""
+
+    @abstractmethod
+    def open(self, path: PurePath, inside: str | None = None) -> io.BufferedReader:
+        """Open a file for reading, in ranges too; or the file `inside` of the folder `path`."""
+
+    @abstractmethod
+    def read(self, path: PurePath, inside: str | None = None, most: int | None = None) -> bytes:
+        """Return the content of what `open` opens; of more than `most` bytes, perhaps just one more."""
+
+    @abstractmethod
+    def read_each(self, root: PurePath, folder: str, names: Iterable[str]) -> Iterator[bytes | Exception]:
+        """Yield the content of small files inside a folder of `root`, or why it cannot be read."""
+
+    @abstractmethod
+    def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
+        """Return the content of a file inside a folder, and the storage's time of its last change."""
+
+    def readable(self, path: PurePath) -> Any:
+        """What libraries read that take the name of a file or an open one."""
+        return self.open(path)
+
+    @contextmanager
+    def local(self, path: PurePath) -> Iterator[Path]:
+        """Give a local file with the content of `path`: a copy is deleted when the block ends."""
+        copy = local_name(temporary_name(path.name))
+        try:
+            with self.open(path) as source, copy.open("wb") as target:
+                shutil.copyfileobj(source, target, READ_BYTES)
+            yield copy
+        finally:
+            copy.unlink(missing_ok=True)
+
+    def make(self, folder: PurePath) -> bool:
+        """Make a folder and those above it; return whether it was not there."""
+        return False
+
+    def unmake(self, folder: PurePath) -> None:  # noqa: B027
+        """Delete a folder if nothing is in it."""
+
+    @abstractmethod
+    def create(self, path: PurePath, data: bytes) -> bool:
+        """Write a small file where there is none, in one step; False where there is one.
+
+        One of this very content counts as made by this call, of which an answer may have been lost.
+        """
+
+    @abstractmethod
+    def record(self, path: PurePath, data: bytes) -> bool:
+        """Write a small file in one step, for good; False where another writer was faster.
+
+        Of local files the last one counts; what they tell is the same.
+        """
+
+    @abstractmethod
+    def hold(self, path: PurePath, data: bytes) -> Held | None:
+        """Do as `create` does, and hold the file; None where there is one."""
+
+    @abstractmethod
+    @contextmanager
+    def writing(self, path: PurePath, keep: bool = False) -> Iterator[Path]:
+        """Give a local temporary path; when the block succeeds, what is there takes the final name, whole.
+
+        With `keep` a file that has the name by then stays: of several writers the first counts, for all.
+        """
+        yield Path()  # pragma: no cover
+
+    @contextmanager
+    def staging(self, folder: PurePath, stem: str) -> Iterator[Path]:
+        """Give a fresh local directory for what will be published in `folder`; deleted in the end."""
+        place = self._staged(folder, temporary_name(stem))
+        place.mkdir(parents=True)
+        try:
+            yield place
+        finally:
+            remove(place)
+
+    @abstractmethod
+    def _staged(self, folder: PurePath, name: str) -> Path:
+        """Return where to stage."""
+
+    @abstractmethod
+    def move(self, staged: Path, final: PurePath) -> None:
+        """Give a staged file or directory its final name; of several objects the last by name comes last."""
+
+    @abstractmethod
+    def publish(self, root: PurePath, staged: dict[PurePath, Path]) -> list[Digests]:
+        """Move staged files and directories (final name -> staged) below `root`, and make them safe.
+
+        Returns
+        -------
+        list of Digests
+            Of every file, sorted.
+        """
+
+    @abstractmethod
+    def remove(self, path: PurePath) -> None:
+        """Delete a file, or a folder with all that is in it; nothing happens where there is none."""
+
+    def sync(self, folder: PurePath) -> None:  # noqa: B027
+        """Make sure that what was made in a folder, or deleted, survives a crash."""
+
+    def remove_stale(self, folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
+        """Delete what dead writers left in a folder; see `daskrf.storage.files.remove_stale`."""
+        return 0
+
+    def link_in(self, root: PurePath, names: Iterable[str]) -> str | None:
+        """Return the first of some names below `root` that is a link."""
+        return None
+
+    def free(self, path: PurePath) -> int | None:
+        """Return the bytes that may be written where `path` is to be; None where nobody says."""
+        return None
+
+    def exists(self, path: PurePath) -> bool:
+        """Whether there is a file, or a folder with something in it, of this name."""
+        return self.size(path) is not None or bool(self.names(path))
+
+    @abstractmethod
+    def tag(self, path: PurePath) -> str:
+        """Return what differs where the contents of files differ."""
+
+
+class _HeldFile(Held):
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def touch(self) -> None:
+        os.utime(self._file)  # the open file, so that a lock that took its place is never touched
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.close(self._file)
+
+
+class _Files(Backend):
+    """Local files."""
+
+    grows = True
+
+    def absolute(self, path: PurePath) -> str:
+        return str(Path(path).resolve())
+
+    def matching(self, pattern: PurePath) -> list[PurePath]:
+        given = os.path.expanduser(pattern)
+        path = Path(os.path.abspath(given))
+        if path.is_dir():
+            raise InputError(f"{given} is a directory; name its files, for example '{given}/*.smi'.")
+        if path.exists():  # a file may have brackets in its name
+            return [path]
+        if not glob.has_magic(given):
+            raise InputError(f"{given} does not exist; check the path.")
+        files = [Path(os.path.abspath(name)) for name in sorted(glob.glob(given, recursive=True))]
+        found: list[PurePath] = [file for file in files if not file.is_dir()]
+        if not found:
+            raise InputError(f"no file matches {given!r}; check the pattern, and quote it in the shell.")
+        return found
+
+    def size(self, path: PurePath) -> int | None:
+        try:
+            found = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def sizes(self, root: PurePath, names: Iterable[str] | None = None) -> dict[str, int]:
+        if names is None:
+            start = len(str(root)) + 1
+            files = (f"{folder}/{name}" for folder, _, items in os.walk(root) for name in items)
+            names = (file[start:] for file in files)
+        found = {}
+        for name in names:
+            with suppress(FileNotFoundError, NotADirectoryError):  # of a process that has just ended, say
+                found[name] = os.lstat(f"{root}/{name}").st_size
+        return found
+
+    def names(self, folder: PurePath) -> list[str]:
+        try:
+            return os.listdir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def open(self, path: PurePath, inside: str | None = None) -> io.BufferedReader:
+        if inside is None:
+            return open(path, "rb")
+        folder, _, last = inside.rpartition("/")
+        with _folder(path, folder) as at:
+            return os.fdopen(_regular_file(at, last, inside), "rb")
+
+    def read(self, path: PurePath, inside: str | None = None, most: int | None = None) -> bytes:
+        with self.open(path, inside) as file:
+            return file.read() if most is None else file.read(most + 1)
+
+    def read_each(self, root: PurePath, folder: str, names: Iterable[str]) -> Iterator[bytes | Exception]:
+        try:
+            with _folder(root, folder) as at:
+                yield from (self._read_at(at, name) for name in names)
+        except (FileNotFoundError, ValueError) as error:
+            yield from (error for _ in names)
+
+    def _read_at(self, folder: int, name: str) -> bytes | Exception:
+        try:
+            with os.fdopen(_regular_file(folder, name, name), "rb", buffering=0) as file:
+                return file.read()
+        except (FileNotFoundError, ValueError) as error:
+            return error
+
+    def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
+        with self.open(folder, name) as file:  # opened, so that NFS asks the server how old it is
+            return file.read(), os.fstat(file.fileno()).st_mtime
+
+    def readable(self, path: PurePath) -> Path:
+        return Path(path)
+
+    @contextmanager
+    def local(self, path: PurePath) -> Iterator[Path]:
+        yield Path(path)
+
+    def make(self, folder: PurePath) -> bool:
+        there = os.path.isdir(folder)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return not there
+
+    def unmake(self, folder: PurePath) -> None:
+        with suppress(OSError):
+            os.rmdir(folder)
+
+    def create(self, path: PurePath, data: bytes) -> bool:
+        try:
+            os.close(_create_file(Path(path), data))
+        except FileExistsError:
+            return False
+        return True
+
+    def record(self, path: PurePath, data: bytes) -> bool:
+        with self.writing(path) as temporary:
+            temporary.write_bytes(data)
+        return True
+
+    def hold(self, path: PurePath, data: bytes) -> Held | None:
+        try:
+            return _HeldFile(_create_file(Path(path), data))
+        except FileExistsError:
+            return None
+
+    @contextmanager
+    def writing(self, path: PurePath, keep: bool = False) -> Iterator[Path]:
+        temporary = Path(path.with_name(temporary_name(path.name)))
+        try:
+            yield temporary
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            if not (keep and _link(temporary, Path(path))):
+                os.replace(temporary, path)
+            sync_directory(Path(path.parent))
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+    def _staged(self, folder: PurePath, name: str) -> Path:
+        return Path(folder, name)
+
+    def move(self, staged: Path, final: PurePath) -> None:
+        os.makedirs(final.parent, exist_ok=True)
+        os.replace(staged, final)
+
+    def publish(self, root: PurePath, staged: dict[PurePath, Path]) -> list[Digests]:
+        files: list[Path] = []
+        for final, temporary in staged.items():
+            self.move(temporary, final)
+            path = Path(final)
+            files += [item for item in path.rglob("*") if item.is_file()] if path.is_dir() else [path]
+        return [Digests(*found) for found in sync_files(Path(root), files)]
+
+    def remove(self, path: PurePath) -> None:
+        remove(Path(path))
+
+    def sync(self, folder: PurePath) -> None:
+        sync_directory(Path(folder))
+
+    def remove_stale(self, folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
+        return remove_stale(Path(folder), stem, all_writers=all_writers)
+
+    def link_in(self, root: PurePath, names: Iterable[str]) -> str | None:
+        return next((name for name in names if os.path.islink(root / name)), None)
+
+    def free(self, path: PurePath) -> int:
+        start = Path(path).absolute()
+        place = next(parent for parent in (start, *start.parents) if parent.exists())
+        return shutil.disk_usage(place).free
+
+    def exists(self, path: PurePath) -> bool:
+        return os.path.lexists(path)
+
+    def tag(self, path: PurePath) -> str:
+        return digests_of_file(Path(path))[1]
+
+
+@contextmanager
+def _folder(root: PurePath, name: str) -> Iterator[int]:
+    """Open a folder below `root`, or with an empty name the root, which may itself be a link."""
+    at = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
+    try:
+        for part in name.split("/") if name else ():
+            if part in ("", ".", ".."):
+                raise ValueError(f"{name!r} is no name below a folder")
+            with _regular(name):
+                below = os.open(part, _FOLDER, dir_fd=at)
+            os.close(at)
+            at = below
+        yield at
+    finally:
+        os.close(at)
+
+
+def _regular_file(folder: int, last: str, name: str) -> int:
+    """Open a regular file of an open folder; `name` is for messages."""
+    if last in ("", ".", "..") or "/" in last:
+        raise ValueError(f"{name!r} is no name below a folder")
+    with _regular(name):
+        file = os.open(last, _FILE, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise ValueError(f"{name} is a link, or not a regular file")
+    return file
+
+
+@contextmanager
+def _regular(name: str) -> Iterator[None]:
+    """Turn what is raised on links, and on files in place of folders, into a `ValueError`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+            raise ValueError(f"{name} is a link, or not a regular file") from None
+        raise
+
+
+def _create_file(path: Path, content: bytes) -> int:
+    """Make a file that is not there, with this content, and return it open."""
+    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+    try:
+        os.write(file, content)
+        os.fsync(file)
+    except BaseException:
+        os.close(file)
+        path.unlink(missing_ok=True)
+        raise
+    return file
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    """Give a file a second name and take the first one away, unless there is one; False: no links here."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        if not path.exists():
+            return False
+    temporary.unlink()
+    return True
+
+
+def _obstore() -> Any:
+    """obstore, an optional dependency."""
+    try:
+        import obstore
+        import obstore.store
+    except ImportError:
+        raise StoreError(
+            "objects s3://... need obstore: install daskrf[s3] here and wherever workers run"
+        ) from None
+    return obstore
+
+
+@functools.lru_cache(maxsize=16)
+def _bucket(name: str, environment: tuple[tuple[str, str], ...]) -> Any:
+    """The connection of this process to a bucket; another environment makes another one."""
+    endpoint = _endpoint(dict(environment))
+    # Who names an endpoint without TLS wants it.
+    client = {"allow_http": True} if endpoint.startswith("http://") else {}
+    return _obstore().store.S3Store(name, client_options=client, retry_config=_RETRIES)
+
+
+def _endpoint(environment: dict[str, str]) -> str:
+    return environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT") or "https://amazonaws.com"
+
+
+def _connection(path: PurePath) -> Any:
+    aws = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    return _bucket(cast(Url, path).bucket, aws)
+
+
+def _key(path: PurePath) -> str:
+    return cast(Url, path).key
+
+
+def _prefix(path: PurePath) -> str | None:
+    return f"{_key(path)}/" if _key(path) else None
+
+
+@contextmanager
+def _errors(path: PurePath) -> Iterator[None]:
+    """Turn what obstore raises inside the block into a `FileNotFoundError`, or an `ObjectError`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error):
+            raise _object_error(path, error) from None
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+    except _obstore().exceptions.BaseError as error:
+        raise _object_error(path, error) from None
+
+
+def _object_error(path: PurePath, error: BaseException) -> ObjectError:
+    """What went wrong, by the text of the error, which is all that obstore tells."""
+    text, kinds = str(error), _obstore().exceptions
+    refused = (kinds.PermissionDeniedError, kinds.UnauthenticatedError)
+    if "NoSuchBucket" in text:
+        bucket = cast(Url, path).bucket
+        number, what = errno.ENOENT, f"there is no bucket {bucket}; check its name and the endpoint"
+    elif "/latest/api/token" in text or "/latest/meta-data" in text:  # where a cloud has them
+        what = "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY here and for all workers"
+        number = errno.EACCES
+    elif isinstance(error, refused) or "InvalidAccessKeyId" in text or "SignatureDoesNotMatch" in text:
+        number, what = errno.EACCES, "access is denied; check the credentials and what they may do"
+    elif isinstance(error, kinds.PreconditionError):
+        number, what = errno.ESTALE, "it was replaced while it was in use; run the same command again"
+    elif "error sending request" in text:
+        place = _endpoint(dict(os.environ))
+        number, what = errno.EIO, f"no answer from {place}; check the endpoint and the network"
+    else:
+        number, what = errno.EIO, text.split("\n", 1)[0][:300]
+    return ObjectError(number, what, str(path))
+
+
+class _HeldObject(Held):
+    def __init__(self, path: PurePath, data: bytes, e_tag: str) -> None:
+        self._path, self._data, self._e_tag = path, data, e_tag
+
+    def touch(self) -> None:
+        mode = {"e_tag": self._e_tag}
+        # Who finds another one in its place holds nothing any more.
+        gone = (_obstore().exceptions.PreconditionError, FileNotFoundError)
+        with _errors(self._path), suppress(*gone):
+            put = _obstore().put(_connection(self._path), _key(self._path), self._data, mode=mode)
+            self._e_tag = put["e_tag"]
+
+
+class _Objects(Backend):
+    """Objects of S3-compatible storage; what is unfinished is local, in this user's temporary folder."""
+
+    grows = False
+
+    def absolute(self, path: PurePath) -> str:
+        return str(path)
+
+    def matching(self, pattern: PurePath) -> list[PurePath]:
+        try:
+            if self.size(pattern) is not None:  # an object may have brackets in its name
+                return [pattern]
+            if not glob.has_magic(_key(pattern)):
+                below = self.names(pattern)
+                what = "is no object but objects are below it" if below else "does not exist"
+                raise InputError(f"{pattern} {what}; name its objects, for example '{pattern}/*.smi'.")
+            parts = _key(pattern).split("/")
+            fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+            root = pattern.parents[len(parts) - fixed - 1]
+            found = sorted(name for name in self.sizes(root) if _matches(name.split("/"), parts[fixed:]))
+        except OSError as error:
+            raise InputError(f"{pattern} cannot be read: {error.strerror}.") from None
+        if not found:
+            raise InputError(f"no object matches '{pattern}'; check the pattern, and quote it in the shell.")
+        return [root / name for name in found]
+
+    def _head(self, path: PurePath) -> dict[str, Any]:
+        with _errors(path):
+            return cast(dict[str, Any], _obstore().head(_connection(path), _key(path)))
+
+    def size(self, path: PurePath) -> int | None:
+        try:
+            return int(self._head(path)["size"]) if _key(path) else None
+        except FileNotFoundError:
+            return None
+
+    def sizes(self, root: PurePath, names: Iterable[str] | None = None) -> dict[str, int]:
+        if names is None:
+            prefix = _prefix(root) or ""
+            with _errors(root):
+                pages = _obstore().list(_connection(root), prefix=prefix or None, chunk_size=1000)
+                items = [item for page in pages for item in page]
+            return {str(item["path"])[len(prefix) :]: int(item["size"]) for item in items}
+        # Objects two parts deep or more, as the chunks of an array, are listed together.
+        folders, found = {"/".join(name.split("/")[:2]): name.count("/") > 1 for name in names}, {}
+        for folder, many in folders.items():
+            if many:
+                sizes = self.sizes(root / folder)
+                found.update({f"{folder}/{name}": size for name, size in sizes.items()})
+            elif (size := self.size(root / folder)) is not None:
+                found[folder] = size
+        return found
+
+    def names(self, folder: PurePath) -> list[str]:
+        with _errors(folder):
+            found = _obstore().list_with_delimiter(_connection(folder), prefix=_prefix(folder))
+        paths = [*found["common_prefixes"], *(item["path"] for item in found["objects"])]
+        return [posixpath.basename(str(path).rstrip("/")) for path in paths]
+
+    def open(self, path: PurePath, inside: str | None = None) -> io.BufferedReader:
+        path = path / (inside or "")
+        found = self._head(path)
+        return io.BufferedReader(_Reader(path, int(found["size"]), found["e_tag"]), _LEAST_AHEAD)
+
+    def read(self, path: PurePath, inside: str | None = None, most: int | None = None) -> bytes:
+        path = path / (inside or "")
+        with _errors(path):
+            return bytes(_obstore().get(_connection(path), _key(path)).bytes())
+
+    def read_each(self, root: PurePath, folder: str, names: Iterable[str]) -> Iterator[bytes | Exception]:
+        def read(name: str) -> bytes | Exception:
+            try:
+                return self.read(root / folder, name)
+            except FileNotFoundError as error:
+                return error
+
+        yield from _each(read, names)
+
+    def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
+        return self.read(folder, name), self._head(folder / name)["last_modified"].timestamp()
+
+    def create(self, path: PurePath, data: bytes) -> bool:
+        with suppress(FileNotFoundError):  # that there is, or its bucket
+            return self._put_new(path, data) or self.read(path) == data
+        return False
+
+    def _put_new(self, path: PurePath, data: bytes) -> bool:
+        """Write by a conditional PUT."""
+        with _errors(path):
+            try:
+                _obstore().put(_connection(path), _key(path), data, mode="create")
+            except _obstore().exceptions.AlreadyExistsError:
+                return False
+        return True
+
+    def record(self, path: PurePath, data: bytes) -> bool:
+        return self.create(path, data)
+
+    def hold(self, path: PurePath, data: bytes) -> Held | None:
+        if not self.create(path, data):
+            return None
+        if self._put_new(path, data):
+            self.remove(path)
+            raise StoreError(
+                f"the storage of {path.parent} does not know conditional PUTs (If-None-Match), without which "
+                "two processes could undo each other's work; give another output path"
+            )
+        return _HeldObject(path, data, self._head(path)["e_tag"])
+
+    @contextmanager
+    def writing(self, path: PurePath, keep: bool = False) -> Iterator[Path]:
+        temporary = local_name(temporary_name(path.name))
+        try:
+            yield temporary
+            if keep:
+                self._put_new(path, temporary.read_bytes())
+            else:
+                self._upload(temporary, path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def _upload(self, file: Path, path: PurePath) -> None:
+        with _errors(path):
+            _obstore().put(_connection(path), _key(path), file)
+
+    def _staged(self, folder: PurePath, name: str) -> Path:
+        return local_name(name)
+
+    def move(self, staged: Path, final: PurePath) -> None:
+        *files, last = _files_of({final: staged})
+        _each(lambda pair: self._upload(*pair), files)
+        self._upload(*last)
+
+    def publish(self, root: PurePath, staged: dict[PurePath, Path]) -> list[Digests]:
+        pairs = _files_of(staged)
+        _each(lambda pair: self._upload(*pair), pairs)
+        start = len(str(root)) + 1
+        return sorted(Digests(str(final)[start:], *digests_of_file(file)) for file, final in pairs)
+
+    def remove(self, path: PurePath) -> None:
+        keys = [_key(path), *(_key(path / name) for name in self.sizes(path))]
+        with _errors(path):
+            _obstore().delete(_connection(path), [key for key in keys if key])
+
+    def tag(self, path: PurePath) -> str:
+        return str(self._head(path)["e_tag"]).strip('"')
+
+
+_FILES, _OBJECTS = _Files(), _Objects()
+
+
+def _files_of(staged: dict[PurePath, Path]) -> list[tuple[Path, PurePath]]:
+    """Return every staged file and its final name."""
+    pairs: list[tuple[Path, PurePath]] = []
+    for final, local in staged.items():
+        if local.is_dir():
+            files = sorted(item for item in local.rglob("*") if item.is_file())
+            pairs += [(item, final / item.relative_to(local)) for item in files]
+        else:
+            pairs.append((local, final))
+    return pairs
+
+
+def _matches(parts: list[str], pattern: list[str]) -> bool:
+    """Whether parts of a key match parts of a pattern."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
+    if not parts or not fnmatch.fnmatchcase(parts[0], pattern[0]):
+        return False
+    return _matches(parts[1:], pattern[1:])
+
+
+def _each(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+    """Call a function on all arguments, many at once: each call waits for the storage."""
+    arguments = list(arguments)
+    if len(arguments) < 2:
+        return [function(argument) for argument in arguments]
+    with ThreadPoolExecutor(_CONNECTIONS) as pool:
+        return list(pool.map(function, arguments))
+
+
+class _Reader(io.RawIOBase):
+    """One version of an object, fetched in ranges that grow while it is read in order."""
+
+    def __init__(self, path: PurePath, size: int, e_tag: str | None) -> None:
+        self._path, self._size, self._e_tag = path, size, e_tag
+        self._position = self._start = 0
+        self._window = b""
+        self._ahead = _LEAST_AHEAD
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._position >= self._size or not len(view):
+            return 0
+        at = self._position - self._start
+        if not 0 <= at < len(self._window):
+            self._fetch(len(view))
+            at = 0
+        piece = self._window[at : at + len(view)]
+        view[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
+
+    def _fetch(self, wanted: int) -> None:
+        in_order = self._window and self._position == self._start + len(self._window)
+        self._ahead = min(2 * self._ahead, _MOST_AHEAD) if in_order else _LEAST_AHEAD
+        stop = min(self._size, self._position + max(wanted, self._ahead))
+        options: dict[str, Any] = {"range": (self._position, stop)}
+        if self._e_tag:
+            options["if_match"] = self._e_tag
+        with _errors(self._path):
+            found = _obstore().get(_connection(self._path), _key(self._path), options=options)
+            self._window, self._start = bytes(found.bytes()), self._position
