@@ -34,7 +34,7 @@ def multiply(template: FingerprintStore, path: Path, n: int) -> FingerprintStore
         rdkit_version=rdkit_version(),
     )
     record = template.record(0)
-    for name in ("rows", "commits"):
+    for name in ("rows", "_commits"):
         (path / name).mkdir()
     for p in range(n):
         number = store.partition_name(p)
@@ -56,7 +56,7 @@ def scan_times(store: FingerprintStore) -> dict[str, Any]:
     return {
         "partitions": store.n_partitions,
         "objects_per_partition": objects,
-        "plan_bytes": (path / "plan.json").stat().st_size,
+        "plan_bytes": (path / "_plan.json").stat().st_size,
         "open_s": _seconds(lambda: FingerprintStore.open(path)),
         "pending_s": _seconds(store.pending),
         "counts_s": _seconds(store.counts),

@@ -253,7 +253,7 @@ def _resumed(folder: Path, work: Path, partitions: int) -> dict[str, Any]:
     print(
         f"\n{found['partitions']:,} finished partitions of {found['objects_per_partition']} objects: what "
         f"is missing is known after {found['pending_s']:.2f} s, sums of counts {found['counts_s']:.2f} s; "
-        f"daskrf status takes {found['status_s']:.2f} s; plan.json has {format_bytes(found['plan_bytes'])} "
+        f"daskrf status takes {found['status_s']:.2f} s; _plan.json has {format_bytes(found['plan_bytes'])} "
         f"and is read and checked in {found['open_s']:.2f} s",
         flush=True,
     )

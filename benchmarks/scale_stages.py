@@ -171,7 +171,7 @@ def _stages(job: Job, work: Path, cluster: Cluster) -> dict[str, Any]:
     found["join_s"] = time.perf_counter() - start
     found["partitions"] = opened.n_partitions
     found["fingerprint_bytes"] = _bytes(store)
-    found["plan_bytes"] = (store / "plan.json").stat().st_size
+    found["plan_bytes"] = (store / "_plan.json").stat().st_size
     return found
 
 

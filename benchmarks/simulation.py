@@ -197,7 +197,7 @@ def _seconds(call: Any) -> float:
 
 def _idle_before_tail(path: Path, workers: int, draws: Draws, tasks: int) -> float:
     """Return the idle share of workers until 98 of 100 tasks had begun, by the times of commit records."""
-    ends = np.array([(path / "commits" / f"{p:06d}.json").stat().st_mtime for p in range(tasks)])
+    ends = np.array([(path / "_commits" / f"{p:06d}.json").stat().st_mtime for p in range(tasks)])
     begun = ends - np.array([draws.seconds(p) for p in range(tasks)])
     stop = np.quantile(begun, 0.98)
     worked = np.maximum(np.minimum(ends, stop) - begun, 0).sum()

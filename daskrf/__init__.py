@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from daskrf.jobs.lazy import kernel_matrix as kernel_matrix
     from daskrf.jobs.learner import fit_map as fit_map
     from daskrf.jobs.shards import Shard as Shard
+    from daskrf.jobs.views import load as load
+    from daskrf.jobs.views import open_features as open_features
+    from daskrf.jobs.views import open_library as open_library
     from daskrf.kernels import Composition as Composition
     from daskrf.kernels import DotProduct as DotProduct
     from daskrf.kernels import Exponential as Exponential

@@ -10,6 +10,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 from distributed import Client
 
 from daskrf.arrays import narrowed
@@ -20,7 +21,7 @@ from daskrf.jobs.disk import Disk
 from daskrf.jobs.job import AnyShard, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
 from daskrf.jobs.learner import prepared
-from daskrf.jobs.memory import CHUNK_BYTES, Making, MemoryNeed, peak
+from daskrf.jobs.memory import CHUNK_BYTES, ROW_BYTES, Making, MemoryNeed, peak
 from daskrf.jobs.opening import opened
 from daskrf.jobs.pieces import Partitions, Pieces, found_words
 from daskrf.jobs.progress import Progress
@@ -171,12 +172,18 @@ class _Featurize(Job[FeaturizeReport]):
     def pieces(self, run: Run) -> list[Pieces]:
         fingerprints, feature_map = self.features.store, self.features.feature_map
         n_components = feature_map.n_components
+        kernel = feature_map.projected_kernel
         self.store = FeatureStore.new(
-            self.output, fingerprints, feature_map.state(), n_components, self.dtype
+            self.output,
+            fingerprints,
+            feature_map.state(),
+            n_components,
+            self.dtype,
+            diagonal=kernel is not None and not kernel.has_unit_diagonal,
         )
         features, path = self.features.carried(run.work), absolute(self.store.path)
         stage = FeaturizeStage(features, path, self.store.spec_hash, self.dtype)
-        return [Partitions(stage, self.store, planned_rows(fingerprints))]
+        return [Partitions(stage, self.store, planned_rows(self.store))]
 
     def finish(self, run: Run, made: int) -> FeaturizeReport:
         store, feature_map = self.store, self.features.feature_map
@@ -199,7 +206,8 @@ def need_of_features(making: Making) -> MemoryNeed:
     # What a block is more than whole chunks is joined to the next one.
     uneven = making.block_rows % max(1, CHUNK_BYTES // making.row_bytes)
     rest = chunk if making.rows > making.block_rows and uneven else 0
-    held, block = {"a partition of fingerprints": making.partition}, making.block + rest
+    rows = {"the rows of the library": ROW_BYTES * making.rows}
+    held, block = {"a partition of fingerprints": making.partition, **rows}, making.block + rest
     return peak(
         "featurize",
         making.decoding,
@@ -230,10 +238,19 @@ class FeaturizeStage:
     def make(self, partition: int) -> CommitRecord:
         """See `Maker`."""
         store = opened(FeatureStore, self.path, self.spec_hash)
-        n_rows = self.source.store.record(partition).counts["kept"]
-        return store.write_partition(partition, self._blocks(partition), n_rows)
+        parts = store.parts(partition)
+        tables = [self.source.store.read_rows(p)[own] for p, own in parts]
+        rows = pa.concat_tables(tables).unify_dictionaries() if tables else self.source.store.no_rows()
+        diagonal: list[np.ndarray] = []
+        return store.write_partition(partition, self._blocks(parts, tables, diagonal), rows, diagonal)
 
-    def _blocks(self, partition: int) -> Iterator[np.ndarray]:
-        for block in self.source.blocks(partition):
-            yield block.phi if self.dtype == "bits" else narrowed(block.phi, self.dtype, block.rows)
-            del block  # before the next one is made
+    def _blocks(
+        self, parts: list[tuple[int, slice]], tables: list[pa.Table], diagonal: list[np.ndarray]
+    ) -> Iterator[np.ndarray]:
+        """Yield the features of parts, and leave k(x, x) in `diagonal` where features do not tell it."""
+        for (p, _), table in zip(parts, tables, strict=True):
+            for block in self.source.blocks(p, table["row"].to_numpy()):
+                if block.diagonal is not None:
+                    diagonal.append(block.diagonal)
+                yield block.phi if self.dtype == "bits" else narrowed(block.phi, self.dtype, block.rows)
+                del block  # before the next one is made

@@ -81,7 +81,7 @@ class FingerprintReport:
         if self.rejected:
             lines.append(
                 f"  {self.rejected:,} rows were rejected: `daskrf status {self.store}` counts the reasons, "
-                f"{self.store / 'rejects'} has file, line, text and reason"
+                f"{self.store / '_rejects'} has file, line, text and reason"
             )
         if self.empty:
             lines.append(f"  {self.empty:,} molecules have no feature at all")
@@ -201,7 +201,7 @@ class _Fingerprint(Job[FingerprintReport]):
         if not counts["kept"]:
             raise InputError(
                 f"None of the {counts['read']:,} rows could be used; reasons are in "
-                f"{store.path / 'rejects'}, and most often the SMILES are in another column than the one "
+                f"{store.path / '_rejects'}, and most often the SMILES are in another column than the one "
                 "that was read."
             )
         return FingerprintReport(

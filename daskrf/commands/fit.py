@@ -33,7 +33,7 @@ from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.sources import FeatureSource, FingerprintSource, Source, making_of, open_source, rows_store
+from daskrf.jobs.sources import FeatureSource, FingerprintSource, Source, making_of, open_source
 from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules.measurements import label_words
@@ -230,7 +230,7 @@ class _Fit(Job[FitReport]):
         def check(n_labels: int, key_bytes: float) -> None:
             run.check(Need(here=need_of_labels(n_labels, key_bytes)))
 
-        self.given = labels_of(self.labels, rows_store(self.features), run.work, *self.columns, check=check)
+        self.given = labels_of(self.labels, self.features.store, run.work, *self.columns, check=check)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
         self.features = prepared(run, self.features, self.need)
@@ -300,15 +300,15 @@ class _Fit(Job[FitReport]):
 
     def _metadata(self, gp: FeatureSpaceGP | SeparateGP) -> dict[str, Any]:
         """Return what is known of the model beside its arrays; see `Model`."""
-        joined, store = self.joined, rows_store(self.features)
+        joined, store = self.joined, self.features.store
         return {
             "gp": {**gp.state(), "feature_map": None},  # "map" holds it
             "targets": list(joined.names),
             "labels": {name: getattr(joined, name) for name in COUNTS},
             "spec": self.spec,
             "range": np.column_stack([np.nanmin(joined.y, 0), np.nanmax(joined.y, 0)]).tolist(),
-            "library": store.spec_hash,
-            "library_path": absolute(store.path),
+            "library": store.library_hash,
+            "library_path": store.library_path,
             "fingerprint": store.spec["fingerprint"],
             "fragments": store.spec["fragments"],
             "map": self.features.feature_map.state(),
@@ -424,8 +424,7 @@ class _Cut:
 
 def _grouped(features: Source, joined: JoinedLabels) -> _Cut:
     """Cut the labelled rows into groups, by a rule that knows nothing of workers or shards."""
-    bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
-    labelled = np.diff(np.searchsorted(joined.row, bounds))
+    labelled = np.diff(np.searchsorted(joined.row, features.row_bounds))
     smallest, largest = _GROUP_ROWS
     # A partition is decoded for however few labels, at about a 20th of the cost of all its features.
     weight = labelled + np.asarray(features.partition_rows) // 20

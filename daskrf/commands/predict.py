@@ -70,7 +70,7 @@ class PredictReport:
         lines += [f"  {words}" for words in self.inputs]
         lines += found_words(self.made, self.partitions)
         if self.rejected:
-            where = self.store / "rejects"
+            where = self.store / "_rejects"
             lines.append(
                 f"  {self.rejected:,} rows were rejected: file, line, text and reason are in {where}"
             )

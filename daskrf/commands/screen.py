@@ -396,8 +396,7 @@ def _best(model: Model, target: int, maximize: bool) -> float:
 
 def _check_library(model: Model, features: Source) -> None:
     """Refuse to leave out labelled rows of a library whose row numbers mean something else."""
-    library = getattr(features, "rows_spec_hash", features.spec_hash)
-    if library != model.metadata["library"]:
+    if features.library_hash != model.metadata["library"]:
         raise InputError(
             "The labelled molecules can be left out only of the fingerprint store that the model was fitted "
             "on; screen that store, or drop --exclude-labelled (exclude_labelled)."

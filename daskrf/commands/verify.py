@@ -120,7 +120,7 @@ class _Repair(Job[VerifyReport]):
         origin, dtype = features.source(), features.spec["dtype"]
         source = FingerprintSource.of(origin, rebuild(features.spec["map"]), dtype == "bits")
         maker = FeaturizeStage(source.carried(run.work), path, features.spec_hash, dtype)
-        self.partitions = Partitions(maker, features, planned_rows(origin))
+        self.partitions = Partitions(maker, features, planned_rows(features))
 
     def pieces(self, run: Run) -> list[Pieces]:
         _take_out(self.partitions.store, self.found.damaged)

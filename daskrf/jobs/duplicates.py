@@ -17,12 +17,12 @@ from daskrf.jobs.sources import (
     Source,
     planned_rows,
     positions,
-    rows_store,
 )
 from daskrf.molecules.structures import Molecules
 from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.model import load_model
+from daskrf.storage.rejects import RowStore
 
 __all__ = ["duplicates"]
 
@@ -85,13 +85,11 @@ def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: 
     return hits.n_found(), ""
 
 
-def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -> FingerprintStore | None:
+def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -> RowStore | None:
     """Return the store that the model was fitted on: what was screened, or what is where it was then."""
     library = model.metadata["library"]
-    if isinstance(source, FingerprintSource | FeatureSource):
-        screened = rows_store(source)
-        if screened.spec_hash == library:
-            return screened
+    if isinstance(source, FingerprintSource | FeatureSource) and source.store.library_hash == library:
+        return source.store
     path = model.metadata.get("library_path")
     if not isinstance(path, str) or ("://" in path and "://" not in str(model_path)):
         return None  # a model on a disk, which may come from anybody, makes no requests
@@ -102,12 +100,10 @@ def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -
     return store if store.spec_hash == library else None
 
 
-def _labelled_smiles(
-    store: FingerprintStore, labelled: npt.NDArray[np.int64]
-) -> tuple[int, Iterator[list[str]]]:
+def _labelled_smiles(store: RowStore, labelled: npt.NDArray[np.int64]) -> tuple[int, Iterator[list[str]]]:
     """Return how many rows must be read for the SMILES of the labelled rows, and these, by partition."""
     sizes = np.array(planned_rows(store))
-    ends = np.searchsorted(labelled, np.concatenate([[0], np.cumsum(sizes)]))
+    ends = np.searchsorted(labelled, store.row_bounds)
     touched = np.flatnonzero(np.diff(ends))
 
     def batches() -> Iterator[list[str]]:

@@ -175,8 +175,7 @@ def write_rejects(features: Source, output: PurePath) -> tuple[int, PurePath | N
 def described(features: Source, columns: dict[str, Any]) -> pa.Table:
     """Add rank, id, smiles, source file and line to the hits."""
     rows = columns["row"]
-    bounds = np.concatenate([[0], np.cumsum(features.partition_rows)])
-    partition = np.searchsorted(bounds, rows, side="right") - 1
+    partition = np.searchsorted(features.row_bounds, rows, side="right") - 1
     tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
     tables = tables or [features.describe(0, rows)]  # no hits: the columns all the same
     table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})

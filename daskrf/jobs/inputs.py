@@ -12,7 +12,7 @@ from daskrf.jobs.job import Run
 from daskrf.jobs.models import Model, feature_map_of
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.smiles import SmilesSource, planned_library
-from daskrf.jobs.sources import Source, open_source, rows_store
+from daskrf.jobs.sources import Source, open_source
 from daskrf.molecules import (
     Library,
     TableFormat,
@@ -163,7 +163,7 @@ def source_for(
         )
     bits = None if model.gp.one_bit_ else False
     source = open_source(path, feature_map_of(model), bits, predicts=True)
-    store = rows_store(source)
+    store = source.store
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
         raise InputError(
             f"The model was fitted to fingerprints {model.metadata['fingerprint']}, but {store.path} holds "

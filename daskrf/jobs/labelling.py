@@ -18,9 +18,9 @@ from daskrf.molecules.measurements import label_table, read_labels
 from daskrf.molecules.tables import survey
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.checked import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
-from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.plans import hash_of
+from daskrf.storage.rejects import RowStore
 
 __all__ = ["LabelFiles", "kept_arrays", "labels_of"]
 
@@ -75,7 +75,7 @@ class LabelFiles:
 
 def labels_of(
     path: str | os.PathLike[str],
-    store: FingerprintStore,
+    store: RowStore,
     directory: PurePath,
     key: str,
     key_column: str | int | None,

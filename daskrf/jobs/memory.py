@@ -55,7 +55,7 @@ NONZEROS = 40  # of a drug-like molecule's Morgan counts at radius 1, where no s
 STORED = 10  # bytes of a non-zero: int64 index and uint16 count
 _DECODING = 15  # bytes of a non-zero while a partition is decoded: also uint32 index and uint8 count
 _NUMBER_BYTES = 70  # a molecule's row number and pointer, with Arrow's buffers of the file
-_ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, with the buffers of the file
+ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, with the buffers of the file
 _BATCH_ENTRIES = 1 << 20  # non-zeros that are hashed at a time; see daskrf.engine.cpu.tiled
 _TABLE_BYTES = 32 * MIB  # of their distinct pairs, at most
 _BLOCK_BYTES = 128 * MIB  # of one block of dense float32 features
@@ -292,7 +292,7 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
             "buffers of BLAS": blas,
         },
         {**model, **block, "unpacked features": expanded, "buffers of BLAS": blas, "the best k": joined},
-        {**model, "rows that are described": _ROW_BYTES * making.rows if not k else 0},
+        {**model, "rows that are described": ROW_BYTES * making.rows if not k else 0},
     )
     return need.plus(RDKIT, HELPER) if making.nonzeros is None else need
 

@@ -128,6 +128,16 @@ class SmilesSource:
         return [p.stop - p.start for p in self.library.partitions]
 
     @property
+    def library_hash(self) -> str:
+        """See `Source`."""
+        return self.spec_hash
+
+    @property
+    def row_bounds(self) -> npt.NDArray[np.int64]:
+        """See `Source`."""
+        return np.cumsum([0, *self.partition_rows], dtype=np.int64)
+
+    @property
     def spool(self) -> PurePath:
         """Pieces of compressed inputs."""
         return as_path(self.directory) / "spool"

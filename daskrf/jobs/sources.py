@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.arrays import row_slice
-from daskrf.errors import ROW, InputError, StoreError
+from daskrf.errors import ROW, InputError
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
@@ -33,6 +33,7 @@ from daskrf.storage.describe import map_words
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import REJECT_SCHEMA, FingerprintStore
 from daskrf.storage.inspect import kind_of
+from daskrf.storage.rejects import RowStore
 
 __all__ = [
     "Block",
@@ -45,7 +46,6 @@ __all__ = [
     "gathered",
     "making_of",
     "open_source",
-    "rows_store",
 ]
 
 
@@ -94,6 +94,14 @@ class Source(Protocol):
     @property
     def partition_rows(self) -> list[int]:
         """Rows of each partition (those that were read, rejected ones included)."""
+
+    @property
+    def library_hash(self) -> str:
+        """Spec hash of what row numbers are of: the fingerprint store, or the description of SMILES files."""
+
+    @property
+    def row_bounds(self) -> npt.NDArray[np.int64]:
+        """Row numbers of the library at which partitions begin, and after the last one."""
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """Yield the features of a partition, or of those of its rows that are in the sorted `rows`."""
@@ -246,6 +254,16 @@ class FingerprintSource:
         """See `Source`."""
         return planned_rows(self.store)
 
+    @property
+    def library_hash(self) -> str:
+        """See `Source`."""
+        return self.spec_hash
+
+    @property
+    def row_bounds(self) -> npt.NDArray[np.int64]:
+        """See `Source`."""
+        return self.store.row_bounds
+
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """See `Source`."""
         kept = row_numbers(self.store, partition)
@@ -282,30 +300,21 @@ class FingerprintSource:
 
 @dataclass(frozen=True)
 class FeatureSource:
-    """Features read from a feature store; rows are described by the fingerprint store it was made from."""
+    """Features read from a feature store, which knows its rows."""
 
     path: str
     spec_hash: str
-    rows_path: str
-    rows_spec_hash: str
     bits: bool
 
     @classmethod
     def of(cls, store: FeatureStore, bits: bool | None = None) -> FeatureSource:
         """Return the source of `store`: blocks as stored, unless floats of stored bits are asked for."""
-        origin = store.source()
-        bits = store.spec["dtype"] == "bits" and bits is not False
-        return cls(absolute(store.path), store.spec_hash, absolute(origin.path), origin.spec_hash, bits)
+        return cls(absolute(store.path), store.spec_hash, store.spec["dtype"] == "bits" and bits is not False)
 
     @property
     def store(self) -> FeatureStore:
         """The feature store."""
         return opened(FeatureStore, self.path, self.spec_hash)
-
-    @property
-    def rows_store(self) -> FingerprintStore:
-        """The fingerprint store that the features were made from."""
-        return opened(FingerprintStore, self.rows_path, self.rows_spec_hash)
 
     @property
     def feature_map(self) -> FeatureMap:
@@ -319,32 +328,33 @@ class FeatureSource:
     @property
     def partition_rows(self) -> list[int]:
         """See `Source`."""
-        return planned_rows(self.rows_store)
+        return planned_rows(self.store)
+
+    @property
+    def library_hash(self) -> str:
+        """See `Source`."""
+        return self.store.library_hash
+
+    @property
+    def row_bounds(self) -> npt.NDArray[np.int64]:
+        """See `Source`."""
+        return self.store.row_bounds
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """See `Source`."""
-        kept, whole = row_numbers(self.rows_store, partition), None
-        kernel = self.feature_map.projected_kernel
-        if kernel is not None and not kernel.has_unit_diagonal:  # features do not tell k(x, x)
-            whole = _diagonal(self.feature_map, self.rows_store.read_fingerprints(partition))
+        store, start = self.store, 0
+        kept = row_numbers(store, partition)
+        whole = store.read_diagonal(partition) if store.spec["diagonal"] else None
         chosen = None if rows is None else np.isin(kept, rows, assume_unique=True)
-        start = 0
-        for phi in self.store.blocks(partition):
+        for phi in store.blocks(partition):
             own = slice(start, start + len(phi))
             start = own.stop
-            if start > len(kept):
-                break
             block = Block(kept[own], phi, None if whole is None else whole[own])
             if chosen is not None:
                 block = block.where(chosen[own])
             if len(block.rows):
-                floats = None if self.bits else as_features(block.phi, self.store.n_components, np.float32)
+                floats = None if self.bits else as_features(block.phi, store.n_components, np.float32)
                 yield block if floats is None else replace(block, phi=floats)
-        if start != len(kept):
-            raise StoreError(
-                f"partition {partition} of {self.path} does not have the {len(kept)} rows of "
-                f"{self.rows_path}, which it was made from; run `daskrf featurize` into a new store"
-            )
 
     @property
     def table_bytes(self) -> int:
@@ -362,11 +372,11 @@ class FeatureSource:
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """See `Source`."""
-        return describe_rows(self.rows_store, partition, rows)
+        return describe_rows(self.store, partition, rows)
 
 
-def planned_rows(store: FingerprintStore) -> list[int]:
-    """Return the rows of each partition of a fingerprint store."""
+def planned_rows(store: RowStore) -> list[int]:
+    """Return the rows that were planned for each partition of a store."""
     return [store.partition_rows(p) for p in range(store.n_partitions)]
 
 
@@ -398,7 +408,7 @@ def most_nonzeros(store: FingerprintStore) -> int:
     return max((record.counts.get("nonzeros", 0) for record in store.records().values()), default=0)
 
 
-def row_numbers(store: FingerprintStore, partition: int) -> npt.NDArray[np.int64]:
+def row_numbers(store: RowStore, partition: int) -> npt.NDArray[np.int64]:
     """Return the global numbers of the kept rows of a partition, ascending."""
     return store.read_rows(partition, ["row"])["row"].to_numpy()
 
@@ -408,15 +418,10 @@ def positions(kept: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.N
     return np.flatnonzero(np.isin(kept, rows, assume_unique=True))
 
 
-def describe_rows(store: FingerprintStore, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+def describe_rows(store: RowStore, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
     """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
     table = store.read_rows(partition, ["row", "id", "smiles", "source", "line"])
     return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
-
-
-def rows_store(source: FeatureSource | FingerprintSource) -> FingerprintStore:
-    """Return the fingerprint store that knows the rows of a source."""
-    return source.rows_store if isinstance(source, FeatureSource) else source.store
 
 
 def check_map(feature_map: FeatureMap, n_columns: int) -> None:

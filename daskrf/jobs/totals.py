@@ -101,7 +101,7 @@ class Labelled:
     def _made(self) -> Iterator[Block]:
         """Yield the features of the labels as the source makes them."""
         rows, _ = _labels(self.labels, self.key)
-        bounds = np.concatenate([[0], np.cumsum(self.source.partition_rows)])
+        bounds = self.source.row_bounds
         for p in self.partitions:
             low, high = np.searchsorted(rows, bounds[p : p + 2])
             own = np.asarray(rows[low:high])

@@ -451,7 +451,7 @@ class _Files(Backend):
 
     def open(self, path: PurePath, inside: str | None = None) -> io.BufferedReader:
         if inside is None:
-            return open(path, "rb")
+            return Path(path).open("rb")
         folder, _, last = inside.rpartition("/")
         with _folder(path, folder) as at:
             return os.fdopen(_regular_file(at, last, inside), "rb")

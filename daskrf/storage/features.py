@@ -1,23 +1,40 @@
-"""The feature store: packed bits or floats of every kept row, in the order of a fingerprint store."""
+"""The feature store: one Zarr array of the features of all kept rows of a library, and who the rows are.
+
+Layout, beside what every store has::
+
+    zarr.json, phi/zarr.json      for other readers; ours know from the plan what is in them
+    phi/c.12.0                    chunk 12 of the packed bits (uint8) or floats, with its CRC32C at its end
+    diagonal/zarr.json, c.12      k(x, x), where features do not tell it
+    rows/000003.parquet           row, id, smiles, source and line of the rows of partition 3
+
+A partition is a fixed number of whole chunks, written by one task that nobody else shares them with.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 import os
-from collections.abc import Iterable, Iterator
-from pathlib import PurePath
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pyarrow as pa
 import zarr
+from zarr.storage import LocalStore, MemoryStore
 
 from daskrf.errors import StoreError
-from daskrf.storage.backend import absolute, as_path, is_file
+from daskrf.storage.backend import absolute
+from daskrf.storage.checked import believed
 from daskrf.storage.files import file_errors
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprints import ROW_FIELDS, FingerprintStore
+from daskrf.storage.parquet import typed, write_parquet
 from daskrf.storage.plans import PLAN_FILE
 from daskrf.storage.records import CommitRecord
-from daskrf.storage.store import Store
-from daskrf.storage.zarrays import create_array, create_group, open_array, read_errors
+from daskrf.storage.rejects import RowStore
+from daskrf.storage.store import ARRAY_METADATA
+from daskrf.storage.zarrays import create_array, open_known, read_errors
 
 __all__ = ["FeatureStore"]
 
@@ -25,22 +42,43 @@ CHUNK_BYTES = 16 << 20
 DTYPES = ("bits", "float32", "float16")
 
 
-class FeatureStore(Store):
-    """Features of the kept rows of a fingerprint store.
+class FeatureStore(RowStore):
+    """Features of the kept rows of a fingerprint store, in its order.
 
-    The spec holds ``source`` (spec hash of the fingerprint store), ``map`` (state of the feature map),
-    ``dtype`` and ``n_components``; the path of the source, absolute and relative to this store, is in the
-    provenance, because a store may move.
+    The spec holds ``source`` (spec hash of the fingerprint store) and its ``fingerprint``, ``fragments``,
+    ``n_columns`` and ``library``; ``map`` (state of the feature map), ``dtype`` and ``n_components``;
+    ``diagonal`` (whether k(x, x) is kept) and ``chunk_rows``. Each partition of the plan has its ``rows`` and
+    the ``parts`` of partitions of the fingerprint store, (partition, start, stop), that they are.
     Nothing is compressed: random bits and mantissas do not shrink.
     """
 
     needed_kind: ClassVar[str | None] = "features"
-    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {
+    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {
         "source": str,
+        "fingerprint": dict,
+        "fragments": str,
+        "n_columns": int,
         "map": dict,
         "dtype": DTYPES,
         "n_components": int,
+        "diagonal": (True, False),
+        "chunk_rows": int,
+        "partition_chunks": int,
     }
+
+    def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
+        super().__init__(path, plan)
+        planned, whole = plan["partitions"], self.chunk_rows * int(self.spec["partition_chunks"])
+        rows = [entry.get("rows", -1) for entry in planned] if isinstance(planned, list) else []
+        if (
+            not rows
+            or any(n != whole for n in rows[:-1])
+            or not (type(rows[-1]) is int and rows[-1] <= whole)
+        ):
+            raise StoreError(
+                f"the plan of {path} is not that of a feature store (its partitions are not equally long); "
+                "restore it from a copy, or make the store again"
+            )
 
     @classmethod
     def new(
@@ -51,6 +89,8 @@ class FeatureStore(Store):
         n_components: int,
         dtype: str = "bits",
         provenance: dict[str, Any] | None = None,
+        *,
+        diagonal: bool = False,
     ) -> Self:
         """Plan a feature store, or resume the one that is there.
 
@@ -59,7 +99,7 @@ class FeatureStore(Store):
         path : path
             Directory.
         source : FingerprintStore
-            Where the rows come from; it gives the partitions.
+            Where the rows come from; it is complete.
         feature_map : dict
             ``FeatureMap.state()``.
         n_components : int
@@ -68,6 +108,8 @@ class FeatureStore(Store):
             How they are stored.
         provenance : dict, optional
             See `Store.create`.
+        diagonal : bool
+            Keep k(x, x) of each row, because features do not tell it.
 
         Returns
         -------
@@ -76,23 +118,27 @@ class FeatureStore(Store):
         Raises
         ------
         StoreError
-            See `Store.create`.
+            See `Store.create`; or the fingerprint store is not complete.
         """
         if dtype not in DTYPES:
             raise StoreError(f"features are stored as {', '.join(DTYPES)}, not as {dtype!r}")
+        kept = source.kept_rows()
+        width = -(-n_components // 8) if dtype == "bits" else n_components * np.dtype(dtype).itemsize
+        chunk_rows, chunks = _cut(max([1, *kept]), max(1, CHUNK_BYTES // width))
         spec = {
             "source": source.spec_hash,
+            "fingerprint": source.spec["fingerprint"],
+            "fragments": source.spec["fragments"],
+            "n_columns": source.n_columns,
             "map": feature_map,
             "dtype": dtype,
             "n_components": int(n_components),
+            "diagonal": diagonal,
+            "chunk_rows": chunk_rows,
+            "partition_chunks": chunks,
         }
-        origin = {
-            "source_path": absolute(source.path),
-            "source_relative": os.path.relpath(absolute(source.path), absolute(as_path(path))),
-            **(provenance or {}),
-        }
-        partitions = [{"rows": source.partition_rows(p)} for p in range(source.n_partitions)]
-        return cls.create(path, "features", spec, partitions, origin)
+        origin = {"source_path": absolute(source.path), **(provenance or {})}
+        return cls.create(path, "features", spec, _partitions(kept, chunk_rows * chunks), origin)
 
     @property
     def n_components(self) -> int:
@@ -109,43 +155,84 @@ class FeatureStore(Store):
         """Columns of the stored array: bytes for bits, features for floats."""
         return -(-self.n_components // 8) if self.spec["dtype"] == "bits" else self.n_components
 
-    def source(self) -> FingerprintStore:
-        """Open the fingerprint store whose rows these are.
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a chunk of the array."""
+        return int(self.spec["chunk_rows"])
 
-        It is looked for where it was, and then where it would be if both stores had moved together.
+    @functools.cached_property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the whole array."""
+        return sum(map(self.partition_rows, range(self.n_partitions))), self.n_stored_columns
+
+    @property
+    def library_hash(self) -> str:
+        """Spec hash of the fingerprint store."""
+        return str(self.spec["source"])
+
+    @property
+    def library_path(self) -> str:
+        """Where the fingerprint store was."""
+        return str(self.provenance.get("source_path", ""))
+
+    @functools.cached_property
+    def row_bounds(self) -> np.ndarray:
+        """See `RowStore`: every row before the first of the next partition is of this one."""
+        records = self.records()
+        first = [records[p].counts["first"] if p in records else 0 for p in range(1, self.n_partitions)]
+        return np.array([0, *first, 2**62], dtype=np.int64)
+
+    def first_row(self, p: int) -> int:
+        """Position in the array of the first row of partition `p`."""
+        self.partition_name(p)
+        return p * self.chunk_rows * int(self.spec["partition_chunks"])
+
+    def parts(self, p: int) -> list[tuple[int, slice]]:
+        """Return which rows of which partitions of the fingerprint store partition `p` is made of."""
+        self.partition_name(p)
+        with believed(self.path / PLAN_FILE):
+            entry: Any = self.partitions[p]  # type: ignore[index]
+            return [(int(number), slice(int(start), int(stop))) for number, start, stop in entry["parts"]]
+
+    def source(self) -> FingerprintStore:
+        """Open the fingerprint store whose rows these are, to make features again.
 
         Raises
         ------
         StoreError
-            It is at neither place, or the file system fails.
+            It is not where it was, or the file system fails.
         """
-        origin = self.provenance
-        places = [as_path(origin["source_path"])] if isinstance(origin.get("source_path"), str) else []
-        if isinstance(origin.get("source_relative"), str):
-            moved = _moved(absolute(self.path), origin["source_relative"])
-            places += [moved] if moved not in places else []
-        problems = []
-        for place in places:
+        advice = "move it back, or run `daskrf featurize` into a new store"
+        problem = "it is not known where it was"
+        if self.library_path:
             try:
-                store = FingerprintStore.open(place)
+                store = FingerprintStore.open(self.library_path)
             except StoreError as error:
                 if error.errno is not None:
                     raise
-                problems.append(f"{place} ({_problem(place, error)})")
-                continue
-            if store.spec_hash == self.spec["source"]:
-                return store
-            problems.append(f"{place} (another fingerprint store)")
+                problem = str(error)
+            else:
+                if store.spec_hash == self.library_hash:
+                    return store
+                problem = f"{store.path} is another fingerprint store"
         raise StoreError(
-            f"the fingerprint store that {self.path} was made from is not at {' nor at '.join(problems)}; "
-            "move it back, or run `daskrf featurize` into a new store"
+            f"the fingerprint store that {self.path} was made from is not where it was ({problem}); {advice}"
         )
+
+    def object_paths(self, p: int) -> list[PurePath]:
+        """See `Store.object_paths`."""
+        names = [f"rows/{self.partition_name(p)}.parquet", *(ARRAY_METADATA if p == 0 else ())]
+        arrays = {"phi": "phi/c.{}.0", **({"diagonal": "diagonal/c.{}"} if self.spec["diagonal"] else {})}
+        for chunk in range(self.first_row(p), self.first_row(p) + self.partition_rows(p), self.chunk_rows):
+            names += [pattern.format(chunk // self.chunk_rows) for pattern in arrays.values()]
+        return [self.path / name for name in names]
 
     def write_partition(
         self,
         p: int,
         features: np.ndarray | Iterable[np.ndarray],
-        n_rows: int | None = None,
+        rows: pa.Table,
+        diagonal: Sequence[np.ndarray] = (),
         counts: dict[str, int] | None = None,
     ) -> CommitRecord:
         """Write and record one partition.
@@ -156,10 +243,12 @@ class FeatureStore(Store):
             Partition.
         features : ndarray of shape (n, n_stored_columns), or an iterable of such blocks
             Of `dtype`; blocks of any number of rows, so that a partition need not fit into memory.
-        n_rows : int, optional
-            Needed with blocks: their rows in total.
+        rows : pyarrow.Table, n rows
+            Columns of `ROW_FIELDS`, and others.
+        diagonal : sequence of ndarray
+            k(x, x) of the rows, where the store keeps it; it may grow while blocks are taken.
         counts : dict, optional
-            Further counts for the record; ``kept`` is counted here.
+            Further counts for the record; ``kept`` and ``first`` are counted here.
 
         Returns
         -------
@@ -170,37 +259,77 @@ class FeatureStore(Store):
         StoreError
             Another shape or type than planned, or a disk that does not take it.
         """
-        if isinstance(features, np.ndarray):
-            n_rows, features = len(features), [features]
-        if n_rows is None:
-            raise StoreError("blocks of features need n_rows; this is a defect of the caller")
-        rows = max(1, CHUNK_BYTES // (self.n_stored_columns * self.dtype.itemsize))
+        n_rows, start = self.partition_rows(p), self.first_row(p)
+        blocks = [features] if isinstance(features, np.ndarray) else features
         with self.staging(p) as directory, file_errors("write", directory):
-            group = create_group(directory / "data", {"n_components": self.n_components})
-            shape = (n_rows, self.n_stored_columns)
-            array = create_array(group, "phi", shape, self.dtype, (min(rows, n_rows), shape[1]), level=0)
-            written = 0
-            for block in _aligned(self._checked(p, features), rows):
-                array[written : written + len(block)] = block
-                written += len(block)
+            arrays = self._arrays(LocalStore(directory))
+            position = start
+            for block in _aligned(self._checked(p, blocks), self.chunk_rows):
+                stop = position + len(block)
+                arrays["phi"][min(position, self.shape[0]) : stop] = block[: max(0, self.shape[0] - position)]
+                position = stop
                 del block  # before the next one is made
-            if written != n_rows:
-                raise StoreError(
-                    f"partition {p} of {self.path} got {written} rows instead of {n_rows}; this is a defect "
-                    "of the caller"
+            held = np.concatenate([np.zeros(0), *diagonal])
+            if position - start != n_rows or rows.num_rows != n_rows:
+                raise self._defect(
+                    p, f"got {position - start} features and {rows.num_rows} rows instead of {n_rows}"
                 )
-            return self.publish(
-                p, {self.partition_path(p): directory / "data"}, {**(counts or {}), "kept": n_rows}
+            if "diagonal" in arrays:
+                if len(held) != n_rows:
+                    raise self._defect(p, f"got {len(held)} values of k(x, x) instead of {n_rows}")
+                arrays["diagonal"][start : start + n_rows] = held
+            (directory / "rows").mkdir()
+            write_parquet(
+                typed(rows, pa.schema(ROW_FIELDS)), directory / f"rows/{self.partition_name(p)}.parquet"
             )
+            _consolidate(directory, list(arrays))
+            files = (path for path in directory.rglob("*") if path.is_file())
+            names = {path.relative_to(directory).as_posix(): path for path in files}
+            staged = {self.path / name: path for name, path in names.items() if self.owns(p, name)}
+            first = int(rows["row"][0].as_py()) if n_rows else 0
+            return self.publish(p, staged, {**(counts or {}), "kept": n_rows, "first": first})
+
+    def _arrays(self, place: LocalStore | MemoryStore) -> dict[str, zarr.Array[Any]]:
+        """Make the group and its arrays, without any chunk."""
+        bits = self.spec["dtype"] == "bits"
+        group = zarr.create_group(place, zarr_format=3, attributes={"n_components": self.n_components})
+        shapes: dict[str, Any] = {"phi": (self.shape, self.dtype, ("row", "byte" if bits else "feature"))}
+        if self.spec["diagonal"]:
+            shapes["diagonal"] = (self.shape[:1], np.dtype(np.float64), ("row",))
+        arrays = {}
+        for name, (shape, dtype, dimensions) in shapes.items():
+            arrays[name] = create_array(
+                group,
+                name,
+                shape,
+                dtype,
+                (self.chunk_rows, *shape[1:]),
+                level=0,
+                dimension_names=dimensions,
+                chunk_key_encoding={"name": "default", "separator": "."},
+                # There is no bit that is no data; see docs/storage.md.
+                fill_value=0 if dtype.kind == "u" else float("nan"),
+            )
+        return arrays
+
+    @functools.cached_property
+    def _known(self) -> MemoryStore:
+        """The metadata of the arrays as the plan tells them."""
+        store = MemoryStore()
+        self._arrays(store)
+        return store
+
+    def _defect(self, p: int, what: str) -> StoreError:
+        return StoreError(f"partition {p} of {self.path} {what}; this is a defect of the caller")
 
     def _checked(self, p: int, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """Refuse blocks of another shape or type than planned."""
         for block in blocks:
             if block.ndim != 2 or block.shape[1] != self.n_stored_columns or block.dtype != self.dtype:
-                raise StoreError(
-                    f"partition {p} of {self.path} got features of shape {block.shape} and type "
-                    f"{block.dtype} instead of (rows, {self.n_stored_columns}) and {self.dtype}; this is a "
-                    "defect of the caller"
+                raise self._defect(
+                    p,
+                    f"got features of shape {block.shape} and type {block.dtype} instead of "
+                    f"(rows, {self.n_stored_columns}) and {self.dtype}",
                 )
             yield block
             del block
@@ -228,8 +357,11 @@ class FeatureStore(Store):
         StoreError
             The partition is pending or damaged.
         """
+        low, high, _ = slice(start, stop).indices(self.partition_rows(p))
         with read_errors(self.path, p):
-            return np.asarray(self._array(p)[start:stop])
+            return np.asarray(
+                self._array(p, "phi")[self.first_row(p) + low : self.first_row(p) + max(low, high)]
+            )
 
     def blocks(self, p: int) -> Iterator[np.ndarray]:
         """Read one partition chunk by chunk, at most 16 MiB each.
@@ -240,30 +372,71 @@ class FeatureStore(Store):
             In order.
         """
         with read_errors(self.path, p):
-            array = self._array(p)
-            for start in range(0, array.shape[0], array.chunks[0]):
-                yield np.asarray(array[start : start + array.chunks[0]])
+            array, stop = self._array(p, "phi"), self.first_row(p) + self.partition_rows(p)
+            for start in range(self.first_row(p), stop, self.chunk_rows):
+                yield np.asarray(array[start : min(stop, start + self.chunk_rows)])
 
-    def _array(self, p: int) -> zarr.Array[Any]:
-        """The array of partition `p`, of the shape and type that its record and the plan say."""
+    def read_diagonal(self, p: int) -> np.ndarray:
+        """Read k(x, x) of the rows of one partition, of a store that keeps it.
+
+        Raises
+        ------
+        StoreError
+            The partition is pending or damaged.
+        """
+        with read_errors(self.path, p):
+            start = self.first_row(p)
+            return np.asarray(self._array(p, "diagonal")[start : start + self.partition_rows(p)])
+
+    def _array(self, p: int, name: str) -> zarr.Array[Any]:
+        """One of the whole arrays, of which only the chunks of partition `p` can be read."""
         record = self.record(p)
-        array = open_array(self.path, self.partition_path(p), "phi", record)
-        shape = (record.counts["kept"], self.n_stored_columns)
-        if array.shape != shape or array.dtype != self.dtype:
-            raise ValueError(
-                f"its array has shape {array.shape} and type {array.dtype}, not {shape} and {self.dtype}"
-            )
-        return array
+        if record.counts["kept"] != self.partition_rows(p):
+            raise ValueError(f"its record counts {record.counts['kept']} rows")
+        return open_known(self.path, self._known, name, record)
 
 
-def _moved(path: str, relative: str) -> PurePath:
-    """The place that a relative path gives, as seen from where `path` is now."""
-    return as_path(os.path.normpath(os.path.join(path, relative)).replace("s3:/", "s3://"))
+def _consolidate(directory: Path, names: Sequence[str]) -> None:
+    """Put the metadata of the arrays into those of their group, where xarray looks for them."""
+    metadata = {name: json.loads((directory / name / "zarr.json").read_bytes()) for name in names}
+    group = json.loads((directory / "zarr.json").read_bytes())
+    group["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": metadata}
+    (directory / "zarr.json").write_text(json.dumps(group, indent=1))
 
 
-def _problem(place: PurePath, error: StoreError) -> str:
-    """Why there is no fingerprint store at a place, in few words where they do."""
-    return "no store there" if not is_file(place / PLAN_FILE) else str(error)
+def _cut(rows: int, most: int) -> tuple[int, int]:
+    """Cut about `rows` rows into chunks of at most `most`: the rows of a chunk, and how many there are.
+
+    Examples
+    --------
+    >>> _cut(100_000, 16_384), _cut(101, 60)
+    ((12500, 8), (51, 2))
+    """
+    least = -(-rows // most)
+    # Chunks that divide the rows let partitions begin where those of the fingerprints do.
+    chunks = next((n for n in range(least, 2 * least) if rows % n == 0), least)
+    return -(-rows // chunks), chunks
+
+
+def _partitions(kept: Sequence[int], rows: int) -> list[dict[str, Any]]:
+    """Plan partitions of `rows` rows each, the last one shorter, over partitions of `kept` rows.
+
+    Examples
+    --------
+    >>> _partitions([3, 0, 4], 5)
+    [{'rows': 5, 'parts': [[0, 0, 3], [2, 0, 2]]}, {'rows': 2, 'parts': [[2, 2, 4]]}]
+    """
+    planned: list[dict[str, Any]] = [{"rows": 0, "parts": []}]
+    for number, n in enumerate(kept):
+        start = 0
+        while start < n:
+            if planned[-1]["rows"] == rows:
+                planned.append({"rows": 0, "parts": []})
+            stop = min(n, start + rows - planned[-1]["rows"])
+            planned[-1]["parts"].append([number, start, stop])
+            planned[-1]["rows"] += stop - start
+            start = stop
+    return planned
 
 
 def _aligned(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:

@@ -7,9 +7,10 @@ less than two bytes a non-zero, because molecules of a library share fragments a
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,10 +18,11 @@ import pyarrow as pa
 from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
+from daskrf.storage.backend import absolute
 from daskrf.storage.files import file_errors
 from daskrf.storage.parquet import typed, write_parquet
 from daskrf.storage.records import CommitRecord
-from daskrf.storage.rejects import REJECT_SCHEMA, SOURCE_TYPE, RejectingStore
+from daskrf.storage.rejects import REJECT_SCHEMA, SOURCE_TYPE, RejectingStore, RowStore
 from daskrf.storage.zarrays import create_group, open_array, read_errors, write_array
 
 __all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]
@@ -46,7 +48,7 @@ def smallest_unsigned(maximum: int) -> np.dtype:
     return np.min_scalar_type(maximum)
 
 
-class FingerprintStore(RejectingStore):
+class FingerprintStore(RejectingStore, RowStore):
     """Fingerprints, rows and rejects of a library, one partition at a time.
 
     The spec holds ``library`` (files with digests and columns), ``fingerprint`` (kind, radius, ...,
@@ -54,7 +56,7 @@ class FingerprintStore(RejectingStore):
     """
 
     needed_kind: ClassVar[str | None] = "fingerprints"
-    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {
+    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {
         "library": dict,
         "fingerprint": dict,
         "n_columns": int,
@@ -122,9 +124,33 @@ class FingerprintStore(RejectingStore):
         """Columns of the fingerprint matrix."""
         return int(self.spec["n_columns"])
 
-    def rows_path(self, p: int) -> PurePath:
-        """Parquet file of the rows of partition `p`."""
-        return self.path / "rows" / f"{self.partition_name(p)}.parquet"
+    @property
+    def library_hash(self) -> str:
+        """Spec hash of the store that rows of the library are known by: this one."""
+        return self.spec_hash
+
+    @property
+    def library_path(self) -> str:
+        """Where that store is."""
+        return absolute(self.path)
+
+    @functools.cached_property
+    def row_bounds(self) -> np.ndarray:
+        """See `RowStore`."""
+        return np.cumsum([0, *map(self.partition_rows, range(self.n_partitions))], dtype=np.int64)
+
+    def kept_rows(self) -> list[int]:
+        """Rows that each partition has kept.
+
+        Raises
+        ------
+        StoreError
+            The store is not complete.
+        """
+        records = self.records()
+        if len(records) < self.n_partitions:
+            self.require_complete()
+        return [records[p].counts["kept"] for p in range(self.n_partitions)]
 
     def write_partition(
         self,
@@ -242,24 +268,6 @@ class FingerprintStore(RejectingStore):
         fingerprints.has_canonical_format = True
         return fingerprints
 
-    def read_rows(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the rows of one partition: row, id, smiles, source, line and the extra columns.
-
-        Parameters
-        ----------
-        p : int
-            Partition.
-        columns : sequence of str, optional
-            Only these.
-
-        Returns
-        -------
-        pyarrow.Table
-            In the order of the fingerprints.
-
-        Raises
-        ------
-        StoreError
-            The partition is pending or damaged.
-        """
-        return self._read_table(p, "rows", columns, "kept")
+    def no_rows(self) -> pa.Table:
+        """Return a table of rows without any."""
+        return pa.schema(ROW_FIELDS).empty_table()

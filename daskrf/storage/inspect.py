@@ -20,6 +20,7 @@ from daskrf.storage.checked import DAMAGE, believed
 from daskrf.storage.container import read_container, read_metadata
 from daskrf.storage.describe import fingerprint_words, map_words, model_words
 from daskrf.storage.files import file_errors, work_folder
+from daskrf.storage.records import total_counts
 from daskrf.storage.rejects import RejectingStore
 from daskrf.storage.running import JobStatus, job_of
 from daskrf.storage.store import Store
@@ -205,7 +206,7 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
     with file_errors("read", path):
         if is_file(path / plans.MODEL_FILE):
             return "model"
-        if missing_ok and not is_file(path / plans.PLAN_FILE):
+        if missing_ok and not plans.has_plan(path):
             return None
     return str(plans.read_plan(path)["kind"])
 
@@ -268,9 +269,6 @@ def _store_status(path: PurePath) -> StoreStatus:
     """Status of a store of partitions."""
     store = Store.open(path)
     survey = store.survey()
-    counts: Counter[str] = Counter()
-    for record in survey.valid.values():
-        counts.update(record.counts)
     reasons, notes = _reasons(
         path, [p for p, record in survey.valid.items() if record.counts.get("rejected")]
     )
@@ -282,7 +280,7 @@ def _store_status(path: PurePath) -> StoreStatus:
         done=len(survey.valid),
         missing=tuple(survey.missing),
         damaged=survey.damaged,
-        counts=dict(counts),
+        counts=total_counts(survey.valid.values()),
         bytes=sum(record.bytes for record in survey.valid.values()),
         reasons=reasons,
         provenance=store.provenance,

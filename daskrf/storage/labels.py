@@ -15,7 +15,7 @@ from daskrf.errors import InputError, printable
 from daskrf.molecules.measurements import Labels
 from daskrf.molecules.names import listed
 from daskrf.storage.files import canonical_json
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.rejects import RowStore
 
 __all__ = ["JoinedLabels", "Matches", "join_labels", "match_labels"]
 
@@ -145,14 +145,14 @@ class JoinedLabels:
         return "; ".join(parts)
 
 
-def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[int]) -> Matches:
+def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> Matches:
     """Look the keys of labels up in some partitions of a library; keys are compared exactly.
 
     Parameters
     ----------
     labels : Labels
         What to look for.
-    store : FingerprintStore
+    store : RowStore
         Where to look.
     partitions : iterable of int
         Finished partitions.
@@ -176,7 +176,7 @@ def match_labels(labels: Labels, store: FingerprintStore, partitions: Iterable[i
 
 
 def _key_blocks(
-    labels: Labels, store: FingerprintStore, partitions: Iterable[int]
+    labels: Labels, store: RowStore, partitions: Iterable[int]
 ) -> Iterator[tuple[np.ndarray, pa.Array]]:
     """Row numbers and keys of consecutive partitions, joined to blocks of a bounded number of rows."""
     most = max(JOIN_ROWS, len(labels.keys))
@@ -202,14 +202,14 @@ def _key_blocks(
         yield block()
 
 
-def join_labels(labels: Labels, store: FingerprintStore, matches: Matches | None = None) -> JoinedLabels:
+def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None) -> JoinedLabels:
     """Attach each label to the first row of the library with its key, several of one key to the same row.
 
     Parameters
     ----------
     labels : Labels
         From `read_labels`.
-    store : FingerprintStore
+    store : RowStore
         A complete one.
     matches : Matches, optional
         Of all its partitions, where they were looked up elsewhere.

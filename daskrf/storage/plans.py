@@ -7,6 +7,7 @@ import json
 import platform
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
@@ -14,14 +15,15 @@ from typing import Any
 
 from daskrf.errors import StoreError, printable
 from daskrf.storage.backend import atomic_write, backend, is_file
-from daskrf.storage.checked import believed, is_sealed, parsed, sealed, unsealed
+from daskrf.storage.checked import DAMAGE, believed, is_sealed, parsed, sealed, unsealed
 from daskrf.storage.files import canonical_json, file_errors
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
 
 FORMAT = "daskrf"
-FORMAT_VERSION = 1
-PLAN_FILE = "plan.json"
+FORMAT_VERSION = 2
+PLAN_FILE = "_plan.json"  # Arrow passes over names that begin so, when it reads a folder of Parquet files
+_OLD_PLAN_FILE = "plan.json"  # of format version 1
 MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
@@ -129,10 +131,16 @@ def write_plan(path: PurePath, plan: dict[str, Any]) -> None:
     atomic_write(path / PLAN_FILE, sealed(text), keep=True)
 
 
+def has_plan(path: PurePath) -> bool:
+    """Whether there is a plan, of whatever format version, which `read_plan` will say."""
+    return any(is_file(path / name) for name in (PLAN_FILE, _OLD_PLAN_FILE))
+
+
 def prepare_directory(path: PurePath) -> None:
     """Make the directory of a new store, or accept an empty one."""
     with file_errors("create", path):
         backend(path).make(path)
+        refuse_old(path)
         others = any(not name.startswith(".") for name in backend(path).names(path))
         if others and not is_file(path / PLAN_FILE):  # a shard that began with this one may have made it
             raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
@@ -157,6 +165,21 @@ def check_format(found: Any, path: PurePath) -> None:
             f"{version('daskrf')} knows version {FORMAT_VERSION} only: use the daskrf that made it, or make "
             "it again"
         )
+
+
+def refuse_old(path: PurePath) -> None:
+    """Refuse the store of an older format at `path`, if there is one.
+
+    Raises
+    ------
+    StoreError
+    """
+    if is_file(path / _OLD_PLAN_FILE):
+        found: Any = {}
+        with suppress(*DAMAGE):
+            found = parsed(backend(path).read(path, _OLD_PLAN_FILE))
+        if isinstance(found, dict) and found.get("format") == FORMAT:
+            check_format({**found, "format_version": found.get("format_version", 1)}, path)
 
 
 def check_kind(found: str, wanted: str | None, path: PurePath) -> None:
@@ -195,6 +218,7 @@ def read_plan(path: PurePath) -> dict[str, Any]:
     file = path / PLAN_FILE
     with file_errors("read", file):
         if not is_file(file):
+            refuse_old(path)
             if is_file(path / MODEL_FILE):
                 raise StoreError(
                     f"{path} is a model, and a store of partitions is needed here; check the path"
@@ -203,7 +227,9 @@ def read_plan(path: PurePath) -> dict[str, Any]:
     advice = "restore it from a copy, or make the store again"
     with file_errors("read", file), believed(file, advice):
         data = backend(path).read(path, PLAN_FILE)
-        plan = unsealed(data) if is_sealed(data) else parsed(data)  # older plans are not
+        if not is_sealed(data):
+            check_format(parsed(data), path)  # another version may have another way
+        plan = unsealed(data)
         check_format(plan, path)
         missing = [key for key in (*HASHED, "spec_hash") if key not in plan]
         if missing or plan_hash(plan) != plan["spec_hash"]:

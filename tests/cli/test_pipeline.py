@@ -120,7 +120,7 @@ def test_verify_finds_and_repairs_damage(made, tmp_path, capsys):
     assert run(["verify", str(store)]) == 1
     assert run(["verify", str(store), "--repair", *HERE]) == 0
     assert run(["verify", str(store)]) == 0
-    shutil.rmtree(next(store.glob("**/commits")))
+    shutil.rmtree(next(store.glob("**/_commits")))
     assert run(["verify", str(store)]) == 1  # nothing is damaged, but partitions are missing
     assert run(["verify", str(store), "--repair", *HERE]) == 0
 

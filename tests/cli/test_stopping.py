@@ -99,11 +99,11 @@ class Program:
 
 
 def committed(store):
-    return {int(path.stem) for path in (store / "commits").glob("*.json")}
+    return {int(path.stem) for path in (store / "_commits").glob("*.json")}
 
 
 def records(store):
-    return [path.read_bytes() for path in sorted((store / "commits").glob("*.json"))]
+    return [path.read_bytes() for path in sorted((store / "_commits").glob("*.json"))]
 
 
 def test_sigterm_to_all_processes_commits_the_partitions_in_hand(files, tmp_path):

@@ -84,7 +84,7 @@ def test_one_job_stops_in_time_and_goes_on(done: Path, job: Job, lab: Lab, tmp_p
     lines = [shlex.join(["daskrf", *command]) for command in job.commands()]
     submission = submit("daskrf-slurm.sbatch", *lines, wait=False)
     number = submission.stdout.strip()
-    await_true(lambda: len(list(job.out.glob("fp/commits/*.json"))) >= 2)
+    await_true(lambda: len(list(job.out.glob("fp/_commits/*.json"))) >= 2)
     lab.run("scancel", "--signal=TERM", "--batch", number)
     await_true(lambda: state_of(lab, number) not in WAITING)
     printed = (tmp_path / "job.out").read_text()

@@ -88,7 +88,7 @@ def _damage(chance: random.Random, out: Path) -> None:
         path
         for store in STORES
         for path in sorted((out / store).rglob("*"))
-        if path.is_file() and path.name != "plan.json"
+        if path.is_file() and path.name != "_plan.json"
     ]
     if not files:
         return
@@ -106,14 +106,14 @@ def _damage(chance: random.Random, out: Path) -> None:
             victim.unlink()
         case "stale":
             name = temporary_name(victim.name).replace(f"~{os.getpid()}~", "~4194305~")  # beyond any process
-            if victim.parent.name == "commits":
+            if victim.parent.name == "_commits":
                 victim.with_name(name).write_bytes(b"half")
 
 
 def _mend(out: Path) -> None:
     """Look for damage in every store, as a user would; of predictions it is taken out."""
     for store in STORES:
-        if not (out / store / "plan.json").exists():
+        if not (out / store / "_plan.json").exists():
             continue
         found = verify(out / store)
         if store == "pred" and (found.damaged or found.missing):

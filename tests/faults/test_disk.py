@@ -129,7 +129,7 @@ def test_a_full_disk(done: Path, inputs: tuple[Path, Path], small_disk: Path, tm
         assert error.value.errno == errno.ENOSPC, what
         calls += [(stage, about) for stage in WORK for about in injector.calls(stage)]
         for store in (out / "fp", out / "phi", out / "pred"):
-            if (store / "plan.json").exists():
+            if (store / "_plan.json").exists():
                 assert not verify(store).damaged, f"{what}: a partition is whole or missing"
                 assert str(status(store))
         (small_disk / "filler").unlink()

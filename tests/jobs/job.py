@@ -37,7 +37,7 @@ def run_job(
 
 def data_digests(path: Path) -> dict[str, str]:
     """Return a digest of every data file of a store (not of its plan, which holds time and host)."""
-    files = [p for p in path.rglob("*") if p.is_file() and p.name != "plan.json"]
+    files = [p for p in path.rglob("*") if p.is_file() and p.name != "_plan.json"]
     return {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
@@ -55,5 +55,5 @@ def assert_same_job(a: Path, b: Path) -> None:
     for name in left:
         assert left[name].tobytes() == right[name].tobytes(), name
     assert (a / "hits.parquet").read_bytes() == (b / "hits.parquet").read_bytes()
-    tables = [{k: v for k, v in data_digests(x / "pred").items() if k.startswith("rows")} for x in (a, b)]
+    tables = [{k: v for k, v in data_digests(x / "pred").items() if k.endswith(".parquet")} for x in (a, b)]
     assert tables[0] == tables[1]

@@ -87,7 +87,7 @@ def features(name: str) -> Callable[[Path], list[Any]]:
         store = FeatureStore.open(root / name)
         found: list[Any] = [store.source().spec_hash]
         for p in range(store.n_partitions):
-            found += [store.read(p), *store.blocks(p), *of_store(store, p)]
+            found += [store.read(p), *store.blocks(p), store.read_rows(p), *of_store(store, p)]
         return found
 
     return read
@@ -163,23 +163,24 @@ def map_of_tasks(root: Path) -> list[Any]:
 
 
 KINDS = {
-    "plan of fingerprints": Kind("fp/plan.json", fingerprints),
-    "record of fingerprints": Kind("fp/commits/*.json", fingerprints),
+    "plan of fingerprints": Kind("fp/_plan.json", fingerprints),
+    "record of fingerprints": Kind("fp/_commits/*.json", fingerprints),
     "metadata of fingerprints": Kind("fp/data/*/*/zarr.json", fingerprints),
     "metadata of groups": Kind("fp/data/*/zarr.json", fingerprints, unread=True),
     "chunks of fingerprints": Kind("fp/data/**/c/*", fingerprints),
     "rows": Kind("fp/rows/*.parquet", fingerprints),
-    "rejects": Kind("fp/rejects/*.parquet", fingerprints),
-    "plan of features": Kind("phi/plan.json", features("phi")),
-    "record of features": Kind("phi/commits/*.json", features("phi")),
-    "metadata of bits": Kind("phi/data/*/*/zarr.json", features("phi")),
-    "chunks of bits": Kind("phi/data/**/c/*/*", features("phi")),
-    "metadata of floats": Kind("floats/data/*/*/zarr.json", features("floats")),
-    "chunks of floats": Kind("floats/data/**/c/*/*", features("floats")),
-    "plan of predictions": Kind("pred/plan.json", predictions),
-    "record of predictions": Kind("pred/commits/*.json", predictions),
-    "predictions": Kind("pred/rows/*.parquet", predictions),
-    "rejects of predictions": Kind("pred/rejects/*.parquet", predictions),
+    "rejects": Kind("fp/_rejects/*.parquet", fingerprints),
+    "plan of features": Kind("phi/_plan.json", features("phi")),
+    "record of features": Kind("phi/_commits/*.json", features("phi")),
+    "metadata of bits": Kind("phi/**/zarr.json", features("phi"), unread=True),
+    "chunks of bits": Kind("phi/phi/c.*", features("phi")),
+    "rows of features": Kind("phi/rows/*.parquet", features("phi")),
+    "metadata of floats": Kind("floats/**/zarr.json", features("floats"), unread=True),
+    "chunks of floats": Kind("floats/phi/c.*", features("floats")),
+    "plan of predictions": Kind("pred/_plan.json", predictions),
+    "record of predictions": Kind("pred/_commits/*.json", predictions),
+    "predictions": Kind("pred/*.parquet", predictions),
+    "rejects of predictions": Kind("pred/_rejects/*.parquet", predictions),
     "model": Kind("model/model.zip", model),
     "checkpoint": Kind(f"{WORK}/draw", checkpoint),
     "map": Kind(f"{WORK}/map-*", map_of_tasks),

@@ -83,17 +83,17 @@ def test_stores_of_wrong_types(
     job: Path, inputs: tuple[Path, Path], tmp_path: Path, kind: str, value: Any
 ) -> None:
     path = shutil.copytree(job / kind, tmp_path / kind)
-    plan = json.loads((path / "plan.json").read_bytes())
+    plan = json.loads((path / "_plan.json").read_bytes())
     del plan["crc32c"]
     spec = plan["spec"]
     inner = {"fp": ("library", "fingerprint"), "phi": ("map",)}[kind]
     forged = [{**spec, name: value} for name in spec]
     forged += [{**spec, name: {**spec[name], key: value}} for name in inner for key in spec[name]]
-    records = {record: record.read_bytes() for record in (path / "commits").iterdir()}
+    records = {record: record.read_bytes() for record in (path / "_commits").iterdir()}
     for changed in forged:
         forgery = {**plan, "spec": changed}
         forgery["spec_hash"] = plans.plan_hash(forgery)
-        (path / "plan.json").write_bytes(sealed(json.dumps(forgery).encode()))
+        (path / "_plan.json").write_bytes(sealed(json.dumps(forgery).encode()))
         for record, data in records.items():
             body = json.loads(data) | {"spec_hash": forgery["spec_hash"]}
             del body["crc32c"]

@@ -61,7 +61,7 @@ def test_a_finished_store_keeps_nothing_of_workers_killed_elsewhere(
 ) -> None:
     """No process of another host can be looked at, so that a run before the end lets it live."""
     fingerprint(inputs[0], tmp_path / "fp", prepare=True)
-    left = tmp_path / "fp" / "staging" / ".tmp-000000~elsewhere~1~0123abcd"
+    left = tmp_path / "fp" / "_staging" / ".tmp-000000~elsewhere~1~0123abcd"
     left.mkdir(parents=True)
     (left / "half").touch()
     fingerprint(inputs[0], tmp_path / "fp")

@@ -87,7 +87,7 @@ def test_bad_lines_are_rejected_and_good_ones_are_the_same(
     for name, workers in (("fp", None), ("there", client)):
         report = fingerprint(path, tmp_path / name, rows_per_partition=30, client=workers)
         assert (report.rows, report.kept, report.rejected) == (100 + len(LINES), 100, len(LINES))
-    for part in ("data", "rejects"):
+    for part in ("data", "_rejects"):
         assert data_digests(tmp_path / "fp" / part) == data_digests(tmp_path / "there" / part) != {}
     assert kept_of(tmp_path / "fp") == kept_of(files / "good")
     rejects = rejects_of(FingerprintStore.open(tmp_path / "fp")).to_pylist()

@@ -251,7 +251,7 @@ def test_finished_work_is_not_done_again(inputs: tuple[Path, Path], store: Path,
             again = fit(store, inputs[1], tmp_path / "model", feature_map=chosen, criterion="bound")
     assert read_model(tmp_path / "model").gp.criterion == "bound"  # type: ignore[attr-defined]
     assert again.bound[0] < again.log_marginal_likelihood[0]
-    damaged = max((tmp_path / "phi" / "data" / "000001").rglob("*"), key=lambda path: path.stat().st_size)
+    damaged = tmp_path / "phi" / "phi" / "c.1.0"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
     repaired = verify(tmp_path / "phi", repair=True)
     assert repaired.repaired == (1,)

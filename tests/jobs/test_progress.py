@@ -45,7 +45,7 @@ def test_rows_add_up_and_digests_are_those_of_the_output(inputs: tuple[Path, Pat
     assert _rows(stages["fingerprint"]) == stages["fingerprint"][0]["total"] == N_ROWS
     for task in stages["fingerprint"][1:]:
         first, last = map(int, task["key"].split("-")[-2:])
-        files = [tmp_path / "fp" / "commits" / f"{p:06d}.json" for p in range(first, last + 1)]
+        files = [tmp_path / "fp" / "_commits" / f"{p:06d}.json" for p in range(first, last + 1)]
         assert task["digest"] == crc32c_of(b"".join(file.read_bytes() for file in files))
         assert task["attempt"] == 1
 
@@ -89,6 +89,6 @@ def test_a_progress_that_is_told_to_stop(inputs: tuple[Path, Path], tmp_path: Pa
 
     with pytest.raises(KeyboardInterrupt):
         fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, progress=Stops())
-    made = len(list((tmp_path / "fp" / "commits").iterdir()))
+    made = len(list((tmp_path / "fp" / "_commits").iterdir()))
     assert 0 < made < 13
     assert fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50).made == 13 - made

@@ -467,7 +467,7 @@ def test_damaged_predictions_are_made_again_by_predict(
     run = (tmp_path / "model", store, tmp_path / "pred")
     predict(*run)
     before = data_digests(tmp_path / "pred")
-    victim = tmp_path / "pred" / "rows" / "000002.parquet"
+    victim = tmp_path / "pred" / "000002.parquet"
     data = bytearray(victim.read_bytes())
     data[len(data) // 3] ^= 1
     victim.write_bytes(data)

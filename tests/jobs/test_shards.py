@@ -193,7 +193,7 @@ def test_processes_that_start_at_once_agree(whole: Path, inputs: tuple[Path, Pat
     """Shards that find no preparation, one of which is killed in mid-work, and a last command."""
     command = ("fingerprint", inputs[0], "-o", tmp_path / "fp", "--rows-per-partition", 50)
     processes = [start(*command, "--shard", f"{i}/3") for i in range(3)]
-    wait_for(tmp_path, "fp/commits/*.json")
+    wait_for(tmp_path, "fp/_commits/*.json")
     processes[1].send_signal(signal.SIGKILL)
     for i in (0, 2):
         assert f"shard {i}/3" in ended(processes[i])

@@ -47,6 +47,7 @@ class Remote(Url):
         return (path for path in found if path.match(pattern))
 
 
-def remote(name: Any) -> Remote:
-    """Return the object of a name, or of a URL."""
-    return Remote(*as_path(name).parts)
+def remote(name: Any) -> Any:
+    """Return the object of a URL; a local path stays one."""
+    found = as_path(name)
+    return Remote(*found.parts) if isinstance(found, Url) else found

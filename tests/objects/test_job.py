@@ -25,7 +25,7 @@ from daskrf.storage.lock import StoreLock
 from tests.jobs.conftest import inputs  # noqa: F401  # a fixture
 from tests.jobs.job import FEATURES, assert_same_job, data_digests, model_arrays, run_job
 from tests.objects.conftest import new_bucket
-from tests.objects.remote import remote
+from tests.objects.remote import remote as named
 
 ROWS = 100  # of a partition
 
@@ -33,7 +33,7 @@ ROWS = 100  # of a partition
 def job(library: Path | str, labels: Path | str, out: Path | str, client: Client | None = None) -> None:
     """The main job in few partitions and tasks: requests take the time."""
     with patch("daskrf.jobs.tree.FAN_IN", 3):
-        run_job((remote(library), remote(labels)), remote(out), client, rows_per_partition=ROWS)
+        run_job((named(library), named(labels)), named(out), client, rows_per_partition=ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def remote(endpoint: str, inputs: tuple[Path, Path], tmp_path_factory) -> tuple[
     """The library and the labels as objects."""
     folder = new_bucket(endpoint) / "inputs"
     for file in inputs:
-        (folder / file.name).upload(file)
+        (folder / file.name).write_bytes(file.read_bytes())
     return folder / inputs[0].name, folder / inputs[1].name
 
 
@@ -110,8 +110,8 @@ def test_shards_share_a_job(remote, local_run, bucket):
     by_shards(fingerprint, str(remote[0]), fp, rows_per_partition=ROWS)
     with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
         by_shards(fit, fp, str(remote[1]), model, feature_map=FEATURES)
-    assert data_digests(remote(fp)) == data_digests(local_run / "fp")
-    assert_same_model(remote(model), local_run / "model")
+    assert data_digests(named(fp)) == data_digests(local_run / "fp")
+    assert_same_model(named(model), local_run / "model")
     assert sorted(path.name for path in bucket.iterdir()) == ["fp", "model"]
 
 
@@ -136,7 +136,7 @@ def test_a_killed_job_goes_on_to_the_same_bytes(remote, local_run, bucket):
     out = bucket / "killed"
     context = multiprocessing.get_context("spawn")
     kept: dict[str, str] = {}
-    for found in ("fp/commits/000003.json", ".model.daskrf/level-0-00002"):
+    for found in ("fp/_commits/000003.json", ".model.daskrf/level-0-00002"):
         process = context.Process(target=job, args=(*map(str, remote), str(out)))
         process.start()
         while not (out / found).is_file():
@@ -144,10 +144,10 @@ def test_a_killed_job_goes_on_to_the_same_bytes(remote, local_run, bucket):
             time.sleep(0.01)
         os.kill(process.pid or 0, signal.SIGKILL)
         process.join()
-        kept = {str(path): path.head()["last_modified"] for path in (out / "fp" / "commits").iterdir()}
+        kept = {str(path): path.head()["last_modified"] for path in (out / "fp" / "_commits").iterdir()}
     job(*remote, out)
     assert_same_job(local_run, out)
-    for path in (out / "fp" / "commits").iterdir():
+    for path in (out / "fp" / "_commits").iterdir():
         assert path.head()["last_modified"] == kept[str(path)], "what was committed is not made again"
 
 

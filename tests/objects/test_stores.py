@@ -31,7 +31,7 @@ def contents(store: Path | Remote) -> dict[str, bytes]:
     """Return every file of a store but its plan, which holds the time."""
     files = [path for path in store.rglob("*") if path.is_file()]
     return {
-        path.relative_to(store).as_posix(): path.read_bytes() for path in files if path.name != "plan.json"
+        path.relative_to(store).as_posix(): path.read_bytes() for path in files if path.name != "_plan.json"
     }
 
 
@@ -54,30 +54,35 @@ def test_a_store_of_objects_has_the_bytes_of_a_local_one(bucket, tmp_path):
     assert inspect.verify(remote.path).sound
 
 
-def test_features_find_their_fingerprints_also_after_a_move(bucket):
+def test_features_stand_alone_after_a_move(bucket):
     source = full_store(bucket / "runs" / "s", n_partitions=1)
     store = FeatureStore.new(bucket / "runs" / "f", source, {"class": "X"}, 64)
     n_rows = source.record(0).counts["kept"]
     phi = np.random.default_rng(0).integers(0, 256, (n_rows, 8), dtype=np.uint8)
-    store.write_partition(0, [phi[:10], phi[10:]], n_rows)
+    store.write_partition(0, [phi[:10], phi[10:]], source.read_rows(0))
     np.testing.assert_array_equal(store.read(0, 3, 9), phi[3:9])
     np.testing.assert_array_equal(np.concatenate(list(store.blocks(0))), phi)
     assert store.source().path == source.path
-    for path in (bucket / "runs").rglob("*"):
+    store_rows = source.read_rows(0)
+    for path in (bucket / "runs" / "f").rglob("*"):
         (bucket / "moved" / path.relative_to(bucket / "runs")).write_bytes(path.read_bytes())
     OBJECTS.remove(bucket / "runs")
-    assert FeatureStore.open(bucket / "moved" / "f").source().path == bucket / "moved" / "s"
+    moved = FeatureStore.open(bucket / "moved" / "f")
+    np.testing.assert_array_equal(moved.read(0), phi)
+    assert moved.read_rows(0).equals(store_rows)
+    with pytest.raises(StoreError, match="is not where it was"):
+        moved.source()
 
 
 def test_a_partition_that_goes_while_it_is_read_is_no_zeros(bucket, monkeypatch):
     monkeypatch.setattr(features, "CHUNK_BYTES", 100)
     source = full_store(bucket / "s", n_partitions=1)
     store = FeatureStore.new(bucket / "f", source, {"class": "X"}, 64)
-    store.write_partition(0, np.full((50, 8), 7, np.uint8))
+    store.write_partition(0, np.full((49, 8), 7, np.uint8), source.read_rows(0))
     blocks = store.blocks(0)
     next(blocks)
     store.discard(0)
-    with pytest.raises(StoreError, match=r"partition 0 of .* is damaged \(data/.* is missing\)"):
+    with pytest.raises(StoreError, match=r"partition 0 of .* is damaged \(phi/.* is missing\)"):
         next(blocks)
 
 
@@ -169,9 +174,9 @@ def test_a_record_of_other_bytes_is_not_overwritten_but_taken_out(bucket):
 def test_a_plan_that_came_first_stands(bucket):
     with patch.object(Store, "open"):
         new_store(bucket / "s")
-    plan = (bucket / "s" / "plan.json").read_bytes()
+    plan = (bucket / "s" / "_plan.json").read_bytes()
     new_store(bucket / "s", provenance={"host": "elsewhere"})
-    assert (bucket / "s" / "plan.json").read_bytes() == plan
+    assert (bucket / "s" / "_plan.json").read_bytes() == plan
     with pytest.raises(StoreError, match="another specification"):
         new_store(bucket / "s", fragments="reject")
     (bucket / "t" / "thesis.txt").write_bytes(b"do not touch")

@@ -143,7 +143,7 @@ def test_a_full_disk_while_data_are_written(tmp_path: Path, monkeypatch: pytest.
         fill(store, 0)
     monkeypatch.undo()
     assert store.pending() == [0]
-    assert list((store.path / "staging").iterdir()) == []
+    assert list((store.path / "_staging").iterdir()) == []
 
 
 def test_a_plan_is_whole_or_absent(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from daskrf.errors import StoreError
 from daskrf.storage.features import FeatureStore
 from daskrf.storage.fingerprints import FingerprintStore
 from daskrf.storage.inspect import status, verify
-from tests.storage.strategies import fill, full_store, new_store
+from tests.storage.strategies import fill, full_store
 
 
 def flip(path: Path) -> None:
@@ -44,7 +44,7 @@ def swap_neighbours(path: Path) -> None:
 SILENT = (flip, zero_page, swap_neighbours)  # the size stays
 VISIBLE = (truncate, Path.unlink)
 GROUP = "data/000000/zarr.json"  # which no reader reads: arrays are opened by themselves
-N_OBJECTS = len(("zarr.json", *("lengths", "indices", "counts") * 2, "rows", "rejects"))
+N_OBJECTS = len(("zarr.json", *("lengths", "indices", "counts") * 2, "rows", "_rejects"))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_each_object(store: FingerprintStore, damage: Callable[[Path], None], in
 
 @pytest.mark.parametrize("damage", [*SILENT, *VISIBLE])
 def test_what_is_damaged_is_not_read(store: FingerprintStore, damage: Callable[[Path], None]) -> None:
-    readers = {"data": store.read_fingerprints, "rows": store.read_rows, "rejects": store.read_rejects}
+    readers = {"data": store.read_fingerprints, "rows": store.read_rows, "_rejects": store.read_rejects}
     for path in objects(store, 0):
         kept = path.read_bytes()
         damage(path)
@@ -135,9 +135,12 @@ def test_files_of_other_partitions_are_not_read(store: FingerprintStore) -> None
 
 
 def test_flips_anywhere_in_features_are_not_read(tmp_path: Path) -> None:
-    store = FeatureStore.new(tmp_path / "f", new_store(tmp_path / "s"), {"class": "X"}, 64)
-    record = store.write_partition(0, np.arange(800, dtype=np.uint8).reshape(100, 8))
-    for path in (store.path / item.path for item in record.objects if "/phi/" in item.path):
+    source = full_store(tmp_path / "s", 1, 101)
+    store = FeatureStore.new(tmp_path / "f", source, {"class": "X"}, 64)
+    phi = np.arange(800).astype(np.uint8).reshape(100, 8)
+    record = store.write_partition(0, phi, source.read_rows(0))
+    (chunk,) = (item.path for item in record.objects if "/c." in item.path)
+    for path in [store.path / chunk]:
         data = path.read_bytes()
         for position in range(0, len(data), 37):
             path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
@@ -208,14 +211,14 @@ def test_record_of_another_store_or_partition(tmp_path: Path) -> None:
 
 def test_records_outside_the_plan_and_other_files_are_ignored(store: FingerprintStore) -> None:
     for name in ("000009.json", "x.json", "1.json", "000001.json.bak"):
-        (store.path / "commits" / name).write_text("{}")
+        (store.path / "_commits" / name).write_text("{}")
     assert store.pending() == []
     assert sorted(store.records()) == [0, 1]
     assert store.counts()["read"] == 60
 
 
 def test_a_record_without_objects_on_disk_is_nothing(store: FingerprintStore) -> None:
-    for folder in ("data", "rows", "rejects"):
+    for folder in ("data", "rows", "_rejects"):
         shutil.rmtree(store.path / folder)
     assert store.pending() == [0, 1]
 

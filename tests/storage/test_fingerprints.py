@@ -101,12 +101,12 @@ def test_what_was_written_first_stands_until_it_is_discarded(tmp_path: Path) -> 
     recorded = {item.path for item in store.record(0).objects}
     on_disk = {
         path.relative_to(store.path).as_posix()
-        for folder in ("data", "rows", "rejects")
+        for folder in ("data", "rows", "_rejects")
         for path in (store.path / folder).rglob("*")
         if path.is_file()
     }
     assert on_disk == recorded
-    assert list((store.path / "staging").iterdir()) == []
+    assert list((store.path / "_staging").iterdir()) == []
 
 
 def test_what_does_not_add_up_is_refused(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_does_not_add_up_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="lacks the column 'line'"):
         store.write_partition(0, random_counts(3), rows_table(0, 3).drop_columns("line"))
     assert store.pending() == [0]
-    assert list((store.path / "staging").iterdir()) == []
+    assert list((store.path / "_staging").iterdir()) == []
 
 
 def test_bytes_a_molecule_on_real_counts(data_dir: Path, tmp_path: Path) -> None:

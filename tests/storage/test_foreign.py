@@ -60,7 +60,11 @@ def everything(path: Path) -> None:
 def forge_record(store: Store, p: int, **changes: Any) -> None:
     """Write a record that has its digest."""
     record = dataclasses.replace(store.record(p), **changes)
-    body = {"format_version": 1, "partition": record.partition, "spec_hash": record.spec_hash}
+    body = {
+        "format_version": plans.FORMAT_VERSION,
+        "partition": record.partition,
+        "spec_hash": record.spec_hash,
+    }
     body |= {"counts": record.counts, "objects": [item[:3] for item in record.objects]}
     body |= {"bodies": [item.body for item in record.objects]}
     store.record_path(p).write_bytes(sealed(json.dumps(body).encode()))
@@ -68,10 +72,10 @@ def forge_record(store: Store, p: int, **changes: Any) -> None:
 
 def forge_plan(path: Path, **changes: Any) -> None:
     """Change a plan, and give it the hash of what it is then."""
-    plan = json.loads((path / "plan.json").read_bytes()) | changes
+    plan = json.loads((path / "_plan.json").read_bytes()) | changes
     del plan["crc32c"]
     plan["spec_hash"] = plans.plan_hash(plan)
-    (path / "plan.json").write_bytes(sealed(json.dumps(plan).encode()))
+    (path / "_plan.json").write_bytes(sealed(json.dumps(plan).encode()))
 
 
 @pytest.mark.parametrize(
@@ -87,8 +91,8 @@ def forge_plan(path: Path, **changes: Any) -> None:
         "data/000000/.hidden",
         "data/000000//zarr.json",
         "data/000000",
-        "plan.json",
-        "commits/000000.json",
+        "_plan.json",
+        "_commits/000000.json",
         "rows/000000.parquet\n",
         "",
         7,
@@ -104,7 +108,7 @@ def test_a_record_names_files_of_its_partition_only(store: FingerprintStore, nam
         store.read_rows(0)
 
 
-@pytest.mark.parametrize("name", ["rows/000000.parquet", "data/000000/indices/c/0", "commits/000000.json"])
+@pytest.mark.parametrize("name", ["rows/000000.parquet", "data/000000/indices/c/0", "_commits/000000.json"])
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
 def test_what_is_no_regular_file_is_not_read(store: FingerprintStore, name: str, kind: str) -> None:
     path = store.path / name
@@ -138,7 +142,7 @@ def test_a_pipe_in_place_of_a_plan_or_a_model_is_none(tmp_path: Path) -> None:
                 look(tmp_path)
 
 
-@pytest.mark.parametrize("folder", ["data", "rows", "rejects", "commits", "staging"])
+@pytest.mark.parametrize("folder", ["data", "rows", "_rejects", "_commits", "_staging"])
 def test_a_store_whose_folders_are_links_is_refused(store: FingerprintStore, folder: str) -> None:
     home = store.path.parent / "home"
     if (store.path / folder).exists():
@@ -170,10 +174,10 @@ def test_a_store_may_be_reached_by_a_link(store: FingerprintStore) -> None:
 
 
 def test_names_that_lead_upwards_are_not_opened(store: FingerprintStore) -> None:
-    for name in ("../home/secret", "rows/../plan.json", "", ".", "rows/"):
+    for name in ("../home/secret", "rows/../_plan.json", "", ".", "rows/"):
         with pytest.raises(ValueError, match="no name below"):
             backend(store.path).open(store.path, name)
-    with backend(store.path).open(store.path, "plan.json") as file:
+    with backend(store.path).open(store.path, "_plan.json") as file:
         assert file.read(1) == b"{"
 
 
@@ -215,7 +219,7 @@ def test_plans_of_wrong_types(store: FingerprintStore, tmp_path: Path, kind: str
         made = FeatureStore.new(tmp_path / "f", store, {"class": "X"}, 64)
     else:
         made = PredictionStore.new(tmp_path / "p", source="a" * 64, model="b" * 64, options={}, rows=[3, 4])
-    text = (made.path / "plan.json").read_bytes()
+    text = (made.path / "_plan.json").read_bytes()
     plan = json.loads(text)
     forged: list[dict[str, Any]] = [{name: value} for name in ("kind", "spec", "partitions", "provenance")]
     forged += [{"format": value}, {"format_version": value}, {"partitions": [value]}]
@@ -227,7 +231,7 @@ def test_plans_of_wrong_types(store: FingerprintStore, tmp_path: Path, kind: str
             forge_plan(made.path, **changes)
         except ValueError:  # it has no hash
             assert isinstance(value, float)
-            (made.path / "plan.json").write_bytes(sealed(json.dumps({**plan, **changes}).encode()))
+            (made.path / "_plan.json").write_bytes(sealed(json.dumps({**plan, **changes}).encode()))
 
         def use() -> None:
             found = status(made.path)
@@ -242,7 +246,7 @@ def test_plans_of_wrong_types(store: FingerprintStore, tmp_path: Path, kind: str
 
         sentence(use)
         sentence(lambda: type(made).create(made.path, made.kind, made.spec, made.partitions))
-        (made.path / "plan.json").write_bytes(text)
+        (made.path / "_plan.json").write_bytes(text)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +255,7 @@ def test_plans_of_wrong_types(store: FingerprintStore, tmp_path: Path, kind: str
 def test_text_that_is_no_object(store: FingerprintStore, data: bytes) -> None:
     store.record_path(0).write_bytes(data)
     assert "its commit record is damaged" in verify(store.path).damaged[0][0]
-    (store.path / "plan.json").write_bytes(data)
+    (store.path / "_plan.json").write_bytes(data)
     for look in (Store.open, status, verify, kind_of):
         with pytest.raises(StoreError, match=r"is damaged, or not a daskrf file|was not made by daskrf"):
             look(store.path)
@@ -263,7 +267,7 @@ def test_deep_specifications(store: FingerprintStore, depth: int) -> None:
     deep: dict[str, Any] = {}
     for _ in range(depth):
         deep = {"kernel": deep}
-    plan = json.loads((store.path / "plan.json").read_bytes())
+    plan = json.loads((store.path / "_plan.json").read_bytes())
     try:
         forge_plan(store.path, spec={**plan["spec"], "fingerprint": deep, "library": deep})
     except RecursionError:
@@ -283,7 +287,7 @@ def test_a_plan_of_more_partitions_than_there_are(store: FingerprintStore) -> No
 
 
 def test_escapes_in_a_plan_do_not_reach_the_terminal(store: FingerprintStore) -> None:
-    plan = json.loads((store.path / "plan.json").read_bytes())
+    plan = json.loads((store.path / "_plan.json").read_bytes())
     escapes = "\x1b]0;gone\x07\x9b31m\u202e\r\nall is well"
     forge_plan(
         store.path,

@@ -60,7 +60,7 @@ def test_feature_and_prediction_stores(tmp_path: Path) -> None:
     origin = {"source_path": "library.fp", "model_path": "score.model"}
     predictions = PredictionStore.new(tmp_path / "p", **plan, options={"std": True}, provenance=origin)
     for p in range(2):
-        features.write_partition(p, np.zeros((19, 512), np.uint8))
+        features.write_partition(p, np.zeros((19, 512), np.uint8), source.read_rows(p))
         table = pa.table({"row": np.arange(19), "mean": np.linspace(0, 1, 19)})
         predictions.write_partition(p, table, rejects_table([20 * p + 19], f"ring {p} open"))
         assert predictions.read(p).equals(table)

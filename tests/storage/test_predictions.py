@@ -25,7 +25,7 @@ def test_values_and_rejects_come_back(tmp_path: Path) -> None:
     assert [store.partition_rows(p) for p in range(store.n_partitions)] == [5, 4]
     record = store.write_partition(0, table([0, 2, 4]), rejects_table([1, 3]))
     assert record.counts == {"read": 5, "kept": 3, "rejected": 2}
-    assert [item.path for item in record.objects] == ["rejects/000000.parquet", "rows/000000.parquet"]
+    assert [item.path for item in record.objects] == ["000000.parquet", "_rejects/000000.parquet"]
     store.write_partition(1, table([5, 6, 7, 8]), counts={"read": 4, "empty": 1})
     assert store.read(0).equals(table([0, 2, 4]))
     assert store.read(1, ["row"])["row"].to_pylist() == [5, 6, 7, 8]
@@ -40,7 +40,7 @@ def test_damaged_or_lost_rejects_are_seen(tmp_path: Path) -> None:
     store.write_partition(0, table([0]), rejects_table([1, 2]))
     store.rejects_path(0).unlink()
     assert store.pending() == [0]
-    with pytest.raises(StoreError, match=r"rejects/000000\.parquet is missing"):
+    with pytest.raises(StoreError, match=r"_rejects/000000\.parquet is missing"):
         store.read_rejects(0)
     store.write_partition(0, table([0, 1]))
     assert (store.pending(), store.read_rejects(0).num_rows) == ([], 0)

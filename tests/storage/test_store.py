@@ -20,7 +20,7 @@ from tests.storage.strategies import fill, full_store, new_store
 
 def test_plan_is_there_before_any_data(tmp_path: Path) -> None:
     store = new_store(tmp_path / "s")
-    assert [item.name for item in store.path.iterdir()] == ["plan.json"]
+    assert [item.name for item in store.path.iterdir()] == ["_plan.json"]
     assert store.pending() == [0, 1, 2]
     assert store.counts() == {}
 
@@ -49,10 +49,10 @@ def test_same_spec_resumes_and_another_is_refused_key_by_key(tmp_path: Path) -> 
     assert FingerprintStore.open(tmp_path / "s").pending() == [0, 2]
 
 
-@pytest.mark.parametrize("version", [0, 2, "new", None])
+@pytest.mark.parametrize("version", [0, 1, "new", None])
 def test_other_format_versions_are_refused_by_name(tmp_path: Path, version: object) -> None:
     new_store(tmp_path / "s")
-    file = tmp_path / "s" / "plan.json"
+    file = tmp_path / "s" / "_plan.json"
     plan = json.loads(file.read_text())
     plan["format_version"] = version
     plan["provenance"]["daskrf"] = "9.8.7"
@@ -64,7 +64,7 @@ def test_other_format_versions_are_refused_by_name(tmp_path: Path, version: obje
 
 def test_edited_or_broken_plans_are_refused(tmp_path: Path) -> None:
     new_store(tmp_path / "s")
-    file = tmp_path / "s" / "plan.json"
+    file = tmp_path / "s" / "_plan.json"
     text = file.read_text()
     file.write_text(text.replace('"keep"', '"drop"'))
     with pytest.raises(StoreError, match="does not match its CRC32C"):
@@ -131,8 +131,10 @@ def test_unfinished_stores_say_so(tmp_path: Path) -> None:
 def test_numpy_counts_become_numbers(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "s", "features", {"a": 1}, 2)
     (tmp_path / "x").write_bytes(b"123456789")
-    record = store.publish(0, {store.partition_path(0) / "x": tmp_path / "x"}, {"kept": np.int64(3)})
-    assert record.counts == {"kept": 3}
+    record = store.publish(
+        0, {store.partition_path(0) / "x": tmp_path / "x"}, {"kept": np.int64(3), "first": 0}
+    )
+    assert record.counts == {"kept": 3, "first": 0}
     assert record.objects == (("data/000000/x", 9, "e3069283", crc32c_of(b"12345")),)
     assert Store.open(tmp_path / "s").records() == {0: record}
     with pytest.raises(StoreError, match="does not say how many rows"):
@@ -155,10 +157,10 @@ def test_tuples_in_a_spec_resume(tmp_path: Path) -> None:
 def test_stale_temporary_files_are_ignored_and_cleaned(tmp_path: Path) -> None:
     store = full_store(tmp_path / "s")
     dead = f"{TEMPORARY}x~{os.uname().nodename}~{2**22 + 12345}~0123abcd"
-    for directory in (store.path, store.path / "commits", store.path / "staging"):
+    for directory in (store.path, store.path / "_commits", store.path / "_staging"):
         (directory / dead).write_bytes(b"half")
-    (store.path / "staging" / dead.replace("x~", "y~")).mkdir()
-    alive = store.path / "staging" / temporary_name("000001")
+    (store.path / "_staging" / dead.replace("x~", "y~")).mkdir()
+    alive = store.path / "_staging" / temporary_name("000001")
     alive.mkdir()
     assert store.pending() == []
     assert all(store.verify(p) == [] for p in range(3))

@@ -51,7 +51,7 @@ def test_files_of_the_user_stay_whatever_comes_of_the_command(tmp_path: Path) ->
 def test_what_a_dead_writer_has_left_is_deleted(tmp_path: Path) -> None:
     old_files(tmp_path)
     left = f".tmp-model.zip~{DEAD}~0123abcd"
-    other = f".tmp-plan.json~{DEAD}~0123abcd"
+    other = f".tmp-_plan.json~{DEAD}~0123abcd"
     for name in (left, other):
         (tmp_path / name).write_text("half")
     save_model(tmp_path, {}, {})

@@ -1,0 +1,321 @@
+"""Stores and models as users open them in Python: dask arrays, datasets of rows, and predictions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
+from scipy import sparse
+
+from daskrf.errors import InputError, StoreError
+from daskrf.jobs.maps import rebuild
+from daskrf.jobs.models import Model, read_model
+from daskrf.jobs.opening import opened
+from daskrf.jobs.sources import Block, feature_blocks
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.storage.backend import absolute, backend
+from daskrf.storage.features import FeatureStore
+from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.rejects import RowStore
+
+__all__ = ["OpenFeatures", "OpenLibrary", "Predictor", "load", "open_features", "open_library"]
+
+
+@dataclass(frozen=True)
+class OpenLibrary:
+    """A fingerprint store as a dask array.
+
+    Attributes
+    ----------
+    fingerprints : dask.array.Array of shape (n, n_columns), uint16
+        Counts of the kept rows in library order, in blocks of `scipy.sparse.csr_matrix`.
+    rows : pyarrow.dataset.Dataset
+        row, id, smiles, source, line and further columns of the same rows.
+    spec : dict
+        What the store was made from: library, fingerprint, fragments and versions.
+    """
+
+    fingerprints: da.Array
+    rows: ds.Dataset
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OpenFeatures:
+    """A feature store as a dask array.
+
+    Attributes
+    ----------
+    phi : dask.array.Array of shape (n, ceil(M / 8)), uint8, or (n, M), float32 or float16
+        Features of the kept rows in library order: packed bits (see `bits`) or floats (see `features`).
+    rows : pyarrow.dataset.Dataset
+        row, id, smiles, source, line and further columns of the same rows.
+    spec : dict
+        What the store was made from: the fingerprint, the map and the number of features.
+    """
+
+    phi: da.Array
+    rows: ds.Dataset
+    spec: dict[str, Any]
+
+    @property
+    def bits(self) -> da.Array:
+        """Packed bits: ``numpy.unpackbits(bits, axis=1, count=M)`` is 1 where a feature is positive.
+
+        Raises
+        ------
+        StoreError
+            The store holds floats.
+        """
+        return self._held(bits=True)
+
+    @property
+    def features(self) -> da.Array:
+        """Features as floats.
+
+        Raises
+        ------
+        StoreError
+            The store holds bits.
+        """
+        return self._held(bits=False)
+
+    def _held(self, bits: bool) -> da.Array:
+        if (self.spec["dtype"] == "bits") != bits:
+            there, asked = ("features", "bits") if bits else ("bits", "features")
+            raise StoreError(f"The store holds {self.spec['dtype']}: take its .{there}, not its .{asked}")
+        return self.phi
+
+
+def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
+    """Open a fingerprint store as a dask array; every byte of it is checked against its digest when read.
+
+    Parameters
+    ----------
+    path : path
+        A complete fingerprint store.
+
+    Returns
+    -------
+    OpenLibrary
+
+    Raises
+    ------
+    StoreError
+        There is no fingerprint store, or it is not complete.
+
+    Examples
+    --------
+    >>> import tempfile, daskrf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/a.smi", "w") as file:
+    ...         _ = file.write("CCO ethanol\\nCCC propane\\n")
+    ...     _ = daskrf.fingerprint(f"{folder}/a.smi", f"{folder}/a.fp")
+    ...     library = daskrf.open_library(f"{folder}/a.fp")
+    ...     library.fingerprints.shape, library.rows.to_table()["id"].to_pylist()
+    ((2, 4294967296), ['ethanol', 'propane'])
+    """
+    store = FingerprintStore.open(path)
+    kept = store.kept_rows()
+    array = da.map_blocks(
+        _fingerprints,
+        absolute(store.path),
+        store.spec_hash,
+        chunks=(tuple(kept), (store.n_columns,)),
+        dtype=np.uint16,
+        meta=sparse.csr_matrix((0, 0), dtype=np.uint16),
+    )
+    return OpenLibrary(array, _rows(store), store.spec)
+
+
+def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
+    """Open a feature store as a dask array; every byte of it is checked against its digest when read.
+
+    Parameters
+    ----------
+    path : path
+        A complete feature store.
+
+    Returns
+    -------
+    OpenFeatures
+
+    Raises
+    ------
+    StoreError
+        There is no feature store, or it is not complete.
+
+    Examples
+    --------
+    >>> import tempfile, daskrf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/a.smi", "w") as file:
+    ...         _ = file.write("CCO ethanol\\nCCC propane\\n")
+    ...     _ = daskrf.fingerprint(f"{folder}/a.smi", f"{folder}/a.fp")
+    ...     feature_map = daskrf.TanimotoMinMaxFeatures(64)
+    ...     _ = daskrf.featurize(f"{folder}/a.fp", feature_map, f"{folder}/a.phi")
+    ...     daskrf.open_features(f"{folder}/a.phi").bits.compute(scheduler="synchronous").shape
+    (2, 8)
+    """
+    store = FeatureStore.open(path)
+    store.require_complete()
+    n, rows = store.shape[0], store.chunk_rows
+    chunks = tuple(min(rows, n - start) for start in range(0, n, rows)) or (0,)
+    array = da.map_blocks(
+        _features,
+        absolute(store.path),
+        store.spec_hash,
+        chunks=(chunks, (store.n_stored_columns,)),
+        dtype=store.dtype,
+        meta=np.zeros((0, 0), store.dtype),
+    )
+    return OpenFeatures(array, _rows(store), store.spec)
+
+
+def _fingerprints(path: str, spec_hash: str, block_id: tuple[int, int] = (0, 0)) -> sparse.csr_matrix:
+    return opened(FingerprintStore, path, spec_hash).read_fingerprints(block_id[0])
+
+
+def _features(path: str, spec_hash: str, block_id: tuple[int, int] = (0, 0)) -> np.ndarray:
+    store = opened(FeatureStore, path, spec_hash)
+    partition, chunk = divmod(block_id[0], int(store.spec["partition_chunks"]))
+    start = chunk * store.chunk_rows
+    return store.read(partition, start, start + store.chunk_rows)
+
+
+def _rows(store: RowStore) -> ds.Dataset:
+    """Return the rows of a store as a dataset, whether they are files or objects."""
+    files = [store.rows_path(p) for p in range(store.n_partitions)]
+    format_, places = ds.ParquetFileFormat(), LocalFileSystem()  # which names of files are of
+    fragments = [format_.make_fragment(backend(file).readable(file), places) for file in files]
+    with backend(files[0]).open(files[0]) as first:
+        schema: pa.Schema = pq.read_schema(first)
+    return ds.FileSystemDataset(fragments, schema, format_, places)
+
+
+@dataclass(frozen=True)
+class Predictor(Model):
+    """A fitted model that predicts."""
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        *,
+        of: Literal["y", "f"] = "y",
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Return predictions of molecules, as `daskrf.predict` makes them.
+
+        Parameters
+        ----------
+        X : sequence of str, sparse matrix of shape (n, n_columns), or ndarray
+            SMILES; or counts of the fingerprint that the model was fitted to, which are sparse; or features
+            of its map, which are dense: packed bits, uint8 of shape (n, ceil(M / 8)), or floats (n, M).
+        return_std : bool
+            Return standard deviations too; the model must have been loaded with its statistics.
+        of : {"y", "f"}
+            What they are of: a new label, with its noise, or the function behind the labels.
+        diagonal : array of shape (n,), optional
+            k(x, x) of rows of features, where they do not tell it.
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, n_targets) of several targets; or a pair of them
+
+        Raises
+        ------
+        InputError
+            A SMILES cannot be read, or rows are not of the fingerprint or of the map of this model.
+        """
+        if not isinstance(X, np.ndarray) and not sparse.issparse(X):
+            X = _fingerprints_of(X, self.metadata)
+        if sparse.issparse(X):
+            found = [
+                self.gp.predict(block.phi, return_std=return_std, of=of, diagonal=block.diagonal)
+                for block in _feature_blocks(X, self)
+            ]
+        else:
+            found = [self.gp.predict(X, return_std=return_std, of=of, diagonal=diagonal)]
+        if not return_std:
+            return np.concatenate(found)
+        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+
+
+def load(path: str | os.PathLike[str]) -> Predictor:
+    """Open a model that `fit` wrote, to predict with it in Python.
+
+    Parameters
+    ----------
+    path : path
+        Of the model.
+
+    Returns
+    -------
+    Predictor
+        Its `Predictor.predict` takes SMILES, fingerprints or features.
+
+    Raises
+    ------
+    StoreError
+        If there is no model, or it is damaged or of another version.
+
+    Examples
+    --------
+    >>> import tempfile, daskrf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/a.smi", "w") as file:
+    ...         _ = file.write("".join(f"{'C' * n}O m{n}\\n" for n in range(1, 9)))
+    ...     with open(f"{folder}/a.csv", "w") as file:
+    ...         _ = file.write("id,y\\n" + "".join(f"m{n},{n}\\n" for n in range(1, 9)))
+    ...     _ = daskrf.fingerprint(f"{folder}/a.smi", f"{folder}/a.fp")
+    ...     _ = daskrf.fit(f"{folder}/a.fp", f"{folder}/a.csv", f"{folder}/a.model")
+    ...     mean, std = daskrf.load(f"{folder}/a.model").predict(["CCCO", "CCCCCO"], return_std=True)
+    >>> bool(mean[0] < mean[1]), std.shape
+    (True, (2,))
+    """
+    found = read_model(path)
+    return Predictor(found.gp, found.metadata)
+
+
+def _fingerprints_of(smiles: Iterable[str], metadata: dict[str, Any]) -> Any:
+    """Return the counts of SMILES, all of which can be read."""
+    given = list(smiles)
+    if not all(isinstance(text, str) for text in given):
+        raise InputError("Give SMILES as texts, fingerprints as a sparse matrix, or features as an array.")
+    block = Fingerprinter(FingerprintSpec.from_state(metadata["fingerprint"]), metadata["fragments"])(given)
+    if block.rejects:
+        position, reason = block.rejects[0]
+        raise InputError(
+            f"SMILES number {position}, from 0 ({given[position][:80]!r}), is no molecule: {reason}"
+        )
+    return block.fingerprints
+
+
+def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
+    """Yield the features of fingerprints under the map of a model."""
+    feature_map = rebuild(model.metadata["map"])
+    n_columns = FingerprintSpec.from_state(model.metadata["fingerprint"]).n_columns
+    if X.shape[1] != n_columns:
+        raise InputError(
+            f"The fingerprints have {X.shape[1]:,} columns, and those of the model {n_columns:,}."
+        )
+    rows = np.arange(X.shape[0])
+    options: dict[str, Any] = {"bits": model.gp.one_bit_, "predicts": True}
+    blocks = feature_blocks(feature_map, rows, sparse.csr_matrix(X), None, **options, describe=_unnamed)
+    return blocks if len(rows) else iter([Block(rows, np.zeros((0, len(model.gp.weights_)), np.float32))])
+
+
+def _unnamed(rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Describe rows of which nothing is known but their number."""
+    unknown = ["unknown"] * len(rows)
+    return pa.table({"id": unknown, "smiles": unknown, "source": unknown, "line": rows})

@@ -1,0 +1,106 @@
+"""Stores and models as Python users open them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+import daskrf
+from daskrf.errors import InputError, StoreError
+from daskrf.storage import features
+from tests.jobs.job import FEATURES
+
+
+@pytest.fixture(scope="module")
+def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stores of both kinds, models, and predictions of one of them."""
+    root = tmp_path_factory.mktemp("opening")
+    dense = daskrf.TanimotoDotProductFeatures(48, random_state=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(features, "CHUNK_BYTES", 300)
+        daskrf.fingerprint(inputs[0], root / "fp", rows_per_partition=70)
+        daskrf.featurize(root / "fp", FEATURES, root / "phi")
+        daskrf.featurize(root / "fp", dense, root / "floats")
+    daskrf.fit(root / "phi", inputs[1], root / "model")
+    daskrf.fit(root / "floats", inputs[1], root / "dense")
+    daskrf.predict(root / "model", root / "fp", root / "pred", std=True)
+    return root
+
+
+def test_a_library_is_a_dask_array_and_a_dataset(job: Path) -> None:
+    library = daskrf.open_library(job / "fp")
+    store = daskrf.storage.fingerprints.FingerprintStore.open(job / "fp")
+    whole = sparse.vstack([store.read_fingerprints(p) for p in range(store.n_partitions)])
+    assert library.fingerprints.shape == whole.shape
+    blocks = [library.fingerprints.blocks[p, 0].compute(scheduler="synchronous") for p in range(2)]
+    assert all(sparse.issparse(block) for block in blocks)
+    assert (sparse.vstack(blocks) != whole[: sum(b.shape[0] for b in blocks)]).nnz == 0
+    lazy = daskrf.featurize(library.fingerprints, FEATURES)
+    np.testing.assert_array_equal(
+        lazy.compute(scheduler="synchronous"),
+        daskrf.open_features(job / "phi").bits.compute(scheduler="synchronous"),
+    )
+    rows = library.rows.to_table()
+    assert rows.num_rows == library.rows.count_rows() == whole.shape[0]
+    assert rows["id"].to_pylist() == daskrf.open_features(job / "phi").rows.to_table()["id"].to_pylist()
+
+
+def test_features_are_a_dask_array(job: Path) -> None:
+    found = daskrf.open_features(job / "phi")
+    assert found.bits.dtype == np.uint8
+    assert max(found.bits.chunks[0]) < 70  # chunks, not partitions
+    floats = daskrf.open_features(job / "floats").features
+    assert (floats.dtype, floats.shape) == (np.float32, (found.bits.shape[0], 48))
+    with pytest.raises(StoreError, match=r"holds bits: take its \.bits"):
+        _ = found.features
+    with pytest.raises(StoreError, match="but a feature store is needed here"):
+        daskrf.open_features(job / "fp")
+
+
+def test_damage_is_no_number_of_a_dask_array(job: Path, tmp_path: Path) -> None:
+    chunk = job / "phi" / "phi" / "c.1.0"
+    whole = chunk.read_bytes()
+    lazy = daskrf.open_features(job / "phi").bits
+    try:
+        for data in (whole[:-9] + b"?" + whole[-8:], None):
+            chunk.unlink() if data is None else chunk.write_bytes(data)
+            with pytest.raises(StoreError, match=r"partition 0 of .* is damaged"):
+                lazy.compute(scheduler="synchronous")
+    finally:
+        chunk.write_bytes(whole)
+
+
+def test_a_model_predicts_from_smiles_fingerprints_and_features(job: Path) -> None:
+    model, table = daskrf.load(job / "model"), pq.read_table(job / "pred")
+    library, phi = daskrf.open_library(job / "fp"), daskrf.open_features(job / "phi").bits
+    smiles = library.rows.to_table()["smiles"].to_pylist()[:40]
+    first = library.fingerprints.blocks[0, 0].compute(scheduler="synchronous")[:40]
+    bits = phi.compute(scheduler="synchronous")[:40]
+    expected = table["mean"].to_numpy()[:40], table["std"].to_numpy()[:40], table["std_y"].to_numpy()[:40]
+    for X in (smiles, first, bits):
+        mean, std = model.predict(X, return_std=True, of="f")
+        np.testing.assert_allclose(mean, expected[0], rtol=1e-9)
+        np.testing.assert_allclose(std, expected[1], rtol=1e-9)
+        np.testing.assert_allclose(model.predict(X, return_std=True)[1], expected[2], rtol=1e-9)
+    dense, floats = daskrf.load(job / "dense"), daskrf.open_features(job / "floats").features
+    np.testing.assert_allclose(
+        dense.predict(smiles),
+        dense.predict(floats.compute(scheduler="synchronous")[:40]),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    assert model.predict([]).shape == (0,)
+
+
+def test_what_a_model_cannot_predict_is_said(job: Path) -> None:
+    model = daskrf.load(job / "model")
+    with pytest.raises(InputError, match=r"SMILES number 1, from 0 \('C1CC'\), is no molecule"):
+        model.predict(["CCO", "C1CC"])
+    with pytest.raises(InputError, match="have 8 columns, and those of the model"):
+        model.predict(sparse.csr_matrix(np.eye(8)))
+    with pytest.raises(InputError, match="Give SMILES as texts"):
+        model.predict([1.0, 2.0])
