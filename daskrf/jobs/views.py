@@ -69,7 +69,9 @@ class OpenFeatures:
 
     @property
     def bits(self) -> da.Array:
-        """Packed bits: ``numpy.unpackbits(bits, axis=1, count=M)`` is 1 where a feature is positive.
+        """Packed bits, where 1 is a feature of -1/sqrt(M), and 0 one of +1/sqrt(M).
+
+        ``numpy.unpackbits(bits, axis=1, count=M, bitorder="little")`` has a column for each feature.
 
         Raises
         ------

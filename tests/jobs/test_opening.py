@@ -61,6 +61,14 @@ def test_features_are_a_dask_array(job: Path) -> None:
         daskrf.open_features(job / "fp")
 
 
+def test_bits_are_unpacked_as_is_said(job: Path) -> None:
+    bits = daskrf.open_features(job / "phi").bits.compute(scheduler="synchronous")
+    M = FEATURES.n_components
+    ones = np.unpackbits(bits, axis=1, count=M, bitorder="little")
+    X = daskrf.open_library(job / "fp").fingerprints.compute(scheduler="synchronous")
+    np.testing.assert_allclose(np.where(ones, -1.0, 1.0) / np.sqrt(M), FEATURES.transform(X), rtol=1e-6)
+
+
 def test_damage_is_no_number_of_a_dask_array(job: Path, tmp_path: Path) -> None:
     chunk = job / "phi" / "phi" / "c.1.0"
     whole = chunk.read_bytes()
