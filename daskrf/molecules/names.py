@@ -150,7 +150,7 @@ def position_of(path: PurePath, column: str | int, names: Sequence[str] | None, 
 
     Examples
     --------
-    >>> position_of(Path("a.csv"), "score", ["id", "Score"], 2)
+    >>> position_of(PurePath("a.csv"), "score", ["id", "Score"], 2)
     1
     """
     if isinstance(column, int):

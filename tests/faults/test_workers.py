@@ -26,9 +26,10 @@ from tests.faults.injection import (
 )
 from tests.jobs.job import assert_same_job, run_job
 
-# The job has 13 partitions a store; 11 leaves, 2 nodes above them and a root in the tree of fit, 13, 2 and 1
-# in that of screen. Calls are numbered through all stores and both trees, those of the dead included. Beside
-# each fault: whose work is done once more because of it, which is exactly what the worker had in hand.
+# The job has 13 partitions of fingerprints, 12 of features and predictions; 10 leaves, 2 nodes above them and
+# a root in the tree of fit, 12, 2 and 1 in that of screen. Calls are numbered through all stores and both
+# trees, those of the dead included. Beside each fault: whose work is done once more because of it, which is
+# exactly what the worker had in hand.
 SIGKILL = [
     (Fault(FINGERPRINT, call=2), FINGERPRINT),
     (Fault(PUBLISH, call=4), FINGERPRINT),
@@ -38,7 +39,7 @@ SIGKILL = [
     (Fault(FIT, call=3), FIT),
     (Fault(CHECKPOINT, call=6), FIT),
     (Fault(CHECKPOINT, call=13), None),  # an inner node, from checkpoints
-    (Fault(CHECKPOINT, call=16), None),  # the last reduction
+    (Fault(CHECKPOINT, call=15), None),  # the last reduction
     (Fault(PREDICT, call=5), PREDICT),
     (Fault(SCREEN, call=8), SCREEN),
 ]

@@ -61,7 +61,7 @@ def test_partial_sums_and_predictions_that_do_not_fit_the_disk_are_refused(
 ) -> None:
     fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES)
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(disk.shutil, "disk_usage", lambda path: usage._replace(free=1_000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1_000))
     with pytest.raises(MemoryLimitError, match=r"The partial sums would take .* KiB in .*other.* free; make"):
         fit(store, inputs[1], tmp_path / "other", feature_map=FEATURES)
     with pytest.raises(MemoryLimitError, match=r"The predictions would take .* KiB in .*pred.* free; make"):

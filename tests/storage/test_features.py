@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xarray
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,7 +123,6 @@ def test_plain_tools_read_the_whole_library(
 
 @pytest.mark.parametrize("dtype", ["bits", "float32"])
 def test_xarray_reads_the_arrays(dtype: str, tmp_path: Path) -> None:
-    xarray = pytest.importorskip("xarray")
     source = full_store(tmp_path / "s", 2)
     store = FeatureStore.new(tmp_path / "f", source, STATE, 20, dtype)
     phi = phi_of(store)
