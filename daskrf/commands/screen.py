@@ -148,8 +148,8 @@ def screen(
         one draw of the whole function from the posterior.
     maximize : bool, optional
         Whether large values are good; may be left out where the model was fitted with a direction.
-    kappa : float
-        Standard deviations that "ucb" adds.
+    kappa : float, optional
+        Standard deviations that "ucb" adds; default: 2.
     best : float, optional
         What "ei" and "pi" improve on; default: the best label of the model.
     std : {"candidates", "all", "none"}

@@ -324,7 +324,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         smallest, largest = self.norm_range_
         outside = np.nonzero((norms > 0) & ((norms < smallest) | (norms > largest)))[0]
         distinct, inverse = np.unique(scaled[outside], return_inverse=True)
-        with np.errstate(all="ignore"):  # the error of a hopeless norm is no number
+        with np.errstate(all="ignore"):  # a norm far outside the range has an error of NaN
             served = series.prefactor.errors(distinct) <= TOLERANCE
         strangers = outside[~served[inverse]]
         if strangers.size:
@@ -344,7 +344,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         kept = getattr(self, "_kept", None)
         if kept is not None and kept[0] == given:
             return cast(TensorSketchSeries, kept[1])
-        with np.errstate(all="ignore"):  # a hopeless range has an error that is no number
+        with np.errstate(all="ignore"):  # a range that is far too wide has an error of NaN
             series = TensorSketchSeries(
                 allocate(n_components, self._n_blocks(), float(self.allocation)),
                 n_prefactor=int(self.n_prefactor),
@@ -354,7 +354,7 @@ class TanimotoDotProductFeatures(FeatureMap):
             )
             error = series.prefactor.largest_error()
         if not error <= TOLERANCE:
-            size = f"{error:.1g}" if error < 1 else "more than 1"  # or it is no number
+            size = f"{error:.1g}" if error < 1 else "more than 1"  # or NaN
             raise InputError(
                 f"The squared norms range from {smallest:.6g} to {largest:.6g}, for which {self.n_prefactor} "
                 f"prefactor features err by {size}; raise n_prefactor, or leave out the rows of extreme norm."

@@ -138,8 +138,8 @@ class PrefactorFeatures:
         """Return the largest error of each squared norm against itself and the range [zeta, 1].
 
         Errors are relative to |x| |y| / (|x|^2 + |y|^2), which bounds the first and largest term of the
-        kernel's series: what the error of a higher term is worth beside that term alone, nobody sees. An
-        error that is no number is too large.
+        kernel's series: the error of a higher term counts against the whole kernel, not against that term
+        alone. NaN counts as too large.
         """
         found = [np.zeros(0)]
         for start in range(0, len(norms), BLOCK):

@@ -40,7 +40,7 @@ def check_rows(X: Any, feature_map: Any) -> Any:
     Raises
     ------
     InputError
-        If X is not two-dimensional or not of numbers, or is sparse and there is no map to take it.
+        If X is not two-dimensional or not numeric, or is sparse although there is no feature map.
     """
     if sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr"):
         if feature_map is None:
@@ -78,8 +78,8 @@ def feature_blocks(
 ) -> Iterator[FeatureBlock]:
     """Yield packed bits or features of consecutive rows of X, in bounded memory.
 
-    `transform` takes the place of that of a map of dense features; `diagonal` is k(x, x) of each row, where X
-    are features and there is no map to tell it.
+    `transform` replaces the method of a map of dense features. `diagonal` is k(x, x) of each row, for an X of
+    features without a map that knows it.
 
     Raises
     ------
