@@ -2,8 +2,8 @@
 
 One-bit features of T, of T^n, exp(gamma (T - 1)), T / (2 - T) and mixtures, on real docking scores
 (Enamine50k: 40,000 molecules to fit, 9,706 to test), Morgan radius 1 counts. Each fit takes its mean,
-amplitude and noise by the evidence on all rows. Powers below 1 have no series with coefficients of at least
-0 (their derivative at 0 is infinite), and so no such features.
+signal variance and noise variance by the evidence on all rows. Powers below 1 have no series with
+coefficients of at least 0 (their derivative at 0 is infinite), and so no such features.
 
     python benchmarks/compositional.py [--components 4096] [--seeds 0 1] [--exact 2000] [--full]
 
@@ -43,8 +43,8 @@ FORMATS = {
     "mean_log_probability": ".4f",
     "coverage_95": ".3f",
     "log_evidence": ",.0f",
-    "amplitude": ".4f",
-    "noise": ".4f",
+    "signal_variance": ".4f",
+    "noise_variance": ".4f",
     "features_cpu_s": ".1f",
     "fit_cpu_s": ".1f",
 }
@@ -69,8 +69,8 @@ def run(data: Any, name: str, n_components: int, seed: int) -> dict[str, Any]:
         "seed": seed,
         **merit(data.y[data.test], mean, std),
         "log_evidence": float(gp.log_marginal_likelihood_value_),
-        "amplitude": float(gp.amplitude_[0]),
-        "noise": float(gp.noise_[0]),
+        "signal_variance": float(gp.signal_variance_[0]),
+        "noise_variance": float(gp.noise_variance_[0]),
         "features_cpu_s": features["cpu_s"],
         "fit_cpu_s": fit["cpu_s"],
     }

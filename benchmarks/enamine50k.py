@@ -59,19 +59,19 @@ def fingerprints(data: Path, radius: int) -> tuple[sparse.csr_matrix, np.ndarray
 def best_on(
     statistics: SufficientStatistics, bits: np.ndarray, y: np.ndarray, start: float
 ) -> tuple[float, float]:
-    """Return the amplitude and noise of the largest mean log probability of held-out rows."""
+    """Return the signal variance and noise variance of the largest mean log probability of held-out rows."""
 
     def scaled(x: float) -> tuple[float, float]:
         ratio = math.exp(x)
-        gp = RandomFeatureGP(amplitude=1.0, noise=ratio).fit_statistics(statistics)
+        gp = RandomFeatureGP(signal_variance=1.0, noise_variance=ratio).fit_statistics(statistics)
         mean, std = gp.predict(bits, return_std=True)
-        amplitude = float(np.mean(np.square((y - mean) / std)))
-        return -mean_log_probability(y, mean, math.sqrt(amplitude) * std), amplitude
+        signal_variance = float(np.mean(np.square((y - mean) / std)))
+        return -mean_log_probability(y, mean, math.sqrt(signal_variance) * std), signal_variance
 
     ends = math.log(start) - 2.0, math.log(start) + 2.0
     found = minimize_scalar(lambda x: scaled(x)[0], bounds=ends, method="bounded", options={"xatol": 0.05})
-    amplitude = scaled(float(found.x))[1]
-    return amplitude, amplitude * math.exp(float(found.x))
+    signal_variance = scaled(float(found.x))[1]
+    return signal_variance, signal_variance * math.exp(float(found.x))
 
 
 def report(name: str, gp: RandomFeatureGP, bits: np.ndarray, y: np.ndarray, seconds: float) -> None:
@@ -80,7 +80,7 @@ def report(name: str, gp: RandomFeatureGP, bits: np.ndarray, y: np.ndarray, seco
     c = calibration_report(y, mean, std)
     evidence = gp.log_marginal_likelihood_value_
     print(
-        f"  {name:17s} mean {gp.mean_[0]:7.3f}  a {gp.amplitude_[0]:.4f}  noise {gp.noise_[0]:.4f}  "
+        f"  {name:17s} mean {gp.mean_[0]:7.3f}  a {gp.signal_variance_[0]:.4f}  noise {gp.noise_[0]:.4f}  "
         f"log evidence {evidence:9.1f} | R2 {c.r2:.4f}  mlp {c.mean_log_probability:.4f}  "
         f"coverage {c.coverage_50:.3f} {c.coverage_80:.3f} {c.coverage_95:.3f}  z {c.z_std:.3f}  "
         f"ECE {c.calibration_error:.4f} ({seconds:.0f} s)",
@@ -102,12 +102,12 @@ def compare(x: sparse.csr_matrix, y: np.ndarray, n_components: int, seed: int, c
     start = time.perf_counter()
     evidence = RandomFeatureGP().fit_statistics(total)
     report("evidence", evidence, bits[test], y[test], time.perf_counter() - start)
-    ratio = float(evidence.noise_[0] / evidence.amplitude_[0])
+    ratio = float(evidence.noise_variance_[0] / evidence.signal_variance_[0])
     held = np.array_split(train, 5)[0]
 
     def cross_validation() -> tuple[float, float]:
         best = choose_by_cross_validation(folds, start=ratio, tolerance=0.1)
-        return best.amplitude, best.noise
+        return best.signal_variance, best.noise_variance
 
     choices: dict[str, Callable[[], tuple[float, float]]] = {
         "cross-validation": cross_validation,
@@ -117,8 +117,8 @@ def compare(x: sparse.csr_matrix, y: np.ndarray, n_components: int, seed: int, c
     for name, choose in choices.items():
         if name in criteria:
             start = time.perf_counter()
-            amplitude, noise = choose()
-            gp = RandomFeatureGP(amplitude=amplitude, noise=noise).fit_statistics(total)
+            signal_variance, noise = choose()
+            gp = RandomFeatureGP(signal_variance=signal_variance, noise_variance=noise).fit_statistics(total)
             report(name, gp, bits[test], y[test], time.perf_counter() - start)
 
 

@@ -239,8 +239,8 @@ def _predictions(
 
 def _data_sets(full: bool) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     n = 5000 if full else 2000
-    friedman1 = make_friedman1(n, n_features=10, noise=1.0, random_state=0)
-    friedman2 = make_friedman2(n, noise=50.0, random_state=0)
+    friedman1 = make_friedman1(n, n_features=10, noise_variance=1.0, random_state=0)
+    friedman2 = make_friedman2(n, noise_variance=50.0, random_state=0)
     return {"Friedman 1": friedman1, "Friedman 2": friedman2, "diabetes": load_diabetes(return_X_y=True)}
 
 

@@ -2,8 +2,9 @@
 
 Enamine50k: 40,000 molecules to fit, 9,706 to test, Morgan radius 1 counts folded to 1,024 and 2,048 columns,
 a Gaussian kernel. The length scale by the evidence of all training rows up to 2,048 features, of 10,000 rows
-and 2,048 features beyond; then mean, amplitude and noise by that of all 40,000. Means over five seeds up to
-M = 1,024. The peer, xGPR 0.4.8, was measured on the same rows; its number of features, too, counts columns.
+and 2,048 features beyond; then mean, signal variance and noise variance by that of all 40,000. Means over
+five seeds up to M = 1,024. The peer, xGPR 0.4.8, was measured on the same rows; its number of features, too,
+counts columns.
 
     python benchmarks/fourier.py [--parts speed enamine] [--full] [--columns 1024] [--components 1024 4096]
 
@@ -56,8 +57,8 @@ FORMATS = {
     "peer_r2": ".3f",
     "mean_log_probability": ".4f",
     "coverage_95": ".3f",
-    "amplitude": ".3f",
-    "noise": ".4f",
+    "signal_variance": ".3f",
+    "noise_variance": ".4f",
     "search_cpu_s": ".0f",
     "features_cpu_s": ".1f",
     "fit_cpu_s": ".1f",
@@ -96,8 +97,8 @@ def run(data: Any, name: str, n_components: int, seed: int) -> dict[str, Any]:
         **merit(data.y[data.test], mean, std),
         "peer_r2": PEER.get((data.X.shape[1], n_components)),
         "log_evidence": float(gp.log_marginal_likelihood_value_),
-        "amplitude": float(gp.amplitude_[0]),
-        "noise": float(gp.noise_[0]),
+        "signal_variance": float(gp.signal_variance_[0]),
+        "noise_variance": float(gp.noise_variance_[0]),
         "bytes_a_row": n_components // 8 if feature_map.one_bit else 4 * n_components,
     }
 

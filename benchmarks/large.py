@@ -103,11 +103,13 @@ def run_fit(folder: Path, n_components: int, n_workers: int, limit: int) -> None
             progress=Clock(),
         )
     print(f"  fit, all of it        {time.perf_counter() - start:8.1f} s")
-    print(f"  {report.log_marginal_likelihood[0]:.1f} log evidence, noise / amplitude {_ratio(report):.4f}")
+    print(
+        f"  {report.log_marginal_likelihood[0]:.1f} log evidence, noise / signal variance {_ratio(report):.4f}"
+    )
 
 
 def _ratio(report: Any) -> float:
-    return report.noise[0] / report.amplitude[0]
+    return report.noise_variance[0] / report.signal_variance[0]
 
 
 def run_predict(folder: Path, n_workers: int) -> None:

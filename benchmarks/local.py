@@ -111,16 +111,20 @@ def sinc(seed: int) -> Reference:
     ends = grid[max(best - 1, 0)], grid[min(best + 1, 19)]
     length_scale = float(np.exp(minimize_scalar(lack, bounds=ends, method="bounded").x))
     gp = ExactGP(Gaussian(length_scale), mean=0.0).fit(X, y)
-    given = {"mean": 0.0, "amplitude": float(gp.amplitude_[0]), "noise": float(gp.noise_[0])}
+    given = {
+        "mean": 0.0,
+        "signal_variance": float(gp.signal_variance_[0]),
+        "noise_variance": float(gp.noise_variance_[0]),
+    }
     new = np.linspace(-3.0, 3.0, 301)[:, None]
     return Reference.of("sinc(5 x)", X, y, new, np.sinc(5 * new[:, 0]), length_scale, given)
 
 
 def draw_of(name: str, X: Array, length_scale: float, noise: float, seed: int) -> Reference:
     """Return a draw of the process of variance 1 at the rows; the last 1,000 are for tests."""
-    prior = ExactGP(Gaussian(length_scale), mean=0.0, amplitude=1.0, noise=noise)
+    prior = ExactGP(Gaussian(length_scale), mean=0.0, signal_variance=1.0, noise_variance=noise)
     y = prior.sample_y(X, 1, seed, of="y")[:, 0]
-    given = {"mean": 0.0, "amplitude": 1.0, "noise": noise}
+    given = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": noise}
     return Reference.of(name, X[:-1000], y[:-1000], X[-1000:], y[-1000:], length_scale, given)
 
 
@@ -146,7 +150,7 @@ def figure2(seed: int, folder: Path) -> None:
     for name, found in panels.items():
         print(f"  {name:44s} KL {found['kl']:.4f}", flush=True)
     figure, axes = new_figure(1, 4, width=16, height=3.8, sharey=True)
-    x, noise = data.new[:, 0], given["noise"]
+    x, noise = data.new[:, 0], given["noise_variance"]
     for ax, (name, found) in zip(axes, panels.items(), strict=True):
         for mean, std, color, label in (
             (data.mean, data.std, GREY, "exact process"),

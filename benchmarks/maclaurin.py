@@ -221,7 +221,7 @@ def table_1(n_seeds: int = 1000, n_components: int = 24) -> list[dict[str, Any]]
 
 
 def regression(M: int) -> list[dict[str, Any]]:
-    """Return R2 and log probability on real docking scores, mean, amplitude and noise by the evidence."""
+    """Return R2 and log probability on real docking scores, hyperparameters by the evidence."""
     data = enamine50k()
     print(data.describe())
     maps: dict[str, FeatureMap] = {

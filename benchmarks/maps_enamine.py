@@ -1,10 +1,10 @@
 """Which map to choose: R2 on real docking scores against CPU seconds and bytes a molecule, map by map.
 
 Enamine50k: 40,000 molecules to fit, 9,706 to test, Morgan radius 1 counts, unfolded or, for the maps that
-need it, folded to 1,024 columns. Mean, amplitude and noise by the evidence of all training rows; the length
-scales are those that the evidence has found in fourier.py and maclaurin.py, whose search is not in the times.
-CPU seconds of one thread for features, sums, evidence, and the predictions (mean and deviation) of the test
-molecules.
+need it, folded to 1,024 columns. Mean, signal variance and noise variance by the evidence of all training
+rows; the length scales are those that the evidence has found in fourier.py and maclaurin.py, whose search is
+not in the times. CPU seconds of one thread for features, sums, evidence, and the predictions (mean and
+deviation) of the test molecules.
 
     python benchmarks/maps_enamine.py [--components 512 1024 2048 4096] [--maps minmax landmarks ...]
     python benchmarks/maps_enamine.py --draw     # the picture of the figures that are there, and no more
@@ -97,7 +97,9 @@ def run(data: Any, name: str, n_components: int, seed: int) -> dict[str, Any]:
     """Fit to all training rows and return the figures on the test rows, and what they cost."""
     make = MAPS[name][1]
     x, y = data.X[data.train], data.y[data.train, None]
-    _fit(make(64, random_state=seed), x[:300], y[:300], mean=0.0, amplitude=1.0, noise=1.0)  # compiles
+    _fit(
+        make(64, random_state=seed), x[:300], y[:300], mean=0.0, signal_variance=1.0, noise_variance=1.0
+    )  # compiles
     feature_map, gp, parts = _fit(make(n_components, random_state=seed), x, y)
     watch = Stopwatch()
     mean, std = gp.predict(data.X[data.test], return_std=True)

@@ -2,8 +2,8 @@
 
 A run sums the statistics of a method once and then fits and predicts by each protocol:
 
-"paper": mean, amplitude and noise from an exact GP on a random subset, fixed for all methods;
-"evidence": mean, amplitude and noise by the method's own evidence on all rows for training;
+"paper": mean, signal variance and noise variance from an exact GP on a random subset, fixed for all methods;
+"evidence": mean, signal variance and noise variance by the method's own evidence on all rows for training;
 "bound": the same by Titsias' variational bound, for sparse GPs.
 """
 
@@ -185,8 +185,11 @@ def subset(data: Regression, n: int, seed: int, purpose: str) -> npt.NDArray[np.
 
 
 def hyperparameters(gp: Any) -> Given:
-    """Return mean, amplitude and noise of a fitted model of one target."""
-    return {name: float(np.ravel(getattr(gp, f"{name}_"))[0]) for name in ("mean", "amplitude", "noise")}
+    """Return mean, signal variance and noise variance of a fitted model of one target."""
+    return {
+        name: float(np.ravel(getattr(gp, f"{name}_"))[0])
+        for name in ("mean", "signal_variance", "noise_variance")
+    }
 
 
 def fit_subset(source: Source, kernel: str, n: int, seed: int) -> Given:
@@ -215,7 +218,7 @@ def warm_up(data: Regression, method: Method, seed: int) -> None:
     """Run a method once on few rows, so that compiling (at the very first run) is in no timing."""
     few = Regression("", data.X, data.y, data.train[:200], data.test[:0])
     fit, _ = prepare(few, method, min(32, len(few.train)), seed)
-    gp = fit({"mean": 0.0, "amplitude": 1.0, "noise": 1.0})
+    gp = fit({"mean": 0.0, "signal_variance": 1.0, "noise_variance": 1.0})
     gp.predict(data.X[few.train[:20]], return_std=True)
 
 

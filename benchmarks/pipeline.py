@@ -47,7 +47,7 @@ def one_round(smiles: str, directory: Path, n_components: int, n_labels: int) ->
     y = np.random.default_rng(1).standard_normal(n_labels)
     labels.write_text("row,y\n" + "".join(f"{r},{v}\n" for r, v in zip(rows, y, strict=True)))
     seconds["featurize"] = cpu_seconds(lambda: featurize(fp, features, phi), phi)
-    fixed = {"mean": 0.0, "amplitude": 0.5, "noise": 0.5}
+    fixed = {"mean": 0.0, "signal_variance": 0.5, "noise_variance": 0.5}
     fit_seconds = cpu_seconds(lambda: fit(phi, labels, model, key="row", **fixed), model)
     seconds["screen, from features"] = cpu_seconds(
         lambda: screen(model, phi, hits, std="none", maximize=False), hits

@@ -138,7 +138,7 @@ def run_prior(data: Regression, y: Array, trial: int, options: argparse.Namespac
             phi = feature_map(name, data, options.components, options.seed + trial)
             methods = {"features": lambda X=X, phi=phi: prior_draws(phi, X, trial)}
             if n <= options.exact_prior:
-                gp = ExactGP(kernel, mean=0.0, amplitude=1.0, noise=PRIOR_NOISE)
+                gp = ExactGP(kernel, mean=0.0, signal_variance=1.0, noise_variance=PRIOR_NOISE)
                 methods["exact"] = lambda X=X, gp=gp: gp.sample_y(X, PICKS, random_state=trial)
             for method, function in methods.items():
                 draws, seconds = timed(function)
@@ -159,7 +159,11 @@ def run_posterior(data: Regression, y: Array, trial: int, options: argparse.Name
         exact, seconds = timed(lambda kernel=kernel: ExactGP(kernel).fit(data.X[known], -y[known]))
         common = {"protocol": "posterior", "trial": trial, "kernel": name}
         found.append({**common, "method": "exact", "n": 0, **seconds})
-        given = {"mean": exact.mean_, "amplitude": exact.amplitude_, "noise": exact.noise_}
+        given = {
+            "mean": exact.mean_,
+            "signal_variance": exact.signal_variance_,
+            "noise_variance": exact.noise_variance_,
+        }
         models: dict[str, Any] = {"exact": exact}
         for method, fixed in (("features", {}), (EXACT_AGAIN, given)):
             models[method], seconds = timed(

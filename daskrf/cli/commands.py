@@ -214,9 +214,12 @@ def _directions(
 )
 @option("--mean", metavar="X", type=float, help="Prior mean, instead of the fitted one.")
 @option(
-    "--amplitude", metavar="X", type=float, help="Prior variance of the objective, instead of the fitted one."
+    "--signal-variance",
+    metavar="X",
+    type=float,
+    help="Prior variance of the objective, instead of the fitted one.",
 )
-@option("--noise", metavar="X", type=float, help="Variance of the noise, instead of the fitted one.")
+@option("--noise-variance", metavar="X", type=float, help="Variance of the noise, instead of the fitted one.")
 @map_options
 @cluster_options
 @shard_options
@@ -232,8 +235,8 @@ def fit(
     """Fit a Gaussian process to labels.
 
     STORE is a fingerprint store or a feature store, LABELS a CSV, TSV or Parquet file. Prior mean,
-    amplitude and noise are chosen by the evidence of all labels. The process is that of the map: `daskrf maps
-    NAME` shows what options of fit it adds.
+    signal variance and noise variance are chosen by the evidence of all labels. The process is that of the
+    map: `daskrf maps NAME` shows what options of fit it adds.
     """
     from daskrf.cli.session import at_work
     from daskrf.commands.fit import fit

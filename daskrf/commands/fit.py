@@ -69,7 +69,7 @@ class FitReport:
     model : Path
     labels : JoinedLabels
         Rows and labels that the model was fitted to, and the counts of those that it was not.
-    mean, amplitude, noise, log_marginal_likelihood : tuple of float
+    mean, signal_variance, noise_variance, log_marginal_likelihood : tuple of float
         One each a target.
     n_components : int
     seconds : float
@@ -85,8 +85,8 @@ class FitReport:
     model: PurePath
     labels: JoinedLabels
     mean: tuple[float, ...]
-    amplitude: tuple[float, ...]
-    noise: tuple[float, ...]
+    signal_variance: tuple[float, ...]
+    noise_variance: tuple[float, ...]
     log_marginal_likelihood: tuple[float, ...]
     n_components: int
     seconds: float
@@ -106,8 +106,9 @@ class FitReport:
             toward = f" (to {self.directions[t]})" if self.directions and self.directions[t] else ""
             bound = f", bound {self.bound[t]:,.1f}" if self.bound else ""
             lines.append(
-                f"  {name}{toward}: mean {self.mean[t]:.4g}, signal std {self.amplitude[t] ** 0.5:.3g}, "
-                f"noise std {self.noise[t] ** 0.5:.3g}, "
+                f"  {name}{toward}: mean {self.mean[t]:.4g}, "
+                f"signal std {self.signal_variance[t] ** 0.5:.3g}, "
+                f"noise std {self.noise_variance[t] ** 0.5:.3g}, "
                 f"log marginal likelihood {self.log_marginal_likelihood[t]:,.1f}{bound}"
             )
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
@@ -124,8 +125,8 @@ def fit(
     targets: Sequence[str | int] | None = None,
     drop_non_finite: bool = False,
     mean: float | None = None,
-    amplitude: float | None = None,
-    noise: float | None = None,
+    signal_variance: float | None = None,
+    noise_variance: float | None = None,
     direction: str | Mapping[str, str] | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
@@ -156,7 +157,7 @@ def fit(
         Columns of `labels`; default: its only other column of numbers.
     drop_non_finite : bool
         Drop labels that are not finite instead of refusing them.
-    mean, amplitude, noise : float, optional
+    mean, signal_variance, noise_variance : float, optional
         Hyperparameters to keep fixed; default: those of the greatest evidence on all labelled rows.
     direction : {"maximize", "minimize"}, or dict of str to these, optional
         Whether large or small values are good, of all targets or by their names: what `screen` takes unless
@@ -187,7 +188,11 @@ def fit(
     MemoryLimitError
         If M x M statistics do not fit.
     """
-    fixed: dict[str, Any] = {"mean": mean, "amplitude": amplitude, "noise": noise}
+    fixed: dict[str, Any] = {
+        "mean": mean,
+        "signal_variance": signal_variance,
+        "noise_variance": noise_variance,
+    }
     options = _checked(fixed, **model_options)
     features = open_source(source, feature_map)
     gp_for(features.feature_map, **options)  # refuses options that are not of its model, before the labels
@@ -330,8 +335,8 @@ class _Fit(Job[FitReport]):
             self.output,
             joined,
             tuple(gp.mean_.tolist()),
-            tuple(gp.amplitude_.tolist()),
-            tuple(gp.noise_.tolist()),
+            tuple(gp.signal_variance_.tolist()),
+            tuple(gp.noise_variance_.tolist()),
             tuple(gp.log_marginal_likelihoods_.tolist()),
             len(gp.weights_),
             seconds,
@@ -382,10 +387,10 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
 def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
     """Refuse labels that tell nothing of what is to be found."""
     for name, y in _values(joined):
-        if None in (fixed["amplitude"], fixed["noise"]) and y.min() == y.max():
+        if None in (fixed["signal_variance"], fixed["noise_variance"]) and y.min() == y.max():
             raise InputError(
                 f"The {len(y):,} labels of {name} are without variance, so that no hyperparameters can be "
-                "found; give labels that differ, or fix both amplitude and noise."
+                "found; give labels that differ, or fix both signal_variance and noise_variance."
             )
 
 

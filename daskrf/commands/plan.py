@@ -307,7 +307,9 @@ def _time_features(
     if n_strips > 1 and not bits:  # see `daskrf.jobs.totals`
         note += f", which are made {n_strips + 1} times, or read as often where they are stored"
     stages.append(StageCost("fit", seconds / len(phi), 0, "labels", note))
-    gp = gp_for(feature_map, mean=0.0, amplitude=1.0, noise=1.0).fit_statistics(statistics, feature_map)
+    gp = gp_for(feature_map, mean=0.0, signal_variance=1.0, noise_variance=1.0).fit_statistics(
+        statistics, feature_map
+    )
     gp.feature_map_ = None  # it is shown features
     gp.predict(phi[:2])
     _, seconds = _timed(lambda: gp.predict(phi))

@@ -66,7 +66,7 @@ class FourierFeatures(FeatureMap):
     """What maps of cosines and sines share: phi(x) = (cos w_1.x, sin w_1.x, ..., sin w_p.x) / sqrt(p).
 
     p = M // 2 pairs; with an odd M the last feature is 0. So |phi(x)|^2 = 1 exactly, up to rounding: the
-    prior variance of a Gaussian process on the features is its amplitude, for any M and any row.
+    prior variance of a Gaussian process on the features is its signal variance, for any M and any row.
 
     Phases are rounded to single precision: features of a row agree to 1e-6 of its length in length scales,
     whatever rows share a call, and however rows are stored.

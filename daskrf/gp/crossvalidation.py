@@ -30,7 +30,7 @@ class CrossValidation:
 
     Attributes
     ----------
-    amplitude, noise : float
+    signal_variance, noise_variance : float
         Hyperparameters that the figures hold for.
     mse, r2 : float
         Held-out mean squared error, and 1 - mse / variance of y: exact.
@@ -42,8 +42,8 @@ class CrossValidation:
         number of all rows: exact for the mean of y that the fold is predicted with.
     """
 
-    amplitude: float
-    noise: float
+    signal_variance: float
+    noise_variance: float
     mse: float
     r2: float
     log_probability: float
@@ -52,7 +52,7 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class _Fold:
-    """One fold at one lambda: squared error, and predictive variance of f over amplitude summed over rows."""
+    """One fold at one lambda: squared error, and variance of f in units of the signal's, summed over rows."""
 
     n: int
     squared_error: float
@@ -61,8 +61,8 @@ class _Fold:
 
 def cross_validate(
     folds: Sequence[SufficientStatistics],
-    amplitude: float,
-    noise: float,
+    signal_variance: float,
+    noise_variance: float,
     *,
     mean: float | None = None,
     target: int = 0,
@@ -73,7 +73,7 @@ def cross_validate(
     ----------
     folds : sequence of SufficientStatistics, at least 2
         Statistics of disjoint sets of rows; each is predicted from the others.
-    amplitude, noise : float
+    signal_variance, noise_variance : float
     mean : float, optional
         Mean of y; by default it is estimated for each fold from the others, by generalized least squares.
     target : int
@@ -98,7 +98,7 @@ def cross_validate(
     1.0
     """
     total = _total(folds)
-    ratio = noise / amplitude
+    ratio = noise_variance / signal_variance
     whole = CholeskySolver(total.moments())
     joint, parts = 0.0, []
     for fold in folds:
@@ -107,9 +107,9 @@ def cross_validate(
         parts.append(part)
         # p(fold | rest) = p(fold, rest) / p(rest), all with one mean.
         for solver, sign in ((whole, 1.0), (rest, -1.0)):
-            fixed = Fixed(found - float(solver.moments.shift[target]), amplitude, noise)
+            fixed = Fixed(found - float(solver.moments.shift[target]), signal_variance, noise_variance)
             joint += sign * profile(solver, ratio, target, fixed).log_marginal_likelihood
-    return _summarize(parts, total, target, amplitude, noise, joint / total.n)
+    return _summarize(parts, total, target, signal_variance, noise_variance, joint / total.n)
 
 
 def choose_by_cross_validation(
@@ -121,9 +121,9 @@ def choose_by_cross_validation(
     start: float = 1.0,
     tolerance: float = 0.02,
 ) -> CrossValidation:
-    """Return the hyperparameters with the best cross-validated figure, searched over noise / amplitude.
+    """Return the hyperparameters with the best cross-validated figure, searched over lambda.
 
-    For each ratio the amplitude has a closed form: the one that makes the mean squared z-score of the
+    lambda is noise_variance / signal_variance. For each ratio the signal variance has a closed form: the one that makes the mean squared z-score of the
     held-out rows 1. "mse" chooses the ratio by squared error alone.
 
     Parameters
@@ -134,9 +134,10 @@ def choose_by_cross_validation(
     target : int
     criterion : {"mse", "log_probability"}
     start : float
-        First guess of noise / amplitude, such as that of the evidence; a factor of 30 either way is searched.
+        First guess of noise_variance / signal_variance, such as that of the evidence; a factor of 30 either
+        way is searched.
     tolerance : float
-        Of log(noise / amplitude).
+        Of log(noise_variance / signal_variance).
 
     Raises
     ------
@@ -154,19 +155,21 @@ def choose_by_cross_validation(
         return parts, scaled / total.n
 
     def loss(x: float) -> float:
-        parts, amplitude = evaluate(math.exp(x))
+        parts, signal_variance = evaluate(math.exp(x))
         if criterion == "mse":
             return sum(p.squared_error for p in parts)
         ratio = math.exp(x)
-        return -_summarize(parts, total, target, amplitude, amplitude * ratio, math.nan).log_probability
+        return -_summarize(
+            parts, total, target, signal_variance, signal_variance * ratio, math.nan
+        ).log_probability
 
     centre, width = math.log(start), math.log(30.0)
     found = minimize_scalar(
         loss, bounds=(centre - width, centre + width), method="bounded", options={"xatol": tolerance}
     )
     ratio = math.exp(float(found.x))
-    amplitude = evaluate(ratio)[1]
-    return cross_validate(folds, amplitude, amplitude * ratio, mean=mean, target=target)
+    signal_variance = evaluate(ratio)[1]
+    return cross_validate(folds, signal_variance, signal_variance * ratio, mean=mean, target=target)
 
 
 def _total(folds: Sequence[SufficientStatistics]) -> SufficientStatistics:
@@ -214,8 +217,8 @@ def _summarize(
     parts: Sequence[_Fold],
     total: SufficientStatistics,
     target: int,
-    amplitude: float,
-    noise: float,
+    signal_variance: float,
+    noise_variance: float,
     joint: float,
 ) -> CrossValidation:
     moments = total.moments(gram=False)
@@ -224,11 +227,11 @@ def _summarize(
     spread = float(moments.yy[target] - moments.y_sum[target] ** 2 / n) / n
     log_probability = 0.0
     for p in parts:
-        variance = noise + amplitude * p.variance / p.n
+        variance = noise_variance + signal_variance * p.variance / p.n
         log_probability -= 0.5 * (p.n * math.log(2 * math.pi * variance) + p.squared_error / variance)
     return CrossValidation(
-        amplitude=amplitude,
-        noise=noise,
+        signal_variance=signal_variance,
+        noise_variance=noise_variance,
         mse=mse,
         r2=1.0 - mse / spread if spread > 0 else math.nan,
         log_probability=log_probability / n,

@@ -1,12 +1,13 @@
-"""The evidence (log marginal likelihood) of y = mean + f + noise, f ~ GP(0, amplitude k), from statistics.
+"""The evidence (log marginal likelihood) of y = mean + f + noise, f ~ GP(0, signal_variance k), from sums.
 
-With lambda = noise / amplitude and C = Phi Phi^T + lambda I the covariance of y is amplitude C. For given
-lambda the best mean is the generalized least squares estimate and the best amplitude is r^T C^-1 r / n, so
-that the evidence is a function of lambda alone (Rasmussen & Williams 2006, eq. 5.8; Sherman-Morrison-Woodbury
-turns C^-1 and det C into A = Phi^T Phi + lambda I).
+With lambda = noise_variance / signal_variance and C = Phi Phi^T + lambda I the covariance of y is
+signal_variance C. For given lambda the best mean is the generalized least squares estimate and the best signal
+variance is r^T C^-1 r / n, so that the evidence is a function of lambda alone (Rasmussen & Williams 2006, eq.
+5.8; Sherman-Morrison-Woodbury turns C^-1 and det C into A = Phi^T Phi + lambda I).
 
 Where moments have a deficit, the sum of k(x, x) - |phi(x)|^2, the value is Titsias' bound (2009, eq. 9) of
-the evidence of k instead: that of the features less deficit / (2 lambda), which is as free of the amplitude.
+the evidence of k instead: that of the features less deficit / (2 lambda), which is as free of the signal
+variance.
 """
 
 from __future__ import annotations
@@ -44,24 +45,24 @@ Array = npt.NDArray[np.float64]
 
 Given = npt.ArrayLike | None
 
-ONE_LABEL = "one label tells nothing of amplitude and noise: give more labels, or fix both."
+ONE_LABEL = "one label tells nothing of signal variance and noise variance: give more labels, or fix both."
 _GUESS_SIZE = 512  # features that the first guess of the Cholesky route comes from
 _LARGE = 8_192  # above, a Cholesky factorization takes so long that few are made: see `approach_evidence`
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Mean, amplitude (variance of f) and ratio noise / amplitude of one target, with their evidence."""
+    """Mean, signal variance and noise_variance / signal_variance of one target, with their evidence."""
 
     mean: float
-    amplitude: float
+    signal_variance: float
     ratio: float
     log_marginal_likelihood: float
 
     @property
-    def noise(self) -> float:
+    def noise_variance(self) -> float:
         """Variance of y given f."""
-        return self.amplitude * self.ratio
+        return self.signal_variance * self.ratio
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,12 @@ class Fixed:
     """What the user gave; None is to be found. The mean is measured from the shift of the moments."""
 
     mean: float | None = None
-    amplitude: float | None = None
-    noise: float | None = None
+    signal_variance: float | None = None
+    noise_variance: float | None = None
 
 
 def find_hyperparameters(
-    solver: Solver, *, mean: Given, amplitude: Given, noise: Given
+    solver: Solver, *, mean: Given, signal_variance: Given, noise_variance: Given
 ) -> list[tuple[Hyperparameters, bool]]:
     """Return the hyperparameters of each target, and whether their ratio ran into an end of its range.
 
@@ -82,7 +83,7 @@ def find_hyperparameters(
     ----------
     solver : Solver
         New: a CholeskySolver not factorized yet.
-    mean, amplitude, noise : float or array of shape (n_targets,), optional
+    mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Those that are fixed.
 
     Raises
@@ -92,8 +93,8 @@ def find_hyperparameters(
     """
     moments = solver.moments
     targets = range(len(moments.yy))
-    fixed = [_fixed(moments, target, mean, amplitude, noise) for target in targets]
-    if amplitude is not None and noise is not None:
+    fixed = [_fixed(moments, target, mean, signal_variance, noise_variance) for target in targets]
+    if signal_variance is not None and noise_variance is not None:
         return [maximize_evidence(solver, target, fixed[target]) for target in targets]
     for target in targets:
         _check_variance(moments, target)
@@ -121,13 +122,13 @@ def _approach(
 
 
 def check_positive(name: str, value: float) -> None:
-    """Refuse an amplitude or noise that is not positive and finite."""
+    """Refuse a signal variance or noise that is not positive and finite."""
     if not (value > 0.0 and math.isfinite(value)):
         raise InputError(f"{name} must be positive and finite, not {value}: leave it out to have it found.")
 
 
 def check_given(n_targets: int | None, **given: Given) -> None:
-    """Refuse what no model can keep fixed as `mean`, `amplitude` or `noise` of so many targets, if known."""
+    """Refuse what no model can keep fixed as its mean or a variance of so many targets, if known."""
     for name, value in given.items():
         if value is None:
             continue
@@ -143,11 +144,14 @@ def check_given(n_targets: int | None, **given: Given) -> None:
                 check_positive(name, float(number))
 
 
-def _fixed(moments: Moments, target: int, mean: Given, amplitude: Given, noise: Given) -> Fixed:
+def _fixed(
+    moments: Moments, target: int, mean: Given, signal_variance: Given, noise_variance: Given
+) -> Fixed:
     """Return what is fixed for one target, the mean measured from the shift of the moments."""
     n_targets = len(moments.yy)
     m = _given(mean, "mean", target, n_targets)
-    a, s = _given(amplitude, "amplitude", target, n_targets), _given(noise, "noise", target, n_targets)
+    a = _given(signal_variance, "signal_variance", target, n_targets)
+    s = _given(noise_variance, "noise_variance", target, n_targets)
     return Fixed(None if m is None else m - float(moments.shift[target]), a, s)
 
 
@@ -169,7 +173,7 @@ def _check_variance(moments: Moments, target: int) -> None:
         raise InputError(
             f"y of target {target} is without variance over {moments.n} rows, as far as their sums can tell "
             f"(it deviates by at most {math.sqrt(error / moments.n):.1g} from {moments.shift[target]:.6g}): "
-            "give labels that differ, subtract a constant from y, or fix both amplitude and noise."
+            "give labels that differ, subtract a constant from y, or fix both variances."
         )
 
 
@@ -198,19 +202,21 @@ def solved_weights(
         right = moments.phi_y[:, t] - h.mean * moments.phi_sum
         weights[:, t] = factor.factorize(h.ratio).solve(right[:, None])[:, 0]
         jitter = max(jitter, factor.jitter)
-        check_rounding(moments, factor, weights[:, t], h.noise, t)
+        check_rounding(moments, factor, weights[:, t], h.noise_variance, t)
         if claimed:
             squares = float(moments.yy[t]) - 2 * h.mean * float(moments.y_sum[t]) + moments.n * h.mean**2
             form = (squares - float(right @ weights[:, t])) / h.ratio
-            again = _log_evidence(moments, h.amplitude, h.ratio, factor.log_det(), form)
+            again = _log_evidence(moments, h.signal_variance, h.ratio, factor.log_det(), form)
             check_claim(h.log_marginal_likelihood, again, moments.n)
     return weights, jitter
 
 
-def _log_evidence(moments: Moments, amplitude: float, ratio: float, log_det: float, form: float) -> float:
+def _log_evidence(
+    moments: Moments, signal_variance: float, ratio: float, log_det: float, form: float
+) -> float:
     """Return log p(y), or Titsias' bound of it, from log det A and r^T C^-1 r."""
     log_det += (moments.n - len(moments.phi_sum)) * math.log(ratio)
-    value = -0.5 * (moments.n * math.log(2 * math.pi * amplitude) + log_det + form / amplitude)
+    value = -0.5 * (moments.n * math.log(2 * math.pi * signal_variance) + log_det + form / signal_variance)
     return value - 0.5 * moments.deficit / ratio
 
 
@@ -224,24 +230,34 @@ def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperpar
     # Where rounding leaves no residual at all, far below what any lambda in range explains.
     spread = float(m.yy[target]) + m.n * mean**2
     form = max(form / ratio, 1e-300, 1e-15 * spread / m.trace if m.trace > 0 else 0.0)
-    if fixed.amplitude is not None:
-        amplitude = fixed.amplitude
-    elif fixed.noise is not None:
-        amplitude = fixed.noise / ratio
+    if fixed.signal_variance is not None:
+        signal_variance = fixed.signal_variance
+    elif fixed.noise_variance is not None:
+        signal_variance = fixed.noise_variance / ratio
     else:
-        amplitude = form / m.n
-    return Hyperparameters(mean, amplitude, ratio, _log_evidence(m, amplitude, ratio, q.log_det, form))
+        signal_variance = form / m.n
+    return Hyperparameters(
+        mean, signal_variance, ratio, _log_evidence(m, signal_variance, ratio, q.log_det, form)
+    )
 
 
 def log_likelihood(
-    solver: Solver, mean: float, amplitude: float, noise: float, target: int = 0, *, gradient: bool = False
+    solver: Solver,
+    mean: float,
+    signal_variance: float,
+    noise_variance: float,
+    target: int = 0,
+    *,
+    gradient: bool = False,
 ) -> tuple[float, Array]:
-    """Return the log marginal likelihood and its gradient in (mean, amplitude, noise).
+    """Return the log marginal likelihood and its gradient in (mean, signal_variance, noise_variance).
 
     The mean is measured from ``solver.moments.shift``. Without `gradient` the second value is empty.
     """
-    m, ratio = solver.moments, noise / amplitude
-    value = profile(solver, ratio, target, Fixed(mean, amplitude, noise)).log_marginal_likelihood
+    m, ratio = solver.moments, noise_variance / signal_variance
+    value = profile(
+        solver, ratio, target, Fixed(mean, signal_variance, noise_variance)
+    ).log_marginal_likelihood
     if not gradient:
         return value, np.empty(0)
     q = solver.quadratics(ratio)
@@ -249,13 +265,15 @@ def log_likelihood(
     form = (float(q.y_y[target]) - 2 * mean * float(q.one_y[target]) + mean**2 * q.one_one) / ratio
     trace_c = (m.n - len(m.phi_sum)) / ratio + trace  # tr C^-1
     squared /= ratio**2  # r^T C^-2 r
-    by_mean = (float(q.one_y[target]) - mean * q.one_one) / noise
+    by_mean = (float(q.one_y[target]) - mean * q.one_one) / noise_variance
     # Divided twice: the square of the variance of large y would overflow.
-    by_amplitude = 0.5 * ((form - ratio * squared) / amplitude - (m.n - ratio * trace_c)) / amplitude
-    by_noise = 0.5 * (squared / amplitude - trace_c) / amplitude
-    by_amplitude -= 0.5 * m.deficit / noise
-    by_noise += 0.5 * m.deficit / (noise * ratio)
-    return value, np.array([by_mean, by_amplitude, by_noise])
+    by_signal_variance = (
+        0.5 * ((form - ratio * squared) / signal_variance - (m.n - ratio * trace_c)) / signal_variance
+    )
+    by_noise_variance = 0.5 * (squared / signal_variance - trace_c) / signal_variance
+    by_signal_variance -= 0.5 * m.deficit / noise_variance
+    by_noise_variance += 0.5 * m.deficit / (noise_variance * ratio)
+    return value, np.array([by_mean, by_signal_variance, by_noise_variance])
 
 
 def maximize_evidence(
@@ -275,8 +293,8 @@ def maximize_evidence(
     -------
     Hyperparameters, and whether lambda ran into an end of its range (no noise, or no signal, can be seen).
     """
-    if fixed.amplitude is not None and fixed.noise is not None:
-        return profile(solver, fixed.noise / fixed.amplitude, target, fixed), False
+    if fixed.signal_variance is not None and fixed.noise_variance is not None:
+        return profile(solver, fixed.noise_variance / fixed.signal_variance, target, fixed), False
     low, high = _search_range(solver, target, fixed)
     if solver.moments.trace == 0:  # features without any signal: every lambda fits as well
         return profile(solver, math.exp(high), target, fixed), True
@@ -320,7 +338,7 @@ def approach_evidence(
     -------
     As `maximize_evidence`, and the peak that was found.
     """
-    given = fixed.amplitude is not None and fixed.noise is not None
+    given = fixed.signal_variance is not None and fixed.noise_variance is not None
     peak = None if given or solver.moments.trace == 0 else _climb(solver, target, fixed, start)
     if peak is None:
         found, at_bound = maximize_evidence(solver, target, fixed, math.exp(start.x))
@@ -366,11 +384,11 @@ def _search_range(solver: Solver, target: int, fixed: Fixed) -> tuple[float, flo
     trace = m.trace if m.trace > 0 else float(m.n)
     spread = max(float(m.yy[target]) / m.n + mean**2, 1e-300)
     low, high = solver.smallest * trace / m.n, 1e4 * trace
-    if fixed.amplitude is not None:
-        high = max(high, 10 * spread / fixed.amplitude)
-    if fixed.noise is not None:
-        low = min(low, 1e-6 * fixed.noise / spread)
-        high = max(high, 1e6 * fixed.noise / spread)
+    if fixed.signal_variance is not None:
+        high = max(high, 10 * spread / fixed.signal_variance)
+    if fixed.noise_variance is not None:
+        low = min(low, 1e-6 * fixed.noise_variance / spread)
+        high = max(high, 1e6 * fixed.noise_variance / spread)
     return math.log(low), math.log(high)
 
 

@@ -35,16 +35,16 @@ Array = npt.NDArray[np.float64]
 
 
 class ExactGP(RegressorMixin, BaseEstimator):
-    """Exact Gaussian process regression with the kernel amplitude * k(x, x').
+    """Exact Gaussian process regression with the kernel signal_variance * k(x, x').
 
-    y = mean + f(x) + noise, f ~ GP(0, amplitude k), with any kernel of `daskrf.kernels`: what random
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance k), with any kernel of `daskrf.kernels`: what random
     features and landmarks approximate. It is for up to some 10,000 rows, or a random subset of that size.
     Hyperparameters that are not given maximize the evidence of the rows it is fitted to.
 
     Parameters
     ----------
     kernel : daskrf.kernels.Kernel
-    mean, amplitude, noise : float, optional
+    mean, signal_variance, noise_variance : float, optional
         Hyperparameters to keep fixed: the mean of y, the variance of f where k(x, x) = 1, and the variance
         of the noise. Any combination; the others are optimized.
     n_subset : int, optional
@@ -54,7 +54,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    mean_, amplitude_, noise_ : float64 arrays, shape (1,), as those of `RandomFeatureGP` for one target
+    mean_, signal_variance_, noise_ : float64 arrays, shape (1,), as those of `RandomFeatureGP` for one target
     log_marginal_likelihood_value_ : float
         Of the rows in the subset.
     subset_ : int64 array, shape (n,)
@@ -62,17 +62,20 @@ class ExactGP(RegressorMixin, BaseEstimator):
     X_train_ : CSR matrix or array, shape (n, n_columns)
     y_train_ : float64 array, shape (n,)
     alpha_ : float64 array, shape (n,)
-        (K + noise / amplitude I)^-1 (y - mean): the predictive mean is mean + k(x, X_train_) alpha.
+        (K + noise_variance / signal_variance I)^-1 (y - mean): the predictive mean is mean +
+        k(x, X_train_) alpha.
     at_bound_ : bool array, shape (1,)
-        Whether noise / amplitude ran into an end of its range: no noise, or no signal, can be seen.
+        Whether noise_variance / signal_variance ran into an end of its range: no noise, or no signal, can be
+        seen.
     jitter_ : float
-        What the Cholesky factorization of K needed in addition to noise / amplitude, usually 0.
+        What the Cholesky factorization of K needed in addition to noise_variance / signal_variance, usually
+        0.
 
     Notes
     -----
     Memory: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and some 0.2 GB of
     blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for all steps of the search together
-    (none where amplitude and noise are given), and n^3 / 3 for the posterior.
+    (none where both variances are given), and n^3 / 3 for the posterior.
 
     Source: Rasmussen & Williams 2006, algorithm 2.1 and section 5.4.1; the baseline of Tripp et al. 2023,
     section 6.2 and appendix F.4, with the fitted noise in its predictions.
@@ -81,7 +84,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
     --------
     >>> from daskrf.kernels import TanimotoMinMax
     >>> X = [[2, 0, 1], [2, 1, 1], [0, 3, 0], [0, 3, 1]]
-    >>> gp = ExactGP(TanimotoMinMax(), mean=0.0, amplitude=1.0, noise=0.01).fit(X, [1.0, 1.2, -1.0, -0.8])
+    >>> gp = ExactGP(TanimotoMinMax(), mean=0.0, signal_variance=1.0, noise_variance=0.01)
+    >>> gp = gp.fit(X, [1.0, 1.2, -1.0, -0.8])
     >>> mean, std = gp.predict([[2, 0, 0], [0, 2, 0]], return_std=True)
     >>> (mean.round(1).tolist(), std.round(1).tolist())
     ([0.8, -0.5], [0.7, 0.7])
@@ -95,15 +99,15 @@ class ExactGP(RegressorMixin, BaseEstimator):
         kernel: Kernel,
         *,
         mean: float | None = None,
-        amplitude: float | None = None,
-        noise: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
         n_subset: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.kernel = kernel
         self.mean = mean
-        self.amplitude = amplitude
-        self.noise = noise
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
         self.n_subset = n_subset
         self.random_state = random_state
 
@@ -134,7 +138,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if len(y) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
-        m, a, s = (self._given(name) for name in ("mean", "amplitude", "noise"))
+        m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
         subset = self._choose(len(y))
         if len(subset) < len(y):
             X, y = X[subset], y[subset]
@@ -145,8 +149,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         solver, at_bound = None, False
         if a is None or s is None:
             solver = KernelSolver(matrix, y)
-            ((found, at_bound),) = find_hyperparameters(solver, mean=m, amplitude=a, noise=s)
-            m, a, s = found.mean + float(solver.moments.shift[0]), found.amplitude, found.noise
+            ((found, at_bound),) = find_hyperparameters(solver, mean=m, signal_variance=a, noise_variance=s)
+            m, a, s = found.mean + float(solver.moments.shift[0]), found.signal_variance, found.noise_variance
         _factorize(factor, s / a)
         if m is None:
             one, target = factor.half_solve(np.column_stack([np.ones(len(y)), y - y.mean()])).T
@@ -156,7 +160,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         form = float(residual[:, 0] @ alpha) / a
         value = -0.5 * (len(y) * math.log(2 * math.pi * a) + factor.log_det() + form)
         self.X_train_, self.y_train_, self.alpha_, self.subset_ = X, y, alpha, subset
-        self.mean_, self.amplitude_, self.noise_ = np.array([m]), np.array([a]), np.array([s])
+        self.mean_, self.signal_variance_, self.noise_variance_ = np.array([m]), np.array([a]), np.array([s])
         self.log_marginal_likelihood_value_ = value
         self.at_bound_, self.jitter_ = np.array([at_bound]), factor.jitter
         self._factor, self._solver = factor, solver
@@ -196,12 +200,12 @@ class ExactGP(RegressorMixin, BaseEstimator):
             raise InputError("ask for return_std or return_cov, not for both.")
         check_columns_of(self, X)
         X = _check_rows(X)
-        noise = float(self.noise_[0]) if of == "y" else 0.0
+        noise_variance = float(self.noise_variance_[0]) if of == "y" else 0.0
         if return_cov:
             mean, matrix = self._joint(X)
             covariance = np.triu(matrix)
             covariance += np.triu(covariance, 1).T
-            covariance[np.diag_indices(len(mean))] += noise
+            covariance[np.diag_indices(len(mean))] += noise_variance
             return mean, covariance
         mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
         factor = self._cholesky() if return_std else None
@@ -210,24 +214,24 @@ class ExactGP(RegressorMixin, BaseEstimator):
             if factor is not None:
                 half = factor.half_solve(cross.T)
                 explained = np.einsum("ij,ij->j", half, half)
-                variance[part] = self.amplitude_[0] * (self.kernel.diag(X[part]) - explained)
-        return (mean, np.sqrt(np.maximum(variance, 0.0) + noise)) if return_std else mean
+                variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
+        return (mean, np.sqrt(np.maximum(variance, 0.0) + noise_variance)) if return_std else mean
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
     ) -> Array:
         """Return exact joint draws at the rows X, shape (m, n_samples); of y with noise, or of f.
 
-        From the posterior after `fit`, from the prior before (mean 0 and amplitude 1 unless given; y needs
-        `noise`). A Cholesky factorization of the covariance of all m rows: m^3 / 3 multiply-adds and 8 m^2
-        bytes, and after `fit` m n (m + n) / 2 multiply-adds and 8 m n bytes more. Draws of f have an
-        independent part of 1e-10 of the variance, which keeps that matrix positive definite. Draw i does not
-        depend on `n_samples`.
+        From the posterior after `fit`, from the prior before (mean 0 and signal variance 1 unless given; y
+        needs `noise_variance`). A Cholesky factorization of the covariance of all m rows: m^3 / 3
+        multiply-adds and 8 m^2 bytes, and after `fit` m n (m + n) / 2 multiply-adds and 8 m n bytes more.
+        Draws of f have an independent part of 1e-10 of the variance, which keeps that matrix positive
+        definite. Draw i does not depend on `n_samples`.
 
         Raises
         ------
         InputError
-            As `predict`, and if `noise` is needed but not known, or `n_samples` is negative.
+            As `predict`, and if `noise_variance` is needed but not known, or `n_samples` is negative.
         """
         check_of(of)
         if n_samples < 0:
@@ -236,13 +240,15 @@ class ExactGP(RegressorMixin, BaseEstimator):
         check_columns_of(self, X)
         X = _check_rows(X)
         if hasattr(self, "alpha_"):
-            noise = float(self.noise_[0])
+            noise_variance = float(self.noise_variance_[0])
             mean, covariance = self._joint(X)
         else:
-            m, a, s = (self._given(name) for name in ("mean", "amplitude", "noise"))
+            m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
             if s is None and of == "y":
-                raise InputError("the noise of a draw from the prior is not known: pass noise, or of='f'.")
-            noise = 0.0 if s is None else s
+                raise InputError(
+                    "the noise of a draw from the prior is not known: pass noise_variance, or of='f'."
+                )
+            noise_variance = 0.0 if s is None else s
             mean = np.full(X.shape[0], 0.0 if m is None else m)
             covariance = self._kernel_matrix(X)
             covariance *= 1.0 if a is None else a
@@ -254,27 +260,29 @@ class ExactGP(RegressorMixin, BaseEstimator):
             draws = sampler.multiply(draws)
         draws += mean[:, None]
         if of == "y":
-            draws += math.sqrt(noise) * standard_normal(random_state, "gp/noise/0", len(mean), n_samples)
+            draws += math.sqrt(noise_variance) * standard_normal(
+                random_state, "gp/noise/0", len(mean), n_samples
+            )
         return draws
 
     def log_marginal_likelihood(
         self,
         mean: float | None = None,
-        amplitude: float | None = None,
-        noise: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
         eval_gradient: bool = False,
     ) -> Any:
-        """Return log p(y), and its gradient in (mean, amplitude, noise) on request.
+        """Return log p(y), and its gradient in (mean, signal_variance, noise_variance) on request.
 
-        Values that are not given are the fitted ones. O(n) a call; where amplitude and noise were fixed in
+        Values that are not given are the fitted ones. O(n) a call; where both variances were fixed in
         `fit`, the first call reduces the kernel matrix (4/3 n^3 multiply-adds, 8 n^2 bytes).
         """
         self._check_fitted()
-        given = [mean, amplitude, noise]
-        fitted = [self.mean_[0], self.amplitude_[0], self.noise_[0]]
+        given = [mean, signal_variance, noise_variance]
+        fitted = [self.mean_[0], self.signal_variance_[0], self.noise_variance_[0]]
         m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
-        check_positive("amplitude", a)
-        check_positive("noise", s)
+        check_positive("signal_variance", a)
+        check_positive("noise_variance", s)
         if self._solver is None:
             self._solver = KernelSolver(self._kernel_matrix(self.X_train_), self.y_train_)
         m -= float(self._solver.moments.shift[0])
@@ -343,17 +351,17 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if m:
             # The upper triangle in C order is the lower one in Fortran order.
             blas.dsyrk(-1.0, white.T, beta=1.0, c=covariance.T, trans=1, lower=1, overwrite_c=1)
-        covariance *= self.amplitude_[0]
+        covariance *= self.signal_variance_[0]
         diagonal = covariance.diagonal()
         covariance[np.diag_indices(m)] = np.maximum(diagonal, 0.0)
         return mean, covariance
 
     def _cholesky(self) -> ShiftedCholesky:
-        """Return the factor of K + noise / amplitude I, made anew once in a process that unpickled this."""
+        """Return the factor of K + lambda I, made anew once in a process that unpickled this."""
         with _FACTOR_LOCK:
             if self._factor is None:
                 matrix = self._kernel_matrix(self.X_train_)
-                ratio = float(self.noise_[0] / self.amplitude_[0])
+                ratio = float(self.noise_variance_[0] / self.signal_variance_[0])
                 self._factor = _factorize(ShiftedCholesky(matrix), ratio)
             return self._factor
 
@@ -404,7 +412,7 @@ def _check_variance(y: Array) -> None:
     if float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max()):
         raise InputError(
             f"y is without variance over {len(y)} rows (all are {y[0]:.6g}): give labels that differ, or fix "
-            "both amplitude and noise."
+            "both signal_variance and noise_variance."
         )
 
 

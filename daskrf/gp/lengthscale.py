@@ -78,9 +78,9 @@ def choose_length_scale(
 ) -> LengthScaleSearch:
     """Return the map with the length scale of the largest evidence on random rows.
 
-    Each trial makes features and statistics of the sample, and takes mean, amplitude and noise by the
-    evidence; the length scale goes by Brent's method on its logarithm. Fit the map that is returned to all
-    rows then. Use the number of features that it shall have: few features want a longer length scale.
+    Each trial makes features and statistics of the sample, and takes mean, signal variance and noise variance
+    by the evidence; the length scale goes by Brent's method on its logarithm. Fit the map that is returned to
+    all rows then. Use the number of features that it shall have: few features want a longer length scale.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from daskrf.gp.sums import StackedStatistics
 __all__ = ["LocalGaussianGP"]
 
 _COPIED_ENTRIES = 1 << 22  # features copied at a time
-_LITTLE_NOISE = 0.01  # of the amplitude
+_LITTLE_NOISE = 0.01  # of the signal variance
 
 Array = npt.NDArray[np.float64]
 
@@ -28,31 +28,32 @@ Array = npt.NDArray[np.float64]
 class LocalGaussianGP(FeatureSpaceGP):
     """Regression with the Gaussian kernel by a posterior of its own around each of C centroids.
 
-    y = mean + f(x) + noise, f ~ GP(0, amplitude k), k(x, x') = exp(-|x - x'|^2 / (2 l^2)). Each centroid has
-    D features of k about it, which are accurate near it and vanish far away, and a Gram matrix of all rows;
-    a new row is predicted by the nearest centroid. So high frequencies, which no series about a single centre
-    can serve, cost C Gram matrices of D x D, all of them summed in one pass over the rows.
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance k), k(x, x') = exp(-|x - x'|^2 / (2 l^2)). Each
+    centroid has D features of k about it, which are accurate near it and vanish far away, and a Gram matrix
+    of all rows; a new row is predicted by the nearest centroid. So high frequencies, which no series about a
+    single centre can serve, cost C Gram matrices of D x D, all of them summed in one pass over the rows.
 
     Parameters
     ----------
     feature_map : LocalGaussianFeatures
-    mean, amplitude, noise : float or array of shape (n_targets,), optional
+    mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Hyperparameters to keep fixed, the same for all centroids; the others maximize the evidence of the
         rows where each is described by its nearest centroid alone, and rows of different centroids are
         independent. `daskrf.gp.choose_length_scale` finds the length scale by the same evidence.
     rows : {"all", "nearest"}, default "all"
         Which rows the posterior of a centroid is of. "nearest" is better where every centroid has many rows:
         far ones, whose features have vanished, are to the others as noise that the process does not know of,
-        the more so the smaller noise / amplitude is. From 0.01 down take "nearest": of all rows, deviations
-        are then several times too small, and errors larger. Both are in the statistics, so that
-        ``gp.set_params(rows=...).fit_statistics(gp.statistics_, gp.feature_map_)`` needs no further pass.
+        the more so the smaller noise_variance / signal_variance is. From 0.01 down take "nearest": of all
+        rows, deviations are then several times too small, and errors larger. Both are in the statistics, so
+        that ``gp.set_params(rows=...).fit_statistics(gp.statistics_, gp.feature_map_)`` needs no further
+        pass.
     residual : bool, default True
         Count the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
         all centroids the deviation is then that of the prior, instead of 0.
 
     Attributes
     ----------
-    mean_, amplitude_, noise_, at_bound_, jitter_, feature_map_ : as of `RandomFeatureGP`
+    mean_, signal_variance_, noise_, at_bound_, jitter_, feature_map_ : as of `RandomFeatureGP`
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
         Sum over the centroids of the evidence of the rows nearest to each.
     weights_ : float64 array, shape (M, n_targets)
@@ -75,9 +76,9 @@ class LocalGaussianGP(FeatureSpaceGP):
     >>> from daskrf.features import LocalGaussianFeatures
     >>> X = np.linspace(-9, 9, 200)[:, None]
     >>> local = LocalGaussianFeatures(400, n_centroids=10)
-    >>> gp = LocalGaussianGP(local, noise=1e-3).fit(X, np.sin(2 * X[:, 0]))
+    >>> gp = LocalGaussianGP(local, noise_variance=1e-3).fit(X, np.sin(2 * X[:, 0]))
     >>> mean, std = gp.predict([[0.5], [40.0]], return_std=True, of="f")
-    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.01), bool(abs(std[1] - gp.amplitude_[0] ** 0.5) < 1e-6)
+    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.01), bool(abs(std[1] - gp.signal_variance_[0] ** 0.5) < 1e-6)
     (True, True)
     """
 
@@ -88,15 +89,15 @@ class LocalGaussianGP(FeatureSpaceGP):
         feature_map: Any = None,
         *,
         mean: npt.ArrayLike | None = None,
-        amplitude: npt.ArrayLike | None = None,
-        noise: npt.ArrayLike | None = None,
+        signal_variance: npt.ArrayLike | None = None,
+        noise_variance: npt.ArrayLike | None = None,
         rows: Literal["all", "nearest"] = "all",
         residual: bool = True,
     ) -> None:
         self.feature_map = feature_map
         self.mean = mean
-        self.amplitude = amplitude
-        self.noise = noise
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
         self.rows = rows
         self.residual = residual
 
@@ -111,7 +112,10 @@ class LocalGaussianGP(FeatureSpaceGP):
     def cautions(self, target: int = 0) -> list[str]:
         """Return why deviations of one target cannot be trusted, in one sentence each; mostly none."""
         said = super().cautions(target)
-        if self.rows_ == "all" and self.noise_[target] < _LITTLE_NOISE * self.amplitude_[target]:
+        if (
+            self.rows_ == "all"
+            and self.noise_variance_[target] < _LITTLE_NOISE * self.signal_variance_[target]
+        ):
             said.append(
                 "there is so little noise that posteriors of all rows are too sure of themselves: take those "
                 "of the nearest rows (rows='nearest', --rows nearest)"
@@ -237,7 +241,7 @@ class StackedFactor:
     ----------
     statistics : StackedStatistics
     ratio : float
-        noise / amplitude.
+        noise_variance / signal_variance.
     nearest : bool
         Of the rows nearest to each centroid alone.
     """

@@ -1,4 +1,7 @@
-"""The posterior of the feature weights: covariance noise A^-1, A = Phi^T Phi + noise / amplitude I."""
+"""The posterior of the feature weights, with the covariance noise_variance A^-1.
+
+A = Phi^T Phi + noise_variance / signal_variance I.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class PosteriorFactor:
     ----------
     statistics : SufficientStatistics, or Moments, whose Gram matrix is taken over
     ratio : float
-        noise / amplitude.
+        noise_variance / signal_variance.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Feature weights with a prior precision other than the identity: whitened once, in M^3, and never by rows.
 
-With the weights' prior covariance amplitude K^-1 and K = L L^T, the features L^-1 phi have weights with the
-prior covariance amplitude I; their moments follow from those of phi.
+With the weights' prior covariance signal_variance K^-1 and K = L L^T, the features L^-1 phi have weights with
+the prior covariance signal_variance I; their moments follow from those of phi.
 """
 
 from __future__ import annotations

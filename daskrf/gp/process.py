@@ -45,7 +45,7 @@ __all__ = ["FeatureSpaceGP", "RandomFeatureGP"]
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
 STATE_VERSION = 2
 _SMALLEST_LEFT = 1e-6  # of k(x, x): less than this is rounding of features
-_FEW_LEFT = 0.05  # of the amplitude: a prior of what features leave out that the labels contradict
+_FEW_LEFT = 0.05  # of the signal variance: a prior of what features leave out that the labels contradict
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
@@ -57,8 +57,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     common: ClassVar[tuple[str, ...]] = (
         "feature_map",
         "mean",
-        "amplitude",
-        "noise",
+        "signal_variance",
+        "noise_variance",
         "method",
         "n_components",
     )
@@ -66,8 +66,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     feature_map: Any
     mean: npt.ArrayLike | None
-    amplitude: npt.ArrayLike | None
-    noise: npt.ArrayLike | None
+    signal_variance: npt.ArrayLike | None
+    noise_variance: npt.ArrayLike | None
     method: Literal["auto", "eigh", "cholesky"]
     n_components: int | None = None
     statistics_: Any  # as `fit_statistics` takes them, or None
@@ -80,7 +80,12 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         """Raise InputError if a parameter is bad, as `fit` does before it sums anything."""
         if self.method not in ("auto", "eigh", "cholesky"):
             raise InputError(f"method must be 'auto', 'eigh' or 'cholesky', not {self.method!r}.")
-        check_given(n_targets, mean=self.mean, amplitude=self.amplitude, noise=self.noise)
+        check_given(
+            n_targets,
+            mean=self.mean,
+            signal_variance=self.signal_variance,
+            noise_variance=self.noise_variance,
+        )
 
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Fit to rows X (raw input of the feature map, or features) and targets y, (n,) or (n, n_targets).
@@ -234,16 +239,16 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         said = []
         if self.at_bound_[target]:
-            lacks = "noise" if self.noise_[target] < self.amplitude_[target] else "signal"
+            lacks = "noise" if self.noise_variance_[target] < self.signal_variance_[target] else "signal"
             so = (
-                "molecules just like a labelled one get next to no deviation: give a noise if a repeated "
-                "measurement would differ"
+                "molecules just like a labelled one get next to no deviation: give the noise variance if a "
+                "repeated measurement would differ"
                 if lacks == "noise"
                 else "predictions will hardly differ from the mean: see that these are the right labels, and "
                 "joined to the right molecules"
             )
             said.append(f"{self._maximized()} sees no {lacks} in these labels, so that {so}")
-        if self.left_out_[target] < _FEW_LEFT * self.amplitude_[target]:
+        if self.left_out_[target] < _FEW_LEFT * self.signal_variance_[target]:
             said.append(
                 f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
                 "the labels show next to no noise: deviations cannot be trusted; take more features, or a "
@@ -259,8 +264,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if n < 0:
             raise InputError(f"the number of draws must not be negative, but is {n}.")
-        noise = self._feature_weights(self._factor(target).sample(n, seed, target))
-        return self.weights_[:, target, None] + np.sqrt(self.noise_[target]) * noise
+        noise_variance = self._feature_weights(self._factor(target).sample(n, seed, target))
+        return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * noise_variance
 
     def draw(self, seed: int, target: int = 0) -> Self:
         """Return a model of one target whose mean is one exact posterior draw of the whole function.
@@ -310,28 +315,37 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def log_marginal_likelihood(
         self,
         mean: float | None = None,
-        amplitude: float | None = None,
-        noise: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
         eval_gradient: bool = False,
         *,
         target: int = 0,
     ) -> Any:
-        """Return log p(y) of one target, and its gradient in (mean, amplitude, noise) on request.
+        """Return log p(y) of one target, and on request its gradient.
+
+        The gradient is in (mean, signal_variance, noise_variance).
 
         Values that are not given are the fitted ones. Each call costs one Cholesky factorization, or O(M) on
         the "eigh" route, which keeps its decomposition.
         """
-        return self._likelihood(mean, amplitude, noise, eval_gradient, target, 0.0)
+        return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, 0.0)
 
     def state(self) -> dict[str, Any]:
         """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
         self._check_fitted()
-        if not hasattr(self, "noise_"):
+        if not hasattr(self, "noise_variance_"):
             raise InputError(
                 "a posterior draw cannot be stored: store the model, and draw again by the seed."
             )
-        given = {name: getattr(self, name) for name in ("mean", "amplitude", "noise")}
-        names = ("mean_", "amplitude_", "noise_", "left_out_", "log_marginal_likelihoods_", "at_bound_")
+        given = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
+        names = (
+            "mean_",
+            "signal_variance_",
+            "noise_variance_",
+            "left_out_",
+            "log_marginal_likelihoods_",
+            "at_bound_",
+        )
         return {
             "class": type(self).__name__,
             "version": STATE_VERSION,
@@ -371,7 +385,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         model = cls._blank(state, **state["given"])
         model._set_map(None if state["feature_map"] is None else from_state(state["feature_map"]))
         model.feature_map = model.feature_map_
-        for name in ("mean", "amplitude", "noise", "left_out", "log_marginal_likelihoods"):
+        for name in ("mean", "signal_variance", "noise_variance", "left_out", "log_marginal_likelihoods"):
             setattr(model, f"{name}_", np.array(state[name], dtype=np.float64))
         model.at_bound_ = np.array(state["at_bound"], dtype=bool)
         model.n_rows_, model.one_bit_, model.jitter_ = state["n"], state["one_bit"], state["jitter"]
@@ -407,7 +421,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return feature_blocks(X, self.feature_map_, diagonal=diagonal)
 
     def _moments(self, statistics: SufficientStatistics) -> Moments:
-        """Return moments of features whose weights have the prior variance `amplitude` each."""
+        """Return moments of features whose weights have the prior variance `signal_variance` each."""
         return statistics.moments()
 
     def _feature_weights(self, weights: Array) -> Array:
@@ -441,7 +455,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def _own_variances(self, left: Array, target: int) -> tuple[Array, Array]:
         """Return what f and y vary by at each row alone, given what features leave out there."""
         extra = self.left_out_[target] * np.maximum(left - self.mean_left_, 0.0)
-        return self.left_out_[target] * left, extra + self.noise_[target]
+        return self.left_out_[target] * left, extra + self.noise_variance_[target]
 
     def _check_statistics(self, statistics: Any) -> None:
         if not isinstance(statistics, SufficientStatistics):
@@ -466,8 +480,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self.statistics_ = statistics
         self.n_rows_, self.one_bit_ = statistics.n, statistics.one_bit
         self.mean_ = np.array([h.mean for h in fitted]) + moments.shift
-        self.amplitude_ = np.array([h.amplitude for h in fitted])
-        self.noise_ = np.array([h.noise for h in fitted])
+        self.signal_variance_ = np.array([h.signal_variance for h in fitted])
+        self.noise_variance_ = np.array([h.noise_variance for h in fitted])
         self.log_marginal_likelihoods_ = np.array([h.log_marginal_likelihood for h in fitted])
         self.at_bound_ = np.array([at_bound for _, at_bound in found])
         self.weights_ = self._feature_weights(weights)
@@ -484,11 +498,13 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     ) -> tuple[Array, float]:
         """Return the posterior mean of the weights of each target, and the largest jitter."""
         factor = solver.factor if isinstance(solver, CholeskySolver) else None
-        searched = self.amplitude is None or self.noise is None
+        searched = self.signal_variance is None or self.noise_variance is None
         return solved_weights(solver.moments, fitted, factor, claimed=searched)
 
     def _search(self, solver: EigenSolver | CholeskySolver) -> list[tuple[Hyperparameters, bool]]:
-        return find_hyperparameters(solver, mean=self.mean, amplitude=self.amplitude, noise=self.noise)
+        return find_hyperparameters(
+            solver, mean=self.mean, signal_variance=self.signal_variance, noise_variance=self.noise_variance
+        )
 
     def _solver(self, statistics: SufficientStatistics) -> EigenSolver | CholeskySolver:
         eigen = self.method == "eigh" or (self.method == "auto" and statistics.n_components <= EIGEN_LIMIT)
@@ -497,18 +513,18 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def _likelihood(
         self,
         mean: float | None,
-        amplitude: float | None,
-        noise: float | None,
+        signal_variance: float | None,
+        noise_variance: float | None,
         eval_gradient: bool,
         target: int,
         deficit: float,
     ) -> Any:
         statistics = self._kept_statistics()
-        given = [mean, amplitude, noise]
-        fitted = [self.mean_[target], self.amplitude_[target], self.noise_[target]]
+        given = [mean, signal_variance, noise_variance]
+        fitted = [self.mean_[target], self.signal_variance_[target], self.noise_variance_[target]]
         m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
-        check_positive("amplitude", a)
-        check_positive("noise", s)
+        check_positive("signal_variance", a)
+        check_positive("noise_variance", s)
         solver = self._eigen or self._solver(statistics)
         if solver.loses_digits(s / a):
             solver = EigenSolver(self._moments(statistics))
@@ -534,29 +550,31 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     ) -> None:
         """Find by how much f varies outside of the features, for each unit of k(x, x) that they leave out.
 
-        A priori it is the amplitude. But a noise that was found is that of labels which have such a part,
+        A priori it is the signal variance. But a noise that was found is that of labels with such a part,
         too, `mean_left_` units of it: where the noise is less than that, f does not vary as much there. With
         n - g degrees of freedom left to the noise, g = tr(Phi A^-1 Phi^T), it varies by at most
-        noise n / ((n - g) mean_left_) a unit; where features can follow all labels (n <= M, hardly any
-        noise), these say nothing of it.
+        noise_variance n / ((n - g) mean_left_) a unit; where features can follow all labels (n <= M, hardly
+        any noise), these say nothing of it.
         """
         n, size = statistics.n, len(solver.moments.phi_sum)
-        self.mean_left_, self.left_out_ = 0.0, self.amplitude_.copy()
+        self.mean_left_, self.left_out_ = 0.0, self.signal_variance_.copy()
         missing = statistics.kernel_trace - solver.moments.trace
         if not self._noise_has_left_out() or missing <= _SMALLEST_LEFT * statistics.kernel_trace:
             return
         self.mean_left_ = missing / n
         for t, h in enumerate(fitted):
-            if h.noise < self.left_out_[t] * self.mean_left_:
+            if h.noise_variance < self.left_out_[t] * self.mean_left_:
                 free = (n - size + h.ratio * solver.curvature(h.ratio, h.mean, t)[0]) / n
-                self.left_out_[t] = min(self.left_out_[t], h.noise / (self.mean_left_ * max(free, 1e-300)))
+                self.left_out_[t] = min(
+                    self.left_out_[t], h.noise_variance / (self.mean_left_ * max(free, 1e-300))
+                )
 
     def _maximized(self) -> str:
         return "the evidence"
 
     def _noise_has_left_out(self) -> bool:
         """Tell whether the noise includes what features leave out of the labelled rows."""
-        return self._projects is not None and self.noise is None
+        return self._projects is not None and self.noise_variance is None
 
     def _variances(self, block: FeatureBlock, targets: list[int]) -> Array:
         """Return the variances of f and of y at each row, shape (2, n, n_targets)."""
@@ -564,7 +582,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         variances = np.empty((2, n, len(targets)))
         for rows, white, left in self._parts(block):
             for i, t in enumerate(targets):
-                explained = self._factor(t).variances(white, size) * self.noise_[t]
+                explained = self._factor(t).variances(white, size) * self.noise_variance_[t]
                 for variance, own in zip(variances, self._own_variances(left, t), strict=True):
                     variance[rows, i] = explained + own
         return variances
@@ -581,7 +599,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
                     own = slice(start + rows.start, start + rows.stop)
                     white[own], left[own] = self._factor(t).whiten(part, size), missing
                 start += len(block.phi)
-            covariance = self.noise_[t] * (white @ white.T)
+            covariance = self.noise_variance_[t] * (white @ white.T)
             places, shared = np.diag_indices(n), self._left_out(X, blocks, left)
             covariance += self.left_out_[t] * shared
             covariance[places] -= self.left_out_[t] * shared[places]
@@ -607,7 +625,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def _factor(self, target: int) -> PosteriorFactor:
         """Return the factor of one target, made once per process; targets of one ratio share it."""
         statistics = self._kept_statistics()
-        ratio = float(self.noise_[target] / self.amplitude_[target])
+        ratio = float(self.noise_variance_[target] / self.signal_variance_[target])
         with _FACTOR_LOCK:
             if ratio not in self._factors:
                 self._factors[ratio] = self._new_factor(statistics, ratio)
@@ -645,9 +663,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
 
 class RandomFeatureGP(FeatureSpaceGP):
-    """Exact Gaussian process regression with the kernel amplitude * phi(x) . phi(x').
+    """Exact Gaussian process regression with the kernel signal_variance * phi(x) . phi(x').
 
-    y = mean + f(x) + noise, f ~ GP(0, amplitude phi . phi). Everything follows from sums over the rows
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance phi . phi). Everything follows from sums over the rows
     (`SufficientStatistics`); hyperparameters that are not given maximize the evidence on all rows.
     Several targets share one Gram matrix and have their own hyperparameters.
 
@@ -656,7 +674,7 @@ class RandomFeatureGP(FeatureSpaceGP):
     feature_map : FeatureMap, optional
         Map from what `fit` and `predict` are given to features. Without it they are given features: a float
         array of shape (n, M), or packed bits (uint8, see `daskrf.arrays`) of shape (n, ceil(M / 8)).
-    mean, amplitude, noise : float or array of shape (n_targets,), optional
+    mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Hyperparameters to keep fixed: the mean of y, the variance of f where |phi| = 1, and the variance of
         the noise. Any combination; the others are optimized.
     method : {"auto", "eigh", "cholesky"}
@@ -669,18 +687,19 @@ class RandomFeatureGP(FeatureSpaceGP):
 
     Attributes
     ----------
-    mean_, amplitude_, noise_ : float64 arrays, shape (n_targets,)
+    mean_, signal_variance_, noise_ : float64 arrays, shape (n_targets,)
     weights_ : float64 array, shape (M, n_targets)
         Posterior mean of the feature weights.
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
     left_out_ : float64 array, shape (n_targets,)
-        Variance of f outside of the features, for each unit of k(x, x) - |phi(x)|^2: the amplitude, unless
-        the noise that was found leaves less room for it. It counts for maps that project their kernel, such
-        as `NystromFeatures` (`FeatureMap.projected_kernel`).
+        Variance of f outside of the features, for each unit of k(x, x) - |phi(x)|^2: the signal variance,
+        unless the noise that was found leaves less room for it. It counts for maps that project their kernel,
+        such as `NystromFeatures` (`FeatureMap.projected_kernel`).
     mean_left_ : float
         Mean of k(x, x) - |phi(x)|^2 over the rows, if the noise that was found includes it; else 0.
     at_bound_ : bool array, shape (n_targets,)
-        Whether noise / amplitude ran into an end of its range: no noise, or no signal, can be seen.
+        Whether noise_variance / signal_variance ran into an end of its range: no noise, or no signal, can be
+        seen.
     jitter_ : float
         Largest jitter that a Cholesky factorization needed (relative to Phi^T Phi), usually 0.
     statistics_ : SufficientStatistics
@@ -706,15 +725,15 @@ class RandomFeatureGP(FeatureSpaceGP):
         feature_map: Any = None,
         *,
         mean: npt.ArrayLike | None = None,
-        amplitude: npt.ArrayLike | None = None,
-        noise: npt.ArrayLike | None = None,
+        signal_variance: npt.ArrayLike | None = None,
+        noise_variance: npt.ArrayLike | None = None,
         method: Literal["auto", "eigh", "cholesky"] = "auto",
         n_components: int | None = None,
     ) -> None:
         self.feature_map = feature_map
         self.mean = mean
-        self.amplitude = amplitude
-        self.noise = noise
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
         self.method = method
         self.n_components = n_components
 

@@ -4,7 +4,8 @@ Sums of products in single precision differ from the exact ones by a matrix E, w
 numbers of about e sqrt(G_ii G_jj), G = Phi^T Phi (`Moments.gram_error`). To first order, with
 A = G + lambda I and the weights w = A^-1 Phi^T y, E changes
 
-- the quadratic form of the log marginal likelihood by w^T E w / (2 noise), its determinant by tr(A^-1 E) / 2;
+- the quadratic form of the log marginal likelihood by w^T E w / (2 noise_variance), its determinant by
+tr(A^-1 E) / 2;
 - a predicted mean by phi^T A^-1 E w.
 
 Both are small beside the labels' own scale where there are many more rows than features and the noise is not
@@ -28,7 +29,7 @@ __all__ = ["CoarseSumsError", "check_claim", "check_rounding"]
 # Changes of the evidence of a row, and of means over the spread of y, that are let pass.
 _SINGLE = 1e-4, 1e-3
 # The same for sums in double precision. Labels without noise leave nothing more precise, and their quadratic
-# form is half a unit a label: what is less than that still tells the amplitude.
+# form is half a unit a label: what is less than that still tells the signal variance.
 _DOUBLE = 0.5, 0.01
 _CLAIM = 0.01  # for two ways to compute the evidence of a row
 _ROUNDED = 2.0**-40  # sums whose rounding is larger are of single precision
@@ -42,7 +43,7 @@ class CoarseSumsError(InputError):
 
 
 def check_rounding(
-    moments: Moments, factor: ShiftedCholesky, weights: Array, noise: float, target: int
+    moments: Moments, factor: ShiftedCholesky, weights: Array, noise_variance: float, target: int
 ) -> None:
     """Refuse sums whose rounding could change the evidence or the means of one target.
 
@@ -75,9 +76,9 @@ def check_rounding(
     # |Phi x|^2 = x^T (A - lambda I) x for x = A^-1 D r, whose mean over r is tr(D A^-1 G A^-1 D).
     spread = float((probes * solved).sum() - factor.shift * np.square(solved).sum()) / _PROBES
     n = moments.n
-    evidence = moments.gram_error * (moved / noise + math.sqrt(determinant)) / (math.sqrt(2.0) * n)
+    evidence = moments.gram_error * (moved / noise_variance + math.sqrt(determinant)) / (math.sqrt(2.0) * n)
     means = moments.gram_error * math.sqrt(moved * max(spread, 0.0) / n)
-    means /= math.sqrt(max(float(moments.yy[target]) / n, noise))
+    means /= math.sqrt(max(float(moments.yy[target]) / n, noise_variance))
     single = moments.gram_error > _ROUNDED
     most = _SINGLE if single else _DOUBLE
     if evidence <= most[0] and means <= most[1]:
@@ -88,7 +89,7 @@ def check_rounding(
     )
     if single:
         raise CoarseSumsError(f"{what}: make the sums in double precision (precision='double').")
-    raise InputError(f"{what}: give a larger noise.")
+    raise InputError(f"{what}: give a larger noise variance.")
 
 
 def check_claim(claimed: float, recomputed: float, n: int) -> None:
@@ -103,5 +104,5 @@ def check_claim(claimed: float, recomputed: float, n: int) -> None:
         raise InputError(
             f"the fit contradicts itself: its log marginal likelihood is {claimed:.6g} by the search, but "
             f"{recomputed:.6g} by its weights. The sums are damaged, or the noise is too small to be "
-            "resolved: make the sums anew, or give a larger noise."
+            "resolved: make the sums anew, or give a larger noise variance."
         )

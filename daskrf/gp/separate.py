@@ -30,7 +30,8 @@ class SeparateGP:
 
     Attributes
     ----------
-    mean_, amplitude_, noise_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays, shape (n_targets,)
+    mean_, signal_variance_, noise_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays, shape
+    (n_targets,)
     weights_ : float64 array, shape (M, n_targets)
     one_bit_, jitter_ : as of the processes; the largest jitter
 
@@ -61,13 +62,13 @@ class SeparateGP:
         within = (own for size in sizes for own in range(size))
         self._places = dict(zip(numbers, zip(whose, within, strict=True), strict=True))
         names = (
-            *("mean_", "amplitude_", "noise_", "left_out_"),
+            *("mean_", "signal_variance_", "noise_variance_", "left_out_"),
             *("log_marginal_likelihoods_", "at_bound_", "weights_"),
         )
         (
             self.mean_,
-            self.amplitude_,
-            self.noise_,
+            self.signal_variance_,
+            self.noise_variance_,
             self.left_out_,
             self.log_marginal_likelihoods_,
             self.at_bound_,

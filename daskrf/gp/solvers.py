@@ -1,4 +1,4 @@
-"""Quadratic forms of a Gaussian process for any ratio lambda of noise to amplitude: what its evidence is of.
+"""Quadratic forms of a Gaussian process for any lambda = noise_variance / signal_variance.
 
 With features they come from A = Phi^T Phi + lambda I, through one Cholesky factorization for each lambda, or
 one eigendecomposition for all; with an exact kernel from K + lambda I, through one reduction K = Q T Q^T to a
@@ -221,7 +221,7 @@ def check_eigen_size(n_components: int) -> None:
     if n_components > _LARGEST_EIGEN:
         raise InputError(
             "labels with next to no noise need an eigendecomposition, which LAPACK makes of at most "
-            f"{_LARGEST_EIGEN:,} features, not of {n_components:,}: give a larger noise (noise=, --noise) or "
+            f"{_LARGEST_EIGEN:,} features, not of {n_components:,}: give a larger noise variance or "
             "take fewer features."
         )
 

@@ -25,16 +25,16 @@ Array = npt.NDArray[np.float64]
 class SparseGP(FeatureSpaceGP):
     """Gaussian process regression through landmarks Z: the projected process, and Titsias' bound.
 
-    y = mean + f(x) + noise, f ~ GP(0, amplitude k), where all that the rows tell of f passes through f(Z).
-    Everything follows from sums over the rows of phi(x) = k(Z, x) (`SufficientStatistics`), whose weights
-    have the prior precision K_ZZ / amplitude: no n x M matrix is kept, and rows are summed without triangular
-    solves. Hyperparameters that are not given maximize `criterion` on all rows.
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance k), where all that the rows tell of f passes through
+    f(Z). Everything follows from sums over the rows of phi(x) = k(Z, x) (`SufficientStatistics`), whose
+    weights have the prior precision K_ZZ / signal_variance: no n x M matrix is kept, and rows are summed
+    without triangular solves. Hyperparameters that are not given maximize `criterion` on all rows.
 
     Parameters
     ----------
     feature_map : LandmarkFeatures
         Any map with a `prior_precision`; `fit` lets it choose its landmarks from the rows that it is given.
-    mean, amplitude, noise : float or array of shape (n_targets,), optional
+    mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Hyperparameters to keep fixed; the others are optimized.
     criterion : {"evidence", "bound"}
         What is maximized: the evidence of the projected process, with which errors are smaller, or Titsias'
@@ -45,7 +45,7 @@ class SparseGP(FeatureSpaceGP):
 
     Attributes
     ----------
-    mean_, amplitude_, noise_ : float64 arrays, shape (n_targets,)
+    mean_, signal_variance_, noise_ : float64 arrays, shape (n_targets,)
     weights_ : float64 array, shape (M, n_targets)
         A prediction is mean_ + phi(x) . weights_.
     log_marginal_likelihoods_, bounds_ : float64 arrays, shape (n_targets,)
@@ -55,8 +55,8 @@ class SparseGP(FeatureSpaceGP):
     deficit_ : float
         Sum of k(x, x) - phi(x)^T K_ZZ^-1 phi(x) over the rows: 0 where the landmarks explain all of them.
     left_out_, mean_left_ : as of `RandomFeatureGP`
-        Where the noise is given, or `criterion` is the bound, `left_out_` is the amplitude and `mean_left_`
-        is 0: the deviations of the projected process.
+        Where the noise is given, or `criterion` is the bound, `left_out_` is the signal variance and
+        `mean_left_` is 0: the deviations of the projected process.
     at_bound_ : bool array, shape (n_targets,)
         As in `RandomFeatureGP`.
     jitter_, prior_jitter_ : float
@@ -77,7 +77,7 @@ class SparseGP(FeatureSpaceGP):
     --------
     >>> from daskrf.features import LandmarkFeatures
     >>> X = np.array([[1, 0], [2, 0], [4, 0], [0, 1], [0, 2]])
-    >>> gp = SparseGP(LandmarkFeatures(5), noise=1e-6).fit(X, [1.0, 2.0, 3.0, 7.0, 8.0])
+    >>> gp = SparseGP(LandmarkFeatures(5), noise_variance=1e-6).fit(X, [1.0, 2.0, 3.0, 7.0, 8.0])
     >>> gp.predict(X[:2]).round(3).tolist()
     [1.0, 2.0]
     """
@@ -87,15 +87,15 @@ class SparseGP(FeatureSpaceGP):
         feature_map: Any = None,
         *,
         mean: npt.ArrayLike | None = None,
-        amplitude: npt.ArrayLike | None = None,
-        noise: npt.ArrayLike | None = None,
+        signal_variance: npt.ArrayLike | None = None,
+        noise_variance: npt.ArrayLike | None = None,
         criterion: Literal["evidence", "bound"] = "evidence",
         method: Literal["auto", "eigh", "cholesky"] = "auto",
     ) -> None:
         self.feature_map = feature_map
         self.mean = mean
-        self.amplitude = amplitude
-        self.noise = noise
+        self.signal_variance = signal_variance
+        self.noise_variance = noise_variance
         self.criterion = criterion
         self.method = method
 
@@ -115,15 +115,15 @@ class SparseGP(FeatureSpaceGP):
     def log_bound(
         self,
         mean: float | None = None,
-        amplitude: float | None = None,
-        noise: float | None = None,
+        signal_variance: float | None = None,
+        noise_variance: float | None = None,
         eval_gradient: bool = False,
         *,
         target: int = 0,
     ) -> Any:
         """Return Titsias' lower bound of log p(y), otherwise as `log_marginal_likelihood`."""
         self._check_fitted()
-        return self._likelihood(mean, amplitude, noise, eval_gradient, target, self.deficit_)
+        return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, self.deficit_)
 
     def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
         """Return n exact draws from the posterior of the weights of one target, shape (M, n).
@@ -207,7 +207,7 @@ class SparseGP(FeatureSpaceGP):
                 "anew with precision='double', the gram_precision of the map."
             )
         super()._fit(statistics)
-        penalties = 0.5 * self.deficit_ * self.amplitude_ / self.noise_
+        penalties = 0.5 * self.deficit_ * self.signal_variance_ / self.noise_variance_
         if self.criterion == "bound":  # which is what has been found so far
             self.log_marginal_likelihoods_ = self.log_marginal_likelihoods_ + penalties
         self.bounds_ = self.log_marginal_likelihoods_ - penalties
@@ -241,7 +241,7 @@ class SparseGP(FeatureSpaceGP):
         return super()._noise_has_left_out() and self.criterion == "evidence"
 
     def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        error = _PART_OF_NOISE * float((self.noise_ / self.left_out_).min())
+        error = _PART_OF_NOISE * float((self.noise_variance_ / self.left_out_).min())
         return self._prior_factor().project(phi, error)
 
     def _left_out(self, X: Any, blocks: list[FeatureBlock], left: Array) -> Array:

@@ -83,7 +83,14 @@ def _check(gp: FeatureSpaceGP | SeparateGP, metadata: dict[str, Any]) -> None:
         if not isinstance(metadata.get(name), kind):
             raise ValueError(f"its {name} is missing or wrong")
     n_targets = len(metadata["targets"])
-    names = ("mean_", "amplitude_", "noise_", "left_out_", "log_marginal_likelihoods_", "at_bound_")
+    names = (
+        "mean_",
+        "signal_variance_",
+        "noise_variance_",
+        "left_out_",
+        "log_marginal_likelihoods_",
+        "at_bound_",
+    )
     numbers = [getattr(gp, name) for name in names]
     shapes = {(n_targets,), *(array.shape for array in numbers), gp.weights_.shape[1:]}
     ranges = np.array(metadata["range"], dtype=np.float64)

@@ -292,7 +292,9 @@ def test_routes_of_the_gaussian_process_agree_with_the_closed_form(
     variance = a - np.einsum("ij,jk,ik->i", K[100:, :100], inverse, K[100:, :100]) + s
     statistics = SufficientStatistics.from_chunk(phi[:100], y[:100], precision=precision)
     for method in ("eigh", "cholesky"):
-        gp = RandomFeatureGP(mean=0.0, amplitude=a, noise=s, method=method).fit_statistics(statistics)
+        gp = RandomFeatureGP(mean=0.0, signal_variance=a, noise_variance=s, method=method).fit_statistics(
+            statistics
+        )
         mean, std = gp.predict(phi[100:], return_std=True)
         np.testing.assert_allclose(mean, expected, atol=tolerance)
         np.testing.assert_allclose(std**2, variance, atol=tolerance)
@@ -312,10 +314,10 @@ def test_predictions_come_near_to_those_of_the_exact_process() -> None:
     rng = np.random.default_rng(6)
     X = rng.normal(size=(120, 3))
     y = np.cos(X[:, 0]) * X[:, 1]
-    exact = ExactGP(Gaussian(1.5), mean=0.0, amplitude=1.0, noise=0.01).fit(X[:80], y[:80])
+    exact = ExactGP(Gaussian(1.5), mean=0.0, signal_variance=1.0, noise_variance=0.01).fit(X[:80], y[:80])
     expected, std = exact.predict(X[80:], return_std=True)
     for make in FAMILIES[:4]:
-        gp = RandomFeatureGP(make(Gaussian(1.5), 2000), mean=0.0, amplitude=1.0, noise=0.01)
+        gp = RandomFeatureGP(make(Gaussian(1.5), 2000), mean=0.0, signal_variance=1.0, noise_variance=0.01)
         mean, own = gp.fit(X[:80], y[:80]).predict(X[80:], return_std=True)
         assert np.sqrt(np.mean((mean - expected) ** 2)) < 0.15 * np.std(expected)
         assert np.abs(np.log(own / std)).max() < 0.5

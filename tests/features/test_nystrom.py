@@ -125,7 +125,7 @@ def test_more_landmarks_and_more_features_are_more_accurate() -> None:
 def test_the_random_feature_gp_is_the_sparse_gp_of_the_same_landmarks() -> None:
     X = counts(80)
     y = X @ np.sin(np.arange(30.0)) + 0.1 * np.cos(np.arange(80.0))
-    options = {"mean": 0.3, "amplitude": 2.0, "noise": 0.1}
+    options = {"mean": 0.3, "signal_variance": 2.0, "noise_variance": 0.1}
     ours = RandomFeatureGP(NystromFeatures(30, random_state=2), **options).fit(X, y)
     other = SparseGP(LandmarkFeatures(30, random_state=2), **options).fit(X, y)
     np.testing.assert_allclose(ours.predict(X), other.predict(X), atol=2e-4)

@@ -58,15 +58,15 @@ def test_figures_equal_those_of_explicit_folds(one_bit, target, given):
 def test_choice_beats_its_neighbours(criterion):
     folds = problem()[3]
     best = choose_by_cross_validation(folds, criterion=criterion, tolerance=1e-3)
-    ratio = best.noise / best.amplitude
+    ratio = best.noise_variance / best.signal_variance
     for factor in (0.5, 0.8, 1.25, 2.0):
-        amplitude = best.amplitude if criterion == "mse" else best.amplitude * factor
-        other = cross_validate(folds, amplitude, best.amplitude * ratio * factor)
+        signal_variance = best.signal_variance if criterion == "mse" else best.signal_variance * factor
+        other = cross_validate(folds, signal_variance, best.signal_variance * ratio * factor)
         if criterion == "mse":
             assert other.mse >= best.mse
         else:
             assert other.log_probability < best.log_probability
-            other = cross_validate(folds, best.amplitude, best.amplitude * ratio * factor)
+            other = cross_validate(folds, best.signal_variance, best.signal_variance * ratio * factor)
             assert other.log_probability < best.log_probability
 
 
@@ -75,8 +75,8 @@ def test_choice_is_near_the_evidence():
     folds = problem()[3]
     total = folds[0] + folds[1] + folds[2] + folds[3]
     gp = RandomFeatureGP().fit_statistics(total)
-    best = choose_by_cross_validation(folds, start=gp.noise_[0] / gp.amplitude_[0])
-    assert best.noise == pytest.approx(1.01 * gp.noise_[0], rel=0.3)
+    best = choose_by_cross_validation(folds, start=gp.noise_variance_[0] / gp.signal_variance_[0])
+    assert best.noise_variance == pytest.approx(1.01 * gp.noise_variance_[0], rel=0.3)
 
 
 def test_too_few_folds_are_refused():

@@ -15,7 +15,7 @@ from daskrf.gp.statistics import Moments
 from tests.naive import gp as naive
 
 METHODS = ("eigh", "cholesky")
-GIVEN = {"amplitude": 1.5, "noise": 0.2}
+GIVEN = {"signal_variance": 1.5, "noise_variance": 0.2}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -46,9 +46,9 @@ def test_rank_deficient_features(method):
     phi = np.repeat(rng.standard_normal((100, 4)), 5, axis=1)  # rank 4 of 20
     y = phi @ rng.standard_normal(20) + 0.1 * rng.standard_normal(100)
     gp = RandomFeatureGP(method=method).fit(phi, y)
-    theta = gp.mean_[0], gp.amplitude_[0], gp.noise_[0]
+    theta = gp.mean_[0], gp.signal_variance_[0], gp.noise_variance_[0]
     # 95 degrees of freedom: a deviation of sqrt(2 / 95) = 14 %, of which 5 are allowed.
-    assert gp.noise_[0] == pytest.approx(0.01, rel=0.72)
+    assert gp.noise_variance_[0] == pytest.approx(0.01, rel=0.72)
     np.testing.assert_allclose(
         gp.log_marginal_likelihood_value_, naive.log_likelihood(phi, y, *theta), rtol=1e-7
     )
@@ -63,7 +63,7 @@ def test_no_noise_and_no_signal_are_reported(method):
     rng = np.random.default_rng(2)
     phi = rng.standard_normal((200, 5))
     clean = RandomFeatureGP(method=method).fit(phi, 2.0 + phi @ np.arange(1.0, 6.0))
-    assert clean.noise_[0] < 1e-4 * clean.amplitude_[0]
+    assert clean.noise_variance_[0] < 1e-4 * clean.signal_variance_[0]
     np.testing.assert_allclose(clean.predict(phi), 2.0 + phi @ np.arange(1.0, 6.0), rtol=1e-4, atol=1e-4)
     # Orthogonal to the features and to the constant: more signal than none only lowers the evidence.
     noise = rng.standard_normal(200)
@@ -72,7 +72,7 @@ def test_no_noise_and_no_signal_are_reported(method):
     blind = RandomFeatureGP(method=method).fit(phi, noise)
     assert blind.at_bound_[0]
     np.testing.assert_allclose(blind.predict(phi), 0.0, atol=1e-3)
-    assert blind.noise_[0] == pytest.approx(noise.var(), rel=0.01)
+    assert blind.noise_variance_[0] == pytest.approx(noise.var(), rel=0.01)
 
 
 def test_jitter_is_the_smallest_that_works():
@@ -151,15 +151,15 @@ def test_samples_follow_from_seed_and_index():
     np.testing.assert_allclose(gp.draw(3, target=1).predict(phi.tolist()), second)
     # 15,000 normal numbers: a deviation of 0.6 %, of which 5 are allowed.
     spread = (gp.sample_y(phi, 500, 3) - gp.sample_y(phi, 500, 3, of="f")).std()
-    assert spread == pytest.approx(np.sqrt(GIVEN["noise"]), rel=0.03)
+    assert spread == pytest.approx(np.sqrt(GIVEN["noise_variance"]), rel=0.03)
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"noise": 0.0}, "noise must be positive"),
-        ({"noise": [1.0, 2.0]}, "noise must be one finite number"),
-        ({"amplitude": -1.0}, "amplitude must be positive"),
+        ({"noise_variance": 0.0}, "noise_variance must be positive"),
+        ({"noise_variance": [1.0, 2.0]}, "noise_variance must be one finite number"),
+        ({"signal_variance": -1.0}, "signal_variance must be positive"),
         ({"mean": np.nan}, "mean must be one finite number"),
         ({"method": "magic"}, "'magic'"),
     ],
@@ -169,7 +169,7 @@ def test_wrong_options_are_refused(options, match):
         RandomFeatureGP(**options).fit(np.eye(3), [1.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize("name", ["mean", "amplitude", "noise"])
+@pytest.mark.parametrize("name", ["mean", "signal_variance", "noise_variance"])
 def test_one_wrong_number_of_several_is_refused(name):
     for wrong in (np.nan, np.inf):
         gp = RandomFeatureGP(**{**GIVEN, name: [1.0, wrong]})
@@ -207,7 +207,9 @@ def test_an_eigendecomposition_beyond_the_integers_of_lapack_is_refused():
     moments = Moments.__new__(Moments)
     object.__setattr__(moments, "phi_sum", np.zeros(32_767))
     object.__setattr__(moments, "gram", np.broadcast_to(0.0, (32_767, 32_767)))
-    with pytest.raises(InputError, match=r"at most 32,766 features, not of 32,767: give a larger noise"):
+    with pytest.raises(
+        InputError, match=r"at most 32,766 features, not of 32,767: give a larger noise variance"
+    ):
         EigenSolver(moments)
     check_eigen_size(32_766)
 

@@ -29,7 +29,7 @@ from tests.jit import jit_disabled
 from tests.naive import gp as naive
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=40)
-NAMES = ("mean", "amplitude", "noise")
+NAMES = ("mean", "signal_variance", "noise_variance")
 SMALL = jit_disabled()
 compiled_only = pytest.mark.skipif(SMALL, reason="slow without compiled code")
 
@@ -92,7 +92,7 @@ def test_agrees_with_the_textbook(data):
 def test_gradient_agrees_with_differences(data):
     X, y, _, theta = data
     matrix = TanimotoMinMax()(X)
-    gp = ExactGP(TanimotoMinMax(), mean=0.0, amplitude=1.0, noise=1.0).fit(X, y)
+    gp = ExactGP(TanimotoMinMax(), mean=0.0, signal_variance=1.0, noise_variance=1.0).fit(X, y)
     value, gradient = gp.log_marginal_likelihood(*theta, eval_gradient=True)
     assert value == pytest.approx(naive.kernel_log_likelihood(matrix, y, *theta), rel=1e-7, abs=1e-7)
     for i in range(3):
@@ -113,7 +113,9 @@ def test_agrees_with_scikit_learn(n, m):
     kernel = ConstantKernel(1.0, (1e-6, 1e6)) * DotProduct(1e-30, "fixed") + WhiteKernel(1.0, (1e-9, 1e3))
     searched = GaussianProcessRegressor(kernel, alpha=0.0, n_restarts_optimizer=5, random_state=0).fit(X, y)
     assert gp.log_marginal_likelihood_value_ >= searched.log_marginal_likelihood_value_ - 1e-6
-    fitted = ConstantKernel(gp.amplitude_[0]) * DotProduct(1e-30, "fixed") + WhiteKernel(gp.noise_[0])
+    fitted = ConstantKernel(gp.signal_variance_[0]) * DotProduct(1e-30, "fixed") + WhiteKernel(
+        gp.noise_variance_[0]
+    )
     peer = GaussianProcessRegressor(fitted, optimizer=None, alpha=0.0).fit(X, y)
     mean, std = peer.predict(new, return_std=True)
     found, deviation = gp.predict(new, return_std=True)
@@ -124,7 +126,7 @@ def test_agrees_with_scikit_learn(n, m):
     value, gradient = gp.log_marginal_likelihood(eval_gradient=True)
     theirs, by_log = peer.log_marginal_likelihood(peer.kernel_.theta, eval_gradient=True)
     assert value == pytest.approx(theirs, rel=1e-8)
-    ours = np.array([gp.amplitude_[0] * gradient[1], gp.noise_[0] * gradient[2]])
+    ours = np.array([gp.signal_variance_[0] * gradient[1], gp.noise_variance_[0] * gradient[2]])
     np.testing.assert_allclose(ours, by_log, atol=1e-5)
 
 
@@ -132,10 +134,10 @@ def test_agrees_with_scikit_learn(n, m):
 def test_every_combination_of_fixed_hyperparameters_is_optimal(fixed):
     X, y = counts(120, seed=3, columns=4)  # with duplicates, so that the noise can be seen
     matrix, free = TanimotoMinMax()(X), ExactGP(TanimotoMinMax()).fit(X, y)
-    at = np.array([free.mean_[0] + 0.2, free.amplitude_[0] * 1.7, free.noise_[0] * 0.6])
+    at = np.array([free.mean_[0] + 0.2, free.signal_variance_[0] * 1.7, free.noise_variance_[0] * 0.6])
     chosen = {name: at[i] for i, name in enumerate(NAMES) if fixed[i]}
     gp = ExactGP(TanimotoMinMax(), **chosen).fit(X, y)
-    found = np.concatenate([gp.mean_, gp.amplitude_, gp.noise_])
+    found = np.concatenate([gp.mean_, gp.signal_variance_, gp.noise_variance_])
     np.testing.assert_allclose(found[list(fixed)], at[list(fixed)])
     best = naive.kernel_log_likelihood(matrix, y, *found)
     assert gp.log_marginal_likelihood_value_ == pytest.approx(best, rel=1e-9)
@@ -175,7 +177,7 @@ def test_the_reduction_keeps_the_other_triangle():
 def test_draws_have_the_moments_of_the_posterior(of):
     X, y = counts(30)
     new = np.concatenate([X[:2], counts(3, seed=9)[0]])
-    gp = ExactGP(TanimotoMinMax(), amplitude=1.0, noise=0.1).fit(X, y)
+    gp = ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=0.1).fit(X, y)
     mean, covariance = gp.predict(new, return_cov=True, of=of)
     draws = gp.sample_y(new, 4_000, random_state=5, of=of)
     assert draws.shape == (5, 4_000)
@@ -188,7 +190,7 @@ def test_draws_have_the_moments_of_the_posterior(of):
 
 def test_draws_from_the_prior():
     X, _ = counts(6)
-    gp = ExactGP(TanimotoMinMax(), mean=-2.0, amplitude=3.0, noise=0.5)
+    gp = ExactGP(TanimotoMinMax(), mean=-2.0, signal_variance=3.0, noise_variance=0.5)
     draws = gp.sample_y(X, 4_000)
     covariance = 3.0 * TanimotoMinMax()(X) + 0.5 * np.eye(6)
     white = np.linalg.solve(np.linalg.cholesky(covariance), draws + 2.0)
@@ -201,7 +203,7 @@ def test_draws_from_the_prior():
 
 def test_draws_follow_from_the_seed_alone():
     X, y = counts(25)
-    gp = ExactGP(TanimotoMinMax(), amplitude=1.0, noise=0.1).fit(X, y)
+    gp = ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=0.1).fit(X, y)
     many = gp.sample_y(X[:7], 4, random_state=3)
     np.testing.assert_allclose(gp.sample_y(X[:7], 2, random_state=3), many[:, :2], rtol=1e-12)
     assert not np.allclose(gp.sample_y(X[:7], 4, random_state=4), many)
@@ -212,7 +214,10 @@ def test_draws_follow_from_the_seed_alone():
 def test_duplicate_rows_can_be_drawn_at():
     X, y = counts(10)
     same = np.repeat(X[:2], 40, axis=0)
-    for gp in (ExactGP(TanimotoMinMax()), ExactGP(TanimotoMinMax(), amplitude=1.0, noise=1e-12).fit(X, y)):
+    for gp in (
+        ExactGP(TanimotoMinMax()),
+        ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=1e-12).fit(X, y),
+    ):
         draws = gp.sample_y(same, 3, of="f")
         assert np.ptp(draws[:40], axis=0).max() < 1e-3
         assert np.isfinite(draws).all()
@@ -254,20 +259,22 @@ def test_pickle_clone_and_parameters():
 
 def test_one_row_and_constant_y():
     X, y = counts(1)
-    gp = ExactGP(TanimotoMinMax(), mean=0.0, amplitude=1.0, noise=0.25).fit(X, y)
+    gp = ExactGP(TanimotoMinMax(), mean=0.0, signal_variance=1.0, noise_variance=0.25).fit(X, y)
     mean, std = gp.predict(X, return_std=True, of="f")
     assert mean == pytest.approx(y / 1.25)
     assert std == pytest.approx(np.sqrt(1 - 1 / 1.25))
-    assert gp.log_marginal_likelihood(noise=0.5) == pytest.approx(
+    assert gp.log_marginal_likelihood(noise_variance=0.5) == pytest.approx(
         naive.kernel_log_likelihood(np.ones((1, 1)), y, 0.0, 1.0, 0.5)
     )
-    assert ExactGP(TanimotoMinMax(), amplitude=1.0, noise=0.25).fit(X, y).mean_ == pytest.approx(y)
+    assert ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=0.25).fit(
+        X, y
+    ).mean_ == pytest.approx(y)
     with pytest.raises(InputError, match="one label tells nothing"):
         ExactGP(TanimotoMinMax()).fit(X, y)
     X, _ = counts(9)
     with pytest.raises(InputError, match="without variance over 9 rows"):
-        ExactGP(TanimotoMinMax(), noise=0.1).fit(X, np.full(9, 3.3))
-    flat = ExactGP(TanimotoMinMax(), amplitude=1.0, noise=0.1).fit(X, np.full(9, 3.3))
+        ExactGP(TanimotoMinMax(), noise_variance=0.1).fit(X, np.full(9, 3.3))
+    flat = ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=0.1).fit(X, np.full(9, 3.3))
     np.testing.assert_allclose(flat.predict(X), 3.3)
 
 
@@ -275,11 +282,11 @@ def test_no_signal_and_no_noise_are_told():
     X, y = counts(40)
     rng = np.random.default_rng(0)
     identity = np.eye(40)  # unrelated rows: signal and noise cannot be told apart
-    assert ExactGP(TanimotoMinMax(), noise=1.0).fit(identity, y - y.mean()).noise_ == 1.0
+    assert ExactGP(TanimotoMinMax(), noise_variance=1.0).fit(identity, y - y.mean()).noise_variance_ == 1.0
     exact = TanimotoMinMax()(X) @ rng.standard_normal(40)
     distinct = np.unique(X, axis=0, return_index=True)[1]
     gp = ExactGP(TanimotoMinMax()).fit(X[distinct], exact[distinct])
-    assert gp.noise_ < 1e-5 * gp.amplitude_
+    assert gp.noise_variance_ < 1e-5 * gp.signal_variance_
     np.testing.assert_allclose(gp.predict(X[distinct]), exact[distinct], atol=1e-3)
     nothing = ExactGP(TanimotoMinMax()).fit(np.zeros((40, 3)), y)
     np.testing.assert_allclose(nothing.predict(np.zeros((1, 3))), y.mean(), rtol=1e-6)
@@ -290,13 +297,13 @@ def test_the_size_of_y_scales_everything():
     plain = ExactGP(TanimotoMinMax()).fit(X, y)
     large = ExactGP(TanimotoMinMax()).fit(X, 1e4 * y + 1e6)
     np.testing.assert_allclose(large.predict(X), 1e4 * plain.predict(X) + 1e6, rtol=1e-7)
-    np.testing.assert_allclose(large.noise_, 1e8 * plain.noise_, rtol=1e-3)
+    np.testing.assert_allclose(large.noise_variance_, 1e8 * plain.noise_variance_, rtol=1e-3)
 
 
 @pytest.mark.parametrize("lost", [1, 33])
 def test_blocks_do_not_change_a_prediction(monkeypatch, lost):
     X, y = counts(33)
-    gp = ExactGP(TanimotoMinMax(), amplitude=1.0, noise=0.1).fit(X, y)
+    gp = ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=0.1).fit(X, y)
     whole = gp.predict(X, return_std=True)
     monkeypatch.setattr("daskrf.gp.exact._BLOCK_BYTES", 8 * 33 * lost)
     for left, right in zip(gp.predict(X, return_std=True), whole, strict=True):
@@ -323,8 +330,11 @@ def test_bad_input_is_refused_in_one_sentence():
         (lambda: gp.fit(sp.csr_matrix(np.where(np.arange(12)[:, None] == 3, np.inf, X)), y), "row 3"),
         (lambda: gp.fit(X.astype(str), y), "numbers"),
         (lambda: ExactGP("tanimoto").fit(X, y), "daskrf.kernels"),
-        (lambda: ExactGP(TanimotoMinMax(), noise=-1.0).fit(X, y), "noise must be positive"),
-        (lambda: ExactGP(TanimotoMinMax(), amplitude=0.0).fit(X, y), "amplitude must be positive"),
+        (lambda: ExactGP(TanimotoMinMax(), noise_variance=-1.0).fit(X, y), "noise_variance must be positive"),
+        (
+            lambda: ExactGP(TanimotoMinMax(), signal_variance=0.0).fit(X, y),
+            "signal_variance must be positive",
+        ),
         (lambda: ExactGP(TanimotoMinMax(), mean=np.nan).fit(X, y), "mean must be one finite"),
         (lambda: ExactGP(TanimotoMinMax(), mean=[1.0, 2.0]).fit(X, y), "mean must be one finite"),
         (lambda: ExactGP(TanimotoMinMax(), n_subset=0).fit(X, y), "n_subset"),
@@ -333,7 +343,7 @@ def test_bad_input_is_refused_in_one_sentence():
         (lambda: gp.fit(X, y).predict(X, return_std=True, return_cov=True), "not for both"),
         (lambda: gp.fit(X, y).predict(X, of="g"), "of must be"),
         (lambda: gp.fit(X, y).sample_y(X, -1), "not be negative"),
-        (lambda: gp.fit(X, y).log_marginal_likelihood(noise=0.0), "noise must be positive"),
+        (lambda: gp.fit(X, y).log_marginal_likelihood(noise_variance=0.0), "noise_variance must be positive"),
     ]:
         with pytest.raises(InputError, match=message) as caught:
             faulty()
@@ -350,7 +360,7 @@ def test_a_kernel_that_is_not_positive_is_refused():
 
     X, y = counts(12)
     for call in (
-        lambda: ExactGP(Negative(), amplitude=1.0, noise=0.1).fit(X, y),
+        lambda: ExactGP(Negative(), signal_variance=1.0, noise_variance=0.1).fit(X, y),
         lambda: ExactGP(Negative()).sample_y(X, of="f"),
     ):
         with pytest.raises(InputError, match="take a positive definite kernel"):
@@ -372,7 +382,7 @@ def test_fit_needs_the_memory_that_it_predicts():
     X, y = counts(1500)
     ExactGP(TanimotoMinMax()).fit(X[:50], y[:50])  # compiled before memory is counted
     tracemalloc.start()
-    ExactGP(TanimotoMinMax(), amplitude=1.0).fit(X, y)
+    ExactGP(TanimotoMinMax(), signal_variance=1.0).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert 8 * 1500**2 < peak < ExactGP.memory(1500)

@@ -35,9 +35,9 @@ def counts_and_targets(n=40):
     "given",
     [
         {},
-        {"noise": 0.3},
-        {"mean": [1.0, 2.0], "amplitude": 1.5},
-        {"mean": 0.5, "amplitude": np.array([1.0, 3.0]), "noise": np.float64(0.1)},
+        {"noise_variance": 0.3},
+        {"mean": [1.0, 2.0], "signal_variance": 1.5},
+        {"mean": 0.5, "signal_variance": np.array([1.0, 3.0]), "noise_variance": np.float64(0.1)},
     ],
 )
 def test_given_hyperparameters_survive_storing(given):
@@ -74,7 +74,9 @@ def test_input_that_is_no_features_is_refused():
         gp.fit(y, y)
     with pytest.raises(InputError, match="must be numbers"):
         gp.fit(counts.astype(str), y)
-    gp = RandomFeatureGP(n_components=8, amplitude=1.0, noise=1.0).fit(np.eye(3, 1, dtype=np.uint8), y[:3])
+    gp = RandomFeatureGP(n_components=8, signal_variance=1.0, noise_variance=1.0).fit(
+        np.eye(3, 1, dtype=np.uint8), y[:3]
+    )
     assert gp.predict(np.zeros((2, 1), np.uint8)).shape == (2,)
 
 
@@ -112,7 +114,7 @@ def test_statistics_changed_after_the_fit_are_refused():
     rng = np.random.default_rng(2)
     phi, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
     statistics = SufficientStatistics.from_chunk(phi, y)
-    gp = RandomFeatureGP(amplitude=1.0, noise=1.0).fit_statistics(statistics)
+    gp = RandomFeatureGP(signal_variance=1.0, noise_variance=1.0).fit_statistics(statistics)
     statistics.update(phi, y)
     for use in (lambda: gp.predict(phi, return_std=True), lambda: gp.add_statistics(statistics)):
         with pytest.raises(InputError, match="30 rows when the model was fitted, and have 60 now"):
@@ -121,7 +123,7 @@ def test_statistics_changed_after_the_fit_are_refused():
 
 
 def test_what_of_means_is_checked():
-    gp = RandomFeatureGP(amplitude=1.0, noise=1.0).fit(np.eye(3), [1.0, 2.0, 4.0])
+    gp = RandomFeatureGP(signal_variance=1.0, noise_variance=1.0).fit(np.eye(3), [1.0, 2.0, 4.0])
     for use in (
         lambda: gp.predict(np.eye(3), return_std=True, of="g"),
         lambda: gp.predict(np.eye(3), return_cov=True, of="g"),
@@ -133,7 +135,7 @@ def test_what_of_means_is_checked():
 
 
 def test_draws():
-    gp = RandomFeatureGP(amplitude=1.0, noise=1.0).fit(np.eye(3), [1.0, 2.0, 4.0])
+    gp = RandomFeatureGP(signal_variance=1.0, noise_variance=1.0).fit(np.eye(3), [1.0, 2.0, 4.0])
     assert gp.sample_weights(0, seed=1).shape == (3, 0)
     assert gp.sample_y(np.eye(3), 0, 1).shape == (3, 0)
     with pytest.raises(InputError, match="negative"):
@@ -155,7 +157,7 @@ def test_a_large_block_of_bits_is_expanded_in_parts(of, monkeypatch):
     monkeypatch.setattr("daskrf.gp.posterior._EXPANDED_BYTES", 2**20)
     bits = np.random.default_rng(3).integers(0, 256, (20_000 if of != "cov" else 300, 32), dtype=np.uint8)
     y = bits[:, 0] / 256.0 + np.arange(len(bits)) % 2
-    gp = RandomFeatureGP(amplitude=1.0, noise=1.0).fit(bits, y)
+    gp = RandomFeatureGP(signal_variance=1.0, noise_variance=1.0).fit(bits, y)
     use = {
         "std": lambda rows: gp.predict(rows, return_std=True)[1],
         "draws": lambda rows: gp.sample_y(rows, 2),

@@ -38,7 +38,7 @@ def test_few_steps_find_the_evidence_of_many(
     assert (found.log_marginal_likelihoods_ > plain.log_marginal_likelihoods_ - 0.03).all()
 
 
-@pytest.mark.parametrize("given", [{"mean": 3.0}, {"noise": 0.3}, {"amplitude": 0.9}])
+@pytest.mark.parametrize("given", [{"mean": 3.0}, {"noise_variance": 0.3}, {"signal_variance": 0.9}])
 def test_given_hyperparameters_are_kept_in_few_steps(given: dict[str, float]) -> None:
     statistics = _problem(5, 400, 100, 0.5)
     plain = RandomFeatureGP(method="cholesky", **given).fit_statistics(statistics)

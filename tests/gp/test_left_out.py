@@ -78,23 +78,23 @@ def test_standardised_errors_are_of_order_one(name: str, n: int) -> None:
 
 
 def test_means_are_those_of_the_features_and_variances_have_what_they_lack() -> None:
-    """By the formulas: the amplitude where the noise was given, else what the noise leaves room for."""
+    """By the formulas: the signal variance where the noise was given, else what the noise leaves room for."""
     X, new = rows(60, 0), rows(9, 1)
     kernel = Gaussian(8.0)
     y = drawn(kernel, X, 0.01, 0)
     feature_map = NystromFeatures(6, kernel=kernel).fit(X)
     phi, phi_new = (feature_map.transform(part).astype(np.float64) for part in (X, new))
     left, left_new = (1.0 - np.square(part).sum(axis=1) for part in (phi, phi_new))
-    for given in ({}, {"mean": 0.1, "amplitude": 0.7}, {"noise": 0.1}):
+    for given in ({}, {"mean": 0.1, "signal_variance": 0.7}, {"noise_variance": 0.1}):
         gp = RandomFeatureGP(feature_map, **given).fit(X, y)
-        amplitude, noise = gp.amplitude_[0], gp.noise_[0]
-        mean_left, left_out = 0.0, amplitude
-        if "noise" not in given:
-            mean_left, left_out = naive.left_out(phi, np.ones(len(X)), amplitude, noise)
-            assert left_out < amplitude
+        signal_variance, noise = gp.signal_variance_[0], gp.noise_variance_[0]
+        mean_left, left_out = 0.0, signal_variance
+        if "noise_variance" not in given:
+            mean_left, left_out = naive.left_out(phi, np.ones(len(X)), signal_variance, noise)
+            assert left_out < signal_variance
         assert mean_left in (0.0, pytest.approx(left.mean()))
         assert (gp.mean_left_, gp.left_out_[0]) == pytest.approx((mean_left, left_out), rel=1e-5)
-        mean, covariance = naive.posterior(phi, y, phi_new, gp.mean_[0], amplitude, noise)
+        mean, covariance = naive.posterior(phi, y, phi_new, gp.mean_[0], signal_variance, noise)
         found, std_f, std_y = gp.predict(new, return_std=True, of="both")
         explained = np.diag(covariance)
         np.testing.assert_allclose(found, mean, rtol=1e-5)

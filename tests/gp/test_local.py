@@ -31,7 +31,7 @@ from tests.naive import local as naive
 
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=3 if jit_disabled() else 25)
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
-GIVEN: dict[str, Any] = {"mean": 0.3, "amplitude": 1.5, "noise": 0.05}
+GIVEN: dict[str, Any] = {"mean": 0.3, "signal_variance": 1.5, "noise_variance": 0.05}
 
 
 def problem(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +161,7 @@ def test_one_centroid_is_the_plain_map() -> None:
     for fixed in ({}, GIVEN):
         gp = LocalGaussianGP(local, residual=False, **fixed).fit(X, y)
         other = RandomFeatureGP(method="eigh", **fixed).fit(Phi.astype(float), y)
-        np.testing.assert_allclose(gp.noise_, other.noise_, rtol=1e-6)
+        np.testing.assert_allclose(gp.noise_variance_, other.noise_variance_, rtol=1e-6)
         np.testing.assert_allclose(
             gp.log_marginal_likelihood_value_, other.log_marginal_likelihood_value_, rtol=1e-9
         )
@@ -195,7 +195,7 @@ def test_far_from_all_centroids_there_is_the_prior() -> None:
     local = LocalGaussianFeatures(400, length_scale=0.7, n_centroids=20)
     mean, std = LocalGaussianGP(local, **GIVEN).fit(X, y).predict(far, return_std=True, of="f")
     np.testing.assert_allclose(mean, GIVEN["mean"])
-    np.testing.assert_allclose(std**2, GIVEN["amplitude"])
+    np.testing.assert_allclose(std**2, GIVEN["signal_variance"])
     gp = LocalGaussianGP(local, residual=False, **GIVEN).fit(X, y)
     assert (gp.predict(far, return_std=True, of="f")[1] == 0.0).all()  # as algorithm 1 has it
 
@@ -209,7 +209,7 @@ def test_small_noise_wants_the_nearest_rows() -> None:
     local = LocalGaussianFeatures(192, length_scale=0.3, n_centroids=12)
     for noise, most in ((1e-2, 0.85), (1e-4, 0.3)):
         y = f + noise**0.5 * rng.normal(size=1000)
-        gp = LocalGaussianGP(local, mean=0.0, amplitude=1.0, noise=noise).fit(X[:700], y[:700])
+        gp = LocalGaussianGP(local, mean=0.0, signal_variance=1.0, noise_variance=noise).fit(X[:700], y[:700])
         inside = []
         for rows in ("all", "nearest"):
             gp.set_params(rows=rows).fit_statistics(gp.statistics_, gp.feature_map_)
@@ -225,10 +225,10 @@ def test_hyperparameters_and_the_length_scale_by_the_evidence() -> None:
     found = choose_length_scale(LocalGaussianFeatures(80, n_centroids=8), X, y, n_trials=8)
     assert 0.2 < found.length_scale < 1.5
     gp = LocalGaussianGP(found.feature_map).fit(X, y)
-    assert 0.02 < gp.noise_[0] < 0.08  # 0.04 was put in
+    assert 0.02 < gp.noise_variance_[0] < 0.08  # 0.04 was put in
     value = gp.log_marginal_likelihood_value_
-    for name, step in itertools.product(("mean_", "amplitude_", "noise_"), (-0.05, 0.05)):
-        other = {n: float(getattr(gp, n)[0]) for n in ("mean_", "amplitude_", "noise_")}
+    for name, step in itertools.product(("mean_", "signal_variance_", "noise_variance_"), (-0.05, 0.05)):
+        other = {n: float(getattr(gp, n)[0]) for n in ("mean_", "signal_variance_", "noise_variance_")}
         other[name] *= 1.0 + step
         assert gp.log_marginal_likelihood(*other.values()) < value
     new = np.linspace(-2.5, 2.5, 40)
@@ -239,9 +239,9 @@ def test_hyperparameters_and_the_length_scale_by_the_evidence() -> None:
 def test_several_targets_states_draws_and_further_rows() -> None:
     X, y = problem(60, 2)
     Y = np.column_stack([y, -2 * y + X[:, 0]])
-    gp = gp_for(LocalGaussianFeatures(123, n_centroids=6), noise=[0.05, 0.1]).fit(X[:40], Y[:40])
+    gp = gp_for(LocalGaussianFeatures(123, n_centroids=6), noise_variance=[0.05, 0.1]).fit(X[:40], Y[:40])
     assert isinstance(gp, LocalGaussianGP)
-    alone = LocalGaussianGP(gp.feature_map_, noise=0.1).fit(X[:40], Y[:40, 1])
+    alone = LocalGaussianGP(gp.feature_map_, noise_variance=0.1).fit(X[:40], Y[:40, 1])
     np.testing.assert_allclose(gp.predict(X)[:, 1], alone.predict(X), rtol=1e-5)
     restored = model_from_state(json.loads(json.dumps(gp.state())), gp.arrays())
     for a, b in zip(restored.predict(X, return_std=True), gp.predict(X, return_std=True), strict=True):
@@ -256,7 +256,7 @@ def test_several_targets_states_draws_and_further_rows() -> None:
     own = 1.0 - np.square(gp.feature_map_.transform_nearest(X[:7])).sum(axis=1)
     # A standard error of 2.2 % each.
     np.testing.assert_allclose(
-        variance, f_std**2 - gp.amplitude_[1] * np.maximum(own, 0.0), rtol=0.12, atol=1e-6
+        variance, f_std**2 - gp.signal_variance_[1] * np.maximum(own, 0.0), rtol=0.12, atol=1e-6
     )
     drawn = gp.draw(1, target=1)
     np.testing.assert_allclose(
@@ -264,7 +264,7 @@ def test_several_targets_states_draws_and_further_rows() -> None:
     )
     assert gp.sample_y(X[:7], 3, 5).shape == (7, 3)
     more = gp.partial_fit(X[40:], Y[40:])
-    again = LocalGaussianGP(gp.feature_map_, noise=[0.05, 0.1]).fit_statistics(
+    again = LocalGaussianGP(gp.feature_map_, noise_variance=[0.05, 0.1]).fit_statistics(
         StackedStatistics.zero(123, 20, 2).update(gp.feature_map_.transform(X), Y), gp.feature_map_
     )
     np.testing.assert_allclose(more.predict(X), again.predict(X), rtol=1e-6)
@@ -353,8 +353,11 @@ def test_features_of_16_bits_are_refused() -> None:
     [
         ({"rows": "some"}, "rows must be 'all' or 'nearest', not 'some'"),
         ({"residual": "no"}, "residual must be True or False, not 'no'"),
-        ({"noise": -1.0}, "noise must be positive and finite"),
-        ({"amplitude": [1.0, 2.0]}, "amplitude must be one finite number, or one for each of 1 targets"),
+        ({"noise_variance": -1.0}, "noise_variance must be positive and finite"),
+        (
+            {"signal_variance": [1.0, 2.0]},
+            "signal_variance must be one finite number, or one for each of 1 targets",
+        ),
     ],
 )
 def test_parameters_are_checked_before_sums_are_made(given: dict[str, Any], message: str) -> None:
@@ -367,7 +370,7 @@ def test_parameters_are_checked_before_sums_are_made(given: dict[str, Any], mess
         ):
             with pytest.raises(InputError, match=message):
                 refused(X, y)
-    if "amplitude" not in given:
+    if "signal_variance" not in given:
         with pytest.raises(InputError, match=message):
             gp_for(fitted.feature_map_, **given)
 
@@ -382,7 +385,7 @@ def test_ties_empty_clusters_and_one_row() -> None:
         StackedStatistics.zero(24, 8).update(local.transform(X), [1.0, 2.0, 3.0]), local
     )
     mean, std = gp.predict([[500.0]], return_std=True, of="f")  # a centroid without rows
-    np.testing.assert_allclose([mean[0], std[0] ** 2], [GIVEN["mean"], GIVEN["amplitude"]], rtol=1e-6)
+    np.testing.assert_allclose([mean[0], std[0] ** 2], [GIVEN["mean"], GIVEN["signal_variance"]], rtol=1e-6)
     one = LocalGaussianGP(LocalGaussianFeatures(8, n_centroids=3), **GIVEN).fit([[2.0, 0.0]], [1.0])
     expected = 0.3 + 0.7 * 1.5 / 1.55
     np.testing.assert_allclose(one.predict([[2.0, 0.0]]), expected, rtol=1e-6)

@@ -36,8 +36,10 @@ def problem(n, m, seed=0, targets=1):
 @pytest.mark.parametrize(("n", "m"), [(80, 20), (40, 64), (300, 100)])
 def test_agrees_with_scikit_learn(n, m, method):
     phi, y, new = problem(n, m, seed=n)
-    gp = RandomFeatureGP(method=method, amplitude=None if n > m else 1.0).fit(phi, y)
-    kernel = ConstantKernel(gp.amplitude_[0]) * DotProduct(1e-30, "fixed") + WhiteKernel(gp.noise_[0])
+    gp = RandomFeatureGP(method=method, signal_variance=None if n > m else 1.0).fit(phi, y)
+    kernel = ConstantKernel(gp.signal_variance_[0]) * DotProduct(1e-30, "fixed") + WhiteKernel(
+        gp.noise_variance_[0]
+    )
     peer = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0).fit(phi, y - gp.mean_[0])
     mean, std = peer.predict(new, return_std=True)
     covariance = peer.predict(new, return_cov=True)[1]
@@ -55,19 +57,21 @@ def test_agrees_with_scikit_learn(n, m, method):
 @PROPERTY
 @given(dense_problems())
 def test_given_hyperparameters_agree_with_textbook(method, data):
-    phi, y, new, (mean, amplitude, noise) = data
-    gp = RandomFeatureGP(mean=mean, amplitude=amplitude, noise=noise, method=method).fit(phi, y)
+    phi, y, new, (mean, signal_variance, noise) = data
+    gp = RandomFeatureGP(mean=mean, signal_variance=signal_variance, noise_variance=noise, method=method).fit(
+        phi, y
+    )
     found_mean, found_std = gp.predict(new, return_std=True, of="f")
     _, joint = gp.predict(new, return_cov=True)
     for t in range(y.shape[1]):
-        expected, covariance = naive.posterior(phi, y[:, t], new, mean, amplitude, noise)
+        expected, covariance = naive.posterior(phi, y[:, t], new, mean, signal_variance, noise)
         np.testing.assert_allclose(found_mean.reshape(4, -1)[:, t], expected, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(
             found_std.reshape(4, -1)[:, t] ** 2, np.diag(covariance), rtol=1e-6, atol=1e-9
         )
         wanted = covariance + noise * np.eye(4)
         np.testing.assert_allclose(joint.reshape(4, 4, -1)[..., t], wanted, rtol=1e-6, atol=1e-8)
-        value = naive.log_likelihood(phi, y[:, t], mean, amplitude, noise)
+        value = naive.log_likelihood(phi, y[:, t], mean, signal_variance, noise)
         np.testing.assert_allclose(gp.log_marginal_likelihood(target=t), value, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(gp.log_marginal_likelihoods_[t], value, rtol=1e-6, atol=1e-6)
 
@@ -77,7 +81,7 @@ def test_given_hyperparameters_agree_with_textbook(method, data):
 @given(dense_problems())
 def test_gradient_agrees_with_differences(method, data):
     phi, y, _, theta = data
-    gp = RandomFeatureGP(mean=0.0, amplitude=1.0, noise=1.0, method=method).fit(phi, y[:, 0])
+    gp = RandomFeatureGP(mean=0.0, signal_variance=1.0, noise_variance=1.0, method=method).fit(phi, y[:, 0])
     value, gradient = gp.log_marginal_likelihood(*theta, eval_gradient=True)
     numeric = approx_fprime(
         theta, lambda v: naive.log_likelihood(phi, y[:, 0], *v), 1e-8 * np.maximum(1, np.abs(theta))
@@ -90,7 +94,7 @@ def test_gradient_agrees_with_differences(method, data):
 @given(bit_problems(max_rows=30))
 def test_packed_bits_agree_with_dense_signs(data):
     bits, m, y = data
-    given = {"mean": 0.5, "amplitude": 2.0, "noise": 0.3}
+    given = {"mean": 0.5, "signal_variance": 2.0, "noise_variance": 0.3}
     packed = RandomFeatureGP(n_components=m, **given).fit(bits, y)
     phi = naive.signs(bits, m) / np.sqrt(m)
     dense = RandomFeatureGP(**given).fit(phi, y)
@@ -107,11 +111,11 @@ def test_packed_bits_agree_with_dense_signs(data):
 def test_every_combination_of_fixed_hyperparameters_is_optimal(fixed, method):
     phi, y, _ = problem(60, 12, seed=3)
     free = RandomFeatureGP().fit(phi, y)
-    at = np.array([free.mean_[0] + 0.2, free.amplitude_[0] * 1.7, free.noise_[0] * 0.6])
-    names = ("mean", "amplitude", "noise")
+    at = np.array([free.mean_[0] + 0.2, free.signal_variance_[0] * 1.7, free.noise_variance_[0] * 0.6])
+    names = ("mean", "signal_variance", "noise_variance")
     given = {name: at[i] for i, name in enumerate(names) if fixed[i]}
     gp = RandomFeatureGP(method=method, **given).fit(phi, y)
-    found = np.array([gp.mean_[0], gp.amplitude_[0], gp.noise_[0]])
+    found = np.array([gp.mean_[0], gp.signal_variance_[0], gp.noise_variance_[0]])
     np.testing.assert_allclose(found[list(fixed)], at[list(fixed)])
     best = naive.log_likelihood(phi, y, *found)
     np.testing.assert_allclose(gp.log_marginal_likelihood_value_, best, rtol=1e-9)
@@ -121,7 +125,7 @@ def test_every_combination_of_fixed_hyperparameters_is_optimal(fixed, method):
             other[i] = other[i] + step if i == 0 else other[i] * np.exp(step)
             assert naive.log_likelihood(phi, y, *other) < best
     _, gradient = gp.log_marginal_likelihood(eval_gradient=True)
-    steps = np.array([1.0, found[1], found[2]])  # per unit of the mean, and of log amplitude and log noise
+    steps = np.array([1.0, found[1], found[2]])  # per unit of the mean, and of log variances
     assert np.abs((gradient * steps)[~np.array(fixed)]).max(initial=0.0) < 0.02
 
 
@@ -132,8 +136,8 @@ def test_evidence_reaches_the_best_of_a_grid(n, m, method):
     gp = RandomFeatureGP(method=method).fit(phi, y)
     grid = itertools.product(10.0 ** np.linspace(-2, 1, 25), 10.0 ** np.linspace(-4, 1, 40))
     best = max(
-        naive.log_likelihood(phi, y, naive.best_mean(phi, y, amplitude, noise), amplitude, noise)
-        for amplitude, noise in grid
+        naive.log_likelihood(phi, y, naive.best_mean(phi, y, signal_variance, noise), signal_variance, noise)
+        for signal_variance, noise in grid
     )
     assert gp.log_marginal_likelihood_value_ >= best - 1e-6
     assert gp.log_marginal_likelihood_value_ < best + 1.0
@@ -166,7 +170,7 @@ def test_partial_fit_equals_fit_to_all_rows():
     assert np.array_equal(whole.statistics_.gram, pieces.statistics_.gram)
     new_bits = np.packbits(new < 0, axis=1, bitorder="little")
     np.testing.assert_allclose(whole.predict(new_bits), pieces.predict(new_bits), rtol=1e-7)
-    np.testing.assert_allclose(whole.noise_, pieces.noise_, rtol=1e-5)
+    np.testing.assert_allclose(whole.noise_variance_, pieces.noise_variance_, rtol=1e-5)
 
 
 def test_state_rebuilds_the_model_exactly():
@@ -203,7 +207,12 @@ def test_scikit_learn_conventions():
     fresh = clone(direct)
     assert not hasattr(fresh, "weights_")
     assert fresh.get_params()["feature_map__n_components"] == 256
-    assert clone(RandomFeatureGP(noise=0.5)).set_params(noise=0.25).get_params()["noise"] == 0.25
+    assert (
+        clone(RandomFeatureGP(noise_variance=0.5))
+        .set_params(noise_variance=0.25)
+        .get_params()["noise_variance"]
+        == 0.25
+    )
 
 
 def test_many_blocks_of_rows_give_the_same_as_one(monkeypatch):

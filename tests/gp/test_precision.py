@@ -33,7 +33,9 @@ def test_constant_y_is_seen(constant, n, one_bit):
     rows = packed(phi) if one_bit else phi
     with pytest.raises(InputError, match="one label" if n == 1 else "target 0 is without variance"):
         RandomFeatureGP(n_components=8).fit(rows, np.full(n, constant))
-    given = RandomFeatureGP(n_components=8, amplitude=1.0, noise=0.1).fit(rows, np.full(n, constant))
+    given = RandomFeatureGP(n_components=8, signal_variance=1.0, noise_variance=0.1).fit(
+        rows, np.full(n, constant)
+    )
     np.testing.assert_allclose(given.predict(rows), constant, rtol=1e-9)
 
 
@@ -45,9 +47,9 @@ def test_a_large_mean_costs_no_digits_of_one_bit_fits():
     phi, y = linear(6000, 16, 0.09)
     near = RandomFeatureGP().fit(packed(phi), y)
     far = RandomFeatureGP().fit(packed(phi), y + 1e7)
-    np.testing.assert_allclose(np.sqrt(far.noise_), np.sqrt(near.noise_), rtol=1e-6)
+    np.testing.assert_allclose(np.sqrt(far.noise_variance_), np.sqrt(near.noise_variance_), rtol=1e-6)
     np.testing.assert_allclose(far.predict(phi) - 1e7, near.predict(phi), atol=1e-6)
-    assert near.noise_[0] == pytest.approx(0.0081, rel=0.1)
+    assert near.noise_variance_[0] == pytest.approx(0.0081, rel=0.1)
 
 
 @pytest.mark.parametrize(("one_bit", "offset"), [(True, 1e10), (True, 1e13), (False, 1e5), (False, 1e7)])
@@ -64,7 +66,7 @@ def test_what_is_not_refused_for_dense_features_is_right():
     near = RandomFeatureGP().fit(phi, y)
     for offset in (10.0, 1e3, 1e4):
         far = RandomFeatureGP().fit(phi, y + offset)
-        np.testing.assert_allclose(far.noise_, near.noise_, rtol=1e-3)
+        np.testing.assert_allclose(far.noise_variance_, near.noise_variance_, rtol=1e-3)
         np.testing.assert_allclose(far.predict(phi) - offset, near.predict(phi), atol=1e-4)
 
 
@@ -82,7 +84,7 @@ def test_the_scale_of_features_does_not_matter(scale, method, n, m):
         np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("noise", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("noise_variance", [1e-2, 1e-3, 1e-4])
 @pytest.mark.parametrize(("n", "m"), [(60, 150), (200, 20), (100, 90)])
 def test_routes_agree_at_small_noise(n, m, noise):
     phi, y = linear(n, m, noise)
@@ -90,7 +92,7 @@ def test_routes_agree_at_small_noise(n, m, noise):
     values = [gp.log_marginal_likelihood_value_ for gp in (eigen, cholesky)]
     assert values[1] == pytest.approx(values[0], abs=0.01)
     np.testing.assert_allclose(cholesky.predict(phi), eigen.predict(phi), atol=3 * noise)
-    theta = cholesky.mean_[0], cholesky.amplitude_[0], cholesky.noise_[0]
+    theta = cholesky.mean_[0], cholesky.signal_variance_[0], cholesky.noise_variance_[0]
     expected = naive.log_likelihood(phi, y, *theta)
     assert values[1] == pytest.approx(expected, abs=0.01)
     assert cholesky.log_marginal_likelihood(*theta) == pytest.approx(expected, abs=0.01)
@@ -124,7 +126,7 @@ def test_targets_of_the_cholesky_route_do_not_depend_on_those_before():
     other = np.random.default_rng(1).standard_normal(90)
     alone = RandomFeatureGP(method="cholesky").fit(phi, y)
     second = RandomFeatureGP(method="cholesky").fit(phi, np.column_stack([other, y]))
-    np.testing.assert_allclose(second.noise_[1], alone.noise_[0], rtol=1e-6)
+    np.testing.assert_allclose(second.noise_variance_[1], alone.noise_variance_[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -139,20 +141,20 @@ def test_features_that_start_with_zeros(method):
 def test_features_that_are_all_zero_leave_the_prior(method):
     y = np.random.default_rng(0).standard_normal(50) + 3.0
     phi, new = np.zeros((50, 4)), np.eye(4) * [1.0, 2.0, 3.0, 0.0]
-    given = RandomFeatureGP(amplitude=2.0, noise=0.5, method=method).fit(phi, y)
+    given = RandomFeatureGP(signal_variance=2.0, noise_variance=0.5, method=method).fit(phi, y)
     mean, std = given.predict(new, return_std=True, of="f")
     np.testing.assert_allclose(mean, y.mean())
     np.testing.assert_allclose(std, np.sqrt(2.0) * np.array([1.0, 2.0, 3.0, 0.0]))
     found = RandomFeatureGP(method=method).fit(phi, y)
     assert found.at_bound_[0]
-    assert found.noise_[0] == pytest.approx(y.var(), rel=1e-6)
+    assert found.noise_variance_[0] == pytest.approx(y.var(), rel=1e-6)
     np.testing.assert_allclose(found.predict(phi, return_std=True)[1], y.std(), rtol=1e-3)
 
 
 def test_deviations_of_centred_features():
     phi, y = linear(80, 12, 0.3)
     phi = phi - phi.mean(axis=0)
-    gp = RandomFeatureGP(amplitude=2.0, noise=0.5).fit(phi, y)
+    gp = RandomFeatureGP(signal_variance=2.0, noise_variance=0.5).fit(phi, y)
     _, covariance = naive.posterior(phi, y, phi, gp.mean_[0], 2.0, 0.5)
     np.testing.assert_allclose(gp.predict(phi, True, of="f")[1] ** 2, np.diag(covariance), rtol=1e-9)
     phi, y = linear(80, 16, 0.3)  # entries are +-1/4, so that column sums are zero to the last bit

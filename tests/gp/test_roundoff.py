@@ -48,7 +48,7 @@ def assert_same_fit(
     """Compare as closely as the documentation promises."""
     evidences = found.log_marginal_likelihood_value_, expected.log_marginal_likelihood_value_
     assert abs(evidences[0] - evidences[1]) <= 1e-4 * len(y)
-    for name in ("amplitude_", "noise_"):
+    for name in ("signal_variance_", "noise_variance_"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-3)
     means, deviations = found.predict(phi, return_std=True)
     exact_means, exact_deviations = expected.predict(phi.astype(np.float64), return_std=True)
@@ -104,7 +104,7 @@ def test_a_refusal_tells_what_rounding_could_change() -> None:
     y = labels(phi, 1e-4)
     coarse = SufficientStatistics.from_chunk(phi, y, precision="single")
     with pytest.raises(CoarseSumsError) as refusal:
-        RandomFeatureGP(mean=3.0, amplitude=2.0, noise=1e-4).fit_statistics(coarse)
+        RandomFeatureGP(mean=3.0, signal_variance=2.0, noise_variance=1e-4).fit_statistics(coarse)
     told = re.search(r"by (\S+) a label, and predictions by (\S+) of the labels' spread", str(refusal.value))
     assert told
     gram = phi.astype(np.float64).T @ phi

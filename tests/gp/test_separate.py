@@ -50,7 +50,10 @@ def test_each_target_is_predicted_by_its_own_process(feature_map):
                     found, expected, model.predict(X, return_std=True, of="both", target=target), strict=True
                 ):
                     assert ours.tobytes() == theirs.tobytes() == alone.tobytes()
-                assert (model.noise_[target], model.mean_[target]) == (part.noise_[own], part.mean_[own])
+                assert (model.noise_variance_[target], model.mean_[target]) == (
+                    part.noise_variance_[own],
+                    part.mean_[own],
+                )
                 assert model.weights_[:, target].tobytes() == part.weights_[:, own].tobytes()
                 drawn = model.draw(3, target).weights_
                 assert drawn.tobytes() == part.draw(3, own).weights_.tobytes()

@@ -73,23 +73,25 @@ def problems(draw):
 @PROPERTY
 @given(problems())
 def test_agrees_with_the_textbook(method, data):
-    feature_map, X, y, new, (mean, amplitude, noise) = data
-    gp = fitted(feature_map, X, y, mean=mean, amplitude=amplitude, noise=noise, method=method)
+    feature_map, X, y, new, (mean, signal_variance, noise) = data
+    gp = fitted(
+        feature_map, X, y, mean=mean, signal_variance=signal_variance, noise_variance=noise, method=method
+    )
     k_zz, k_zx, k_zs, k_ss = kernels_of(feature_map, X, new)
     found, std = gp.predict(k_zs.T, return_std=True, of="f")
     _, std_y = gp.predict(k_zs.T, return_std=True)
     for t in range(y.shape[1]):
         expected, covariance = naive.projected_posterior(
-            k_zz, k_zx, k_zs, k_ss, y[:, t], mean, amplitude, noise
+            k_zz, k_zx, k_zs, k_ss, y[:, t], mean, signal_variance, noise
         )
         variances = np.diag(covariance)
         np.testing.assert_allclose(found.reshape(6, -1)[:, t], expected, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(
-            std.reshape(6, -1)[:, t] ** 2, variances, rtol=1e-8, atol=1e-10 * amplitude
+            std.reshape(6, -1)[:, t] ** 2, variances, rtol=1e-8, atol=1e-10 * signal_variance
         )
         np.testing.assert_allclose(std_y.reshape(6, -1)[:, t] ** 2, variances + noise, rtol=1e-8)
-        evidence = naive.projected_log_likelihood(k_zz, k_zx, y[:, t], mean, amplitude, noise)
-        bound = naive.titsias_bound(k_zz, k_zx, np.ones(len(X)), y[:, t], mean, amplitude, noise)
+        evidence = naive.projected_log_likelihood(k_zz, k_zx, y[:, t], mean, signal_variance, noise)
+        bound = naive.titsias_bound(k_zz, k_zx, np.ones(len(X)), y[:, t], mean, signal_variance, noise)
         np.testing.assert_allclose(gp.log_marginal_likelihoods_[t], evidence, rtol=1e-8, atol=1e-7)
         np.testing.assert_allclose(gp.bounds_[t], bound, rtol=1e-8, atol=1e-7)
         np.testing.assert_allclose(gp.log_marginal_likelihood(target=t), evidence, rtol=1e-8, atol=1e-7)
@@ -98,11 +100,11 @@ def test_agrees_with_the_textbook(method, data):
 
 def test_joint_covariance_agrees_with_the_textbook():
     feature_map, X, y, new = problem(40, 12)
-    gp = SparseGP(feature_map, mean=1.0, amplitude=2.0, noise=0.1)
+    gp = SparseGP(feature_map, mean=1.0, signal_variance=2.0, noise_variance=0.1)
     gp.fit_statistics(statistics_of(feature_map, X, y))
     mean, joint = gp.predict(new, return_cov=True)
     expected, covariance = naive.projected_posterior(
-        *kernels_of(feature_map, X, new), y, mean=1.0, amplitude=2.0, noise=0.1
+        *kernels_of(feature_map, X, new), y, mean=1.0, signal_variance=2.0, noise_variance=0.1
     )
     np.testing.assert_allclose(mean, expected, rtol=1e-5)
     np.testing.assert_allclose(joint, covariance + 0.1 * np.eye(6), atol=1e-5)  # float32 features
@@ -136,10 +138,10 @@ def test_gradients_agree_with_differences(method, bound, seed):
 def test_what_is_not_given_is_optimal_by_either_criterion(fixed, criterion, method):
     feature_map, X, y, _ = problem(60, 40, seed=3)
     at = np.array([2.5, 1.3, 0.2])
-    names = ("mean", "amplitude", "noise")
+    names = ("mean", "signal_variance", "noise_variance")
     options = {name: at[i] for i, name in enumerate(names) if fixed[i]}
     gp = fitted(feature_map, X, y, criterion=criterion, method=method, **options)
-    found = np.array([gp.mean_[0], gp.amplitude_[0], gp.noise_[0]])
+    found = np.array([gp.mean_[0], gp.signal_variance_[0], gp.noise_variance_[0]])
     np.testing.assert_allclose(found[list(fixed)], at[list(fixed)])
     k_zz, k_zx = KERNEL(feature_map.landmarks_), KERNEL(feature_map.landmarks_, X)
 
@@ -166,7 +168,7 @@ def test_all_rows_as_landmarks_give_the_exact_process(seed):
     new, n = counts(6, seed=seed + 50), len(X)
     y = np.random.default_rng(seed).standard_normal(n)
     feature_map = LandmarkFeatures(n).fit(X)
-    gp = fitted(feature_map, X, y, mean=0.5, amplitude=1.5, noise=0.2)
+    gp = fitted(feature_map, X, y, mean=0.5, signal_variance=1.5, noise_variance=0.2)
     # In the textbook's formulas a Cholesky factor of the kernel matrix stands for features.
     together = np.linalg.cholesky(KERNEL(np.vstack([X, new])) + 1e-12 * np.eye(n + 6))
     expected, covariance = naive.posterior(together[:n], y, together[n:], 0.5, 1.5, 0.2)
@@ -182,7 +184,7 @@ def test_all_rows_as_landmarks_give_the_exact_process(seed):
 @given(problems())
 def test_the_bound_is_below_the_evidence_of_the_exact_process(data):
     feature_map, X, y, _, theta = data
-    gp = fitted(feature_map, X, y[:, 0], mean=theta[0], amplitude=theta[1], noise=theta[2])
+    gp = fitted(feature_map, X, y[:, 0], mean=theta[0], signal_variance=theta[1], noise_variance=theta[2])
     values, vectors = np.linalg.eigh(KERNEL(X))
     exact = naive.log_likelihood(vectors * np.sqrt(np.maximum(values, 0.0)), y[:, 0], *theta)
     assert gp.bounds_[0] <= exact + 1e-7 * abs(exact)
@@ -246,7 +248,7 @@ def test_repeated_landmarks_change_nothing(method):
     Z = feature_map.landmarks_
     twice = LandmarkFeatures(23)
     twice._set_landmarks(sp.vstack([Z, Z, Z[:3]], format="csr"))
-    options = {"mean": 1.0, "amplitude": 2.0, "noise": 0.1, "method": method}
+    options = {"mean": 1.0, "signal_variance": 2.0, "noise_variance": 0.1, "method": method}
     once, repeated = fitted(feature_map, X, y, **options), fitted(twice, X, y, **options)
     assert once.prior_jitter_ == 0.0
     assert 0.0 < repeated.prior_jitter_ < 1e-6
@@ -256,13 +258,15 @@ def test_repeated_landmarks_change_nothing(method):
     np.testing.assert_allclose(repeated.bounds_, once.bounds_, rtol=1e-5)
     assert np.isfinite(repeated.sample_weights(2, seed=1)).all()
     free = SparseGP(twice, method=method).fit_statistics(statistics_of(twice, X, y))
-    np.testing.assert_allclose(free.noise_, fitted(feature_map, X, y, method=method).noise_, rtol=1e-2)
+    np.testing.assert_allclose(
+        free.noise_variance_, fitted(feature_map, X, y, method=method).noise_variance_, rtol=1e-2
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_fewer_rows_than_landmarks(method):
     feature_map, X, y, new = problem(60, 40)
-    gp = fitted(feature_map, X[:9], y[:9], mean=3.0, amplitude=2.0, noise=0.1, method=method)
+    gp = fitted(feature_map, X[:9], y[:9], mean=3.0, signal_variance=2.0, noise_variance=0.1, method=method)
     k_zz, k_zx, k_zs, k_ss = kernels_of(feature_map, X[:9], new)
     expected, covariance = naive.projected_posterior(k_zz, k_zx, k_zs, k_ss, y[:9], 3.0, 2.0, 0.1)
     found, std = gp.predict(k_zs.T, return_std=True, of="f")
@@ -302,9 +306,11 @@ def test_rows_give_what_their_statistics_give_in_blocks(monkeypatch):
     alone = SparseGP(LandmarkFeatures(12)).fit(X, y[:, 1])
     np.testing.assert_allclose(alone.predict(new, True)[1], gp.predict(new, True)[1][:, 1], rtol=1e-4)
     assert blocks.predict(new[:0], True)[1].shape == (0, 2)
-    more = SparseGP(feature_map, noise=0.1, amplitude=1.0)
+    more = SparseGP(feature_map, noise_variance=0.1, signal_variance=1.0)
     more.fit_statistics(statistics_of(feature_map, X[:50], y[:50])).partial_fit(X[50:], y[50:])
-    whole = SparseGP(feature_map, noise=0.1, amplitude=1.0).fit_statistics(statistics_of(feature_map, X, y))
+    whole = SparseGP(feature_map, noise_variance=0.1, signal_variance=1.0).fit_statistics(
+        statistics_of(feature_map, X, y)
+    )
     np.testing.assert_allclose(more.predict(new), whole.predict(new), rtol=1e-5)
 
 
@@ -336,10 +342,10 @@ def test_state_rebuilds_the_model():
         model_from_state({**state, "class": "ExactGP"}, gp.arrays())
 
 
-@pytest.mark.parametrize("noise", [1e-12, 1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("noise_variance", [1e-12, 1e-3, 0.1, 10.0])
 def test_variances_agree_with_the_textbook_for_any_noise(noise):
     feature_map, X, y, new = problem(80, 30)
-    gp = fitted(feature_map, X, y, mean=3.0, amplitude=1.0, noise=noise)
+    gp = fitted(feature_map, X, y, mean=3.0, signal_variance=1.0, noise_variance=noise)
     k_zz, k_zx, k_zs, k_ss = kernels_of(feature_map, X, new)
     _, covariance = naive.projected_posterior(k_zz, k_zx, k_zs, k_ss, y, 3.0, 1.0, noise)
     left_out = np.diag(k_ss - naive.projected(k_zz, k_zx, k_zs)[2])
@@ -353,7 +359,7 @@ def test_variances_below_the_rounding_of_float32_are_not_negative():
     total = statistics_of(feature_map, X, y)
     for _ in range(30):  # each row a milliard times
         total += total.copy()
-    gp = SparseGP(feature_map, mean=0.0, amplitude=1.0, noise=10.0).fit_statistics(total)
+    gp = SparseGP(feature_map, mean=0.0, signal_variance=1.0, noise_variance=10.0).fit_statistics(total)
     std = gp.predict(feature_map.landmarks_, return_std=True, of="f")[1]
     assert (std >= 0.0).all()
     assert std.max() < 0.01
@@ -362,7 +368,7 @@ def test_variances_below_the_rounding_of_float32_are_not_negative():
 def test_draws_have_the_posterior_of_the_projected_process():
     feature_map, X, y, new = problem(50, 8)
     new = new[1:]  # an empty row has no similarity with any landmark, and no posterior variance
-    gp = fitted(feature_map, X, y, mean=3.0, amplitude=2.0, noise=0.1)
+    gp = fitted(feature_map, X, y, mean=3.0, signal_variance=2.0, noise_variance=0.1)
     k_zz, k_zx, k_zs, k_ss = kernels_of(feature_map, X, new)
     weights = gp.sample_weights(4000, seed=2)
     np.testing.assert_allclose(gp.sample_weights(3, seed=2), weights[:, :3], rtol=1e-9, atol=1e-12)
@@ -386,7 +392,9 @@ def test_no_joint_variance_is_negative():
     base = rng.random((15, 4))
     X = np.vstack([base, base * (1 + 1e-4 * rng.random((15, 4)))])  # landmarks that can hardly be told apart
     feature_map = LandmarkFeatures(20, kernel=TanimotoDotProduct())
-    gp = SparseGP(feature_map, mean=0.0, amplitude=1.0, noise=1e-6).fit(X, rng.standard_normal(30))
+    gp = SparseGP(feature_map, mean=0.0, signal_variance=1.0, noise_variance=1e-6).fit(
+        X, rng.standard_normal(30)
+    )
     covariance = gp.predict(X, return_cov=True, of="f")[1]
     assert covariance.diagonal().min() > 0.0
     deviations = gp.predict(X, return_std=True, of="f")[1]
@@ -405,8 +413,8 @@ def test_scikit_learn_conventions():
 
 
 def test_the_model_for_a_map():
-    assert type(gp_for(LandmarkFeatures(8), criterion="bound", noise=0.5)) is SparseGP
-    assert type(gp_for(TanimotoMinMaxFeatures(8), noise=0.5)) is RandomFeatureGP
+    assert type(gp_for(LandmarkFeatures(8), criterion="bound", noise_variance=0.5)) is SparseGP
+    assert type(gp_for(TanimotoMinMaxFeatures(8), noise_variance=0.5)) is RandomFeatureGP
     with pytest.raises(InputError, match="TanimotoMinMaxFeatures, has no option criterion"):
         gp_for(TanimotoMinMaxFeatures(8), criterion="bound")
 
@@ -436,8 +444,8 @@ def test_bad_input_is_refused():
         SparseGP(feature_map).fit_statistics(keyed.statistics_)
     with pytest.raises(InputError, match="without variance"):
         SparseGP(LandmarkFeatures(8)).fit(X, np.ones(30))
-    with pytest.raises(InputError, match="noise must be positive"):
-        SparseGP(feature_map, noise=-1.0).fit_statistics(statistics)
+    with pytest.raises(InputError, match="noise_variance must be positive"):
+        SparseGP(feature_map, noise_variance=-1.0).fit_statistics(statistics)
 
 
 def test_sums_that_lost_too_many_digits_are_refused():
@@ -450,7 +458,9 @@ def test_sums_that_lost_too_many_digits_are_refused():
 
 
 def test_one_row_and_an_empty_row():
-    one = SparseGP(LandmarkFeatures(1), mean=0.0, amplitude=1.0, noise=1.0).fit([[0, 0, 0]], [2.0])
+    one = SparseGP(LandmarkFeatures(1), mean=0.0, signal_variance=1.0, noise_variance=1.0).fit(
+        [[0, 0, 0]], [2.0]
+    )
     np.testing.assert_allclose(one.predict([[0, 0, 0], [1, 0, 0]]), [1.0, 0.0])
     np.testing.assert_allclose(one.predict([[0, 0, 0], [1, 0, 0]], True, of="f")[1], np.sqrt([0.5, 1.0]))
 

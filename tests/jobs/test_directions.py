@@ -103,7 +103,7 @@ def test_a_direction_is_changed_without_a_pass(
         assert np.array_equal(found.gp.weights_, before.gp.weights_)
         assert any("directions" in text for text in notes.said) == (direction is not None)
     monkeypatch.undo()
-    fit(*run, feature_map=FEATURES, noise=1.0)  # other hyperparameters of the same sums
+    fit(*run, feature_map=FEATURES, noise_variance=1.0)  # other hyperparameters of the same sums
     assert read_model(tmp_path / "model").directions == {"score": "minimize"}
 
 
@@ -157,7 +157,9 @@ def test_labels_that_want_another_treatment_are_told(name: str, store: Path, tmp
     values, advice = LABELS[name]
     labels = tmp_path / "labels.csv"
     labels.write_text("id,y\n" + "".join(f"m{k},{y!r}\n" for k, y in enumerate(values)))
-    report = fit(store, labels, tmp_path / "m", feature_map=FEATURES, mean=0.0, amplitude=1.0, noise=1.0)
+    report = fit(
+        store, labels, tmp_path / "m", feature_map=FEATURES, mean=0.0, signal_variance=1.0, noise_variance=1.0
+    )
     told = [line for line in str(report).splitlines() if "classes" in line or "decades" in line]
     assert len(told) == bool(advice)
     assert advice in str(report)

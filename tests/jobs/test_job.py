@@ -239,7 +239,7 @@ def test_model_is_that_of_a_direct_fit(done: Path, raw: tuple[np.ndarray, pa.Tab
     direct = RandomFeatureGP(n_components=FEATURES.n_components).fit(phi[position], joined["labels"][:, 0])
     found = read_model(done / "model").gp
     assert np.array_equal(found.weights_, direct.weights_)
-    assert found.noise_ == direct.noise_
+    assert found.noise_variance_ == direct.noise_variance_
 
 
 def test_predictions_are_those_of_the_model(done: Path, raw: tuple[np.ndarray, pa.Table]) -> None:
@@ -251,7 +251,7 @@ def test_predictions_are_those_of_the_model(done: Path, raw: tuple[np.ndarray, p
     assert table["id"].to_pylist() == rows["id"].to_pylist()
     np.testing.assert_allclose(table["mean"].to_numpy(), mean, rtol=1e-12)
     np.testing.assert_allclose(table["std"].to_numpy(), std, rtol=1e-5)
-    np.testing.assert_allclose(table["std_y"].to_numpy(), np.sqrt(std**2 + gp.noise_[0]), rtol=1e-5)
+    np.testing.assert_allclose(table["std_y"].to_numpy(), np.sqrt(std**2 + gp.noise_variance_[0]), rtol=1e-5)
 
 
 @pytest.mark.parametrize("rule", ["greedy", "ucb", "ei", "pi", "thompson"])
@@ -390,14 +390,14 @@ def test_hyperparameters_can_be_changed_without_a_pass(
     first = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("daskrf.jobs.tree.Tree.make", None)  # the sums of the model serve
-        again = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES, noise=0.3)
-    assert again.noise == (0.3,)
+        again = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES, noise_variance=0.3)
+    assert again.noise_variance == (0.3,)
     written = (tmp_path / "m" / "model.zip").stat().st_mtime_ns
-    third = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES, noise=0.3)
-    assert third.noise == again.noise
+    third = fit(done / "fp", inputs[1], tmp_path / "m", feature_map=FEATURES, noise_variance=0.3)
+    assert third.noise_variance == again.noise_variance
     assert (tmp_path / "m" / "model.zip").stat().st_mtime_ns == written
-    assert again.noise != first.noise
-    assert read_model(tmp_path / "m").gp.noise_ == 0.3
+    assert again.noise_variance != first.noise_variance
+    assert read_model(tmp_path / "m").gp.noise_variance_ == 0.3
     assert not (tmp_path / ".m.daskrf").exists()
 
 

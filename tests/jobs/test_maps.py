@@ -339,7 +339,7 @@ def test_local_sums_of_lazy_arrays(client: Client) -> None:
     assert here.n == 900
     for name, array in here.arrays().items():
         assert array.tobytes() == there.arrays()[name].tobytes(), name
-    given: dict[str, Any] = {"mean": 0.0, "amplitude": 1.0, "noise": 0.01}
+    given: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.01}
     gp = LocalGaussianGP(fitted, **given).fit_statistics(there, fitted)
     np.testing.assert_allclose(
         gp.predict(X), LocalGaussianGP(fitted, **given).fit(X, y).predict(X), rtol=1e-5
@@ -356,8 +356,8 @@ def test_landmarks_of_lazy_arrays(store: Path) -> None:
     assert len(tasks) == 30
     assert max(len(pickle.dumps(task)) for task in tasks) < 2_000 < len(str(fitted.state()))
     sums = gram(phi, y, precision=fitted.gram_precision).compute(scheduler="sync")
-    gp = SparseGP(fitted, mean=0.0, amplitude=1.0, noise=0.1).fit_statistics(sums, fitted)
-    same = SparseGP(fitted, mean=0.0, amplitude=1.0, noise=0.1).fit_statistics(
+    gp = SparseGP(fitted, mean=0.0, signal_variance=1.0, noise_variance=0.1).fit_statistics(sums, fitted)
+    same = SparseGP(fitted, mean=0.0, signal_variance=1.0, noise_variance=0.1).fit_statistics(
         SufficientStatistics.from_chunk(fitted.transform(X), y, precision="double"), fitted
     )
     np.testing.assert_allclose(gp.predict(X[:9]), same.predict(X[:9]), rtol=1e-6)

@@ -92,8 +92,8 @@ def test_a_mean_of_r_measurements_has_an_rth_of_the_noise(name: str, store: Path
     labels, noise = _table(tmp_path / "labels.csv", rows, y=y), 0.3
     with small_groups(), patch("daskrf.jobs.sources.block_rows", lambda *_, **__: 32):
         report = fit(
-            store, labels, tmp_path / "model", feature_map=MAPS[name], key="row", mean=0.5, amplitude=2.0,
-            noise=noise,
+            store, labels, tmp_path / "model", feature_map=MAPS[name], key="row",
+            mean=0.5, signal_variance=2.0, noise_variance=noise,
         )  # fmt: skip
     joined = report.labels
     measured, times = np.unique(rows, return_counts=True)
@@ -112,7 +112,7 @@ def test_a_mean_of_r_measurements_has_an_rth_of_the_noise(name: str, store: Path
         sums = sum_rows(
             X[np.searchsorted(every, rows)], y[:, None], fitted, n_components=None, exponents=None
         )
-        gp = gp_for(fitted, mean=0.5, amplitude=2.0, noise=noise).fit_statistics(sums, fitted)
+        gp = gp_for(fitted, mean=0.5, signal_variance=2.0, noise_variance=noise).fit_statistics(sums, fitted)
         np.testing.assert_allclose(found, gp.predict(X), rtol=1e-4, atol=1e-4)
         return
     if fitted.one_bit:
@@ -136,7 +136,7 @@ def test_noise_is_learned_from_measurements_of_the_same_molecule(store: Path, tm
     within = float(np.mean([(value - mean[row]) ** 2 for row, value in zip(rows.tolist(), y, strict=True)]))
     labels = _table(tmp_path / "labels.csv", rows, y=y)
     report = fit(store, labels, tmp_path / "model", feature_map=TanimotoMinMaxFeatures(2048), key="row")
-    assert report.noise[0] == pytest.approx(within * len(y) / (len(y) - 200), rel=0.2)
+    assert report.noise_variance[0] == pytest.approx(within * len(y) / (len(y) - 200), rel=0.2)
 
 
 def test_equal_measurements_are_counted(store: Path, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
     predict(tmp_path / "all", store, tmp_path / "pred")
     table = _predicted(tmp_path / "pred")
     for t, target in enumerate("abcd"):
-        for what in ("mean", "amplitude", "noise", "log_marginal_likelihood"):
+        for what in ("mean", "signal_variance", "noise_variance", "log_marginal_likelihood"):
             assert getattr(report, what)[t] == pytest.approx(getattr(alone[target], what)[0], rel=1e-5)
         assert report.bound[t : t + 1] == pytest.approx(alone[target].bound, rel=1e-7)
         predict(tmp_path / target, store, tmp_path / f"pred-{target}")
@@ -250,8 +250,8 @@ def test_gaps_by_shards_and_again(gaps: Gaps, store: Path, tmp_path: Path) -> No
         fit(store, labels, tmp_path / "model", **options)
         assert data_digests(tmp_path / "model") == before
         with patch("daskrf.jobs.tree.Tree.make", side_effect=AssertionError("another pass")):
-            fit(store, labels, tmp_path / "model", noise=0.2, **options)
-        fit(store, labels, tmp_path / "fresh", noise=0.2, **options)
+            fit(store, labels, tmp_path / "model", noise_variance=0.2, **options)
+        fit(store, labels, tmp_path / "fresh", noise_variance=0.2, **options)
     left, right = (model_arrays(tmp_path / name) for name in ("model", "fresh"))
     assert {k: v.tobytes() for k, v in left.items()} == {k: v.tobytes() for k, v in right.items()}
 

@@ -78,7 +78,7 @@ def test_one_row(tmp_path: Path) -> None:
     labels = _write(tmp_path / "labels.csv", "id,y\nrow-0,1.5\n")
     with pytest.raises(InputError, match="without variance"):
         fit(tmp_path / "phi", labels, tmp_path / "model")
-    fit(tmp_path / "phi", labels, tmp_path / "model", amplitude=1.0, noise=0.5, mean=0.0)
+    fit(tmp_path / "phi", labels, tmp_path / "model", signal_variance=1.0, noise_variance=0.5, mean=0.0)
     table = screen(
         tmp_path / "model", tmp_path / "phi", tmp_path / "hits.parquet", maximize=False
     ).table.to_pylist()
@@ -242,7 +242,13 @@ def test_another_map_is_refused(inputs: tuple[Path, Path], store: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    "fixed", [{"mean": float("nan")}, {"noise": 0.0}, {"noise": -1.0}, {"amplitude": float("inf")}]
+    "fixed",
+    [
+        {"mean": float("nan")},
+        {"noise_variance": 0.0},
+        {"noise_variance": -1.0},
+        {"signal_variance": float("inf")},
+    ],
 )
 def test_impossible_hyperparameters_are_refused_before_the_pass(
     inputs: tuple[Path, Path], store: Path, tmp_path: Path, fixed: dict[str, float]

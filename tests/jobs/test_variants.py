@@ -91,7 +91,7 @@ def test_counts_above_a_byte(tmp_path: Path) -> None:
     parts = [store.read_fingerprints(p) for p in range(store.n_partitions)]
     largest = np.concatenate([part.max(axis=1).toarray().ravel() for part in parts])
     assert largest.tolist() == [2, *(n - 2 for n in lengths[1:])]
-    options: dict[str, Any] = {"mean": 1.0, "amplitude": 2.0, "noise": 0.5}
+    options: dict[str, Any] = {"mean": 1.0, "signal_variance": 2.0, "noise_variance": 0.5}
     fit(store.path, labels, tmp_path / "model", feature_map=FEATURES, **options)
     predict(tmp_path / "model", store.path, tmp_path / "pred")
     phi = np.concatenate([FEATURES.transform(part) for part in parts])

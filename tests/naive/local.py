@@ -30,7 +30,7 @@ def explicit_features(x, c, length_scale, degree):
     return math.exp(-(u @ u) / 2) * np.array(features)
 
 
-def predict(features, X, y, centroids, new, mean, amplitude, noise):
+def predict(features, X, y, centroids, new, mean, signal_variance, noise):
     """Mean and variance of f at each new row by equation 2, with A of the centroid nearest to it.
 
     `features(x, c)` are those of row x about centroid c; all rows of X count for every centroid.
@@ -38,22 +38,22 @@ def predict(features, X, y, centroids, new, mean, amplitude, noise):
     means, variances = [], []
     for x in new:
         c = min(centroids, key=lambda c: math.dist(x, c))
-        Phi = math.sqrt(amplitude) * np.array([features(row, c) for row in X])
-        phi = math.sqrt(amplitude) * features(x, c)
+        Phi = math.sqrt(signal_variance) * np.array([features(row, c) for row in X])
+        phi = math.sqrt(signal_variance) * features(x, c)
         A = Phi.T @ Phi / noise + np.eye(len(phi))
         means.append(mean + phi @ np.linalg.solve(A, Phi.T @ (y - mean)) / noise)
         variances.append(phi @ np.linalg.solve(A, phi))
     return np.array(means), np.array(variances)
 
 
-def own_evidence(features, X, y, centroids, mean, amplitude, noise):
+def own_evidence(features, X, y, centroids, mean, signal_variance, noise):
     """Sum over centroids of the log evidence of the rows that are nearest to each."""
     labels = np.array([int(np.argmin([math.dist(x, c) for c in centroids])) for x in X])
     total = 0.0
     for label in np.unique(labels):
         own = labels == label
         Phi = np.array([features(row, centroids[label]) for row in X[own]])
-        covariance = amplitude * Phi @ Phi.T + noise * np.eye(own.sum())
+        covariance = signal_variance * Phi @ Phi.T + noise * np.eye(own.sum())
         residual = y[own] - mean
         form = residual @ np.linalg.solve(covariance, residual)
         total -= 0.5 * (form + np.linalg.slogdet(covariance)[1] + own.sum() * math.log(2 * math.pi))

@@ -81,7 +81,13 @@ def test_an_integer_gram_takes_the_smallest_type_of_its_triangle(tmp_path: Path)
 
 
 def test_metadata_keep_their_values(tmp_path: Path) -> None:
-    metadata = {"noise": 0.1 + 0.2, "bad": math.inf, "big": 2**70, "names": ["a", "ü"], "n": np.int64(7)}
+    metadata = {
+        "noise_variance": 0.1 + 0.2,
+        "bad": math.inf,
+        "big": 2**70,
+        "names": ["a", "ü"],
+        "n": np.int64(7),
+    }
     save_model(tmp_path / "m", {}, metadata)
     found = load_model(tmp_path / "m")
     assert found.metadata == {**metadata, "n": 7}

@@ -142,7 +142,7 @@ def test_numpy_counts_become_numbers(tmp_path: Path) -> None:
 
 
 def test_specifications_that_are_not_json_are_refused(tmp_path: Path) -> None:
-    for bad in ({"seed": np.int64(3)}, {"noise": float("nan")}):
+    for bad in ({"seed": np.int64(3)}, {"noise_variance": float("nan")}):
         with pytest.raises(StoreError, match="not plain JSON"):
             Store.create(tmp_path / "s", "features", bad, 1)
     assert not (tmp_path / "s").exists()
