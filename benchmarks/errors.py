@@ -15,8 +15,8 @@ from scipy.special import gammaincinv, gammaln
 from daskrf import seeds
 from daskrf.engine import Rows, engine
 from daskrf.features import TanimotoDotProductFeatures, TanimotoMinMaxFeatures
-from daskrf.features.dotproduct import unit_rows
 from daskrf.features.prefactor import PrefactorFeatures
+from daskrf.features.tanimotodot import unit_rows
 from daskrf.features.tensorsketch import TensorSketchSeries, fast_length, spectra
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
 

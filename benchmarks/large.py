@@ -35,9 +35,9 @@ from daskrf.gp.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.models import read_model
 from daskrf.jobs.progress import Progress
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.objective import score
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.predictions import PredictionStore
 
@@ -103,9 +103,7 @@ def run_fit(folder: Path, n_components: int, n_workers: int, limit: int) -> None
             progress=Clock(),
         )
     print(f"  fit, all of it        {time.perf_counter() - start:8.1f} s")
-    print(
-        f"  {report.log_marginal_likelihood[0]:.1f} log evidence, noise / signal variance {_ratio(report):.4f}"
-    )
+    print(f"  {report.log_marginal_likelihood[0]:.1f} log evidence, noise / signal {_ratio(report):.4f}")
 
 
 def _ratio(report: Any) -> float:

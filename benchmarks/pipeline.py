@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 
 
 def cpu_seconds(call: Callable[[], object], *outputs: Path) -> float:

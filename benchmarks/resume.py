@@ -10,7 +10,7 @@ from typing import Any
 
 from daskrf import status
 from daskrf.molecules import rdkit_version
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.records import CommitRecord, StoredObject
 
 __all__ = ["multiply", "scan_times"]

@@ -1,6 +1,6 @@
 """What 10^5 to 10^9 molecules cost: the real drivers measured, and simulated on many workers.
 
-Measured (the default): the enumerated library of `daskrf.molecules.enumerate` at several sizes goes from
+Measured (the default): the enumerated library of `daskrf.molecules.enumeration` at several sizes goes from
 files of SMILES through the scan, fingerprints, fit and screen, by the drivers that the command line calls, on
 two workers. Scheduler, workers and driver are processes of their own, fresh for each size, and their peak
 memory is that of each. One thing is not the real one: RDKit would take hours for fingerprints, so they are
@@ -41,9 +41,9 @@ from synthesis import Composer, check
 
 from daskrf import TanimotoMinMaxFeatures, plan
 from daskrf.molecules import Fingerprinter
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.quantities import format_bytes
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 
 SIZES = {"small": (20_000, 100_000), "default": (100_000, 1_000_000)}
 SIZES["full"] = (*SIZES["default"], 10_000_000)

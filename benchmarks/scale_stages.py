@@ -22,9 +22,9 @@ from daskrf.jobs.batches import rejects_table, rows_table
 from daskrf.jobs.inputs import scan_inputs
 from daskrf.jobs.pieces import Partitions
 from daskrf.molecules import FingerprintSpec, Library, read_partition
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.measurements import read_labels
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import join_labels
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.records import CommitRecord

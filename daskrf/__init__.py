@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from daskrf.kernels import TruncatedGaussian as TruncatedGaussian
     from daskrf.molecules.fingerprints import FingerprintSpec as FingerprintSpec
     from daskrf.molecules.formats import TableFormat as TableFormat
-    from daskrf.report.maps import maps as maps
+    from daskrf.report.maptable import maps as maps
 
 __version__ = "0.2.0.dev0"
 

@@ -26,7 +26,7 @@ from daskrf.gp import Calibration, calibration_report
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
 from daskrf.molecules import objective
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.report.evaluation import (
     LibraryPredictions,
     read_hits,
@@ -36,7 +36,7 @@ from daskrf.report.evaluation import (
 )
 from daskrf.report.plots import HeldOut, plot_screen
 from daskrf.report.recovery import Recovery, recovery
-from daskrf.report.text import shorten, text_table
+from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.backend import as_path
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def quickstart(
 ) -> QuickstartReport:
     """Make a library, label a random part of it, run the whole pipeline, and compare with the truth.
 
-    The library is a random part of a make-on-demand space (:mod:`daskrf.molecules.enumerate`). The objective
-    is computed (:mod:`daskrf.molecules.objective`): it stands in for a docking score, lower is better. Run
-    again, it keeps what is done.
+    The library is a random part of a make-on-demand space (:mod:`daskrf.molecules.enumeration`). The
+    objective is computed (:mod:`daskrf.molecules.objective`): it stands in for a docking score, lower is
+    better. Run again, it keeps what is done.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ import numpy as np
 import daskrf
 from daskrf.gp import RandomFeatureGP
 from daskrf.molecules import Fingerprinter, FingerprintSpec, objective
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 
 
 def main() -> None:

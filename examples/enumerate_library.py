@@ -15,7 +15,7 @@ from rdkit import Chem
 from rdkit.Chem import Crippen, Descriptors, rdMolDescriptors
 
 from daskrf.molecules import objective
-from daskrf.molecules.enumerate import ReactionLibrary, enumerate_to_file
+from daskrf.molecules.enumeration import ReactionLibrary, enumerate_to_file
 
 PROPERTIES = {
     "molecular weight": Descriptors.MolWt,

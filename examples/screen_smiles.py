@@ -11,7 +11,7 @@ from pathlib import Path
 
 import daskrf
 from daskrf.molecules import objective
-from daskrf.molecules.enumerate import enumerate_to_file
+from daskrf.molecules.enumeration import enumerate_to_file
 
 
 def write_inputs(folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import daskrf
 from daskrf.molecules import objective
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from daskrf.errors import InputError
 from daskrf.features import LocalGaussianFeatures
-from daskrf.features.base import known_maps
+from daskrf.features.featuremap import known_maps
 from tests.jit import jit_disabled
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"

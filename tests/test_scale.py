@@ -15,8 +15,8 @@ import pytest
 from daskrf import fingerprint
 from daskrf.jobs.pieces import Partitions
 from daskrf.jobs.tree import Root, Tree
-from daskrf.molecules.enumerate import ReactionLibrary
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.store import Store
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from daskrf.acquisition.base import Acquisition, Array
+from daskrf.acquisition.rule import Acquisition, Array
 
 __all__ = ["ConfidenceBound"]
 

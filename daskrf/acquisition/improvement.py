@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr
 
-from daskrf.acquisition.base import Acquisition, Array
+from daskrf.acquisition.rule import Acquisition, Array
 from daskrf.errors import InputError
 
 __all__ = [

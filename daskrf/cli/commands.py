@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from daskrf.cli.maps import MapCommand, MapName, map_options
+from daskrf.cli.mapoptions import MapCommand, MapName, map_options
 from daskrf.cli.options import (
     FEATURES,
     READING,
@@ -417,7 +417,7 @@ def maps(name: str | None, as_json: bool) -> None:
     what it holds and learns, and the paper. Of one: its own options and an example, too.
     """
     from daskrf.cli.components import known, map_page
-    from daskrf.report.maps import maps
+    from daskrf.report.maptable import maps
 
     found = maps(name)
     if name is not None and not as_json:

@@ -10,13 +10,13 @@ from typing import Any, get_args, get_origin
 
 import click
 
-from daskrf.cli.maps import MapName
+from daskrf.cli.mapoptions import MapName
 from daskrf.cli.options import FEATURES, SectionOption
 from daskrf.features import FeatureMap, default_map, known_maps
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.processes import process_named
 from daskrf.kernels import Kernel
-from daskrf.kernels.base import known_kernels
+from daskrf.kernels.kernel import known_kernels
 from daskrf.parameters import GIVEN, Parameter, parameters_of, summary_of
 
 __all__ = ["PREFIX", "PROCESS", "Component", "Own", "flags_of_any", "known", "map_page", "process_options"]

@@ -382,7 +382,7 @@ def library(sources: tuple[str, ...], options: dict[str, Any]) -> str | list[str
     click.UsageError
         If `options` has some of the section :data:`READING` and `sources` has a store.
     """
-    from daskrf.storage.inspect import kind_of
+    from daskrf.storage.inspection import kind_of
 
     given = [
         parameter.opts[0]

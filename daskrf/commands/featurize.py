@@ -22,13 +22,13 @@ from daskrf.jobs.job import AnyShard, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
 from daskrf.jobs.learner import prepared
 from daskrf.jobs.memory import CHUNK_BYTES, ROW_BYTES, Making, MemoryNeed, peak
-from daskrf.jobs.opening import opened
+from daskrf.jobs.openstores import opened
 from daskrf.jobs.pieces import Partitions, Pieces, found_words
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, check_map, making_of, planned_rows
 from daskrf.storage.backend import absolute, as_path
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.records import CommitRecord
 
 __all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]

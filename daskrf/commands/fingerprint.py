@@ -19,7 +19,7 @@ from daskrf.jobs.batches import fingerprints_of, rejects_table
 from daskrf.jobs.disk import Disk
 from daskrf.jobs.inputs import library_of, tables_of
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
-from daskrf.jobs.opening import opened
+from daskrf.jobs.openstores import opened
 from daskrf.jobs.pieces import Partitions, Pieces, found_words
 from daskrf.jobs.progress import Progress
 from daskrf.molecules import (
@@ -31,10 +31,10 @@ from daskrf.molecules import (
 )
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
-from daskrf.storage.checked import believed
 from daskrf.storage.files import work_folder
-from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.inspect import kind_of
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.inspection import kind_of
+from daskrf.storage.integrity import believed
 from daskrf.storage.records import CommitRecord
 
 __all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]

@@ -16,7 +16,7 @@ from distributed import Client
 
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.features import FeatureMap
-from daskrf.features.base import brief_state, map_key
+from daskrf.features.featuremap import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
@@ -27,7 +27,7 @@ from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for, st
 from daskrf.jobs.directions import directions_of
 from daskrf.jobs.disk import Disk
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
-from daskrf.jobs.labelling import LabelFiles, labels_of
+from daskrf.jobs.joinedlabels import LabelFiles, labels_of
 from daskrf.jobs.learner import prepared
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
@@ -39,7 +39,7 @@ from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules.measurements import label_words
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.files import work_folder
-from daskrf.storage.inspect import kind_of
+from daskrf.storage.inspection import kind_of
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.plans import differences, hash_of

@@ -32,7 +32,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import check_map
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.quantities import format_bytes
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 
 __all__ = ["PlanReport", "StageCost", "plan"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from daskrf.storage import inspect
+from daskrf.storage import inspection
 
 __all__ = ["status"]
 
 
-def status(store: str | os.PathLike[str]) -> inspect.StoreStatus:
+def status(store: str | os.PathLike[str]) -> inspection.StoreStatus:
     """Say what a store, a model or hits hold, who is at work on them, and how far they are.
 
     Raises
@@ -17,4 +17,4 @@ def status(store: str | os.PathLike[str]) -> inspect.StoreStatus:
     StoreError
         If there is no store, or it is of an unknown format version.
     """
-    return inspect.status(store)
+    return inspection.status(store)

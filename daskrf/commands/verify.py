@@ -14,16 +14,16 @@ from daskrf.commands.featurize import FeaturizeStage
 from daskrf.commands.fingerprint import FingerprintStage
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.job import Job, Run, run
-from daskrf.jobs.maps import rebuild
+from daskrf.jobs.mapreference import rebuild
 from daskrf.jobs.pieces import Partitions, Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, planned_rows
 from daskrf.molecules import Library
-from daskrf.storage import inspect
+from daskrf.storage import inspection
 from daskrf.storage.backend import absolute, as_path, backend, is_file
-from daskrf.storage.checked import believed
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.integrity import believed
 from daskrf.storage.plans import MODEL_FILE
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.store import Store
@@ -44,11 +44,11 @@ class VerifyReport:
 
     Attributes
     ----------
-    found : daskrf.storage.inspect.VerifyReport
+    found : daskrf.storage.inspection.VerifyReport
     repaired : tuple of int
     """
 
-    found: inspect.VerifyReport
+    found: inspection.VerifyReport
     repaired: tuple[int, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ def verify(
     if not repair or not (found.damaged or found.missing):
         return VerifyReport(found)
     path = as_path(store)
-    kind = inspect.kind_of(path)
+    kind = inspection.kind_of(path)
     if kind == "predictions":
         _take_out(PredictionStore.open(path), found.damaged)
         raise StoreError(
@@ -103,14 +103,14 @@ class _Repair(Job[VerifyReport]):
     """The job of a repair; see `daskrf.jobs.job.Job`: what is damaged is taken out, and made anew."""
 
     output: PurePath
-    found: inspect.VerifyReport
+    found: inspection.VerifyReport
     partitions: Partitions = field(init=False)
 
     name = "verify --repair"
 
     def plan(self, run: Run) -> None:
         path = absolute(self.output)
-        if inspect.kind_of(self.output) == "fingerprints":
+        if inspection.kind_of(self.output) == "fingerprints":
             store = FingerprintStore.open(self.output)
             _check_inputs(store)
             stage = FingerprintStage(path, store.spec_hash, strict=False)
@@ -134,9 +134,9 @@ class _Repair(Job[VerifyReport]):
         return VerifyReport(again, tuple(sorted({*self.found.damaged, *self.found.missing})))
 
 
-def _checked(store: Paths, progress: Progress) -> inspect.VerifyReport:
-    progress.start("verify", inspect.status(store).n_partitions, "partitions")
-    found = inspect.verify(store, on_partition=lambda _: progress.advance(1))
+def _checked(store: Paths, progress: Progress) -> inspection.VerifyReport:
+    progress.start("verify", inspection.status(store).n_partitions, "partitions")
+    found = inspection.verify(store, on_partition=lambda _: progress.advance(1))
     progress.finish()
     return found
 

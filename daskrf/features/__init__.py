@@ -3,10 +3,10 @@
 import importlib
 import pkgutil
 
-from daskrf.features.base import FeatureMap as FeatureMap
-from daskrf.features.base import default_map as default_map
-from daskrf.features.base import from_state as from_state
-from daskrf.features.base import known_maps as known_maps
+from daskrf.features.featuremap import FeatureMap as FeatureMap
+from daskrf.features.featuremap import default_map as default_map
+from daskrf.features.featuremap import from_state as from_state
+from daskrf.features.featuremap import known_maps as known_maps
 from daskrf.features.scissors import SCISSORS as SCISSORS
 from daskrf.features.variances import sketch_variance as sketch_variance
 

@@ -1,10 +1,9 @@
-from daskrf.features.base import FeatureMap as FeatureMap
-from daskrf.features.base import default_map as default_map
-from daskrf.features.base import from_state as from_state
-from daskrf.features.base import known_maps as known_maps
-from daskrf.features.composition import CompositionFeatures as CompositionFeatures
-from daskrf.features.dotproduct import TanimotoDotProductFeatures as TanimotoDotProductFeatures
+from daskrf.features.composed import CompositionFeatures as CompositionFeatures
 from daskrf.features.fastfood import FastfoodFeatures as FastfoodFeatures
+from daskrf.features.featuremap import FeatureMap as FeatureMap
+from daskrf.features.featuremap import default_map as default_map
+from daskrf.features.featuremap import from_state as from_state
+from daskrf.features.featuremap import known_maps as known_maps
 from daskrf.features.fourier import RandomFourierFeatures as RandomFourierFeatures
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures as GaussianMaclaurinFeatures
 from daskrf.features.harmonics import FastfoodDotProductFeatures as FastfoodDotProductFeatures
@@ -15,6 +14,7 @@ from daskrf.features.minmax import TanimotoMinMaxFeatures as TanimotoMinMaxFeatu
 from daskrf.features.nystrom import NystromFeatures as NystromFeatures
 from daskrf.features.polynomial import PolynomialSketch as PolynomialSketch
 from daskrf.features.scissors import SCISSORS as SCISSORS
+from daskrf.features.tanimotodot import TanimotoDotProductFeatures as TanimotoDotProductFeatures
 from daskrf.features.variances import sketch_variance as sketch_variance
 
 __all__ = [

@@ -18,8 +18,8 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import FeatureMap, check_n_components
 from daskrf.kernels import Gaussian, RadialKernel
 from daskrf.quantities import format_bytes
 

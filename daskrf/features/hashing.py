@@ -15,7 +15,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_counts, check_weights, n_bytes
 from daskrf.engine import TILE, Hashes, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap
+from daskrf.features.featuremap import FeatureMap
 
 __all__ = ["HashedFeatures", "Hashing", "TanimotoHash", "leading_bits", "normal_levels"]
 

@@ -13,12 +13,12 @@ from sklearn.base import clone
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import FeatureMap, check_n_components
 from daskrf.features.selection import SELECTIONS, distinct_rows
 from daskrf.features.sparserows import compact, decode_rows, encode_rows
 from daskrf.kernels import Kernel, TanimotoMinMax
-from daskrf.kernels.base import Prepared
+from daskrf.kernels.kernel import Prepared
 
 __all__ = ["LandmarkFeatures", "LandmarkMap"]
 

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr, check_finite, row_slice
 from daskrf.errors import InputError, renumbered
 from daskrf.features.allocation import Allocation, optimal_allocation
-from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.centroids import (
     CANDIDATES,
     CENTROIDS,
@@ -22,6 +21,7 @@ from daskrf.features.centroids import (
     squared_distances,
 )
 from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import FeatureMap, check_n_components
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
 from daskrf.features.sparserows import decode_rows, encode_rows
 from daskrf.kernels import Gaussian

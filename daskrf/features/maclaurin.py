@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.errors import InputError
-from daskrf.features.base import check_n_components
 from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import check_n_components
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.radius import DotProductMap
-from daskrf.kernels.maclaurin import DotProduct, DotProductKernel, Polynomial, check_degree
+from daskrf.kernels.powerseries import DotProduct, DotProductKernel, Polynomial, check_degree
 
 __all__ = ["RandomMaclaurinFeatures", "degree_measure", "draw_degrees"]
 

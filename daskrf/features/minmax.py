@@ -10,8 +10,8 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
 from daskrf.errors import InputError
-from daskrf.features.base import check_n_components
 from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import check_n_components
 from daskrf.features.hashing import HashedFeatures, Hashing, TanimotoHash, leading_bits
 from daskrf.kernels.tanimoto import TanimotoMinMax
 

@@ -19,7 +19,7 @@ from daskrf.features.projections import refuse_overflow
 from daskrf.features.sparserows import compact, pack, unpack
 from daskrf.features.spectrum import decompose
 from daskrf.kernels import Kernel, TanimotoMinMax
-from daskrf.kernels.base import Prepared, prepared_blocks
+from daskrf.kernels.kernel import Prepared, prepared_blocks
 
 __all__ = ["NystromFeatures"]
 

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap, check_n_components
 from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import FeatureMap, check_n_components
 from daskrf.features.projections import CONSTANT_COLUMN, Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.srht import MAX_WIDTH, SubsampledHadamard
 from daskrf.features.tensorsketch import fast_length, spectra
 from daskrf.features.variances import padded_width
-from daskrf.kernels.maclaurin import Polynomial
+from daskrf.kernels.powerseries import Polynomial
 
 __all__ = ["PolynomialSketch"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap
+from daskrf.features.featuremap import FeatureMap
 
 __all__ = ["DotProductMap"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf.errors import InputError
-from daskrf.features.base import check_n_components
+from daskrf.features.featuremap import check_n_components
 from daskrf.features.spectrum import decompose
 
 __all__ = ["SCISSORS", "product_to_tanimoto", "tanimoto_to_product"]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from daskrf.arrays import as_csr
 from daskrf.errors import InputError
-from daskrf.features.base import map_key
+from daskrf.features.featuremap import map_key
 from daskrf.gp.statistics import Precision, enough_precision
 from daskrf.gp.sums import Statistics, Summation, precision_for
 

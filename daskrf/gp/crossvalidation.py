@@ -123,8 +123,9 @@ def choose_by_cross_validation(
 ) -> CrossValidation:
     """Return the hyperparameters with the best cross-validated figure, searched over lambda.
 
-    lambda is noise_variance / signal_variance. For each ratio the signal variance has a closed form: the one that makes the mean squared z-score of the
-    held-out rows 1. "mse" chooses the ratio by squared error alone.
+    lambda is noise_variance / signal_variance. For each ratio the signal variance has a closed form: the one
+    that makes the mean squared z-score of the held-out rows 1. "mse" chooses the ratio by squared error
+    alone.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """The evidence (log marginal likelihood) of y = mean + f + noise, f ~ GP(0, signal_variance k), from sums.
 
 With lambda = noise_variance / signal_variance and C = Phi Phi^T + lambda I the covariance of y is
-signal_variance C. For given lambda the best mean is the generalized least squares estimate and the best signal
-variance is r^T C^-1 r / n, so that the evidence is a function of lambda alone (Rasmussen & Williams 2006, eq.
-5.8; Sherman-Morrison-Woodbury turns C^-1 and det C into A = Phi^T Phi + lambda I).
+signal_variance C. For given lambda the best mean is the generalized least squares estimate, and the best
+signal variance is r^T C^-1 r / n, so that the evidence is a function of lambda alone (Rasmussen & Williams
+2006, eq. 5.8; Sherman-Morrison-Woodbury turns C^-1 and det C into A = Phi^T Phi + lambda I).
 
 Where moments have a deficit, the sum of k(x, x) - |phi(x)|^2, the value is Titsias' bound (2009, eq. 9) of
 the evidence of k instead: that of the features less deficit / (2 lambda), which is as free of the signal

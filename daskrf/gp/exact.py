@@ -22,7 +22,7 @@ from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, 
 from daskrf.gp.fixedpoint import check_targets
 from daskrf.gp.posterior import standard_normal
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
-from daskrf.kernels.base import Kernel
+from daskrf.kernels.kernel import Kernel
 from daskrf.quantities import format_bytes
 
 __all__ = ["ExactGP"]

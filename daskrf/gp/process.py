@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
-from daskrf.features.base import from_state, map_key
+from daskrf.features.featuremap import from_state, map_key
 from daskrf.gp.chunks import (
     FeatureBlock,
     check_of,

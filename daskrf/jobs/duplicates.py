@@ -20,7 +20,7 @@ from daskrf.jobs.sources import (
 )
 from daskrf.molecules.structures import Molecules
 from daskrf.storage.backend import as_path
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model
 from daskrf.storage.rejects import RowStore
 

@@ -18,9 +18,9 @@ from pyarrow import csv
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.sources import Source
 from daskrf.storage.backend import backend, is_file
-from daskrf.storage.checked import DAMAGE, sealed, unsealed
 from daskrf.storage.files import canonical_json, crc32c_of, file_errors
-from daskrf.storage.fingerprints import write_parquet
+from daskrf.storage.fingerprintstore import write_parquet
+from daskrf.storage.integrity import DAMAGE, sealed, unsealed
 from daskrf.storage.plans import differences
 
 __all__ = ["Earlier", "described", "earlier_hits", "rejects_of", "write_hits", "write_rejects"]

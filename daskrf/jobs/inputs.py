@@ -24,7 +24,7 @@ from daskrf.molecules import (
     usual_rows,
 )
 from daskrf.storage.backend import as_list, as_path, size_of
-from daskrf.storage.inspect import kind_of
+from daskrf.storage.inspection import kind_of
 from daskrf.storage.plans import differences
 
 __all__ = ["inputs_of", "library_of", "scan_inputs", "source_for", "source_words", "tables_of"]

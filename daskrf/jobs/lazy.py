@@ -14,11 +14,11 @@ from dask.delayed import Delayed
 
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
-from daskrf.features.base import FeatureMap
+from daskrf.features.featuremap import FeatureMap
 from daskrf.features.localgaussian import refuse_half
 from daskrf.gp import Summation, choose_exponent, enough_precision
 from daskrf.gp.statistics import Precision
-from daskrf.jobs.maps import MapReference
+from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.totals import Sums
 from daskrf.jobs.tree import parents
 from daskrf.kernels import Kernel

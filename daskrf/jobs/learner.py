@@ -28,17 +28,17 @@ from daskrf.jobs import memory
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Need, Run
-from daskrf.jobs.maps import MapReference, agrees
-from daskrf.jobs.opening import opened
+from daskrf.jobs.mapreference import MapReference, agrees
+from daskrf.jobs.openstores import opened
 from daskrf.jobs.pieces import group_by_rows, rows_of_task, submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
 from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.storage.backend import absolute, backend
-from daskrf.storage.checked import believed
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.inspect import kind_of
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.inspection import kind_of
+from daskrf.storage.integrity import believed
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import differences, hash_of
 

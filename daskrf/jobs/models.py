@@ -13,8 +13,8 @@ from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import SeparateGP
-from daskrf.jobs.maps import rebuild
-from daskrf.storage.checked import believed
+from daskrf.jobs.mapreference import rebuild
+from daskrf.storage.integrity import believed
 from daskrf.storage.model import load_model
 
 __all__ = ["Model", "feature_map_of", "open_model", "read_model", "std_seconds", "target_names"]

@@ -20,7 +20,7 @@ from distributed import Client
 
 from daskrf.errors import InputError, StoreError
 from daskrf.storage.backend import backend, is_file
-from daskrf.storage.checked import read_sealed, write_sealed
+from daskrf.storage.integrity import read_sealed, write_sealed
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.plans import differences
 

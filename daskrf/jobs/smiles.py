@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.jobs.batches import fingerprints_of, rejects_table, rows_table
-from daskrf.jobs.maps import MapReference
+from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.shards import PLAN, Share, agree
 from daskrf.jobs.sources import Block, feature_blocks, positions
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
 from daskrf.storage.backend import absolute, as_path, backend, is_file, remove_quietly
-from daskrf.storage.checked import believed, read_sealed, write_sealed
+from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 

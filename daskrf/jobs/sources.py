@@ -1,7 +1,7 @@
 """Where features come from, one partition at a time: a feature store, a fingerprint store, or SMILES files.
 
 A source is a small frozen object that travels in each task; stores are opened, and feature maps
-rebuilt, once per process. What a task carries of a map is said in `daskrf.jobs.maps`.
+rebuilt, once per process. What a task carries of a map is said in `daskrf.jobs.mapreference`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from daskrf.errors import ROW, InputError
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
-from daskrf.jobs.maps import MapReference, agrees, rebuild
+from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import Making, block_rows
-from daskrf.jobs.opening import opened
+from daskrf.jobs.openstores import opened
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
-from daskrf.storage.describe import map_words
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import REJECT_SCHEMA, FingerprintStore
-from daskrf.storage.inspect import kind_of
+from daskrf.storage.descriptions import map_words
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
+from daskrf.storage.inspection import kind_of
 from daskrf.storage.rejects import RowStore
 
 __all__ = [

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.gp.sums import GramStrip, Summation, assemble
-from daskrf.jobs.labelling import kept_arrays
+from daskrf.jobs.joinedlabels import kept_arrays
 from daskrf.jobs.memory import block_rows
 from daskrf.jobs.sources import Block, Source, gathered
 from daskrf.jobs.tree import Reduction

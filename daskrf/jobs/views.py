@@ -17,14 +17,14 @@ from pyarrow.fs import LocalFileSystem
 from scipy import sparse
 
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs.maps import rebuild
+from daskrf.jobs.mapreference import rebuild
 from daskrf.jobs.models import Model, read_model
-from daskrf.jobs.opening import opened
+from daskrf.jobs.openstores import opened
 from daskrf.jobs.sources import Block, feature_blocks
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.storage.backend import absolute, backend
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.rejects import RowStore
 
 __all__ = ["OpenFeatures", "OpenLibrary", "Predictor", "load", "open_features", "open_library"]

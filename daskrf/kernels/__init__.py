@@ -1,9 +1,9 @@
 """Exact kernels: ground truth for tests, and for the exact and sparse baselines."""
 
-from daskrf.kernels.base import Kernel, Prepared, from_state
 from daskrf.kernels.composition import Composition
 from daskrf.kernels.dotproduct import TanimotoDotProduct
-from daskrf.kernels.maclaurin import (
+from daskrf.kernels.kernel import Kernel, Prepared, from_state
+from daskrf.kernels.powerseries import (
     DotProduct,
     DotProductKernel,
     Exponential,

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.kernels.base import Kernel, Prepared, from_state, hilbert_distance, register
-from daskrf.kernels.maclaurin import DotProductKernel, Polynomial, finite_values
+from daskrf.kernels.kernel import Kernel, Prepared, from_state, hilbert_distance, register
+from daskrf.kernels.powerseries import DotProductKernel, Polynomial, finite_values
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
 __all__ = ["Composition"]

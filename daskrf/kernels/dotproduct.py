@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.engine import QUOTIENT, RATIO, SUM
 from daskrf.errors import InputError
-from daskrf.kernels.base import Kernel, Prepared, register
 from daskrf.kernels.index import Index
+from daskrf.kernels.kernel import Kernel, Prepared, register
 from daskrf.kernels.tanimoto import as_counts, by_type
 
 __all__ = ["TanimotoDotProduct"]

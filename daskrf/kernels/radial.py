@@ -20,9 +20,9 @@ from daskrf import seeds
 from daskrf.arrays import as_rows
 from daskrf.engine import engine
 from daskrf.errors import InputError
-from daskrf.kernels.base import Kernel, Prepared, register
 from daskrf.kernels.distances import finite_rows, is_full, squares_from
 from daskrf.kernels.index import dense_parts
+from daskrf.kernels.kernel import Kernel, Prepared, register
 from daskrf.parameters import GIVEN
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
@@ -47,7 +47,8 @@ class RadialKernel(Kernel):
 
     By Bochner's theorem k is the characteristic function of a random frequency vector of uniform direction,
     which random Fourier features are made of; `radii` draws its length. A subclass with `of_distances` and
-    `radii` that is registered (`daskrf.kernels.base.register`) works with every feature map, store and model.
+    `radii` that is registered (`daskrf.kernels.kernel.register`) works with every feature map, store and
+    model.
 
     Squared distances are 0 exactly for equal rows, and right to about nine digits for others, however far
     from the origin the rows lie: columns may be dates or masses.

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from daskrf.arrays import MAX_COUNT, as_csr, check_weights, row_sums
 from daskrf.engine import QUOTIENT, SUM
 from daskrf.errors import InputError
-from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register
 from daskrf.kernels.index import Index
+from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register
 
 __all__ = ["Intersection", "TanimotoMinMax"]
 

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
-from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register
 from daskrf.kernels.index import Index
-from daskrf.kernels.maclaurin import check_degree
+from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register
+from daskrf.kernels.powerseries import check_degree
 
 __all__ = ["TruncatedGaussian"]
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from daskrf.molecules.fingerprints import FingerprintBlock as FingerprintBlock
     from daskrf.molecules.fingerprints import Fingerprinter as Fingerprinter
     from daskrf.molecules.fingerprints import rdkit_version as rdkit_version
-    from daskrf.molecules.first_lines import check_first_lines as check_first_lines
     from daskrf.molecules.formats import Segment as Segment
     from daskrf.molecules.formats import TableFormat as TableFormat
     from daskrf.molecules.library import Library as Library
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from daskrf.molecules.library import file_words as file_words
     from daskrf.molecules.library import table_words as table_words
     from daskrf.molecules.lingo import lingo_counts as lingo_counts
+    from daskrf.molecules.preview import check_first_lines as check_first_lines
     from daskrf.molecules.spec import FingerprintSpec as FingerprintSpec
     from daskrf.molecules.spool import is_spooled as is_spooled
     from daskrf.molecules.tables import expand as expand

@@ -11,10 +11,10 @@ from scipy import sparse
 
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
+from daskrf.molecules.countvectors import unpacked, width_of
 from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.lingo import LingoReader, sum_equal
 from daskrf.molecules.spec import FRAGMENTS, FingerprintSpec
-from daskrf.molecules.unpack import unpacked, width_of
 from daskrf.seeds import splitmix64
 
 __all__ = ["FingerprintBlock", "FingerprintSpec", "Fingerprinter", "rdkit_version"]
@@ -46,7 +46,7 @@ class FingerprintBlock:
     empty: int
 
 
-_COUNTER = "daskrf.molecules.counting:Counter"
+_COUNTER = "daskrf.molecules.counter:Counter"
 
 
 class Fingerprinter:

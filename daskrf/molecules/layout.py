@@ -112,7 +112,7 @@ def _is_smiles(text: str) -> bool:
     smiles = clean_smiles(text)
     if len(smiles.split()) != 1:  # RDKit would take the rest for a name
         return False
-    return each("daskrf.molecules.counting:syntax_checker", (), [smiles]) == [True]
+    return each("daskrf.molecules.counter:syntax_checker", (), [smiles]) == [True]
 
 
 def _columns(

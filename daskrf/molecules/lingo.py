@@ -21,7 +21,7 @@ _DIGITS_OR_BRACKET = re.compile(r"\[[^\]]*\]?|[1-9]")
 
 
 class LingoReader:
-    """Collects SMILES and gives their LINGOs as arrays, as `daskrf.molecules.unpack.CountReader` does.
+    """Collects SMILES and gives their LINGOs as arrays, as `daskrf.molecules.countvectors.CountReader` does.
 
     Ring-closure digits become 0, as in SIML (Haque, Pande & Walters 2010), so that the number of a ring does
     not matter; digits within brackets stay, and Cl and Br stay two characters. A window's identifier is its

@@ -17,7 +17,7 @@ of the first, a third a quarter:
 
 Single groups are local, so that a kernel on circular fingerprints learns them fast; pairs, the distance
 and the saturations are not, so that it does not learn everything. Rare molecules that hold several pairs
-form the tail of good scores that a screen looks for. Over `daskrf.molecules.enumerate.ReactionLibrary`
+form the tail of good scores that a screen looks for. Over `daskrf.molecules.enumeration.ReactionLibrary`
 the standard deviation is about one.
 """
 

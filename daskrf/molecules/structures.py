@@ -24,7 +24,7 @@ def canonical_smiles(smiles: Iterable[str]) -> list[str]:
     ['CCO', 'c1ccccc1', '?']
     """
     texts = list(smiles)
-    found = each("daskrf.molecules.counting:canonizer", (), texts)
+    found = each("daskrf.molecules.counter:canonizer", (), texts)
     return [text if isinstance(name, Lost) else name for text, name in zip(texts, found, strict=True)]
 
 

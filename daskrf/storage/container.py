@@ -26,8 +26,8 @@ import zstandard
 
 from daskrf.errors import StoreError
 from daskrf.storage.backend import backend
-from daskrf.storage.checked import believed, parsed
 from daskrf.storage.files import file_errors
+from daskrf.storage.integrity import believed, parsed
 from daskrf.storage.plans import (
     FORMAT,
     FORMAT_VERSION,

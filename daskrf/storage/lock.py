@@ -19,8 +19,8 @@ from typing import Any, Self
 
 from daskrf.errors import StoreError, printable
 from daskrf.storage.backend import Held, as_path, backend
-from daskrf.storage.checked import is_sealed, parsed, sealed, unsealed
 from daskrf.storage.files import TEMPORARY, file_errors, is_gone, temporary_name
+from daskrf.storage.integrity import is_sealed, parsed, sealed, unsealed
 
 __all__ = ["StoreLock"]
 

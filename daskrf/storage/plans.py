@@ -15,8 +15,8 @@ from typing import Any
 
 from daskrf.errors import StoreError, printable
 from daskrf.storage.backend import atomic_write, backend, is_file
-from daskrf.storage.checked import DAMAGE, believed, is_sealed, parsed, sealed, unsealed
 from daskrf.storage.files import canonical_json, file_errors
+from daskrf.storage.integrity import DAMAGE, believed, is_sealed, parsed, sealed, unsealed
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from daskrf.storage.files import file_errors
-from daskrf.storage.parquet import write_parquet
+from daskrf.storage.parquetfiles import write_parquet
 from daskrf.storage.records import CommitRecord
 from daskrf.storage.rejects import REJECT_SCHEMA, RejectingStore
 

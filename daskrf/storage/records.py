@@ -10,8 +10,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from daskrf.storage.backend import backend
-from daskrf.storage.checked import sealed, unsealed
 from daskrf.storage.files import canonical_json, digests_of, digests_of_stream
+from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.plans import FORMAT_VERSION
 
 __all__ = ["CommitRecord", "StoredObject", "Survey", "total_counts"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import StoreError
-from daskrf.storage.parquet import parse_parquet, typed, write_parquet
+from daskrf.storage.parquetfiles import parse_parquet, typed, write_parquet
 from daskrf.storage.store import REJECTS, Store
 from daskrf.storage.zarrays import read_errors
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from daskrf.storage.backend import as_path, backend
-from daskrf.storage.checked import parsed
+from daskrf.storage.integrity import parsed
 
 __all__ = ["RunLog", "first_sentence", "log_directory", "read_first", "read_log"]
 

@@ -31,8 +31,8 @@ from typing import Any, ClassVar, Self
 from daskrf.errors import StoreError
 from daskrf.storage import plans
 from daskrf.storage.backend import as_path, backend, is_file
-from daskrf.storage.checked import believed
 from daskrf.storage.files import file_errors
+from daskrf.storage.integrity import believed
 from daskrf.storage.records import CommitRecord, StoredObject, Survey, total_counts
 
 __all__ = ["Store"]

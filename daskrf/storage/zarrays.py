@@ -16,8 +16,8 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 from daskrf.errors import MemoryLimitError, StoreError, printable
-from daskrf.storage.checked import DAMAGE
 from daskrf.storage.files import file_errors
+from daskrf.storage.integrity import DAMAGE
 from daskrf.storage.records import CommitRecord
 
 __all__ = ["create_array", "create_group", "open_array", "open_known", "read_errors", "write_array"]

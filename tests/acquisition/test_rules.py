@@ -123,7 +123,7 @@ def test_a_new_rule_is_found_by_its_name(monkeypatch, tmp_path):
     """One file in the folder, and nothing else."""
     (tmp_path / "variance.py").write_text(
         "from dataclasses import dataclass\n"
-        "from daskrf.acquisition.base import Acquisition\n\n"
+        "from daskrf.acquisition.rule import Acquisition\n\n"
         "@dataclass(frozen=True, kw_only=True)\n"
         "class Variance(Acquisition):\n"
         "    name = 'variance'\n"

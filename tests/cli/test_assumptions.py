@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daskrf.cli.app import run
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.objective import score
 
 HERE = ["--workers", "0"]

@@ -12,7 +12,7 @@ import pytest
 
 from daskrf.cli.app import run
 from daskrf.molecules import objective
-from daskrf.molecules.enumerate import enumerate_to_file
+from daskrf.molecules.enumeration import enumerate_to_file
 
 HERE = ["--workers", "0"]  # in this process
 

@@ -13,7 +13,7 @@ import pytest
 
 from daskrf.cli.app import run
 from daskrf.commands.status import status
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.objective import score
 from daskrf.storage.files import work_folder
 from daskrf.storage.model import load_model

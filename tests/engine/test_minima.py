@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daskrf import seeds
 from daskrf.engine import TILE, Hashes, Rows, engine
-from daskrf.engine.cpu import hashes, minima, tiled
+from daskrf.engine.cpu import hashes, minima, tiles
 from tests.jit import jit_disabled
 from tests.naive import minhash as naive
 
@@ -88,7 +88,7 @@ def test_batches_do_not_show_in_the_result(monkeypatch: pytest.MonkeyPatch) -> N
     X = sp.csr_matrix(rng.poisson(0.3, (30, 40)).astype(np.uint16) * (np.arange(30) % 4 > 0)[:, None])
     whole = minhash_words(X.indptr, X.indices, X.data, *keys(64))
     for entries in (1, 5, 30):
-        monkeypatch.setattr(tiled, "BATCH_ENTRIES", entries)
+        monkeypatch.setattr(tiles, "BATCH_ENTRIES", entries)
         assert (minhash_words(X.indptr, X.indices, X.data, *keys(64)) == whole).all()
 
 
@@ -96,9 +96,9 @@ def test_a_table_of_many_pairs_is_made_in_parts(monkeypatch: pytest.MonkeyPatch)
     rows = [{10 * i + j: 1 + j for j in range(5)} for i in range(9)]
     whole = minhash_words(*to_csr(rows), *keys(64))
     sizes = []
-    table = tiled._table
-    monkeypatch.setattr(tiled, "_table", lambda pairs: sizes.append(pairs.slot.size) or table(pairs))
-    monkeypatch.setattr(tiled, "BATCH_BYTES", 12 * TILE * 4)
+    table = tiles._table
+    monkeypatch.setattr(tiles, "_table", lambda pairs: sizes.append(pairs.slot.size) or table(pairs))
+    monkeypatch.setattr(tiles, "BATCH_BYTES", 12 * TILE * 4)
     assert (minhash_words(*to_csr(rows), *keys(64)) == whole).all()
     assert max(sizes) <= 12
     assert len(sizes) < 9
@@ -110,7 +110,7 @@ def test_a_table_of_many_pairs_is_made_in_parts(monkeypatch: pytest.MonkeyPatch)
 def test_the_rows_of_a_table_are_whole_cache_lines() -> None:
     for n in (0, 1, 70, 5000):
         slot = np.zeros(n, np.int32)
-        table = tiled._table(tiled.Pairs(slot, slot, slot, slot))
+        table = tiles._table(tiles.Pairs(slot, slot, slot, slot))
         assert table.shape == (n + 1, TILE)
         assert table.dtype == np.uint32
         assert table.ctypes.data % 64 == 0
@@ -130,9 +130,9 @@ def test_a_pointer_near_the_end_of_32_bits_does_not_cut_the_batch(monkeypatch: p
     rows = [{1: 1}, {2: 2}, {3: 1}]
     indptr, indices, counts = to_csr(rows)
     batches = []
-    dictionary = tiled._dictionary
-    monkeypatch.setattr(tiled, "_dictionary", lambda *given: batches.append(given) or dictionary(*given))
-    monkeypatch.setattr(tiled, "BATCH_ENTRIES", 2**31 - 1)
+    dictionary = tiles._dictionary
+    monkeypatch.setattr(tiles, "_dictionary", lambda *given: batches.append(given) or dictionary(*given))
+    monkeypatch.setattr(tiles, "BATCH_ENTRIES", 2**31 - 1)
     words = minhash_words(indptr[1:].astype(np.int32), indices, counts, *keys(64))
     assert len(batches) == 1
     assert (words == minhash_words(indptr, indices, counts, *keys(64))[1:]).all()

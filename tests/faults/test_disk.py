@@ -13,7 +13,7 @@ from distributed import Client
 
 from daskrf import fingerprint, local_cluster
 from daskrf.errors import StoreError
-from daskrf.storage.inspect import status, verify
+from daskrf.storage.inspection import status, verify
 from tests.faults.injection import (
     CHECKPOINT,
     FEATURIZE,

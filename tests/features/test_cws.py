@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from daskrf import seeds
 from daskrf.engine.cpu import hashes as cpu_hashes
-from daskrf.engine.cpu import tiled
+from daskrf.engine.cpu import tiles
 from daskrf.errors import InputError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.features.hashing import TanimotoHash, normal_levels
@@ -132,7 +132,7 @@ def test_batches_do_not_show_in_the_result(monkeypatch: pytest.MonkeyPatch) -> N
     bits, normals = hashes.words(csr), hashes.normals(csr, 1.0)
     for limit in ({"BATCH_ENTRIES": 1}, {"BATCH_ENTRIES": 20}, {"BATCH_BYTES": 9 * 64 * 4}):
         for name, value in limit.items():
-            monkeypatch.setattr(tiled, name, value)
+            monkeypatch.setattr(tiles, name, value)
         assert (hashes.words(csr) == bits).all()
         assert hashes.normals(csr, 1.0).tobytes() == normals.tobytes()
 

@@ -8,7 +8,7 @@ from scipy.linalg.blas import ssyrk
 
 from daskrf.engine import Rows
 from daskrf.features import TanimotoDotProductFeatures
-from daskrf.features.dotproduct import unit_rows
+from daskrf.features.tanimotodot import unit_rows
 from daskrf.features.tensorsketch import TensorSketchSeries
 from daskrf.kernels import TanimotoDotProduct
 from tests.jit import jit_disabled

@@ -60,7 +60,7 @@ def test_columns_are_identifiers() -> None:
 def test_batches_do_not_show_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     feature_map = RandomMaclaurinFeatures(n_components=70)
     whole = feature_map.transform(reals())
-    monkeypatch.setattr("daskrf.engine.cpu.tiled.BATCH_ENTRIES", 64)
+    monkeypatch.setattr("daskrf.engine.cpu.tiles.BATCH_ENTRIES", 64)
     assert (feature_map.transform(reals()) == whole).all()
 
 

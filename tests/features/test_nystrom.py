@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, NystromFeatures, from_state
-from daskrf.features.base import map_key
+from daskrf.features.featuremap import map_key
 from daskrf.features.selection import farthest, kmeans, kmedoids
 from daskrf.features.spectrum import FLOOR
 from daskrf.gp import RandomFeatureGP, SparseGP
@@ -30,7 +30,7 @@ from daskrf.kernels import (
     TanimotoDotProduct,
     TanimotoMinMax,
 )
-from daskrf.kernels.base import hilbert_distance
+from daskrf.kernels.kernel import hilbert_distance
 from tests.jit import jit_disabled
 from tests.naive import nystrom as naive
 

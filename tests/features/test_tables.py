@@ -112,7 +112,7 @@ def test_features_take_little_besides_the_block_of_them(monkeypatch: pytest.Monk
     ):
         fitted = made.fit(X)
         whole = fitted.transform(X)
-        for module in ("composition", "gaussianmaclaurin"):
+        for module in ("composed", "gaussianmaclaurin"):
             monkeypatch.setattr(f"daskrf.features.{module}._ENTRIES", 2**16)
         tracemalloc.start()
         Phi = fitted.transform(X)
@@ -126,7 +126,7 @@ def test_features_take_little_besides_the_block_of_them(monkeypatch: pytest.Monk
 def test_rows_in_messages_of_inner_maps_are_counted_from_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.ones((9, 4))
     X[7, 2] = -1.0
-    monkeypatch.setattr("daskrf.features.composition._ENTRIES", 128)
+    monkeypatch.setattr("daskrf.features.composed._ENTRIES", 128)
     composed = CompositionFeatures(Polynomial(2, c=0.0), TanimotoMinMaxFeatures(distribution="gaussian"), 64)
     for rows in (X, sp.csr_matrix(X)):
         with pytest.raises(InputError, match="row 7, column 2"):

@@ -24,7 +24,7 @@ from daskrf.gp.evidence import log_likelihood
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.solvers import KernelSolver
 from daskrf.kernels import TanimotoMinMax
-from daskrf.kernels.base import Kernel
+from daskrf.kernels.kernel import Kernel
 from tests.jit import jit_disabled
 from tests.naive import gp as naive
 

@@ -19,7 +19,7 @@ from daskrf.features import (
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.features.base import map_key
+from daskrf.features.featuremap import map_key
 from daskrf.gp import ExactGP, LocalGaussianGP, RandomFeatureGP, SparseGP, SufficientStatistics
 from daskrf.gp.posterior import standard_normal
 from daskrf.kernels import Gaussian

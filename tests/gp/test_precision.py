@@ -84,7 +84,7 @@ def test_the_scale_of_features_does_not_matter(scale, method, n, m):
         np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("noise_variance", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("noise", [1e-2, 1e-3, 1e-4])
 @pytest.mark.parametrize(("n", "m"), [(60, 150), (200, 20), (100, 90)])
 def test_routes_agree_at_small_noise(n, m, noise):
     phi, y = linear(n, m, noise)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from daskrf.errors import InputError
 from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures, from_state
-from daskrf.features.base import map_key
+from daskrf.features.featuremap import map_key
 from daskrf.gp import RandomFeatureGP, SparseGP, SufficientStatistics, gp_for, model_from_state
 from daskrf.gp.prior import PriorPrecision
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
@@ -342,7 +342,7 @@ def test_state_rebuilds_the_model():
         model_from_state({**state, "class": "ExactGP"}, gp.arrays())
 
 
-@pytest.mark.parametrize("noise_variance", [1e-12, 1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("noise", [1e-12, 1e-3, 0.1, 10.0])
 def test_variances_agree_with_the_textbook_for_any_noise(noise):
     feature_map, X, y, new = problem(80, 30)
     gp = fitted(feature_map, X, y, mean=3.0, signal_variance=1.0, noise_variance=noise)

@@ -9,7 +9,7 @@ import pytest
 from distributed import Client
 
 from daskrf import local_cluster
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.objective import score
 from tests.jobs.job import FLAWS, N_LABELS, N_MOLECULES
 

@@ -27,18 +27,18 @@ from daskrf.errors import DaskrfError, StoreError
 from daskrf.jobs.hits import earlier_hits
 from daskrf.jobs.inputs import source_for
 from daskrf.jobs.job import Run
-from daskrf.jobs.labelling import kept_arrays, labels_of
-from daskrf.jobs.maps import MapReference
+from daskrf.jobs.joinedlabels import kept_arrays, labels_of
+from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.models import read_model
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.jobs.smiles import planned_library
 from daskrf.molecules import Library, read_partition, scan
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.activity import job_of
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.running import job_of
 from daskrf.storage.store import Store
 from tests.jobs.job import FEATURES
 

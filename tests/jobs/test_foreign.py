@@ -13,14 +13,14 @@ import pytest
 
 from daskrf import featurize, fingerprint, fit, predict, screen, status, verify
 from daskrf.errors import DaskrfError, InputError, StoreError
-from daskrf.jobs.labelling import labels_of
+from daskrf.jobs.joinedlabels import labels_of
 from daskrf.jobs.models import read_model
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.jobs.smiles import planned_library
 from daskrf.jobs.sources import Block, open_source
 from daskrf.storage import plans
-from daskrf.storage.checked import sealed
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.integrity import sealed
 from tests.jobs.job import FEATURES
 
 VALUES: list[Any] = [None, 10**30, "x", [], {"a": {"b": "\x1b[2J"}}]

@@ -28,7 +28,7 @@ from daskrf.jobs.models import read_model
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import open_source
 from daskrf.storage import plans
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, assert_same_job, model_arrays, run_job
 

@@ -16,10 +16,10 @@ from distributed import Client
 
 from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, plan, predict, screen
 from daskrf.errors import InputError
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.isolation import end_idle
 from daskrf.molecules.spec import FRAGMENTS, KINDS
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import data_digests
 from tests.molecules.graphs import bipartite, paraphenylene, smiles_of

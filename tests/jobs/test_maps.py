@@ -49,12 +49,12 @@ from daskrf.features import (
 from daskrf.gp import LocalGaussianGP, SparseGP, SufficientStatistics, choose_exponent, gp_for
 from daskrf.gp.sums import Summation
 from daskrf.jobs.learner import sampled_rows
-from daskrf.jobs.maps import MapReference
+from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.models import read_model
 from daskrf.jobs.sources import FingerprintSource
 from daskrf.kernels import Exponential, Intersection, TanimotoDotProduct
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from tests.floats import assert_agree
 from tests.jobs.job import N_LABELS, data_digests, model_arrays

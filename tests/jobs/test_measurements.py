@@ -21,7 +21,7 @@ from daskrf.gp.chunks import sum_rows
 from daskrf.jobs.models import read_model
 from daskrf.jobs.sources import Block
 from daskrf.jobs.totals import of_labels
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import data_digests, model_arrays
 from tests.jobs.test_shards_of_job import sharded, small_groups

@@ -40,9 +40,9 @@ from daskrf.features import LandmarkFeatures, LocalGaussianFeatures, TanimotoDot
 from daskrf.gp import LocalGaussianGP
 from daskrf.gp.sums import Summation
 from daskrf.jobs import memory
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.quantities import format_bytes
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 
 N_PARTITIONS, ROWS, M = 2, 10_000, 3_072
 SLACK = 1.25  # a prediction is at most this much above what was measured

@@ -40,8 +40,8 @@ from daskrf.features import (
 from daskrf.jobs import disk, job, memory
 from daskrf.kernels import Polynomial
 from daskrf.molecules import FingerprintSpec, TableFormat
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.records import CommitRecord
 from tests.jobs.job import FEATURES, FLAWS, data_digests

@@ -20,7 +20,7 @@ from daskrf.cli.app import run
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.shards import ShardReport
 from daskrf.molecules import FingerprintSpec
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
 from tests.jobs.job import N_MOLECULES, data_digests
 

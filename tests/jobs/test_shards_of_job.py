@@ -16,8 +16,8 @@ from daskrf import LandmarkFeatures, featurize, fingerprint, fit, predict, scree
 from daskrf.commands import fit as fitting
 from daskrf.errors import InputError, StoreError
 from daskrf.gp.sums import strip_columns
-from daskrf.jobs.labelling import labels_of
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.jobs.joinedlabels import labels_of
+from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.jobs.job import FEATURES, N_LABELS, assert_same_job, data_digests, model_arrays, run_job
 from tests.jobs.test_shards import ended, start, wait_for
 
@@ -40,7 +40,7 @@ def nothing_prepared_again() -> Iterator[None]:
     with ExitStack() as stack:
         for name in (
             "daskrf.jobs.inputs.scan_files",
-            "daskrf.jobs.labelling.join_labels",
+            "daskrf.jobs.joinedlabels.join_labels",
             "daskrf.jobs.learner._fitted",
             "daskrf.gp.process.FeatureSpaceGP.draw",
         ):
@@ -222,7 +222,7 @@ def test_a_resumed_fit_does_not_join_again(done: Path, inputs: tuple[Path, Path]
 
     with patch.object(fitting.Sums, "from_chunk", side_effect=Killed), pytest.raises(Killed):
         fit(done / "phi", inputs[1], tmp_path / "model")
-    with patch("daskrf.jobs.labelling.join_labels", None):
+    with patch("daskrf.jobs.joinedlabels.join_labels", None):
         report = fit(done / "phi", inputs[1], tmp_path / "model")
     assert report.labels.matched == N_LABELS
     for name, array in model_arrays(done / "model").items():

@@ -17,11 +17,11 @@ from distributed import Client
 
 from daskrf import RandomFeatureGP, featurize, fingerprint, fit, predict, screen
 from daskrf.arrays import as_csr
-from daskrf.features.base import FeatureMap
+from daskrf.features.featuremap import FeatureMap
 from daskrf.jobs.models import read_model
 from daskrf.molecules.objective import score
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, data_digests, model_arrays
 

@@ -16,9 +16,9 @@ from rdkit.Chem import rdFingerprintGenerator
 
 from daskrf.errors import InputError
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
+from daskrf.molecules.countvectors import packed, width_of
 from daskrf.molecules.lingo import sum_equal
-from daskrf.molecules.quiet import explain, sentence
-from daskrf.molecules.unpack import packed, width_of
+from daskrf.molecules.rdkitlog import explain, sentence
 from tests.naive import fingerprints as naive
 
 SPECS = [

@@ -10,7 +10,7 @@ from rdkit import Chem
 
 from daskrf.errors import InputError
 from daskrf.molecules import objective
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.objective import PAIRS, SPANS, TERMS
 
 

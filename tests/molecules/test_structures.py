@@ -9,7 +9,7 @@ import pytest
 from rdkit import Chem
 
 from daskrf.molecules import structures
-from daskrf.molecules.enumerate import ReactionLibrary
+from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.structures import Molecules, canonical_smiles, composition
 
 HARD = [

@@ -8,9 +8,9 @@ import math
 import numpy as np
 
 
-def log_likelihood(phi, y, mean, signal_variance, noise):
+def log_likelihood(phi, y, mean, signal_variance, noise_variance):
     """log N(y; mean, signal_variance Phi Phi^T + noise_variance I), Rasmussen & Williams 2006, eq. 2.30."""
-    covariance = signal_variance * phi @ phi.T + noise * np.eye(len(y))
+    covariance = signal_variance * phi @ phi.T + noise_variance * np.eye(len(y))
     residual = y - mean
     sign, log_det = np.linalg.slogdet(covariance)
     assert sign > 0
@@ -18,9 +18,9 @@ def log_likelihood(phi, y, mean, signal_variance, noise):
     return -0.5 * (form + log_det + len(y) * math.log(2 * math.pi))
 
 
-def posterior(phi, y, phi_new, mean, signal_variance, noise):
+def posterior(phi, y, phi_new, mean, signal_variance, noise_variance):
     """Mean and covariance of f at new rows, Rasmussen & Williams 2006, eqs. 2.25 and 2.26."""
-    covariance = signal_variance * phi @ phi.T + noise * np.eye(len(y))
+    covariance = signal_variance * phi @ phi.T + noise_variance * np.eye(len(y))
     cross = signal_variance * phi_new @ phi.T
     gain = np.linalg.solve(covariance, cross.T).T
     return mean + gain @ (y - mean), signal_variance * phi_new @ phi_new.T - gain @ cross.T
@@ -45,18 +45,18 @@ def conjugate_gradients(gram, right, ratio):
     return solutions
 
 
-def conditional_log_density(phi, y, held, rest, mean, signal_variance, noise):
+def conditional_log_density(phi, y, held, rest, mean, signal_variance, noise_variance):
     """log p(y[held] | y[rest]) of observations, from the posterior at the held rows."""
-    expected, covariance = posterior(phi[rest], y[rest], phi[held], mean, signal_variance, noise)
-    covariance = covariance + noise * np.eye(len(held))
+    expected, covariance = posterior(phi[rest], y[rest], phi[held], mean, signal_variance, noise_variance)
+    covariance = covariance + noise_variance * np.eye(len(held))
     residual = y[held] - expected
     form = residual @ np.linalg.solve(covariance, residual)
     return -0.5 * (form + np.linalg.slogdet(covariance)[1] + len(held) * math.log(2 * math.pi))
 
 
-def best_mean(phi, y, signal_variance, noise):
+def best_mean(phi, y, signal_variance, noise_variance):
     """Generalized least squares estimate of the mean."""
-    covariance = signal_variance * phi @ phi.T + noise * np.eye(len(y))
+    covariance = signal_variance * phi @ phi.T + noise_variance * np.eye(len(y))
     whitened = np.linalg.solve(covariance, np.ones(len(y)))
     return float(whitened @ y / whitened.sum())
 
@@ -88,9 +88,9 @@ def top_k(rows, k):
     return sorted(((score, row) for row, score in best.items()), key=lambda p: (-p[0], p[1]))[:k]
 
 
-def kernel_log_likelihood(kernel, y, mean, signal_variance, noise):
+def kernel_log_likelihood(kernel, y, mean, signal_variance, noise_variance):
     """log N(y; mean, signal_variance K + noise_variance I), Rasmussen & Williams 2006, eq. 2.30."""
-    covariance = signal_variance * kernel + noise * np.eye(len(y))
+    covariance = signal_variance * kernel + noise_variance * np.eye(len(y))
     residual = y - mean
     sign, log_det = np.linalg.slogdet(covariance)
     assert sign > 0
@@ -98,9 +98,9 @@ def kernel_log_likelihood(kernel, y, mean, signal_variance, noise):
     return -0.5 * (form + log_det + len(y) * math.log(2 * math.pi))
 
 
-def kernel_posterior(kernel, y, cross, new, mean, signal_variance, noise):
+def kernel_posterior(kernel, y, cross, new, mean, signal_variance, noise_variance):
     """Mean and covariance of f from K of the rows, of new rows with them and of new rows, eqs. 2.25, 2.26."""
-    covariance = signal_variance * kernel + noise * np.eye(len(y))
+    covariance = signal_variance * kernel + noise_variance * np.eye(len(y))
     gain = np.linalg.solve(covariance, signal_variance * cross.T).T
     return mean + gain @ (y - mean), signal_variance * new - gain @ (signal_variance * cross.T)
 
@@ -111,32 +111,32 @@ def projected(k_zz, k_zx, k_zs):
     return k_zx.T @ weights_x, k_zs.T @ weights_x, k_zs.T @ weights_s
 
 
-def projected_log_likelihood(k_zz, k_zx, y, mean, signal_variance, noise):
-    """log N(y; mean, signal_variance Q + noise_variance I), Quinonero-Candela & Rasmussen 2005, sec. 5."""
+def projected_log_likelihood(k_zz, k_zx, y, mean, signal_variance, noise_variance):
+    """log N(y; mean, signal_variance Q + noise_variance I), Quinonero-Candela & Rasmussen 2005."""
     q = projected(k_zz, k_zx, k_zx)[0]
-    covariance = signal_variance * q + noise * np.eye(len(y))
+    covariance = signal_variance * q + noise_variance * np.eye(len(y))
     residual = y - mean
     form = residual @ np.linalg.solve(covariance, residual)
     return -0.5 * (form + np.linalg.slogdet(covariance)[1] + len(y) * math.log(2 * math.pi))
 
 
-def titsias_bound(k_zz, k_zx, diagonal, y, mean, signal_variance, noise):
+def titsias_bound(k_zz, k_zx, diagonal, y, mean, signal_variance, noise_variance):
     """Titsias 2009, eq. 9: log N(y; mean, Q + noise I) - tr(K - Q) / (2 noise), all kernels scaled."""
     q = projected(k_zz, k_zx, k_zx)[0]
     left_out = signal_variance * (np.sum(diagonal) - np.trace(q))
-    return projected_log_likelihood(k_zz, k_zx, y, mean, signal_variance, noise) - left_out / (2 * noise)
+    return projected_log_likelihood(k_zz, k_zx, y, mean, signal_variance, noise_variance) - left_out / (2 * noise_variance)
 
 
-def projected_posterior(k_zz, k_zx, k_zs, k_ss, y, mean, signal_variance, noise):
+def projected_posterior(k_zz, k_zx, k_zs, k_ss, y, mean, signal_variance, noise_variance):
     """Mean and covariance of f at new rows S, Quinonero-Candela & Rasmussen 2005, eq. 20."""
     q_xx, q_sx, q_ss = projected(k_zz, k_zx, k_zs)
-    covariance = signal_variance * q_xx + noise * np.eye(len(y))
+    covariance = signal_variance * q_xx + noise_variance * np.eye(len(y))
     gain = np.linalg.solve(covariance, signal_variance * q_sx.T).T
     inducing = signal_variance * q_ss - gain @ (signal_variance * q_sx.T)
     return mean + gain @ (y - mean), signal_variance * (k_ss - q_ss) + inducing
 
 
-def left_out(phi, diagonal, signal_variance, noise):
+def left_out(phi, diagonal, signal_variance, noise_variance):
     """Mean of k(x, x) - |phi|^2 over the labelled rows, and the variance of f for each unit of it.
 
     The noise of n labels has n - tr(H) degrees of freedom, H the matrix that smooths them; as much of it as
@@ -144,7 +144,7 @@ def left_out(phi, diagonal, signal_variance, noise):
     """
     n = len(phi)
     smoother = (
-        signal_variance * phi @ phi.T @ np.linalg.inv(signal_variance * phi @ phi.T + noise * np.eye(n))
+        signal_variance * phi @ phi.T @ np.linalg.inv(signal_variance * phi @ phi.T + noise_variance * np.eye(n))
     )
     mean_left = (diagonal - np.square(phi).sum(axis=1)).mean()
-    return mean_left, min(signal_variance, noise / (mean_left * (n - np.trace(smoother)) / n))
+    return mean_left, min(signal_variance, noise_variance / (mean_left * (n - np.trace(smoother)) / n))

@@ -19,8 +19,8 @@ from daskrf import fingerprint, fit, local_cluster, predict, screen, verify
 from daskrf.errors import StoreError
 from daskrf.storage import lock
 from daskrf.storage.backend import _Objects
-from daskrf.storage.checked import sealed, unsealed
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.lock import StoreLock
 from tests.jobs.conftest import inputs  # noqa: F401  # a fixture
 from tests.jobs.job import FEATURES, assert_same_job, data_digests, model_arrays, run_job

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from daskrf.errors import StoreError
-from daskrf.storage import features, inspect
+from daskrf.storage import featurestore, inspection
 from daskrf.storage.backend import _Objects, _Reader
-from daskrf.storage.checked import load_array, save_array
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.integrity import load_array, save_array
 from daskrf.storage.model import (
     has_checkpoint,
     load_model,
@@ -48,10 +48,10 @@ def test_a_store_of_objects_has_the_bytes_of_a_local_one(bucket, tmp_path):
     assert opened.counts() == local.counts()
     assert opened.pending() == []
     assert (
-        str(inspect.status(remote.path)).splitlines()[1:-1]
-        == (str(inspect.status(local.path)).splitlines()[1:-1])
+        str(inspection.status(remote.path)).splitlines()[1:-1]
+        == (str(inspection.status(local.path)).splitlines()[1:-1])
     )
-    assert inspect.verify(remote.path).sound
+    assert inspection.verify(remote.path).sound
 
 
 def test_features_stand_alone_after_a_move(bucket):
@@ -75,7 +75,7 @@ def test_features_stand_alone_after_a_move(bucket):
 
 
 def test_a_partition_that_goes_while_it_is_read_is_no_zeros(bucket, monkeypatch):
-    monkeypatch.setattr(features, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(featurestore, "CHUNK_BYTES", 100)
     source = full_store(bucket / "s", n_partitions=1)
     store = FeatureStore.new(bucket / "f", source, {"class": "X"}, 64)
     store.write_partition(0, np.full((49, 8), 7, np.uint8), source.read_rows(0))
@@ -97,7 +97,7 @@ def test_what_is_gone_or_damaged_is_found_and_made_again(bucket):
     store.record_path(2).write_bytes(store.record_path(2).read_bytes()[:-3])
     assert store.pending() == [0, 2]  # sizes tell
     assert set(store.survey().damaged) == {0, 2}
-    found = inspect.verify(store.path).damaged
+    found = inspection.verify(store.path).damaged
     assert set(found) == {0, 1, 2}
     assert "CRC32C" in found[1][0]
     with pytest.raises(
@@ -194,7 +194,7 @@ def test_models_and_checkpoints(bucket, tmp_path):
     assert {name: a.tobytes() for name, a in found.arrays.items()} == {
         name: a.tobytes() for name, a in arrays.items()
     }
-    assert inspect.status(bucket / "m").complete
+    assert inspection.status(bucket / "m").complete
     write_checkpoint(bucket / "c", arrays, {}, "hash")
     write_checkpoint(tmp_path / "c", arrays, {}, "hash")
     assert (bucket / "c").read_bytes() == (tmp_path / "c").read_bytes()

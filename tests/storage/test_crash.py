@@ -17,15 +17,15 @@ import pytest
 from daskrf.errors import StoreError
 from daskrf.storage import backend as backend_module
 from daskrf.storage import files, plans
-from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.inspect import status, verify
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.inspection import status, verify
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rows_table
 
 STEPS = ("replace", "fsync", "unlink", "mkdir", "rmdir")
 WRITER = """
 import sys
 from pathlib import Path
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.storage.strategies import fill
 store = FingerprintStore.open(sys.argv[1])
 while True:

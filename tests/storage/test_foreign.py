@@ -17,10 +17,10 @@ import pytest
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.storage import plans
 from daskrf.storage.backend import backend
-from daskrf.storage.checked import believed, sealed
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.inspect import kind_of, status, verify
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.inspection import kind_of, status, verify
+from daskrf.storage.integrity import believed, sealed
 from daskrf.storage.model import MODEL_FILE, load_model, read_checkpoint, save_model
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.records import StoredObject

@@ -20,8 +20,8 @@ import pytest
 
 from daskrf.errors import StoreError
 from daskrf.storage import lock as lock_module
-from daskrf.storage.checked import sealed
-from daskrf.storage.inspect import verify
+from daskrf.storage.inspection import verify
+from daskrf.storage.integrity import sealed
 from daskrf.storage.lock import LOCK_FILE, StoreLock
 from tests.storage.strategies import full_store, new_store
 

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from daskrf.errors import StoreError
 from daskrf.storage import container
-from daskrf.storage.inspect import kind_of, status, verify
+from daskrf.storage.inspection import kind_of, status, verify
 from daskrf.storage.model import has_checkpoint, load_model, read_checkpoint, save_model, write_checkpoint
 from daskrf.storage.store import Store
 from tests.storage.strategies import full_store

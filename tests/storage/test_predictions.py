@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from daskrf.errors import StoreError
-from daskrf.storage.inspect import verify
+from daskrf.storage.inspection import verify
 from daskrf.storage.predictions import PredictionStore
 from tests.storage.strategies import rejects_table
 

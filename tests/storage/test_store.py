@@ -11,9 +11,9 @@ import pytest
 
 from daskrf.errors import StoreError
 from daskrf.storage import plans
-from daskrf.storage.features import FeatureStore
+from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.files import TEMPORARY, crc32c_of, temporary_name
-from daskrf.storage.fingerprints import FingerprintStore
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.store import Store
 from tests.storage.strategies import fill, full_store, new_store
 

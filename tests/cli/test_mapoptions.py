@@ -44,7 +44,7 @@ from daskrf.kernels import (
     TanimotoDotProduct,
 )
 from daskrf.molecules import objective
-from daskrf.molecules.enumerate import enumerate_to_file
+from daskrf.molecules.enumeration import enumerate_to_file
 
 HERE = ["--workers", "0"]
 RUNS = {

@@ -18,7 +18,7 @@ from daskrf import kernels
 from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
 from daskrf.features.facts import MapFacts
-from daskrf.kernels.base import short
+from daskrf.kernels.kernel import short
 
 __all__ = [
     "FeatureMap",

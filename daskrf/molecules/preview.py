@@ -75,7 +75,7 @@ def _seen(path: PurePath, layout: Layout, n_lines: int) -> _Seen:
         if 2 * good >= batch.n_read:
             break
         lines, texts = batch.line[start : start + _AT_ONCE].tolist(), batch.smiles[start : start + _AT_ONCE]
-        taken = each("daskrf.molecules.counting:syntax_checker", (), texts)
+        taken = each("daskrf.molecules.counter:syntax_checker", (), texts)
         good += taken.count(True)
         bad += [
             (line, text, "") for line, text, ok in zip(lines, texts, taken, strict=True) if ok is not True
@@ -98,7 +98,7 @@ def _refusal(path: PurePath, layout: Layout, fmt: TableFormat, seen: _Seen) -> s
 
 def _why(text: str) -> str:
     """Return why RDKit does not take a text."""
-    (why,) = each("daskrf.molecules.counting:explainer", (), [text])
+    (why,) = each("daskrf.molecules.counter:explainer", (), [text])
     return f"RDKit {why.reason}" if isinstance(why, Lost) else str(why)
 
 

@@ -26,10 +26,10 @@ from zarr.storage import LocalStore, MemoryStore
 
 from daskrf.errors import StoreError
 from daskrf.storage.backend import absolute
-from daskrf.storage.checked import believed
 from daskrf.storage.files import file_errors
-from daskrf.storage.fingerprints import ROW_FIELDS, FingerprintStore
-from daskrf.storage.parquet import typed, write_parquet
+from daskrf.storage.fingerprintstore import ROW_FIELDS, FingerprintStore
+from daskrf.storage.integrity import believed
+from daskrf.storage.parquetfiles import typed, write_parquet
 from daskrf.storage.plans import PLAN_FILE
 from daskrf.storage.records import CommitRecord
 from daskrf.storage.rejects import RowStore

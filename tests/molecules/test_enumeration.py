@@ -17,7 +17,7 @@ from scipy import stats
 from daskrf.errors import InputError
 from daskrf.molecules import building_blocks
 from daskrf.molecules.building_blocks import Slot, load_blocks, load_slot
-from daskrf.molecules.enumerate import (
+from daskrf.molecules.enumeration import (
     RECIPES,
     Permutation,
     ReactionLibrary,

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
-from daskrf.kernels.base import Kernel, Prepared, hilbert_distance, register, short
 from daskrf.kernels.index import Index
+from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register, short
 from daskrf.kernels.series import cut, horner, poisson, power
 
 __all__ = [

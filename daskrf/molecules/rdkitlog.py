@@ -25,7 +25,7 @@ class Quiet:
     Examples
     --------
     >>> from rdkit import Chem
-    >>> from daskrf.molecules.quiet import Quiet
+    >>> from daskrf.molecules.rdkitlog import Quiet
     >>> with Quiet():
     ...     print(Chem.MolFromSmiles("not a SMILES"))
     None
@@ -55,7 +55,7 @@ def explain(smiles: str) -> str:
 
     Examples
     --------
-    >>> from daskrf.molecules.quiet import explain
+    >>> from daskrf.molecules.rdkitlog import explain
     >>> explain("C(C)(C)(C)(C)C")
     'RDKit cannot parse: Explicit valence for atom # 0 C, 5, is greater than permitted'
     >>> explain("CC)")
@@ -74,7 +74,7 @@ def sentence(error: Exception) -> str:
 
     Examples
     --------
-    >>> from daskrf.molecules.quiet import sentence
+    >>> from daskrf.molecules.rdkitlog import sentence
     >>> sentence(RuntimeError("Pre-condition Violation\\n\\tno such ring\\n\\tViolation occurred on line 1"))
     'no such ring'
     """

@@ -18,9 +18,9 @@ from daskrf.molecules.costs import (
     refusal_of_size,
     refusal_of_text,
 )
-from daskrf.molecules.quiet import explain, sentence
+from daskrf.molecules.countvectors import packed, width_of
+from daskrf.molecules.rdkitlog import explain, sentence
 from daskrf.molecules.spec import FingerprintSpec
-from daskrf.molecules.unpack import packed, width_of
 
 __all__ = ["Counter", "canonizer", "explainer", "syntax_checker"]
 
@@ -28,12 +28,12 @@ __all__ = ["Counter", "canonizer", "explainer", "syntax_checker"]
 class Counter:
     """Function from a SMILES to its features: bytes, or a string that says why it is rejected.
 
-    The bytes are those of `daskrf.molecules.unpack.packed`, or for LINGOs the canonical SMILES.
+    The bytes are those of `daskrf.molecules.countvectors.packed`, or for LINGOs the canonical SMILES.
 
     Examples
     --------
     >>> from daskrf.molecules import FingerprintSpec
-    >>> from daskrf.molecules.counting import Counter
+    >>> from daskrf.molecules.counter import Counter
     >>> counter = Counter(FingerprintSpec("lingo"), "largest")
     >>> counter("OCC.[Na+]"), counter("CC)")
     (b'CCO', 'RDKit cannot parse: extra close parentheses at position 3')
@@ -124,7 +124,7 @@ def syntax_checker() -> Callable[[str], bool]:
 
 
 def explainer() -> Callable[[str], str]:
-    """Return the function that says why RDKit does not take a text; see `daskrf.molecules.quiet.explain`."""
+    """Return the function that says why RDKit does not take a text; see `rdkitlog.explain`."""
     return explain
 
 

@@ -22,10 +22,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daskrf.errors import StoreError
-from daskrf.storage import features
-from daskrf.storage.features import FeatureStore
-from daskrf.storage.fingerprints import FingerprintStore
-from daskrf.storage.inspect import verify
+from daskrf.storage import featurestore
+from daskrf.storage.featurestore import FeatureStore
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.inspection import verify
 from tests.storage.strategies import full_store, new_store
 
 STATE = {"class": "X", "parameters": {"n_components": 20}}
@@ -69,7 +69,7 @@ def test_blocks_of_any_size_give_the_same_store(
     n_rows: int, cuts: list[int], n_components: int, dtype: str, chunk_bytes: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(featurestore, "CHUNK_BYTES", chunk_bytes)
         source = full_store(Path(folder) / "s", 2, n_rows)
         store = FeatureStore.new(Path(folder) / "f", source, STATE, n_components, dtype)
         assert (store.shape[0], store.n_partitions) == (2 * (n_rows - 1), 2)
@@ -96,7 +96,7 @@ def test_plain_tools_read_the_whole_library(
     dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pandas = pytest.importorskip("pandas")
-    monkeypatch.setattr(features, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(featurestore, "CHUNK_BYTES", 200)
     source = full_store(tmp_path / "s", 3, 17)
     for p, n in ((0, 9), (1, 4)):  # of other lengths
         source.discard(p)
@@ -174,7 +174,7 @@ def test_metadata_of_the_array_change_no_number(tmp_path: Path) -> None:
 def test_a_partition_that_goes_while_it_is_read_is_no_zeros(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(features, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(featurestore, "CHUNK_BYTES", 100)
     source = full_store(tmp_path / "s")
     store = FeatureStore.new(tmp_path / "f", source, STATE, 64)
     store.write_partition(0, np.full((49, 8), 7, np.uint8), source.read_rows(0))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from daskrf.errors import InputError
-from daskrf.features.base import from_state, parameter_words
-from daskrf.kernels.base import short
-from daskrf.storage.checked import DAMAGE
+from daskrf.features.featuremap import from_state, parameter_words
+from daskrf.kernels.kernel import short
+from daskrf.storage.integrity import DAMAGE
 
 __all__ = ["fingerprint_words", "map_words", "model_words"]
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from daskrf.errors import StoreError
 from daskrf.features import FeatureMap, from_state
-from daskrf.features.base import map_key
+from daskrf.features.featuremap import map_key
 from daskrf.storage.backend import absolute, as_path, backend
-from daskrf.storage.checked import believed
+from daskrf.storage.integrity import believed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 
 __all__ = ["MapReference", "agrees", "rebuild"]

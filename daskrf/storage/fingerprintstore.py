@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix
 from daskrf.errors import StoreError
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import file_errors
-from daskrf.storage.parquet import typed, write_parquet
+from daskrf.storage.parquetfiles import typed, write_parquet
 from daskrf.storage.records import CommitRecord
 from daskrf.storage.rejects import REJECT_SCHEMA, SOURCE_TYPE, RejectingStore, RowStore
 from daskrf.storage.zarrays import create_group, open_array, read_errors, write_array

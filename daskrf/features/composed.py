@@ -13,14 +13,14 @@ from sklearn.base import clone
 from daskrf import seeds
 from daskrf.arrays import as_rows, row_slice, unpack_bits
 from daskrf.errors import InputError, renumbered
-from daskrf.features.base import FeatureMap, check_n_components, from_state
 from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import FeatureMap, check_n_components, from_state
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.parities import TanimotoParities
 from daskrf.features.projections import refuse_overflow
 from daskrf.kernels.composition import Composition
-from daskrf.kernels.maclaurin import DotProductKernel, Polynomial
+from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
 __all__ = ["CompositionFeatures"]
 

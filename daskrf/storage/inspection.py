@@ -15,14 +15,14 @@ from typing import Any
 from daskrf.errors import StoreError, printable
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage import plans
+from daskrf.storage.activity import JobStatus, job_of
 from daskrf.storage.backend import as_path, backend, is_file
-from daskrf.storage.checked import DAMAGE, believed
 from daskrf.storage.container import read_container, read_metadata
-from daskrf.storage.describe import fingerprint_words, map_words, model_words
+from daskrf.storage.descriptions import fingerprint_words, map_words, model_words
 from daskrf.storage.files import file_errors, work_folder
+from daskrf.storage.integrity import DAMAGE, believed
 from daskrf.storage.records import total_counts
 from daskrf.storage.rejects import RejectingStore
-from daskrf.storage.running import JobStatus, job_of
 from daskrf.storage.store import Store
 
 __all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]

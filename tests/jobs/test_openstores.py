@@ -11,7 +11,7 @@ from scipy import sparse
 
 import daskrf
 from daskrf.errors import InputError, StoreError
-from daskrf.storage import features
+from daskrf.storage import featurestore
 from tests.jobs.job import FEATURES
 
 
@@ -21,7 +21,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     root = tmp_path_factory.mktemp("opening")
     dense = daskrf.TanimotoDotProductFeatures(48, random_state=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features, "CHUNK_BYTES", 300)
+        patch.setattr(featurestore, "CHUNK_BYTES", 300)
         daskrf.fingerprint(inputs[0], root / "fp", rows_per_partition=70)
         daskrf.featurize(root / "fp", FEATURES, root / "phi")
         daskrf.featurize(root / "fp", dense, root / "floats")
@@ -33,7 +33,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_a_library_is_a_dask_array_and_a_dataset(job: Path) -> None:
     library = daskrf.open_library(job / "fp")
-    store = daskrf.storage.fingerprints.FingerprintStore.open(job / "fp")
+    store = daskrf.storage.fingerprintstore.FingerprintStore.open(job / "fp")
     whole = sparse.vstack([store.read_fingerprints(p) for p in range(store.n_partitions)])
     assert library.fingerprints.shape == whole.shape
     blocks = [library.fingerprints.blocks[p, 0].compute(scheduler="synchronous") for p in range(2)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from daskrf.features.base import FeatureMap, known_maps
 from daskrf.features.facts import SYMBOLS
-from daskrf.report.text import text_table
+from daskrf.features.featuremap import FeatureMap, known_maps
+from daskrf.report.tabulation import text_table
 
 __all__ = ["MapTable", "maps"]
 

@@ -12,11 +12,11 @@ import pytest
 
 import daskrf
 from daskrf.cli.app import run
-from daskrf.features import FeatureMap, base
-from daskrf.features.base import known_maps
+from daskrf.features import FeatureMap, featuremap
 from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import known_maps
 from daskrf.parameters import parameters_of
-from daskrf.report.maps import MapTable
+from daskrf.report.maptable import MapTable
 from tests.features.maps import MAPS
 
 KNOWN = [cls for cls in known_maps() if cls.__module__.startswith("daskrf.")]
@@ -79,7 +79,7 @@ def test_the_page_of_a_map_has_its_options(cls: type[FeatureMap], capsys: pytest
 
 
 def test_a_map_of_somebody_else_is_told_of_if_it_has_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    monkeypatch.setattr(featuremap, "_REGISTRY", dict(featuremap._REGISTRY))
 
     class Silent(FeatureMap):
         """A map without facts."""
@@ -95,19 +95,19 @@ def written(path: Path) -> str:
         homes = {cls.__name__: cls.__module__ for cls in KNOWN}
         other = {"SCISSORS": "daskrf.features.scissors", "sketch_variance": "daskrf.features.variances"}
         shared = dict.fromkeys(
-            ["FeatureMap", "default_map", "from_state", "known_maps"], "daskrf.features.base"
+            ["FeatureMap", "default_map", "from_state", "known_maps"], "daskrf.features.featuremap"
         )
         homes = dict(sorted((homes | other | shared).items(), key=lambda line: line[::-1]))
         lines = [f"from {module} import {name} as {name}" for name, module in homes.items()]
         public = ["SCISSORS", *sorted(["FeatureMap", *(cls.__name__ for cls in KNOWN)])]
         return "\n".join([*lines, "", "__all__ = [", *(f'    "{name}",' for name in public), "]", ""])
     before, begin, rest = path.read_text().partition(
-        "<!-- maps: made by python -m tests.report.test_maps -->\n"
+        "<!-- maps: made by python -m tests.report.test_maptable -->\n"
     )
     return f"{before}{begin}{MapTable(tuple(KNOWN)).to_markdown()}\n{rest[rest.index(END) :]}"
 
 
-BEGIN = "<!-- maps: made by python -m tests.report.test_maps -->\n"
+BEGIN = "<!-- maps: made by python -m tests.report.test_maptable -->\n"
 END = "<!-- end of maps -->"
 ROOT = Path(__file__).resolve().parents[2]
 MADE = [ROOT / "docs" / "maps.md", ROOT / "daskrf" / "features" / "__init__.pyi"]
@@ -115,7 +115,7 @@ MADE = [ROOT / "docs" / "maps.md", ROOT / "daskrf" / "features" / "__init__.pyi"
 
 @pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
 def test_what_is_made_from_the_maps_is_as_they_are(path: Path) -> None:
-    assert path.read_text() == written(path), "run python -m tests.report.test_maps"
+    assert path.read_text() == written(path), "run python -m tests.report.test_maptable"
 
 
 if __name__ == "__main__":

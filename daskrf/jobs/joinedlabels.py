@@ -17,7 +17,7 @@ from daskrf.errors import StoreError
 from daskrf.molecules.measurements import label_table, read_labels
 from daskrf.molecules.tables import survey
 from daskrf.storage.backend import as_path, backend, is_file
-from daskrf.storage.checked import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
+from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.plans import hash_of
 from daskrf.storage.rejects import RowStore

@@ -159,7 +159,7 @@ class Permutation:
     Examples
     --------
     >>> import numpy as np
-    >>> from daskrf.molecules.enumerate import Permutation
+    >>> from daskrf.molecules.enumeration import Permutation
     >>> sorted(Permutation(5, seed=1)(np.arange(5, dtype=np.uint64)).tolist())
     [0, 1, 2, 3, 4]
     """
@@ -221,7 +221,7 @@ class ReactionLibrary:
 
     Examples
     --------
-    >>> from daskrf.molecules.enumerate import ReactionLibrary
+    >>> from daskrf.molecules.enumeration import ReactionLibrary
     >>> library = ReactionLibrary(seed=0)
     >>> len(library) > 10**9
     True
@@ -377,7 +377,7 @@ def enumerate_to_file(
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from daskrf.molecules.enumerate import enumerate_to_file
+    >>> from daskrf.molecules.enumeration import enumerate_to_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     lines = enumerate_to_file(pathlib.Path(folder, "a.smi"), 3).read_text().splitlines()
     >>> lines[0], len(lines)

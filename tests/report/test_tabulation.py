@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daskrf.report.text import shorten, text_table
+from daskrf.report.tabulation import shorten, text_table
 
 
 def test_numbers_are_flush_right_and_text_left():

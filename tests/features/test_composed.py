@@ -18,7 +18,7 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
     from_state,
 )
-from daskrf.features.base import map_key
+from daskrf.features.featuremap import map_key
 from daskrf.kernels import (
     Composition,
     Exponential,
@@ -26,7 +26,7 @@ from daskrf.kernels import (
     TanimotoDotProduct,
     TanimotoMinMax,
 )
-from daskrf.storage.describe import map_words
+from daskrf.storage.descriptions import map_words
 from tests.features.maps import counts
 from tests.jit import jit_disabled
 

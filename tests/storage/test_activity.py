@@ -11,9 +11,9 @@ import time
 import pytest
 
 from daskrf.errors import StoreError
-from daskrf.storage.inspect import status
+from daskrf.storage.activity import job_of
+from daskrf.storage.inspection import status
 from daskrf.storage.runlog import RunLog, log_directory
-from daskrf.storage.running import job_of
 
 
 @pytest.fixture(scope="module")

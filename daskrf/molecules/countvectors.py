@@ -43,7 +43,7 @@ def unpacked(
     --------
     >>> from rdkit import Chem
     >>> from rdkit.Chem import rdFingerprintGenerator
-    >>> from daskrf.molecules.unpack import packed, unpacked
+    >>> from daskrf.molecules.countvectors import packed, unpacked
     >>> generator = rdFingerprintGenerator.GetMorganGenerator(radius=0)
     >>> vector = generator.GetSparseCountFingerprint(Chem.MolFromSmiles("CCO"))
     >>> indptr, identifiers, counts = unpacked([packed(vector, 8)], 8)
