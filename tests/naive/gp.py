@@ -124,7 +124,9 @@ def titsias_bound(k_zz, k_zx, diagonal, y, mean, signal_variance, noise_variance
     """Titsias 2009, eq. 9: log N(y; mean, Q + noise I) - tr(K - Q) / (2 noise), all kernels scaled."""
     q = projected(k_zz, k_zx, k_zx)[0]
     left_out = signal_variance * (np.sum(diagonal) - np.trace(q))
-    return projected_log_likelihood(k_zz, k_zx, y, mean, signal_variance, noise_variance) - left_out / (2 * noise_variance)
+    return projected_log_likelihood(k_zz, k_zx, y, mean, signal_variance, noise_variance) - left_out / (
+        2 * noise_variance
+    )
 
 
 def projected_posterior(k_zz, k_zx, k_zs, k_ss, y, mean, signal_variance, noise_variance):
@@ -144,7 +146,10 @@ def left_out(phi, diagonal, signal_variance, noise_variance):
     """
     n = len(phi)
     smoother = (
-        signal_variance * phi @ phi.T @ np.linalg.inv(signal_variance * phi @ phi.T + noise_variance * np.eye(n))
+        signal_variance
+        * phi
+        @ phi.T
+        @ np.linalg.inv(signal_variance * phi @ phi.T + noise_variance * np.eye(n))
     )
     mean_left = (diagonal - np.square(phi).sum(axis=1)).mean()
     return mean_left, min(signal_variance, noise_variance / (mean_left * (n - np.trace(smoother)) / n))
