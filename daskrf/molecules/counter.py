@@ -1,10 +1,12 @@
-"""What becomes of one SMILES in RDKit: the counts of its features, or the reason why it has none.
+"""What RDKit makes of one SMILES: the counts of its features, or the reason why it has none.
 
-For the helper processes of `daskrf.molecules.isolation`; RDKit's log is off as long as a `Counter` is there.
+This runs in the helper processes of `daskrf.molecules.isolation`, which have one thread.
 """
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -18,17 +20,18 @@ from daskrf.molecules.costs import (
     refusal_of_size,
     refusal_of_text,
 )
-from daskrf.molecules.countvectors import packed, width_of
-from daskrf.molecules.rdkitlog import explain, sentence
 from daskrf.molecules.spec import FingerprintSpec
 
-__all__ = ["Counter", "canonizer", "explainer", "syntax_checker"]
+__all__ = ["Counter", "canonizer", "explain", "explainer", "packed", "sentence", "syntax_checker"]
+
+_MAX_BONDS = 127  # of one atom, as RDKit counts them
 
 
 class Counter:
     """Function from a SMILES to its features: bytes, or a string that says why it is rejected.
 
-    The bytes are those of `daskrf.molecules.countvectors.packed`, or for LINGOs the canonical SMILES.
+    The bytes are those of `packed`, or for LINGOs the canonical SMILES. RDKit's log is off as long as the
+    function is there.
 
     Examples
     --------
@@ -91,8 +94,22 @@ def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:
         return lambda molecule: Chem.MolToSmiles(molecule, isomericSmiles=spec.chirality).encode("ascii")
     generator = _generator(spec)
     count = generator.GetCountFingerprint if spec.size else generator.GetSparseCountFingerprint
-    width = width_of(spec.size)
-    return lambda molecule: packed(count(molecule), width)
+    return lambda molecule: packed(count(molecule), spec.width)
+
+
+def packed(vector: Any, width: int) -> bytes:
+    """Return the entries of a ``SparseIntVect``: (identifier: `width` bytes, count: int32), ascending.
+
+    ``GetNonzeroElements`` makes a dict of Python integers, and turning dicts into arrays costs as much again
+    as counting. ``ToBinary`` is the vector's pickle: little-endian uint32 version (1), uint32 width w of an
+    identifier in bytes, the length (w bytes), the number of entries (w bytes), then the entries. If another
+    RDKit writes another version, the dict is read.
+    """
+    binary: bytes = vector.ToBinary()
+    if struct.unpack_from("<II", binary) == (1, width):
+        return binary[8 + 2 * width :]
+    entry = struct.Struct("<Ii" if width == 4 else "<Qi")
+    return b"".join(entry.pack(*item) for item in sorted(vector.GetNonzeroElements().items()))
 
 
 def _generator(spec: FingerprintSpec) -> Any:
@@ -124,7 +141,7 @@ def syntax_checker() -> Callable[[str], bool]:
 
 
 def explainer() -> Callable[[str], str]:
-    """Return the function that says why RDKit does not take a text; see `rdkitlog.explain`."""
+    """Return `explain`."""
     return explain
 
 
@@ -139,3 +156,69 @@ def canonizer() -> Callable[[str], str]:
         return text if molecule is None else str(Chem.MolToSmiles(molecule))
 
     return canonical
+
+
+def explain(smiles: str) -> str:
+    """Return why RDKit does not take `smiles`, in one line that begins with "RDKit cannot parse".
+
+    Examples
+    --------
+    >>> from daskrf.molecules.counter import explain
+    >>> explain("C(C)(C)(C)(C)C")
+    'RDKit cannot parse: Explicit valence for atom # 0 C, 5, is greater than permitted'
+    >>> explain("CC)")
+    'RDKit cannot parse: extra close parentheses at position 3'
+    >>> explain("[#119]")
+    'RDKit cannot parse: Atomic number not found'
+    """
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromSmiles(smiles, sanitize=False)
+        message = _syntax_message(smiles) if molecule is None else _chemistry_message(molecule)
+    return f"RDKit cannot parse: {' '.join(message.split())[:200]}"
+
+
+def sentence(error: Exception) -> str:
+    """Return what an error says, in one line; of a violated condition within RDKit, which one it is.
+
+    Examples
+    --------
+    >>> from daskrf.molecules.counter import sentence
+    >>> sentence(RuntimeError("Pre-condition Violation\\n\\tno such ring\\n\\tViolation occurred on line 1"))
+    'no such ring'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith("Violation"):
+        del lines[0]
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def _chemistry_message(molecule: Chem.Mol) -> str:
+    """Return what is wrong with a molecule whose text is none the worse."""
+    for atom in molecule.GetAtoms():
+        bonds = atom.GetNumExplicitHs() + sum(bond.GetBondTypeAsDouble() for bond in atom.GetBonds())
+        if bonds > _MAX_BONDS:  # its counter overflows, and its check of valences with it
+            return f"atom # {atom.GetIdx()} {atom.GetSymbol()} has more than {_MAX_BONDS} bonds"
+    try:
+        problems = [problem.Message() for problem in Chem.DetectChemistryProblems(molecule)]
+    except (RuntimeError, ValueError, OverflowError) as error:
+        return sentence(error)
+    return problems[0] if problems else "the molecule cannot be sanitized"
+
+
+def _syntax_message(smiles: str) -> str:
+    """Return the parser's complaint, which reaches Python through the log alone."""
+    capture = getattr(rdBase, "CaptureErrorLog", None)  # absent from older RDKit
+    if capture is None:
+        return "syntax error"
+    with capture() as log:
+        Chem.MolFromSmiles(smiles, sanitize=False)
+    text = log.messages
+    for ending in (f" while parsing: {smiles}", f" for input: '{smiles}'"):
+        head, found, tail = text.partition(ending)
+        if found:
+            message = head.rsplit("SMILES Parse Error: ", 1)[-1].rsplit("] ", 1)[-1]
+            position = re.match(
+                r"\s*\[[\d:]+\] SMILES Parse Error: check for mistakes around position (\d+)", tail
+            )
+            return f"{message} at position {position[1]}" if position else message
+    return "syntax error"

@@ -11,9 +11,8 @@ from scipy import sparse
 
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
-from daskrf.molecules.countvectors import unpacked, width_of
 from daskrf.molecules.isolation import Lost, each
-from daskrf.molecules.lingo import LingoReader, sum_equal
+from daskrf.molecules.lingo import Features, lingos, sum_equal
 from daskrf.molecules.spec import FRAGMENTS, FingerprintSpec
 from daskrf.seeds import splitmix64
 
@@ -44,9 +43,6 @@ class FingerprintBlock:
     rejects: list[tuple[int, str]]
     saturated: int
     empty: int
-
-
-_COUNTER = "daskrf.molecules.counter:Counter"
 
 
 class Fingerprinter:
@@ -89,27 +85,25 @@ class Fingerprinter:
         kept: list[int] = []
         rejects: list[tuple[int, str]] = []
         bodies: list[bytes] = []
-        for position, found in enumerate(each(_COUNTER, (self.spec, self.fragments), smiles)):
+        counter = "daskrf.molecules.counter:Counter"
+        for position, found in enumerate(each(counter, (self.spec, self.fragments), smiles)):
             if isinstance(found, bytes):
                 kept.append(position)
                 bodies.append(found)
             else:
-                reason = f"RDKit {found.reason}" if isinstance(found, Lost) else found
-                rejects.append((position, reason))
-        matrix, saturated = self._matrix(*self._read(bodies))
+                rejects.append((position, f"RDKit {found.reason}" if isinstance(found, Lost) else found))
+        matrix, saturated = self._matrix(*self._features(bodies))
         empty = int(np.count_nonzero(np.diff(matrix.indptr) == 0))
         return FingerprintBlock(matrix, np.array(kept, dtype=np.int64), rejects, saturated, empty)
 
-    def _read(
-        self, bodies: list[bytes]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-        """Return indptr, identifiers and counts of what was counted."""
-        if self.spec.kind != "lingo":
-            return unpacked(bodies, width_of(self.spec.size))
-        reader = LingoReader()
-        for body in bodies:
-            reader.add(body.decode())
-        return reader.arrays()
+    def _features(self, bodies: list[bytes]) -> Features:
+        """Return the features of molecules from what helpers have sent."""
+        if self.spec.kind == "lingo":
+            return lingos(body.decode() for body in bodies)
+        entries = np.frombuffer(b"".join(bodies), [("id", f"<u{self.spec.width}"), ("count", "<i4")])
+        sizes = np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies))
+        indptr = np.concatenate([[0], np.cumsum(sizes // entries.itemsize)])
+        return indptr, entries["id"].astype(np.uint64), entries["count"].astype(np.int64)
 
     def _matrix(
         self, indptr: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]

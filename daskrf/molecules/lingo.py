@@ -12,7 +12,10 @@ import scipy.sparse as sp
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
 
-__all__ = ["LingoReader", "lingo_counts", "sum_equal"]
+__all__ = ["Features", "lingo_counts", "lingos", "sum_equal"]
+
+Features = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]
+"""Sparse rows: pointer (n + 1), identifiers (ascending in a row) and counts."""
 
 WINDOW = 4
 
@@ -20,43 +23,35 @@ WINDOW = 4
 _DIGITS_OR_BRACKET = re.compile(r"\[[^\]]*\]?|[1-9]")
 
 
-class LingoReader:
-    """Collects SMILES and gives their LINGOs as arrays, as `daskrf.molecules.countvectors.CountReader` does.
+def lingos(smiles: Iterable[str]) -> Features:
+    """Return the LINGOs of SMILES.
 
     Ring-closure digits become 0, as in SIML (Haque, Pande & Walters 2010), so that the number of a ring does
     not matter; digits within brackets stay, and Cl and Br stay two characters. A window's identifier is its
     four bytes, the first one highest: no two windows share one. A SMILES of fewer than four characters has
     none.
+
+    Raises
+    ------
+    InputError
+        If a character is not ASCII.
     """
-
-    def __init__(self) -> None:
-        self._texts: list[bytes] = []
-
-    def add(self, smiles: str) -> None:
-        """Append one SMILES.
-
-        Raises
-        ------
-        InputError
-            If a character is not ASCII.
-        """
-        if not smiles.isascii():
-            raise InputError(f"{smiles[:50]!r} is no SMILES: a character is not ASCII; remove or repair it.")
-        self._texts.append(_DIGITS_OR_BRACKET.sub(_zero, smiles).encode())
-
-    def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-        """Return indptr (int64, n + 1), identifiers (uint64, ascending in a row) and counts (int64)."""
-        lengths = np.fromiter(map(len, self._texts), dtype=np.int64, count=len(self._texts))
-        sizes = np.maximum(lengths - (WINDOW - 1), 0)
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        letters = np.frombuffer(b"".join(self._texts) + bytes(WINDOW), np.uint8).astype(np.uint64)
-        # Number w of a row begins at its own start plus w.
-        starts = np.concatenate([[0], np.cumsum(lengths)])[:-1] - indptr[:-1]
-        at = np.arange(indptr[-1]) + np.repeat(starts, sizes)
-        words = np.zeros(at.size, np.uint64)
-        for place in range(WINDOW):
-            words = words << np.uint64(8) | letters[at + place]
-        return sum_equal(indptr, words, np.ones(at.size, np.int64))
+    texts = []
+    for text in smiles:
+        if not text.isascii():
+            raise InputError(f"{text[:50]!r} is not SMILES: a character is not ASCII; remove or repair it.")
+        texts.append(_DIGITS_OR_BRACKET.sub(lambda found: found[0] if found[0][0] == "[" else "0", text))
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    sizes = np.maximum(lengths - (WINDOW - 1), 0)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    letters = np.frombuffer("".join(texts).encode() + bytes(WINDOW), np.uint8).astype(np.uint64)
+    # Number w of a row begins at its own start plus w.
+    starts = np.concatenate([[0], np.cumsum(lengths)])[:-1] - indptr[:-1]
+    at = np.arange(indptr[-1]) + np.repeat(starts, sizes)
+    words = np.zeros(at.size, np.uint64)
+    for place in range(WINDOW):
+        words = words << np.uint64(8) | letters[at + place]
+    return sum_equal(indptr, words, np.ones(at.size, np.int64))
 
 
 def lingo_counts(smiles: Iterable[str]) -> sp.csr_matrix:
@@ -83,7 +78,7 @@ def lingo_counts(smiles: Iterable[str]) -> sp.csr_matrix:
 
     Notes
     -----
-    Source: Vidal, Thormann & Pons 2005; see `LingoReader` for what is done about digits. In figure 1 of Haque
+    Source: Vidal, Thormann & Pons 2005; see `lingos` for what is done about digits. In figure 1 of Haque
     & Pande 2011 a '@' of both molecules is missing: they have the intersections 22 and 8 as (S)-mandelate and
     the (2R) diol that their names say. The 28 of mandelate with itself is the number of characters of its
     SMILES, which has 25 windows.
@@ -95,17 +90,14 @@ def lingo_counts(smiles: Iterable[str]) -> sp.csr_matrix:
     >>> Intersection()(X).astype(int).tolist()
     [[25, 8], [8, 22]]
     """
-    reader = LingoReader()
-    for text in smiles:
-        reader.add(text)
-    indptr, words, counts = reader.arrays()
+    indptr, words, counts = lingos(smiles)
     data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
     return sp.csr_matrix((data, words.astype(np.int64), indptr), shape=(indptr.size - 1, 2**32))
 
 
 def sum_equal(
     indptr: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+) -> Features:
     """Sort the 32-bit identifiers of each row and add up the counts of equal ones."""
     row = np.repeat(np.arange(len(indptr) - 1, dtype=np.uint64), np.diff(indptr))
     keys = row << np.uint64(32) | ids
@@ -115,8 +107,3 @@ def sum_equal(
         counts = np.add.reduceat(counts[order], first)
     edges = np.arange(len(indptr), dtype=np.uint64) << np.uint64(32)
     return np.searchsorted(keys, edges).astype(np.int64), keys & np.uint64(0xFFFFFFFF), counts
-
-
-def _zero(found: re.Match[str]) -> str:
-    text = found[0]
-    return text if text.startswith("[") else "0"

@@ -88,6 +88,11 @@ class FingerprintSpec:
         """Number of columns of the matrix: `size`, or 2**32 when unfolded."""
         return self.size or 2**32
 
+    @property
+    def width(self) -> int:
+        """Bytes of an identifier in RDKit's count vectors."""
+        return 4 if self.size else 8
+
     def state(self) -> dict[str, Any]:
         """Return the parameters as a dict for JSON."""
         return dataclasses.asdict(self)

@@ -16,9 +16,8 @@ from rdkit.Chem import rdFingerprintGenerator
 
 from daskrf.errors import InputError
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
-from daskrf.molecules.countvectors import packed, width_of
+from daskrf.molecules.counter import explain, packed, sentence
 from daskrf.molecules.lingo import sum_equal
-from daskrf.molecules.rdkitlog import explain, sentence
 from tests.naive import fingerprints as naive
 
 SPECS = [
@@ -224,19 +223,6 @@ def test_rdkit_is_silent_and_the_setting_of_the_user_is_back(
         rdBase.EnableLog("rdApp.error")
 
 
-def test_threads_do_not_switch_the_log_on_under_each_other(capfd: pytest.CaptureFixture) -> None:
-    before = rdBase.LogStatus()
-    reasons: list[str] = []
-    work = threading.Thread(target=lambda: reasons.extend(map(explain, BROKEN * 200)))
-    work.start()
-    while work.is_alive():
-        explain("CX")
-    work.join()
-    assert capfd.readouterr() == ("", "")
-    assert rdBase.LogStatus() == before
-    assert reasons == list(map(explain, BROKEN)) * 200
-
-
 def test_threads_that_fingerprint_at_once_reject_the_same() -> None:
     blocks: list[FingerprintBlock] = []
     work = threading.Thread(target=lambda: blocks.append(Fingerprinter()(BROKEN * 200)))
@@ -260,7 +246,8 @@ def test_vectors_of_another_version_are_read_through_dicts(size: int) -> None:
     generator = rdFingerprintGenerator.GetAtomPairGenerator(fpSize=size or 2048)
     count = generator.GetCountFingerprint if size else generator.GetSparseCountFingerprint
     vector = count(Chem.MolFromSmiles("CCOCCN"))
-    assert packed(OtherVector(vector), width_of(size)) == packed(vector, width_of(size)) != b""
+    width = FingerprintSpec(size=size).width
+    assert packed(OtherVector(vector), width) == packed(vector, width) != b""
 
 
 def test_fingerprinter_is_pickled_before_and_after_use() -> None:

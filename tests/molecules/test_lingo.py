@@ -63,7 +63,7 @@ def test_numbers_of_rings_do_not_matter_but_those_in_brackets_do() -> None:
 
 
 def test_other_letters_are_refused() -> None:
-    with pytest.raises(InputError, match="'näh' is no SMILES"):
+    with pytest.raises(InputError, match="'näh' is not SMILES"):
         lingo_counts(["CCO", "näh"])
 
 
