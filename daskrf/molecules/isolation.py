@@ -3,13 +3,14 @@
 RDKit is C++: a line that it cannot get through (rings without number, paths without number, a fault of its
 own) cannot be interrupted from Python, and takes the process with it when it crashes. So whatever it does
 with lines of files, it does in a helper process, which limits its own processor time and memory by the
-kernel's means, and notes in shared memory which text it has in hand. When it dies, that text is given up and
-a new helper goes on with the next one.
+kernel's means, and notes which text it has in hand. When it dies, that text is given up and a new helper goes
+on with the next one.
 
-The helper is a plain child that talks over pipes: workers of Dask may not have children of `multiprocessing`,
-and a process of several threads should not fork. It reads a request as a whole before it answers, so that
-never both wait for the other to read; it ends when its parent is gone, in the middle of its work too, and by
-itself after some idle time. This module imports nothing but the standard library, so that a helper is small.
+The helper is a plain child: workers of Dask may not have children of `multiprocessing`, and a process of
+several threads should not fork. Requests and answers lie in a file that both have open, in memory where there
+are such files; pipes carry nothing but their sizes, so that neither ever waits for the other to read. The
+helper ends when its parent is gone, in the middle of its work too, and by itself after some idle time. This
+module imports nothing but the standard library, so that a helper is small.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import fcntl
 import functools
 import importlib
 import json
-import mmap
 import os
 import pickle
 import resource
@@ -33,7 +33,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import IO, Any, NamedTuple
 
 from daskrf.errors import WorkerError
@@ -54,15 +53,13 @@ _SECONDS = 30.0
 _CHUNK = 1024  # texts a request
 _ANSWER_SECONDS = 0.5  # of work, or so many bytes, after which a helper answers what it has
 _ANSWER_BYTES = 1 << 22
-_PIPE_BYTES = 1 << 20  # so that who writes need not wait for who reads, on a busy machine
 _ATTEMPTS = 3  # with a text that a helper has died of, since something else may have killed it
 _STARTS = 3  # of helpers that die before they have begun with any text
 _OUT_OF_MEMORY = 77  # exit code
 _CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
 
 _NONE = -1  # no text is in hand
-_INDEX = struct.Struct("<q")
-_SIZE = struct.Struct("<Q")
+_WORD = struct.Struct("<q")  # the index of the text in hand, with which the shared file begins, and sizes
 _PROGRAM = (
     "import json, sys; path, *rest = json.loads(sys.argv[1]); sys.path[:] = path; "
     "from daskrf.molecules.isolation import serve; serve(*rest)"
@@ -115,14 +112,24 @@ def each(maker: str, arguments: tuple[Any, ...], texts: Sequence[str]) -> list[A
     """
     run = _Run(texts)
     task = pickle.dumps((maker, arguments))
-    with _Borrowed() as borrowed:
+    helper: _Helper | None = None
+    try:
         while part := run.part():
-            answer = borrowed.helper().ask(task, part)
+            helper = helper or _borrow()
+            answer = helper.ask(task, part)
             if isinstance(answer, _Death):
-                borrowed.drop()
+                helper.end()
+                helper = None
                 run.bury(answer)
             else:
                 run.take(answer)
+    except BaseException:
+        if helper is not None:  # it may be in the middle of an answer
+            helper.end()
+        raise
+    if helper is not None:
+        with _lock:
+            _idle.append(helper)
     return run.results
 
 
@@ -185,8 +192,19 @@ def _scratch(name: str) -> IO[bytes]:
     return tempfile.TemporaryFile(buffering=0)
 
 
-class _Gone(Exception):
-    """The helper does not read or write any more."""
+def _put(shared: int, data: bytes) -> bytes:
+    """Write a request or an answer to the shared file; return what to say of it through the pipe."""
+    with open(shared, "r+b", closefd=False) as file:
+        file.seek(_WORD.size)
+        file.write(data)
+    return _WORD.pack(len(data))
+
+
+def _get(shared: int, said: bytes) -> Any:
+    """Return the request or the answer of which this was said."""
+    with open(shared, "rb", closefd=False) as file:
+        file.seek(_WORD.size)
+        return pickle.loads(file.read(*_WORD.unpack(said)))
 
 
 class _Helper:
@@ -205,30 +223,25 @@ class _Helper:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
-        for pipe in (self._input, self._output):
-            os.set_blocking(pipe, False)
-            with contextlib.suppress(OSError, AttributeError):  # there is a limit for all pipes of a user
-                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        self._moved = time.monotonic()  # when there was progress last
-        self._seen = _NONE
 
     def _start(self) -> None:
-        with _scratch("daskrf-progress") as progress, _scratch("daskrf-errors") as errors:
-            os.ftruncate(progress.fileno(), _INDEX.size)
-            self._errors = os.dup(errors.fileno())
-            self._progress = mmap.mmap(progress.fileno(), _INDEX.size)
+        with contextlib.ExitStack() as files:
+            shared = files.enter_context(_scratch("daskrf-texts"))
+            errors = files.enter_context(_scratch("daskrf-errors"))
+            self._shared, self._errors = shared.fileno(), errors.fileno()
             paths = [str(path) for path in sys.path]
-            arguments = json.dumps([paths, progress.fileno(), self._seconds, MEMORY, IDLE])
+            arguments = json.dumps([paths, self._shared, self._seconds, MEMORY, IDLE])
             self._process = subprocess.Popen(
                 [str(sys.executable), "-P", "-c", _PROGRAM, arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                pass_fds=(progress.fileno(),),
+                pass_fds=(self._shared,),
                 bufsize=0,
                 process_group=0,  # Ctrl-C in the terminal is for its parent
                 env={**os.environ, **_ONE_THREAD},
             )
+            self._files = files.pop_all()
 
     @property
     def usable(self) -> bool:
@@ -237,60 +250,43 @@ class _Helper:
 
     def ask(self, task: bytes, texts: list[str]) -> list[Any] | _Death:
         """Return the results of the first of `texts`, one at least, or how the process ended."""
-        _INDEX.pack_into(self._progress, 0, _NONE)
-        self._moved, self._seen = time.monotonic(), _NONE
-        request = pickle.dumps((task, texts))
+        os.pwrite(self._shared, _WORD.pack(_NONE), 0)
         try:
-            self._send(_SIZE.pack(len(request)) + request)
-            (size,) = _SIZE.unpack(self._receive(_SIZE.size))
-            answer: list[Any] = pickle.loads(self._receive(size))
-            return answer
-        except _Gone:
-            return self._death()
+            os.write(self._input, _put(self._shared, pickle.dumps((task, texts))))
+        except BrokenPipeError:
+            return self._death(silent=False)
+        silent = self._wait()
+        said = os.read(self._output, _WORD.size)
+        if not said:
+            return self._death(silent)
+        answer: list[Any] = _get(self._shared, said)
+        os.ftruncate(self._shared, _WORD.size)
+        return answer
 
-    def _send(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            self._wait(self._input, select.POLLOUT)
-            try:
-                view = view[os.write(self._input, view) :]
-            except BlockingIOError:
-                continue
-            except OSError:
-                raise _Gone from None
+    def _begun(self) -> int:
+        """Return which text the process has in hand."""
+        (index,) = _WORD.unpack(os.pread(self._shared, _WORD.size, 0))
+        return int(index)
 
-    def _receive(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            self._wait(self._output, select.POLLIN)
-            try:
-                piece = os.read(self._output, min(size - len(data), 1 << 20))
-            except BlockingIOError:
-                continue
-            if not piece:
-                raise _Gone
-            data += piece
-        return bytes(data)
-
-    def _wait(self, file: int, event: int) -> None:
-        """Wait until something can be read or written, or the process has made no progress for too long."""
+    def _wait(self) -> bool:
+        """Wait for an answer or the end of the process; return whether it made no progress for too long."""
         poll = select.poll()
-        poll.register(file, event)
+        poll.register(self._output, select.POLLIN)
+        seen, moved, silent = _NONE, time.monotonic(), False
         while not poll.poll(1000 * min(1.0, SILENCE / 4)):
-            (index,) = _INDEX.unpack_from(self._progress)
-            if index != self._seen:
-                self._moved, self._seen = time.monotonic(), index
-            elif time.monotonic() > self._moved + SILENCE:
+            if (index := self._begun()) != seen:
+                seen, moved = index, time.monotonic()
+            elif time.monotonic() > moved + SILENCE:
                 self._process.kill()
+                silent = True
+        return silent
 
-    def _death(self) -> _Death:
+    def _death(self, silent: bool) -> _Death:
         """End the process, if it has not ended, and return why."""
-        silent = time.monotonic() > self._moved + SILENCE
         with contextlib.suppress(subprocess.TimeoutExpired):  # it closes its pipes a moment before it ends
             self._process.wait(10)
         self._process.kill()
-        code = self._process.wait()
-        (begun,) = _INDEX.unpack_from(self._progress)
+        code, begun = self._process.wait(), self._begun()
         if code == -signal.SIGPROF:
             took = f"took more than {self._seconds:g} s of processor time on this machine"
             return _Death(begun, took, again=False)
@@ -319,8 +315,7 @@ class _Helper:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        os.close(self._errors)
-        self._progress.close()
+        self._files.close()
         self._process.returncode = self._process.returncode or 0  # a fork of the parent must not wait for it
 
 
@@ -329,42 +324,16 @@ _lock = threading.Lock()
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
-class _Borrowed:
-    """Context that lends a helper: an idle one, or a new one where all are at work for other threads."""
-
-    def __init__(self) -> None:
-        self._helper: _Helper | None = None
-
-    def helper(self) -> _Helper:
-        """Return the helper."""
-        while self._helper is None:
-            with _lock:
-                found = _idle.pop() if _idle else None
-            if found is None:
-                self._helper = _Helper()
-            elif found.usable:
-                self._helper = found
-            else:
-                found.end()
-        return self._helper
-
-    def drop(self) -> None:
-        """Do without this helper: the next one is another."""
-        if self._helper is not None:
-            self._helper.end()
-            self._helper = None
-
-    def __enter__(self) -> _Borrowed:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:  # it may be in the middle of an answer
-            self.drop()
-        if self._helper is not None:
-            with _lock:
-                _idle.append(self._helper)
+def _borrow() -> _Helper:
+    """Return a helper: an idle one, or a new one where all are at work for other threads."""
+    while True:
+        with _lock:
+            found = _idle.pop() if _idle else None
+        if found is None:
+            return _Helper()
+        if found.usable:
+            return found
+        found.end()
 
 
 def end_idle() -> None:
@@ -385,13 +354,13 @@ atexit.register(end_idle)
 os.register_at_fork(after_in_child=_forget)
 
 
-def serve(progress: int, seconds: float, memory: int, idle: float) -> None:
+def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
     """Answer the requests of the parent until there are no more: the program of a helper.
 
     Parameters
     ----------
-    progress : int
-        Descriptor of the file that holds the index of the text in hand.
+    shared : int
+        Descriptor of the file of requests and answers.
     seconds : float
         Processor time of a text, after which the kernel ends this process.
     memory : int
@@ -409,22 +378,17 @@ def serve(progress: int, seconds: float, memory: int, idle: float) -> None:
     output = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    index = mmap.mmap(progress, _INDEX.size)
     limited = False
-    while (head := _read(_SIZE.size, idle)) is not None:
-        request = _read(_SIZE.unpack(head)[0], idle)
-        if request is None:
-            return
-        task, texts = pickle.loads(request)
+    while select.select([0], [], [], idle)[0] and (said := os.read(0, _WORD.size)):
+        task, texts = _get(shared, said)
         function = _function(task)
         if not limited:
             _limit_memory(memory)
             limited = True
         with _watching_parent():
-            answer = _answer(function, texts, seconds, index)
-        data = pickle.dumps(answer)
+            answer = _answer(function, texts, seconds, shared)
         try:
-            _write(output, _SIZE.pack(len(data)) + data)
+            os.write(output, _put(shared, pickle.dumps(answer)))
         except BrokenPipeError:
             return
 
@@ -449,13 +413,13 @@ def _function(task: bytes) -> Callable[[str], Any]:
     return function
 
 
-def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, index: mmap.mmap) -> list[Any]:
+def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, shared: int) -> list[Any]:
     answer: list[Any] = []
     start, size = time.monotonic(), 0
     for k, text in enumerate(texts):
         if answer and (size > _ANSWER_BYTES or time.monotonic() > start + _ANSWER_SECONDS):
             break
-        _INDEX.pack_into(index, 0, k)
+        os.pwrite(shared, _WORD.pack(k), 0)
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             answer.append(function(text))
@@ -477,22 +441,3 @@ def _limit_memory(memory: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limits = [used + memory, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
-
-
-def _read(size: int, idle: float) -> bytes | None:
-    """Return so many bytes of the parent, or None if it has gone, or has asked nothing for some time."""
-    data = bytearray()
-    while len(data) < size:
-        if not select.select([0], [], [], idle)[0]:
-            return None
-        piece = os.read(0, size - len(data))
-        if not piece:
-            return None
-        data += piece
-    return bytes(data)
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
