@@ -194,17 +194,14 @@ def _scratch(name: str) -> IO[bytes]:
 
 def _put(shared: int, data: bytes) -> bytes:
     """Write a request or an answer to the shared file; return what to say of it through the pipe."""
-    with open(shared, "r+b", closefd=False) as file:
-        file.seek(_WORD.size)
-        file.write(data)
+    os.pwrite(shared, data, _WORD.size)
     return _WORD.pack(len(data))
 
 
 def _get(shared: int, said: bytes) -> Any:
     """Return the request or the answer of which this was said."""
-    with open(shared, "rb", closefd=False) as file:
-        file.seek(_WORD.size)
-        return pickle.loads(file.read(*_WORD.unpack(said)))
+    (size,) = _WORD.unpack(said)
+    return pickle.loads(os.pread(shared, size, _WORD.size))
 
 
 class _Helper:
@@ -260,7 +257,6 @@ class _Helper:
         if not said:
             return self._death(silent)
         answer: list[Any] = _get(self._shared, said)
-        os.ftruncate(self._shared, _WORD.size)
         return answer
 
     def _begun(self) -> int:

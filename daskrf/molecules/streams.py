@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bz2
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -15,85 +15,53 @@ import zstandard
 from daskrf.errors import InputError
 from daskrf.storage.backend import backend
 
-__all__ = ["LineStream", "compression_of", "decompressed", "first_bytes", "raw_blocks", "text_blocks"]
+__all__ = ["LineStream", "compression_of", "decompressed", "raw_blocks", "text_blocks"]
 
 _PLAIN_BLOCK = 1 << 20
 _COMPRESSED_BLOCK = 1 << 15
 _CONTENT = 1 << 20  # of a compressed file, at a time: a block of it may hold a million times as much
 _ZSTD_PIECE = 256  # bytes: zstandard gives all of their content at once, which is 8 MiB at most
-_ENOUGH = 4096  # bytes that tell one format from another
 _LONGEST = 1 << 14
 _TAKEN = 1 << 23
 
-_MAGIC = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "zstd": b"\x28\xb5\x2f\xfd"}
-_SKIPPABLE = b"\x2a\x4d\x18"  # after one byte 0x50 - 0x5f: a frame with which pzstd and others begin
+Contents = Generator[bytes, None, bytes]
+"""The content of a block, in pieces of bounded size, and in the end what of the block comes after its end."""
 
 
-class _Decompressor:
-    """One member, stream or frame of a compressed file."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    @property
-    def eof(self) -> bool:
-        """Whether its end has been reached."""
-        return bool(self._inner.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        """What of the last block came after that."""
-        return bytes(self._inner.unused_data)
-
-    def contents(self, block: bytes) -> Iterator[bytes]:
-        """Yield the content of a block, in pieces of bounded size."""
-        raise NotImplementedError
+def _gzip(inner: Any, block: bytes) -> Contents:
+    while block and not inner.eof:  # what has gone in and not come out comes with the next one
+        yield inner.decompress(block, _CONTENT)
+        block = inner.unconsumed_tail
+    return inner.unused_data
 
 
-class _Gzip(_Decompressor):
-    def __init__(self) -> None:
-        super().__init__(zlib.decompressobj(wbits=31))
-
-    def contents(self, block: bytes) -> Iterator[bytes]:
-        while block and not self.eof:  # what has gone in and not come out comes with the next one
-            yield self._inner.decompress(block, _CONTENT)
-            block = self._inner.unconsumed_tail
+def _bzip2(inner: Any, block: bytes) -> Contents:
+    yield inner.decompress(block, _CONTENT)
+    while not (inner.needs_input or inner.eof):
+        yield inner.decompress(b"", _CONTENT)
+    return inner.unused_data
 
 
-class _Bzip2(_Decompressor):
-    def __init__(self) -> None:
-        super().__init__(bz2.BZ2Decompressor())
-
-    def contents(self, block: bytes) -> Iterator[bytes]:
-        yield self._inner.decompress(block, _CONTENT)
-        while not (self._inner.needs_input or self._inner.eof):
-            yield self._inner.decompress(b"", _CONTENT)
-
-
-class _Zstd(_Decompressor):
-    def __init__(self) -> None:
-        super().__init__(zstandard.ZstdDecompressor().decompressobj())
-        self._left = b""
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._left
-
-    def contents(self, block: bytes) -> Iterator[bytes]:
-        held, size, at = [], 0, 0
-        while at < len(block) and not self.eof:
-            content = self._inner.decompress(block[at : at + _ZSTD_PIECE])
-            at += _ZSTD_PIECE
-            held.append(content)
-            size += len(content)
-            if size >= _CONTENT:
-                yield b"".join(held)
-                held, size = [], 0
-        self._left = self._inner.unused_data + block[at:]
-        yield b"".join(held)
+def _zstd(inner: Any, block: bytes) -> Contents:
+    held, size, at = [], 0, 0
+    while at < len(block) and not inner.eof:
+        held.append(inner.decompress(block[at : at + _ZSTD_PIECE]))
+        at += _ZSTD_PIECE
+        size += len(held[-1])
+        if size >= _CONTENT:
+            yield b"".join(held)
+            held, size = [], 0
+    yield b"".join(held)
+    return inner.unused_data + block[at:]
 
 
-_DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {"gzip": _Gzip, "bzip2": _Bzip2, "zstd": _Zstd}
+_COMPRESSIONS: dict[str, tuple[bytes, Callable[[], Any], Callable[[Any, bytes], Contents]]] = {
+    "gzip": (b"\x1f\x8b", lambda: zlib.decompressobj(wbits=31), _gzip),
+    "bzip2": (b"BZh", bz2.BZ2Decompressor, _bzip2),
+    "zstd": (b"\x28\xb5\x2f\xfd", lambda: zstandard.ZstdDecompressor().decompressobj(), _zstd),
+}
+"""How each begins, what decompresses one member, stream or frame, and in which pieces."""
+_SKIPPABLE = b"\x2a\x4d\x18"  # after one byte 0x50 - 0x5f: a zstd frame with which pzstd and others begin
 
 
 def compression_of(path: PurePath) -> str:
@@ -107,7 +75,7 @@ def compression_of(path: PurePath) -> str:
     head = next(raw_blocks(path, 4), b"")
     if head[1:] == _SKIPPABLE and head[0] >> 4 == 5:
         return "zstd"
-    return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), "")
+    return next((name for name, (magic, *_) in _COMPRESSIONS.items() if head.startswith(magic)), "")
 
 
 def raw_blocks(path: PurePath, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterator[bytes]:
@@ -136,48 +104,35 @@ def decompressed(path: PurePath, blocks: Iterator[bytes], compression: str) -> I
     InputError
         If the content is damaged or ends too early; the message names `path`.
     """
-    new = _DECOMPRESSORS[compression]
-    current = new()
-    fed = False
+    _, new, contents = _COMPRESSIONS[compression]
+    current: Any = None
     try:
         for block in blocks:
             while block:
-                if current.eof:
-                    if not block.strip(b"\0"):  # padding, as tape archives have it
+                if current is None or current.eof:
+                    if current is not None and not block.strip(b"\0"):  # padding, as tape archives have it
                         break
                     current = new()
-                fed = True
-                yield from current.contents(block)
-                block = current.unused_data if current.eof else b""
+                block = yield from contents(current, block)
     except InputError:  # of the blocks: a file that cannot be read is not damaged
         raise
     except (zlib.error, OSError, EOFError, ValueError, zstandard.ZstdError) as error:
         raise InputError(f"{path} is damaged {compression} data ({error}); fetch the file again.") from None
-    if fed and not current.eof:
+    if current is not None and not current.eof:
         raise InputError(f"{path} ends in the middle of its {compression} data; fetch the file again.")
 
 
-def text_blocks(path: PurePath, compression: str, raw: Iterator[bytes] | None = None) -> Iterator[bytes]:
-    """Yield the uncompressed content of `path` in blocks; `raw` overrides the bytes on disk."""
-    if not compression:
-        return raw_blocks(path) if raw is None else raw
-    return decompressed(path, raw_blocks(path, _COMPRESSED_BLOCK) if raw is None else raw, compression)
+def text_blocks(
+    path: PurePath, compression: str, watch: Callable[[bytes], object] = lambda block: None
+) -> Iterator[bytes]:
+    """Return the uncompressed content of `path` in blocks; `watch` is called with those on disk."""
 
+    def watched() -> Iterator[bytes]:
+        for block in raw_blocks(path, _COMPRESSED_BLOCK if compression else _PLAIN_BLOCK):
+            watch(block)
+            yield block
 
-def first_bytes(blocks: Iterator[bytes]) -> bytes:
-    """Return the first blocks of a file, joined to as many bytes as tell one format from another.
-
-    The first blocks of compressed files may be empty.
-    """
-    first = b""
-    while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
-        first += block
-    return first
-
-
-def block_size(compression: str) -> int:
-    """Return the number of bytes on disk that are read at a time."""
-    return _COMPRESSED_BLOCK if compression else _PLAIN_BLOCK
+    return decompressed(path, watched(), compression) if compression else watched()
 
 
 class LineStream:

@@ -18,7 +18,7 @@ from daskrf.molecules.layout import detect_layout
 from daskrf.molecules.library import Layout, Library, Partition, RowBatch, Source
 from daskrf.molecules.rows import read_rows
 from daskrf.molecules.spool import SpoolWriter
-from daskrf.molecules.streams import block_size, raw_blocks, text_blocks
+from daskrf.molecules.streams import text_blocks
 from daskrf.seeds import generator
 from daskrf.storage.backend import as_list, as_path, backend
 
@@ -145,15 +145,13 @@ def survey(
     digest = hashlib.sha256()
     size = 0
 
-    def watched() -> Iterator[bytes]:
+    def watch(block: bytes) -> None:
         nonlocal size
-        for block in raw_blocks(path, block_size(table.compression)):
-            digest.update(block)
-            size += len(block)
-            on_bytes(len(block))
-            yield block
+        digest.update(block)
+        size += len(block)
+        on_bytes(len(block))
 
-    blocks = text_blocks(path, table.compression, watched())
+    blocks = text_blocks(path, table.compression, watch)
     with SpoolWriter(as_path(spool)) if spool and table.compression else nullcontext() as writer:
         rows, index = reader_of(table).scan(path, table, blocks, writer)
         if writer is not None:

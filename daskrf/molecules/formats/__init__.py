@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.molecules.streams import compression_of, first_bytes, text_blocks
+from daskrf.molecules.streams import compression_of, text_blocks
 
 if TYPE_CHECKING:
     from daskrf.molecules.spool import Spool, SpoolWriter
@@ -61,6 +61,7 @@ EMPTY = "empty line"
 MAX_TEXT = 500
 """Characters of a row that is told of."""
 _ALL = 2**62
+_ENOUGH = 4096  # bytes that tell one format from another
 
 
 @dataclass(frozen=True)
@@ -369,7 +370,9 @@ def open_table(path: PurePath, purpose: Purpose) -> Head:
     """
     compression = compression_of(path)
     blocks = text_blocks(path, compression)
-    first = first_bytes(blocks)
+    first = b""
+    while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
+        first += block  # which may be empty, in compressed files
     reader = next(reader for reader in readers() if reader.sniff(first))
     if compression and not reader.streams:
         raise InputError(f"{path} is {reader.name} that was compressed by {compression}; decompress it.")
