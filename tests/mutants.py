@@ -107,7 +107,7 @@ TESTS = {
     "molecules/measurements": "../storage/test_labels",
     "molecules/names": "names enumeration",
     "molecules/objective": "objective",
-    "molecules/rows": "fingerprints tables",
+    "molecules/tables": "tables tables_property layout",
     "molecules/spec": "fingerprints lingo",
     "molecules/structures": "structures names",
     "storage/": "store features fingerprints inspect damage errors",

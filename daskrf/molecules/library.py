@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterable
@@ -84,18 +85,7 @@ class Layout(Table):
 
     def state(self) -> dict[str, Any]:
         """Return the fields as a dict for JSON."""
-        return {
-            **dataclasses.asdict(self),
-            "names": None if self.names is None else list(self.names),
-            "extra": [list(pair) for pair in self.extra],
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Layout:
-        """Return the layout that :meth:`state` described."""
-        names = None if state["names"] is None else tuple(state["names"])
-        extra = tuple((str(key), int(position)) for key, position in state["extra"])
-        return cls(**{**state, "names": names, "extra": extra})
+        return _plain(dataclasses.asdict(self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,15 +97,6 @@ class Source:
     sha256: str
     rows: int
     layout: Layout
-
-    def state(self) -> dict[str, Any]:
-        """Return the fields as a dict for JSON."""
-        return {**dataclasses.asdict(self), "layout": self.layout.state()}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Source:
-        """Return the source that :meth:`state` described."""
-        return cls(**{**state, "layout": Layout.from_state(state["layout"])})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,14 +142,13 @@ class Library:
 
     def state(self) -> dict[str, Any]:
         """Return everything as a dict for JSON."""
-        return {
-            "sources": [source.state() for source in self.sources],
-            "rows_per_partition": self.rows_per_partition,
-            "partitions": [
-                [part.start, part.stop, [list(dataclasses.astuple(segment)) for segment in part.segments]]
-                for part in self.partitions
-            ],
-        }
+        return _plain(
+            {
+                "sources": list(map(dataclasses.asdict, self.sources)),
+                "rows_per_partition": self.rows_per_partition,
+                "partitions": list(map(dataclasses.astuple, self.partitions)),
+            }
+        )
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Library:
@@ -184,8 +164,20 @@ class Library:
             Partition(start, stop, tuple(Segment(*segment) for segment in segments))
             for start, stop, segments in state["partitions"]
         )
-        sources = tuple(Source.from_state(source) for source in state["sources"])
-        return cls(sources, partitions, state["rows_per_partition"])
+        return cls(tuple(map(_source, state["sources"])), partitions, state["rows_per_partition"])
+
+
+def _plain(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a dict as it comes back from JSON, without tuples."""
+    plain: dict[str, Any] = json.loads(json.dumps(state))
+    return plain
+
+
+def _source(state: dict[str, Any]) -> Source:
+    layout = state["layout"]
+    names = None if layout["names"] is None else tuple(layout["names"])
+    extra = tuple((str(key), int(position)) for key, position in layout["extra"])
+    return Source(**{**state, "layout": Layout(**{**layout, "names": names, "extra": extra})})
 
 
 @dataclasses.dataclass(frozen=True)

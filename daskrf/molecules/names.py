@@ -43,21 +43,11 @@ ID_NAMES = (*_SURE_NAMES, *_LIKELY_NAMES)
 # Before "ID" in a name, these say that it is of something else than the molecule.
 _NOT_MOLECULES = frozenset(
     [
-        *(
-            "activity",
-            "article",
-            "assay",
-            "batch",
-            "class",
-            "cluster",
-            "doc",
-            "document",
-            "donor",
-            "experiment",
-        ),
-        *("fold", "gene", "group", "journal", "label", "library", "organism", "patent", "plate", "protein"),
-        *("pubmed", "reaction", "ref", "reference", "run", "scaffold", "screen", "series", "set", "source"),
-        *("species", "split", "study", "supplier", "target", "tax", "taxonomy", "uniprot", "user", "vendor"),
+        *("activity", "article", "assay", "batch", "class", "cluster", "doc", "document", "donor"),
+        *("experiment", "fold", "gene", "group", "journal", "label", "library", "organism", "patent"),
+        *("plate", "protein", "pubmed", "reaction", "ref", "reference", "run", "scaffold", "screen"),
+        *("series", "set", "source", "species", "split", "study", "supplier", "target", "tax", "taxonomy"),
+        *("uniprot", "user", "vendor"),
     ]
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

@@ -12,7 +12,7 @@ from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.layout import detect_layout
 from daskrf.molecules.library import Layout, file_words
 from daskrf.molecules.names import column_words
-from daskrf.molecules.rows import first_rows
+from daskrf.molecules.tables import first_rows
 
 __all__ = ["check_first_lines"]
 

@@ -15,7 +15,7 @@ import itertools
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -114,15 +114,6 @@ class TableFormat:
             )
         if self.header is False and any(isinstance(column, str) for column in (self.smiles, self.id, *extra)):
             raise InputError("columns can be named only if there is a header; give their positions instead.")
-
-    def state(self) -> dict[str, object]:
-        """Return the parameters as a dict for JSON."""
-        return {**asdict(self), "extra": list(self.extra)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, object]) -> TableFormat:
-        """Return the format that :meth:`state` described."""
-        return cls(**{**state, "extra": tuple(state["extra"])})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
