@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daskrf import seeds
 from daskrf.engine import TILE, Hashes, Rows, engine
-from daskrf.engine.cpu import hashes, minima, tiles
+from daskrf.engine.cpu import hashes, signs, tiles
 from tests.jit import jit_disabled
 from tests.naive import minhash as naive
 
@@ -142,7 +142,7 @@ def test_a_pointer_near_the_end_of_32_bits_does_not_cut_the_batch(monkeypatch: p
 @settings(derandomize=True, deadline=None, max_examples=50)
 def test_the_mixing_functions_are_the_same_everywhere(x: int) -> None:
     expected = int(seeds.splitmix64(np.array([x], np.uint64))[0])
-    for module in (hashes, minima):
+    for module in (hashes, signs):
         with np.errstate(over="ignore"):
             mixed = module._mix64(np.uint64(x))
         assert int(mixed) == expected == naive.mix64(x)

@@ -1,4 +1,4 @@
-"""Packed bits: blocked transposition, the XOR-popcount Gram matrix, sums and means of +1/-1 features.
+"""Packed bits: the XOR-popcount Gram matrix, sums and means of +1/-1 features, and parities of runs of bits.
 
 A feature is one bit: 0 stands for +1 and 1 for -1 (the factor 1/sqrt(M) is left to the caller). Bits are
 packed little-endian; padding bits are zero and count for nothing.
@@ -17,7 +17,7 @@ from daskrf.arrays import check_bits, n_bytes
 from daskrf.engine.cpu.jit import jit, jit_disabled
 from daskrf.errors import InputError
 
-__all__ = ["bit_gram", "bit_means", "bit_sums"]
+__all__ = ["add_parities", "bit_gram", "bit_means", "bit_sums"]
 
 Words = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
@@ -243,3 +243,27 @@ def bit_means(bits: Bytes, n_components: int, weights: Reals) -> Reals:
             _add_byte_tables(bits, byte, tables, part)
         out[:, targets] = part
     return out
+
+
+@jit
+def add_parities(bits: Words, starts: Counts, words: Words) -> None:
+    """XOR the parities of runs of bits into words; see `Engine`."""
+    one = np.uint64(1)
+    parities = np.zeros(bits.shape[1] + 1, np.uint64)
+    for row in range(bits.shape[0]):
+        # Bit b of word w: the parity of all bits of the row before bit b of word w.
+        carry = np.uint64(0)
+        for w in range(bits.shape[1]):
+            running = bits[row, w]
+            for shift in (1, 2, 4, 8, 16, 32):
+                running ^= running << np.uint64(shift)
+            parities[w] = (running << one) ^ carry
+            if running >> np.uint64(63):
+                carry = ~carry
+        parities[bits.shape[1]] = carry
+        before = np.uint64(0)
+        for m in range(starts.size - 1):
+            stop = starts[m + 1]
+            after = (parities[stop >> 6] >> np.uint64(stop & 63)) & one
+            words[row, m >> 6] ^= (before ^ after) << np.uint64(m & 63)
+            before = after

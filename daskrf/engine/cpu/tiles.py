@@ -15,8 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.engine import Factors, Hashes, Rows
-from daskrf.engine.cpu.hashes import draw_levels, fill_minwise, fill_weighted, logarithms
-from daskrf.engine.cpu.minima import TILE, find_pairs, row_minima, row_words
+from daskrf.engine.cpu.hashes import (
+    TILE,
+    draw_levels,
+    fill_minwise,
+    fill_weighted,
+    find_pairs,
+    logarithms,
+    row_minima,
+    row_words,
+)
 from daskrf.engine.cpu.signs import fill_normals, fill_signs, multiply_normals, multiply_signs
 
 __all__ = ["hash_bits", "hash_levels", "random_products"]
