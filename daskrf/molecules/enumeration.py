@@ -105,18 +105,13 @@ class _Table:
 
     def __init__(self, recipe: Recipe) -> None:
         self.name = recipe.name
-        self.blocks: list[list[str]] = []
-        self.heads: list[list[str]] = []
-        self.tails: list[list[str]] = []
-        for i, slot in enumerate(recipe.slots):
-            right = i + 1 if i + 1 < len(recipe.slots) else 0
-            synthons = load_slot(slot, i, right)
-            self.blocks.append([s.block for s in synthons])
-            self.heads.append([s.head for s in synthons])
-            self.tails.append([s.tail for s in synthons])
+        n = len(recipe.slots)
+        slots = [load_slot(slot, i, (i + 1) % n) for i, slot in enumerate(recipe.slots)]
+        self.blocks = [[synthon.block for synthon in slot] for slot in slots]
+        self.heads = [[synthon.head for synthon in slot] for slot in slots]
+        self.tails = [[synthon.tail for synthon in slot] for slot in slots]
         self.shape = tuple(len(slot) for slot in self.blocks)
         self.size = math.prod(self.shape)
-        self.labels = [[f"-{j:04d}" for j in range(n)] for n in self.shape]
 
     def numbers(self, local: npt.NDArray[np.uint64]) -> list[list[int]]:
         """Split indexes within the recipe into block numbers, one list a slot."""
@@ -134,8 +129,7 @@ class _Table:
 
     def names(self, numbers: list[list[int]]) -> list[str]:
         """Name the products of the given blocks."""
-        columns = [[labels[j] for j in chosen] for labels, chosen in zip(self.labels, numbers, strict=True)]
-        return [self.name + "".join(row) for row in zip(*columns, strict=True)]
+        return [self.name + "".join(f"-{j:04d}" for j in row) for row in zip(*numbers, strict=True)]
 
 
 @cache
@@ -277,7 +271,7 @@ class ReactionLibrary:
         """
         for numbers, names in self._chunks(start, stop):
             for smiles, name in zip(numbers, names, strict=True):
-                yield Product(canonical_smiles(smiles) if canonical else smiles, name)
+                yield Product(Chem.CanonSmiles(smiles) if canonical else smiles, name)
 
     def smiles(self, start: int, stop: int) -> list[str]:
         """Return the joined strings (not canonical) of a range as a list: the fastest form."""
@@ -319,20 +313,6 @@ class ReactionLibrary:
                 if named:
                     names[chosen] = self._tables[w].names(numbers)
             yield strings.tolist(), names.tolist()
-
-
-def canonical_smiles(smiles: str) -> str:
-    """Return RDKit's canonical SMILES.
-
-    Raises
-    ------
-    InputError
-        If `smiles` is not a molecule.
-    """
-    mol = Chem.MolFromSmiles(smiles)
-    if mol is None:
-        raise InputError(f"{smiles!r} is not a molecule: check the building blocks of the package.")
-    return Chem.MolToSmiles(mol)
 
 
 def enumerate_to_file(

@@ -29,11 +29,12 @@ from daskrf.molecules.names import (
     column_words,
     find_id,
     find_smiles,
+    is_number,
     listed,
     normalised,
     position_of,
 )
-from daskrf.storage.backend import as_path, is_file
+from daskrf.storage.backend import as_path
 
 __all__ = ["Labels", "label_table", "label_words", "read_labels"]
 
@@ -202,7 +203,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     Raises
     ------
     InputError
-        Absent, empty, no table or damaged.
+        If it cannot be read, is damaged, empty or not a table.
 
     Notes
     -----
@@ -211,12 +212,6 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     semicolon, comma and white space that cuts them into most.
     """
     path = as_path(path)
-    try:
-        there = is_file(path)
-    except OSError as error:
-        raise InputError(f"the label file {path} cannot be read: {error.strerror}") from None
-    if not there:
-        raise InputError(f"the label file {path} does not exist; check the path")
     head = open_table(path, _purpose(key))
     if not head.n_rows:
         what = "has a header and no rows" if head.table.names else "is empty"
@@ -227,7 +222,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
 def _purpose(key: str) -> Purpose:
     return Purpose(
         fit=_columns_of_all,
-        is_header=lambda first, below: not any(map(_is_number, first)),
+        is_header=lambda first, below: not any(map(is_number, first)),
         asked=TableFormat(),
         longest=LONGEST,
         strict=True,
@@ -239,15 +234,6 @@ def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
     """Return how many columns all rows have; 0 where they differ, or there is only one."""
     widths = set(map(len, rows))
     return 0 if len(widths) != 1 or widths == {1} else widths.pop()
-
-
-def _is_number(text: str) -> bool:
-    """Return whether `float` reads it."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _open(
@@ -297,7 +283,7 @@ def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -
     found = [
         position
         for position, text in zip(others, firsts, strict=True)
-        if text is not None and (_is_number(text) or text.strip().lower() in MISSING)
+        if text is not None and (is_number(text) or text.strip().lower() in MISSING)
     ]
     if len(found) == 1:
         return found[0]
@@ -322,9 +308,8 @@ def _read_parts(given: _Given, drop_non_finite: bool) -> tuple[list[tuple[pa.Arr
                 "--drop-non-finite"
             )
         n_read += len(lines)
-        key_array = _row_keys(given, lines, keys) if given.key == "row" else _text_keys(keys, given.key)
         y[~finite], some = np.nan, finite.any(axis=1)
-        parts.append((key_array.filter(pa.array(some)), y[some]))
+        parts.append((_keys(given, lines, keys).filter(pa.array(some)), y[some]))
     return parts, n_read
 
 
@@ -348,34 +333,24 @@ def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
     try:
         return np.array(texts, dtype=np.float64)
     except ValueError:
-        return np.array([_number(given, line, text) for line, text in zip(lines, texts, strict=True)])
+        values = ["nan" if text.strip().lower() in MISSING else text for text in texts]
+    for line, text in zip(lines, values, strict=True):
+        if not is_number(text):
+            raise InputError(f"{given.place(line)} has the value {text!r}, which is not a number; correct it")
+    return np.array(list(map(float, values)))
 
 
-def _number(given: _Given, line: int, text: str) -> float:
-    """The value of a field; NaN where it is missing."""
-    if text.strip().lower() in MISSING:
-        return np.nan
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(
-            f"{given.place(line)} has the value {text!r}, which is no number; correct it"
-        ) from None
-
-
-def _text_keys(keys: list[str], kind: str) -> pa.Array:
-    """Keys as the library has them: without blanks around, and SMILES without their extensions."""
-    clean = clean_smiles if kind == "smiles" else str.strip
-    return pa.array([clean(key) for key in keys], TEXT)
-
-
-def _row_keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
-    """Keys as row numbers."""
-    for line, text in zip(lines, keys, strict=True):
-        digits = text.strip()
+def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
+    """Keys as the library has them: row numbers, or without blanks around, and SMILES without extensions."""
+    if given.key == "smiles":
+        return pa.array(map(clean_smiles, keys), TEXT)
+    texts = list(map(str.strip, keys))
+    if given.key == "id":
+        return pa.array(texts, TEXT)
+    for line, key, digits in zip(lines, keys, texts, strict=True):
         if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
             raise InputError(
-                f"{given.place(line)} has the key {text!r}, which is no row number (counted from 0); choose "
-                "the key column, or join by id or smiles"
+                f"{given.place(line)} has the key {key!r}, which is not a row number (counted from 0); "
+                "choose the key column, or join by id or smiles"
             )
-    return pa.array([int(text) for text in keys], pa.int64())
+    return pa.array(map(int, texts), pa.int64())

@@ -14,6 +14,7 @@ __all__ = [
     "column_words",
     "find_id",
     "find_smiles",
+    "is_number",
     "listed",
     "normalised",
     "position_of",
@@ -165,8 +166,9 @@ def _ends_in_id(name: str) -> bool:
 def tells_apart(values: Sequence[str], *, named: bool = False) -> bool:
     """Return whether some values of a column can be IDs.
 
-    They cannot where they are decimal numbers, or where one stands for more than three molecules on average:
-    a class, a supplier. With a `name` that is sure it is enough that they differ at all.
+    They cannot where all are numbers with a fraction, an exponent or a sign, or where one
+    stands for more than three molecules on average: a class, a supplier. With a name that is sure it is
+    enough that they differ at all.
 
     Examples
     --------
@@ -176,19 +178,19 @@ def tells_apart(values: Sequence[str], *, named: bool = False) -> bool:
     there = [value.strip() for value in values if value.strip()]
     if not there:
         return True
-    if not named and all(map(_is_decimal, there)):
+    if not named and all(is_number(text) and not text.isdigit() for text in there):
         return False
     distinct = len(set(there))
     return len(there) < _ENOUGH or (distinct > 1 if named else distinct * _REPEATS >= len(there))
 
 
-def _is_decimal(text: str) -> bool:
-    """Return whether `text` is a number with a fraction, an exponent or a sign, which an ID is not."""
+def is_number(text: str) -> bool:
+    """Return whether `float` reads it."""
     try:
         float(text)
     except ValueError:
         return False
-    return not text.isdigit()
+    return True
 
 
 def listed(names: Sequence[object], quote: str = "") -> str:

@@ -196,7 +196,7 @@ def test_parquet_names_the_row(tmp_path: Path) -> None:
         ("\n\n", "is empty"),
         ("id,score\n", "has a header and no rows"),
         ("id,score\nA,high\n", "no column of numbers"),
-        ("id,score\nA,1\nB,high\n", "line 3 has the value 'high', which is no number"),
+        ("id,score\nA,1\nB,high\n", "line 3 has the value 'high', which is not a number"),
         ("id,score\nA,1\nB\n", "line 3 cannot be read .1 columns where 2 are expected."),
         ("id,score\nA,nan\n", "line 2: 'score' holds 'nan'"),
     ],
@@ -207,7 +207,7 @@ def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
 
 
 def test_other_bad_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(InputError, match="No such file"):
         read_labels(tmp_path / "none.csv")
     with pytest.raises(InputError, match=r"labels\.csv is JSON; save it as CSV or Parquet"):
         read_labels(write(tmp_path, '[{"id": "A", "score": 1}]'))
@@ -222,7 +222,7 @@ def test_other_bad_files(tmp_path: Path) -> None:
         read_labels(tmp_path / "bad.parquet")
     with pytest.raises(InputError, match="no label left: all 2 rows"):
         read_labels(write(tmp_path, "id,score\nA,nan\nB,\n"), drop_non_finite=True, targets=["score"])
-    with pytest.raises(InputError, match=r"line 3 has the key '-1', which is no row number"):
+    with pytest.raises(InputError, match=r"line 3 has the key '-1', which is not a row number"):
         read_labels(write(tmp_path, "row,score\n0,1\n-1,2\n"), key="row")
 
 
