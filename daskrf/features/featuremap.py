@@ -21,6 +21,7 @@ from daskrf.features.facts import MapFacts
 from daskrf.kernels.kernel import short
 
 __all__ = [
+    "DTYPES",
     "FeatureMap",
     "brief_state",
     "check_n_components",
@@ -30,6 +31,9 @@ __all__ = [
     "map_key",
     "parameter_words",
 ]
+
+DTYPES = ("bits", "float32", "float16")
+"""How features are stored."""
 
 _REGISTRY: dict[str, type[FeatureMap]] = {}
 _LONG = 256  # characters of a text that states are named by
@@ -77,9 +81,6 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """Most features that a composition takes from one map of this kind. Few, for sketches that give a sparse
     row the fewer and larger features the more there are: products of such features hardly ever meet."""
 
-    in_blocks: ClassVar[bool] = False
-    """Whether features form blocks, of `block_size` each, of which one serves each row in the end."""
-
     common: ClassVar[tuple[str, ...]] = ("n_components", "random_state")
     """Parameters that every map has; the others are its own."""
 
@@ -102,13 +103,20 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     @property
     def block_size(self) -> int:
-        """Number of features that share a Gram matrix: all of them, but for a map of blocks."""
+        """Number of features of a row that predictions take: all of them, but for a map of blocks."""
         return self.n_components
 
     @property
-    def gram_columns(self) -> int | None:
-        """Of a map of blocks: columns of the matrices of sums that a feature is in, at most; else None."""
+    def gram_block(self) -> int | None:
+        """Of a map of blocks: the most features that share a Gram matrix. None where all of them do."""
         return None
+
+    def check_dtype(self, dtype: str) -> None:
+        """Raise InputError if features cannot be stored as `dtype`: "bits", "float32" or "float16"."""
+        if dtype not in DTYPES:
+            raise InputError(f"The dtype of features is one of {', '.join(DTYPES)}, not {dtype!r}.")
+        if dtype == "bits" and not self.one_bit:
+            raise InputError(f"{type(self).__name__} has no one-bit features; take float32 or float16.")
 
     @property
     def seconds_per_component(self) -> float:
@@ -128,6 +136,14 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         None that count, for most maps: memory is predicted from it.
         """
         return 0
+
+    @property
+    def smaller(self) -> tuple[str, int, Callable[[int], Self]] | None:
+        """What there could be less of where memory is short for `fit`; None for most maps.
+
+        Its name, its number, and the map with another number of it.
+        """
+        return None
 
     @property
     def one_bit(self) -> bool:

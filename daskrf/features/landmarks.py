@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -125,6 +126,11 @@ class LandmarkMap(FeatureMap):
         if not self.is_fitted() or there >= wanted:
             return []
         return [f"there are {there:,} landmarks, not {wanted:,}: all distinct rows that could be chosen from"]
+
+    @property
+    def smaller(self) -> tuple[str, int, Callable[[int], Self]]:
+        """See `FeatureMap`."""
+        return "landmarks", self.landmarks_wanted(), self.with_landmarks
 
     def with_landmarks(self, n: int) -> Self:
         """Return a copy that is not fitted, with `n` landmarks and at most as many features."""

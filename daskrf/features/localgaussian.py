@@ -110,7 +110,6 @@ class LocalGaussianFeatures(FeatureMap):
     option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
     gram_precision: ClassVar[Literal["single", "double"]] = "double"
-    in_blocks: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -161,9 +160,15 @@ class LocalGaussianFeatures(FeatureMap):
         return self.n_components // n
 
     @property
-    def gram_columns(self) -> int:
-        """Columns of the matrices of sums that a feature is in: of all rows, and of those nearest."""
-        return 2 * (self.block_size if self.is_fitted() or self.threshold is None else self.n_components)
+    def gram_block(self) -> int:
+        """Features of a centroid; before `fit`, the most that there may be."""
+        return self.block_size if self.is_fitted() or self.threshold is None else self.n_components
+
+    def check_dtype(self, dtype: str) -> None:
+        """Raise InputError if features cannot be stored as `dtype`: not as float16 either."""
+        super().check_dtype(dtype)
+        if dtype == "float16":
+            refuse_half(dtype)
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the tables of all blocks, once they are known; see `FeatureMap`."""
