@@ -1,4 +1,4 @@
-"""The contract of feature maps, and the registry that rebuilds them from their state."""
+"""The contract of feature maps, and how they are rebuilt from their state."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from daskrf import kernels
 from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
+from daskrf.exports import declared
 from daskrf.features.facts import MapFacts
 from daskrf.kernels.kernel import short
 
@@ -35,7 +36,6 @@ __all__ = [
 DTYPES = ("bits", "float32", "float16")
 """How features are stored."""
 
-_REGISTRY: dict[str, type[FeatureMap]] = {}
 _LONG = 256  # characters of a text that states are named by
 
 
@@ -47,12 +47,8 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Make the map known by its name.
-
-        Let its methods check the names of columns, which arrays lose when they are converted.
-        """
+        """Let its methods check the names of columns, which arrays lose when they are converted."""
         super().__init_subclass__(**options)
-        _REGISTRY[cls.__name__] = cls
         for name in ("fit", "transform", "transform_bits", "transform_nearest"):
             if name in cls.__dict__:
                 setattr(cls, name, (_learning if name == "fit" else _checking)(cls.__dict__[name]))
@@ -317,7 +313,8 @@ def known_maps() -> list[type[FeatureMap]]:
     >>> TanimotoMinMaxFeatures in known_maps()
     True
     """
-    return sorted((cls for cls in _REGISTRY.values() if "facts" in vars(cls)), key=lambda cls: cls.facts.name)
+    known = declared(__package__, FeatureMap).values()
+    return sorted((cls for cls in known if "facts" in vars(cls)), key=lambda cls: cls.facts.name)
 
 
 def default_map() -> FeatureMap:
@@ -346,13 +343,13 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     >>> from_state(TanimotoMinMaxFeatures(128).state()).n_components
     128
     """
-    name = state.get("class")
-    if name not in _REGISTRY:
+    name = state.get("class", "")
+    cls = declared(__package__, FeatureMap).get(name)
+    if cls is None:
         raise InputError(
             f"Feature map {name!r} is unknown here; known are: "
             f"{', '.join(cls.__name__ for cls in known_maps())}."
         )
-    cls = _REGISTRY[name]
     if state.get("version") != cls.state_version:
         raise InputError(
             f"Feature map {name} has state version {state.get('version')!r}, but this daskrf makes version "

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.kernels.kernel import Kernel, Prepared, from_state, hilbert_distance, register
+from daskrf.kernels.kernel import Kernel, Prepared, from_state, hilbert_distance
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial, finite_values
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
@@ -17,7 +17,6 @@ __all__ = ["Composition"]
 Array = npt.NDArray[np.float64]
 
 
-@register
 class Composition(Kernel):
     """k(x, y) = f(K(x, y)) / f(1), f the power series of a dot-product kernel and K any kernel.
 

@@ -13,7 +13,7 @@ from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.engine import QUOTIENT, RATIO, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, register
+from daskrf.kernels.kernel import Kernel, Prepared
 from daskrf.kernels.tanimoto import as_counts, by_type
 
 __all__ = ["TanimotoDotProduct"]
@@ -28,7 +28,6 @@ _MOST_TERMS = 64  # the others are below the rounding error: |t| <= 1/2
 Array = npt.NDArray[Any]
 
 
-@register
 class TanimotoDotProduct(Kernel):
     """T(x, y) = x.y / (|x|^2 + |y|^2 - x.y), for any real vectors; T(0, 0) = 1.
 

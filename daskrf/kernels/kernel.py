@@ -1,9 +1,10 @@
-"""The contract of exact kernels, and the registry that rebuilds them from their state."""
+"""The contract of exact kernels, and how they are rebuilt from their state."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from inspect import isabstract
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 
 from daskrf.arrays import as_rows, row_slice
 from daskrf.errors import InputError
+from daskrf.exports import declared
 
 __all__ = [
     "Kernel",
@@ -20,11 +22,9 @@ __all__ = [
     "hilbert_distance",
     "known_kernels",
     "prepared_blocks",
-    "register",
     "short",
 ]
 
-_REGISTRY: dict[str, type[Kernel]] = {}
 _BLOCK_BYTES = 64 * 2**20
 _SHOWN = 80  # characters of a long value
 
@@ -169,7 +169,8 @@ def known_kernels(kind: type[Kernel] = Kernel) -> dict[str, type[Kernel]]:
     >>> "gaussian" in known_kernels()
     True
     """
-    return {cls.name: cls for cls in _REGISTRY.values() if cls.name and issubclass(cls, kind)}
+    known = declared(__package__, Kernel).values()
+    return {cls.name: cls for cls in known if cls.name and issubclass(cls, kind)}
 
 
 def prepared_blocks(
@@ -222,12 +223,6 @@ def hilbert_distance(kernel: Kernel, X: Any, Y: Any = None) -> Array:
     return np.sqrt(squared, out=squared)
 
 
-def register(cls: type[Kernel]) -> type[Kernel]:
-    """Class decorator: make a kernel known to :func:`from_state`."""
-    _REGISTRY[cls.__name__] = cls
-    return cls
-
-
 def from_state(state: dict[str, Any]) -> Kernel:
     """Rebuild the kernel whose :meth:`Kernel.state` is `state`.
 
@@ -242,10 +237,11 @@ def from_state(state: dict[str, Any]) -> Kernel:
     >>> from_state(TanimotoMinMax().state())
     TanimotoMinMax()
     """
-    name = state.get("kernel")
-    if name not in _REGISTRY:
-        raise InputError(f"Kernel {name!r} is unknown here; known are: {', '.join(sorted(_REGISTRY))}.")
+    known = {name: cls for name, cls in declared(__package__, Kernel).items() if not isabstract(cls)}
+    name = state.get("kernel", "")
+    if name not in known:
+        raise InputError(f"Kernel {name!r} is unknown here; known are: {', '.join(sorted(known))}.")
     try:
-        return _REGISTRY[name](**state.get("parameters", {}))
+        return known[name](**state.get("parameters", {}))
     except TypeError as error:
         raise InputError(f"The state of kernel {name} does not fit it: {error}.") from None

@@ -16,7 +16,7 @@ from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register, short
+from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, short
 from daskrf.kernels.series import cut, horner, poisson, power
 
 __all__ = [
@@ -135,7 +135,6 @@ class DotProductKernel(Kernel):
         return hilbert_distance(self, X, Y)
 
 
-@register
 class Polynomial(DotProductKernel):
     """k(x, y) = (x.y + c)^degree.
 
@@ -197,7 +196,6 @@ class Polynomial(DotProductKernel):
         return power(t, self.degree) if self.degree else np.ones_like(t)
 
 
-@register
 class Exponential(DotProductKernel):
     """k(x, y) = exp(gamma x.y).
 
@@ -257,7 +255,6 @@ class Exponential(DotProductKernel):
         return self.of_products(t)
 
 
-@register
 class DotProduct(DotProductKernel):
     """k(x, y) = a_0 + a_1 x.y + a_2 (x.y)^2 + ... of given coefficients.
 
@@ -318,7 +315,6 @@ class DotProduct(DotProductKernel):
         return values
 
 
-@register
 class Ratio(DotProduct):
     """k(x, y) = t / (2 - t) = t/2 + t^2/4 + t^3/8 + ... of t = x.y, up to its 63rd power.
 

@@ -22,7 +22,7 @@ from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.kernels.distances import finite_rows, is_full, squares_from
 from daskrf.kernels.index import dense_parts
-from daskrf.kernels.kernel import Kernel, Prepared, register
+from daskrf.kernels.kernel import Kernel, Prepared
 from daskrf.parameters import GIVEN
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
@@ -47,8 +47,7 @@ class RadialKernel(Kernel):
 
     By Bochner's theorem k is the characteristic function of a random frequency vector of uniform direction,
     which random Fourier features are made of; `radii` draws its length. A subclass with `of_distances` and
-    `radii` that is registered (`daskrf.kernels.kernel.register`) works with every feature map, store and
-    model.
+    `radii` works with every feature map, store and model.
 
     Squared distances are 0 exactly for equal rows, and right to about nine digits for others, however far
     from the origin the rows lie: columns may be dates or masses.
@@ -172,7 +171,6 @@ class RadialKernel(Kernel):
         return f"{type(self).__name__} kernel ({words})"
 
 
-@register
 class Gaussian(RadialKernel):
     """k(x, y) = exp(-|x - y|^2 / (2 l^2)), the squared exponential or RBF kernel.
 
@@ -213,7 +211,6 @@ class Gaussian(RadialKernel):
         return _chi(uniform("length"), n_columns)
 
 
-@register
 class Matern(RadialKernel):
     """k(x, y) = 2^(1 - nu) / Gamma(nu) z^nu K_nu(z), z = sqrt(2 nu) |x - y| / l, K_nu a Bessel function.
 
@@ -277,7 +274,6 @@ class Matern(RadialKernel):
         return _chi(uniform("length"), n_columns) * np.sqrt(self.nu / tail)
 
 
-@register
 class UnitBalls(RadialKernel):
     """k(x, y) = [Gamma(d/2 + 1) (2/r)^(d/2) J_{d/2}(r)]^t, r = |x - y| / l, J a Bessel function.
 
@@ -332,7 +328,6 @@ class UnitBalls(RadialKernel):
         return total
 
 
-@register
 class RadialSpectrum(RadialKernel):
     """The kernel of any radial spectrum: a frequency has uniform direction and a length drawn from `radii`.
 

@@ -13,7 +13,7 @@ from daskrf.arrays import MAX_COUNT, as_csr, check_weights, row_sums
 from daskrf.engine import QUOTIENT, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register
+from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance
 
 __all__ = ["Intersection", "TanimotoMinMax"]
 
@@ -22,7 +22,6 @@ _LARGEST_SUM = 4e307  # two of them can be added
 Array = npt.NDArray[Any]
 
 
-@register
 class TanimotoMinMax(Kernel):
     """T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k), for non-negative vectors; T(0, 0) = 1.
 
@@ -56,7 +55,6 @@ class TanimotoMinMax(Kernel):
         return "Tanimoto (min-max)"
 
 
-@register
 class Intersection(Kernel):
     """k(x, y) = sum_k min(x_k, y_k), for non-negative vectors; k(x, x) is the sum of x.
 

@@ -15,7 +15,7 @@ from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register
+from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance
 from daskrf.kernels.powerseries import check_degree
 
 __all__ = ["TruncatedGaussian"]
@@ -25,7 +25,6 @@ _LARGEST = 1e150  # values whose squares are finite
 Array = npt.NDArray[np.float64]
 
 
-@register
 class TruncatedGaussian(Kernel):
     """k_p(x, y) = exp(-(|u|^2 + |v|^2) / 2) sum_{n <= p} (u.v)^n / n!, u = (x - c) / l, v = (y - c) / l.
 
