@@ -69,12 +69,7 @@ class TanimotoDotProduct(Kernel):
         self.transform = transform
         self.n_terms = None if n_terms is None else _n_terms(n_terms)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"transform": self.transform, "n_terms": self.n_terms}
-
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right, right_exponents = self._rows(Y)
         index = Index(right, multiply=True)
         right_counts = _counts(right)
@@ -160,7 +155,6 @@ class TanimotoDotProduct(Kernel):
             np.divide(products, union, out=out[part])
 
     def words(self) -> str:
-        """See `Kernel`."""
         return f"Tanimoto (dot product{', of square roots of counts' if self.transform else ''})"
 
 

@@ -72,10 +72,6 @@ class RadialKernel(Kernel):
     def __init__(self, length_scale: float = 1.0) -> None:
         self.length_scale = _positive(length_scale, "length_scale")
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"length_scale": self.length_scale}
-
     @abstractmethod
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return f(r), exactly 1 where r is 0, of distances over the length scale; may write to `r`."""
@@ -99,7 +95,6 @@ class RadialKernel(Kernel):
         """
 
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right = finite_rows(Y)
         squares, n_columns = squares_from(right), right.shape[1]
 
@@ -153,19 +148,7 @@ class RadialKernel(Kernel):
         squares /= self.length_scale
         return self.of_distances(squares, n_columns)
 
-    def distance(self, X: Any, Y: Any = None) -> Array:
-        """Return sqrt(1 - k), the distance of x and y in the kernel's Hilbert space divided by sqrt(2).
-
-        |k_x - k_y|^2 = k(x, x) + k(y, y) - 2 k(x, y) = 2 (1 - k), hence a metric where k determines the row;
-        its rounding error is about 1e-8. It is not the distance of the rows.
-        """
-        squared = self(X, Y)
-        np.subtract(1.0, squared, out=squared)
-        np.maximum(squared, 0.0, out=squared)
-        return np.sqrt(squared, out=squared)
-
     def words(self) -> str:
-        """See `Kernel`."""
         own = [(key, value) for key, value in self.parameters().items() if isinstance(value, (int, float))]
         words = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in own)
         return f"{type(self).__name__} kernel ({words})"
@@ -239,10 +222,6 @@ class Matern(RadialKernel):
         if self.nu > _LARGEST_NU:
             raise InputError(f"nu must be at most {_LARGEST_NU:g}, not {nu!r}; use the Gaussian kernel.")
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"length_scale": self.length_scale, "nu": self.nu}
-
     def _single_form(self) -> tuple[float, bool, float, float] | None:
         linear_and_square = {1.5: (1.0, 0.0), 2.5: (1.0, 1.0 / 3.0)}.get(self.nu)
         return None if linear_and_square is None else (2.0 * self.nu, True, *linear_and_square)
@@ -306,10 +285,6 @@ class UnitBalls(RadialKernel):
             self.degree = 0
         if not 1 <= self.degree <= 1000:
             raise InputError(f"degree must be an integer from 1 to 1,000, not {degree!r}.")
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"length_scale": self.length_scale, "degree": self.degree}
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return the kernel of distances over the length scale."""
