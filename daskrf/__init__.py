@@ -45,17 +45,7 @@ if TYPE_CHECKING:
     from daskrf.jobs.views import load as load
     from daskrf.jobs.views import open_features as open_features
     from daskrf.jobs.views import open_library as open_library
-    from daskrf.kernels import Composition as Composition
-    from daskrf.kernels import DotProduct as DotProduct
-    from daskrf.kernels import Exponential as Exponential
-    from daskrf.kernels import Gaussian as Gaussian
-    from daskrf.kernels import Intersection as Intersection
-    from daskrf.kernels import Matern as Matern
-    from daskrf.kernels import Polynomial as Polynomial
-    from daskrf.kernels import Ratio as Ratio
-    from daskrf.kernels import TanimotoDotProduct as TanimotoDotProduct
-    from daskrf.kernels import TanimotoMinMax as TanimotoMinMax
-    from daskrf.kernels import TruncatedGaussian as TruncatedGaussian
+    from daskrf.kernels import *  # noqa: F403
     from daskrf.molecules.fingerprints import FingerprintSpec as FingerprintSpec
     from daskrf.molecules.formats import TableFormat as TableFormat
     from daskrf.report.maptable import maps as maps

@@ -1,23 +1,47 @@
-"""Names of a package that are imported on first use."""
+"""Names of a package that are imported on first use, and classes that are found where they are defined."""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["lazy"]
+__all__ = ["declared", "lazy"]
+
+
+def declared(package: str, kind: type) -> dict[str, Any]:
+    """Return all classes derived from `kind`, by name.
+
+    They are those in the modules of a package, which need no list of them, and those of your own from when
+    they are defined.
+
+    Examples
+    --------
+    >>> from daskrf.kernels import Kernel
+    >>> declared("daskrf.kernels", Kernel)["Gaussian"].__module__
+    'daskrf.kernels.radial'
+    """
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
+    return {cls.__name__: cls for cls in _derived(kind)}
+
+
+def _derived(kind: Any) -> Iterator[Any]:
+    for cls in kind.__subclasses__():
+        yield cls
+        yield from _derived(cls)
 
 
 def lazy(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package, of what its block ``if TYPE_CHECKING:`` imports.
 
     So that each name is declared once, for type checkers and for Python. After ``from ... import *`` the
-    names are those in `__all__` of that module, which is imported when a name is not found elsewhere.
-    `__all__` of the package is one of the names, too.
+    names are the classes and constants in `__all__` of that module, which is imported when a name is not
+    found elsewhere. `__all__` of the package is one of the names, too.
 
     Examples
     --------
@@ -38,7 +62,8 @@ def lazy(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
                 whole += [node.module] if names == ["*"] else []
 
     def exported() -> list[str]:
-        return sorted({*homes, *(name for home in whole for name in importlib.import_module(home).__all__)})
+        starred = (name for home in whole for name in importlib.import_module(home).__all__)
+        return sorted({*homes, *(name for name in starred if name[0].isupper())})
 
     def find(name: str) -> Any:
         if name == "__all__":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import daskrf
+from daskrf.features import known_maps
 
 PACKAGE = Path(daskrf.__file__).parent
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -204,6 +205,19 @@ OF_MODULES = {"memory": "check", "disk": "check_disk"}
 EXCEPT = {"storage/lock.py", "__init__.py"}  # where locks are defined, and where public names are gathered
 
 
+def names_of(source: str) -> set[str]:
+    """Return the names that code takes or imports."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
 def names_of_jobs(source: str) -> set[str]:
     """Return the names that a module takes or says of what only jobs/ may know."""
     found = set()
@@ -240,6 +254,16 @@ def test_only_jobs_know_of_shards_locks_and_limits(path):
 )
 def test_a_name_of_jobs_is_found(source):
     assert names_of_jobs(source)
+
+
+# What one map alone is like, nothing that runs, stores or shows a map asks for.
+OF_MAPS = {"gram_block", "refuse_half", "LandmarkMap", *(cls.__name__ for cls in known_maps())}
+WITHOUT_MAPS = ("jobs", "commands", "storage", "cli", "report")
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) in WITHOUT_MAPS], ids=relative)
+def test_maps_are_known_by_their_interface_alone(path):
+    assert names_of(path.read_text()) & OF_MAPS == set()
 
 
 @pytest.mark.parametrize("path", CODE, ids=relative)

@@ -6,18 +6,16 @@ the posterior, its parameters with their defaults, and `score`. Nothing else nam
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, fields
-from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
+from daskrf.exports import declared
 
 __all__ = ["Acquisition", "Array", "acquisition_for", "rules"]
 
@@ -109,7 +107,6 @@ class Acquisition(ABC):
         return self.score(gain, deviation)
 
 
-@cache
 def rules() -> dict[str, type[Acquisition]]:
     """Return the class of every rule by its name, in the order of names.
 
@@ -118,14 +115,8 @@ def rules() -> dict[str, type[Acquisition]]:
     >>> list(rules())
     ['ei', 'greedy', 'pi', 'thompson', 'ucb']
     """
-    package = __name__.rpartition(".")[0]
-    found = {}
-    for file in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        module = importlib.import_module(f"{package}.{file.name}")
-        for rule in vars(module).values():
-            if isinstance(rule, type) and issubclass(rule, Acquisition) and "name" in vars(rule):
-                found[rule.name] = rule
-    return dict(sorted(found.items()))
+    known = declared(__package__, Acquisition).values()
+    return {rule.name: rule for rule in sorted((r for r in known if "name" in vars(r)), key=lambda r: r.name)}
 
 
 def acquisition_for(rule: str, **settings: Any) -> Acquisition:

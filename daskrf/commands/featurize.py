@@ -16,7 +16,6 @@ from distributed import Client
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
-from daskrf.features.localgaussian import refuse_half
 from daskrf.jobs.disk import Disk
 from daskrf.jobs.job import AnyShard, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
@@ -32,8 +31,6 @@ from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.records import CommitRecord
 
 __all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]
-
-DTYPES = ("bits", "float32", "float16")
 
 
 @dataclass(frozen=True)
@@ -87,8 +84,8 @@ def featurize(
     output : path, optional
         Directory of the feature store; needed when `source` is a store, and only then.
     dtype : {"bits", "float32", "float16"}, optional
-        How features are held; default: bits for one-bit maps, else float32. Not float16 for
-        `LocalGaussianFeatures`, which tell the nearest centroid by small features.
+        How features are held; default: bits for one-bit maps, else float32. Maps of centroids refuse
+        float16, because small features tell which centroid is the nearest.
     client : distributed.Client, optional
         Where to run; default: this process. A dask array is computed by whoever computes it.
     progress : Progress, optional
@@ -120,12 +117,7 @@ def featurize(
     """
     feature_map = default_map() if feature_map is None else feature_map
     dtype = ("bits" if feature_map.one_bit else "float32") if dtype is None else dtype
-    if dtype not in DTYPES:
-        raise InputError(f"The dtype of features is one of {', '.join(DTYPES)}, not {dtype!r}.")
-    if dtype == "bits" and not feature_map.one_bit:
-        raise InputError(f"{type(feature_map).__name__} has no one-bit features; take float32 or float16.")
-    if feature_map.in_blocks:
-        refuse_half(dtype)
+    feature_map.check_dtype(dtype)
     if isinstance(source, da.Array):
         if output is not None:
             raise InputError(

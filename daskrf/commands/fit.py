@@ -21,9 +21,10 @@ from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.shapes import ONE_MATRIX, SumsShape
 from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.statistics import Precision
-from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for, strip_columns
+from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
 from daskrf.jobs.directions import directions_of
 from daskrf.jobs.disk import Disk
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
@@ -435,13 +436,12 @@ def _grouped(features: Source, joined: JoinedLabels) -> _Cut:
     weight = labelled + np.asarray(features.partition_rows) // 20
     target = min(largest, max(smallest, int(weight[labelled > 0].sum()) // 1024))
     n_components = features.feature_map.n_components
-    whole = [(0, n_components)]
-    columns = whole if features.feature_map.in_blocks else strip_columns(n_components, _STRIP_BYTES)
+    columns = SumsShape.of(features.feature_map).strips(n_components, _STRIP_BYTES)
     if len(columns) > 1:  # partial sums are large, and the bits of a group are held
         target = min(max(target, 2 * smallest), _held_rows(n_components))
     groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
     rows = [int(sum(labelled[p] for p in group)) for group in groups]
-    return _Cut(groups, rows, list(columns))
+    return _Cut(groups, rows, columns)
 
 
 @dataclass(frozen=True)
@@ -562,9 +562,8 @@ def need_of_sums(
     statistics are in strips of `strip_bytes`, of which a task holds two and no process but the one that
     solves all.
     """
-    M, blocks = making.n_components, making.gram_columns
-    strips = [(0, M)] if blocks else strip_columns(M, strip_bytes)
-    square = max(8 * stop * (blocks or stop - first) for first, stop in strips)
+    M, shape = making.n_components, making.shape
+    strips, square = shape.strips(M, strip_bytes), shape.largest(M, strip_bytes)
     what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
     several = group_rows is None or group_rows < n_labels
     group_rows = n_labels if group_rows is None else group_rows
@@ -572,10 +571,10 @@ def need_of_sums(
     joined = min(making.block_rows * making.row_bytes + making.block, group_rows * making.row_bytes)
     update = 2048 * M  # transposed words of bits; or the same rows in float64
     if not making.one_bit:
-        update = 8 * min(group_rows, 2048) * (M + (blocks or 0) // 2)
+        update = 8 * min(group_rows, 2048) * shape.converted(M)
         # A product in single precision is as large as what it is added to; one in double is added in place,
         # or to strips some hundred rows at a time.
-        in_place = making.double or precision == "double"
+        in_place = shape.double or precision == "double"
         update += min(_TILE_BYTES, square) * (len(strips) > 1) if in_place else square // 2
     if len(strips) > 1 and making.one_bit:  # all bits of a group, as they are joined or read
         joined = 2 * min(n_labels, max(making.rows, _held_rows(M))) * making.row_bytes
@@ -602,15 +601,7 @@ def need_of_solve(
     `eigen` is for the eigendecomposition that follows where labels have next to no noise. Of `n_sums` sets of
     rows with sums of their own, one is solved after the other, and the statistics of all are held.
     """
-    M, blocks = making.n_components, making.gram_columns
-    # Statistics, and one float64 matrix that Cholesky works in; for landmarks the factor of K_ZZ and a copy
-    # of the statistics besides, measured 3.7. Above M = 8,192 the search for the evidence begins with half
-    # of the features: a quarter of a matrix more. An eigendecomposition, which also serves small M, holds its
-    # matrix, which becomes the vectors, and twice that as workspace: measured 5.3 in all.
-    share = 4.0 if making.double else 2.0 if M <= 8_192 else 2.25
-    decomposed = share + (3.5 if eigen else 4.0 if M <= 1024 else 0.0)
-    if blocks:  # nothing but the statistics, and one centroid after the other decomposed
-        share, decomposed = 1.25, 1.25 + 0.75 * blocks / M
+    share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
     share, decomposed, labels = share + n_sums - 1, decomposed + n_sums - 1, 120 * (n_labels or 0)
     return peak(
         "solve by eigendecomposition, for labels with next to no noise" if eigen else "solve",
@@ -623,8 +614,8 @@ def _disk(path: PurePath, sums: Iterable[_Sums]) -> Disk:
     """Return what the partial sums take on the disk."""
     leaves, largest, kept = 0, 0, 0
     for own in sums:
-        one_bit, blocks = own.features.bits, own.features.feature_map.gram_columns
-        sizes = size_of_sums(own.cut.columns, own.cut.rows, one_bit=one_bit, gram_columns=blocks)
+        shape = SumsShape.of(own.features.feature_map)
+        sizes = size_of_sums(own.cut.columns, own.cut.rows, one_bit=own.features.bits, shape=shape)
         bits = own.held * sum(own.cut.rows) * -(-own.features.feature_map.n_components // 8)
         leaves, largest, kept = leaves + sizes[0] + bits, max(largest, sizes[1]), kept + sizes[2] + bits
     return Disk(path, "the partial sums", leaves, largest + kept)
@@ -635,7 +626,7 @@ def size_of_sums(
     group_rows: Sequence[int],
     *,
     one_bit: bool,
-    gram_columns: int | None = None,
+    shape: SumsShape = ONE_MATRIX,
 ) -> tuple[int, int, int]:
     """Return the bytes of the leaves of all roots, of those of the largest root, and of the roots, at most.
 
@@ -649,16 +640,10 @@ def size_of_sums(
         Labelled rows of each group, of which each leaves one partial sum a strip.
     one_bit : bool
         Sums of bits are stored as the smallest integers that hold them.
-    gram_columns : int, optional
-        Of the Gram matrices of a map of blocks, in place of strips: `FeatureMap.gram_columns`.
+    shape : SumsShape, optional
+        Default: of one matrix.
     """
-    whole = not one_bit and len(columns) > 1  # products of floats fill a strip below the diagonal, too
-    strips = [
-        stop * width - (0 if whole else width * (width - 1) // 2)
-        for width, stop in ((stop - first, stop) for first, stop in columns)
-    ]
-    if gram_columns is not None:
-        strips = [columns[-1][1] * gram_columns]
+    strips = shape.stored(columns, one_bit=one_bit)
     leaves = len(group_rows) * _item(max(group_rows, default=0), one_bit)
     return leaves * sum(strips), leaves * max(strips), _item(sum(group_rows), one_bit) * sum(strips)
 

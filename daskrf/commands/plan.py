@@ -22,7 +22,8 @@ from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
 from daskrf.gp import choose_exponent, gp_for
-from daskrf.gp.sums import Summation, precision_for, strip_columns
+from daskrf.gp.shapes import SumsShape
+from daskrf.gp.sums import Summation, precision_for
 from daskrf.jobs.batches import rejects_table, rows_table
 from daskrf.jobs.inputs import scan_inputs, tables_of
 from daskrf.jobs.job import Need, Run
@@ -198,9 +199,8 @@ def _check_memory(feature_map: FeatureMap, n_columns: int, n_sample: int, learns
 
 def _making(feature_map: FeatureMap, rows: int, nonzeros: int | None, tables: int) -> Making:
     """Return what making the features of so many rows takes."""
-    double = feature_map.gram_precision == "double"
-    M, bits, blocks = feature_map.n_components, feature_map.one_bit, feature_map.gram_columns
-    return Making(M, rows, bits, double, nonzeros, tables, blocks)
+    M, bits = feature_map.n_components, feature_map.one_bit
+    return Making(M, rows, bits, SumsShape.of(feature_map), nonzeros, tables)
 
 
 def _needs(
@@ -289,7 +289,7 @@ def _time_features(
     phi, seconds = _timed(transform, fingerprints)
     size = phi.nbytes / len(phi)
     stages = [StageCost("featurize", seconds / len(phi), size, "library", "-> feature store (optional)")]
-    if feature_map.in_blocks:
+    if feature_map.block_size < M:
         own, seconds = _timed(feature_map.transform_nearest, fingerprints)
         note = "in predict and screen, in place of featurize: about the nearest centroid alone"
         stages.append(StageCost("nearest features", seconds / len(own), 0, "library", note))
@@ -303,7 +303,7 @@ def _time_features(
     statistics.update(phi[:64], y[:64])
     _, seconds = _timed(statistics.update, phi, y)
     note = "a labelled molecule, besides its features"
-    n_strips = 1 if feature_map.in_blocks else len(strip_columns(M))
+    n_strips = len(SumsShape.of(feature_map).strips(M))
     if n_strips > 1 and not bits:  # see `daskrf.jobs.totals`
         note += f", which are made {n_strips + 1} times, or read as often where they are stored"
     stages.append(StageCost("fit", seconds / len(phi), 0, "labels", note))

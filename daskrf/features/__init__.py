@@ -1,8 +1,5 @@
 """Feature maps, scikit-learn style: one file a family, and no list of them."""
 
-import importlib
-import pkgutil
-
 from daskrf.features.featuremap import FeatureMap as FeatureMap
 from daskrf.features.featuremap import default_map as default_map
 from daskrf.features.featuremap import from_state as from_state
@@ -10,8 +7,6 @@ from daskrf.features.featuremap import known_maps as known_maps
 from daskrf.features.scissors import SCISSORS as SCISSORS
 from daskrf.features.variances import sketch_variance as sketch_variance
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
 globals().update({cls.__name__: cls for cls in known_maps()})
 
 __all__ = ["SCISSORS", "FeatureMap", *sorted(cls.__name__ for cls in known_maps())]

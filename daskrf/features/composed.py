@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ from daskrf import seeds
 from daskrf.arrays import as_rows, row_slice, unpack_bits
 from daskrf.errors import InputError, renumbered
 from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, check_n_components, from_state
+from daskrf.features.featuremap import FeatureMap, from_state
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.parities import TanimotoParities
@@ -39,6 +38,7 @@ class _Layer(NamedTuple):
     columns: slice
 
 
+@dataclass(eq=False, repr=False)
 class CompositionFeatures(FeatureMap):
     """Features whose inner product is an unbiased estimate of f(K(x, y)) / f(1), by features of K.
 
@@ -102,21 +102,13 @@ class CompositionFeatures(FeatureMap):
 
     state_version: ClassVar[int] = 2
 
-    def __init__(
-        self,
-        outer: DotProductKernel = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
-        inner: FeatureMap | None = None,
-        n_components: int = 4096,
-        *,
-        random_state: int = 0,
-    ) -> None:
-        self.outer = outer
-        self.inner = inner
-        self.n_components = n_components
-        self.random_state = random_state
+    outer: DotProductKernel = Polynomial(2, c=0.0)  # noqa: RUF009, kernels are immutable
+    inner: FeatureMap | None = None
+    n_components: int = 4096
+    _: KW_ONLY
+    random_state: int = 0
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         bits, hashing = self.one_bit, self._parity_hashing()
         how = ", by consistent weighted sampling" if hashing == "cws" else ""
         return (
@@ -132,7 +124,6 @@ class CompositionFeatures(FeatureMap):
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
         odds = self.outer.probabilities()
         width = min(self.n_components, self._inner.composed_width)
         one = clone(self._inner).set_params(n_components=width).seconds_per_component
@@ -145,7 +136,6 @@ class CompositionFeatures(FeatureMap):
 
     @property
     def kernel_(self) -> Composition:
-        """The exact kernel that the features approximate."""
         return Composition(self.outer, self._current().kernel_)
 
     def is_fitted(self) -> bool:
@@ -160,10 +150,9 @@ class CompositionFeatures(FeatureMap):
         InputError
             If a parameter is out of range, or the inner map refuses `X` or the few features that it gets.
         """
-        self._check_parameters()
         self._check_layers()
         if X is not None:
-            self._learn(clone(self._inner).fit(X))
+            self._take(clone(self._inner).fit(X))
         return self
 
     def check_columns(self, n_columns: int) -> None:
@@ -175,31 +164,11 @@ class CompositionFeatures(FeatureMap):
         self._check_parameters()
         return self._inner.summarize(X)
 
-    def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
-        """Fit a copy of the inner map to the summaries of all parts of a library, in any order."""
-        self._check_parameters()
-        self._learn(clone(self._inner).fit_summaries(summaries))
-        return self
+    def _learn(self, parts: list[dict[str, Any]]) -> None:
+        self._take(clone(self._inner).fit_summaries(parts))
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X`.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
-            What the inner map serves.
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-
-        Raises
-        ------
-        InputError
-            If a parameter is bad, or the inner map is not fitted or refuses `X`.
-        """
-        n_components, _ = self._check_parameters()
-        self._check_shape(X)
+        n_components = self.n_components
         if self.one_bit:
             signs = unpack_bits(self.transform_bits(X), n_components)
             signs *= np.float32(1.0 / np.sqrt(n_components))
@@ -222,25 +191,8 @@ class CompositionFeatures(FeatureMap):
         return features
 
     def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
-        """Return packed bits of a one-bit map: bit 1 is -1/sqrt(M), bit 0 is +1/sqrt(M).
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
-
-        Returns
-        -------
-        uint8 array, shape (n, ceil(n_components / 8)), little-endian bit order, padding bits zero
-
-        Raises
-        ------
-        InputError
-            As `transform`; and always, if the inner map has no one-bit features of T.
-        """
         if not self.one_bit:
             return super().transform_bits(X)
-        self._check_parameters()
-        self._check_shape(X)
         return self._parities().bits(X)
 
     def degrees(self) -> npt.NDArray[np.int64]:
@@ -264,15 +216,6 @@ class CompositionFeatures(FeatureMap):
             return 0
         return sum(layer.feature_map.table_bytes(n_columns) for layer in self._layers()[1])
 
-    def _check_shape(self, X: Any) -> None:
-        """Refuse another number of columns than `fit` saw, before any inner map is made."""
-        shape = np.shape(X)  # which computes nothing of a lazy array
-        if len(shape) != 2:
-            raise InputError(
-                f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row a molecule."
-            )
-        self._check_width(int(shape[1]))
-
     def _parity_hashing(self) -> str | None:
         """Return how the bits of T are hashed, where the inner map's features are such bits."""
         inner = self._inner
@@ -292,12 +235,11 @@ class CompositionFeatures(FeatureMap):
         return degrees, coefficients / odds.clip(min=1e-300) / self.outer.of_products(np.ones(1)) / size
 
     def _layers(self) -> tuple[npt.NDArray[np.float32], list[_Layer]]:
-        """Return the features' weights, and of each factor its inner maps."""
+        """Return the features' weights, and of each factor its inner maps, made once for each object."""
         inner = self._current()
-        given = json.dumps([self.state(), inner.state()], sort_keys=True)
-        kept = getattr(self, "_kept", None)
-        if kept is not None and kept[0] == given:
-            return cast(Any, kept[1])
+        return self._once(lambda: self._made_layers(inner), inner.state())
+
+    def _made_layers(self, inner: FeatureMap) -> tuple[npt.NDArray[np.float32], list[_Layer]]:
         seed = self.random_state
         degrees, scale = self._drawn()
         layers = []
@@ -313,9 +255,7 @@ class CompositionFeatures(FeatureMap):
                 words = seeds.words(seed, f"composition/places/{name}", width)
                 places = np.argsort(words, kind="stable")[:own]
                 layers.append(_Layer(from_state(state), places, slice(first, first + own)))
-        made = np.sqrt(scale[degrees]).astype(np.float32), layers
-        self._kept = (given, made)
-        return made
+        return np.sqrt(scale[degrees]).astype(np.float32), layers
 
     def _check_layers(self, n_columns: int | None = None) -> None:
         """Raise InputError if an inner map cannot have as many features as here, or serve so many columns."""
@@ -344,7 +284,7 @@ class CompositionFeatures(FeatureMap):
         # Made anew, for `set_params` reaches into it: a default that all objects share would change for all.
         return TanimotoMinMaxFeatures() if self.inner is None else self.inner
 
-    def _learn(self, fitted: FeatureMap) -> None:
+    def _take(self, fitted: FeatureMap) -> None:
         for name in ("inner_", "n_features_in_"):  # of another inner map
             self.__dict__.pop(name, None)
         # What has learned nothing is the parameter itself: with it, the same map would have two states.
@@ -354,24 +294,17 @@ class CompositionFeatures(FeatureMap):
             self.n_features_in_ = fitted.n_features_in_
 
     def _fitted_state(self) -> dict[str, Any]:
-        known: dict[str, Any] = {}
-        if hasattr(self, "n_features_in_"):
-            known["n_features_in"] = self.n_features_in_
-        inner = self._current()
+        known, inner = super()._fitted_state(), self._current()
         return {**known, "inner": inner.state()} if inner is getattr(self, "inner_", None) else known
 
     def _restore(self, fitted: dict[str, Any]) -> None:
         if "n_features_in" in fitted:
             self.n_features_in_ = fitted["n_features_in"]
         if "inner" in fitted:
-            self._learn(from_state(fitted["inner"]))
+            self._take(from_state(fitted["inner"]))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
-
-    def _check_parameters(self) -> tuple[int, int]:
-        """Raise InputError if a parameter is out of range; return n_components and the seed."""
-        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if not isinstance(self.outer, DotProductKernel):
             raise InputError(f"outer must be a Polynomial, Exponential or DotProduct, not {self.outer!r}.")
         if self.outer.normalize:
@@ -388,7 +321,6 @@ class CompositionFeatures(FeatureMap):
             )
         if self._inner.learns_from == "nothing":
             clone(self._inner).fit(None)
-        return n_components, seed
 
 
 def _named(inner: FeatureMap) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -26,8 +27,6 @@ __all__ = [
     "orthogonal_blocks",
 ]
 
-PROJECTIONS = ("auto", "orthogonal", "hadamard", "fft")
-
 LEAST = 64
 """Length of blocks of orthogonal directions, at least: shorter ones are further from uniform."""
 
@@ -39,6 +38,7 @@ LARGEST_WIDTH = 2**20
 Array = npt.NDArray[Any]
 
 
+@dataclass(eq=False, repr=False)
 class FastfoodFeatures(FourierFeatures):
     """Random Fourier features of a radial kernel whose directions are products of fast transforms.
 
@@ -109,28 +109,18 @@ class FastfoodFeatures(FourierFeatures):
         example="--length-scale 25",
     )
 
-    def __init__(
-        self,
-        kernel: RadialKernel = Gaussian(),  # noqa: B008, kernels are immutable
-        n_components: int = 4096,
-        *,
-        projection: Literal["auto", "orthogonal", "hadamard", "fft"] = "auto",
-        random_state: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.projection = projection
-        self.random_state = random_state
+    kernel: RadialKernel = Gaussian()  # noqa: RUF009, kernels are immutable
+    n_components: int = 4096
+    _: KW_ONLY
+    projection: Literal["auto", "orthogonal", "hadamard", "fft"] = "auto"
+    random_state: int = 0
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         how = {"fft": " by FFT", "hadamard": " by the paper's directions"}.get(self.projection, "")
         return f"Fastfood features{how} of the {self.kernel.words()}, {self.size_words}: prior variance 1"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.projection not in PROJECTIONS:
-            raise InputError(f"projection must be one of {', '.join(PROJECTIONS)}, not {self.projection!r}.")
         if self.projection == "orthogonal" and not self.kernel.any_columns:
             raise InputError(
                 f"{self.kernel!r} depends on the number of columns, which orthogonal directions pad; use "

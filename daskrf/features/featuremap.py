@@ -1,37 +1,46 @@
-"""The contract of feature maps, and the registry that rebuilds them from their state."""
+"""The contract of feature maps, and how they are rebuilt from their state."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import json
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from daskrf import kernels
-from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
+from daskrf import kernels, seeds
+from daskrf.arrays import as_csr, as_rows, check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
+from daskrf.exports import declared
 from daskrf.features.facts import MapFacts
 from daskrf.kernels.kernel import short
+from daskrf.parameters import parameters_of
 
 __all__ = [
+    "DTYPES",
     "FeatureMap",
     "brief_state",
-    "check_n_components",
+    "check_count",
     "default_map",
     "from_state",
+    "is_number",
     "known_maps",
     "map_key",
     "parameter_words",
 ]
 
-_REGISTRY: dict[str, type[FeatureMap]] = {}
+DTYPES = ("bits", "float32", "float16")
+"""How features are stored."""
+
+_KEPT = ("_kept", "_prepared", "_made")
+_T = TypeVar("_T")
 _LONG = 256  # characters of a text that states are named by
 
 
@@ -43,18 +52,23 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Make the map known by its name.
-
-        Let its methods check the names of columns, which arrays lose when they are converted.
-        """
+        """Let methods that take rows refuse what no map serves, before their own code sees it."""
         super().__init_subclass__(**options)
-        _REGISTRY[cls.__name__] = cls
         for name in ("fit", "transform", "transform_bits", "transform_nearest"):
             if name in cls.__dict__:
                 setattr(cls, name, (_learning if name == "fit" else _checking)(cls.__dict__[name]))
 
     facts: ClassVar[MapFacts]
     """What the table of all maps says of this one."""
+
+    n_components: int
+    """Number M of features."""
+
+    random_state: int
+    """Seed of every random number of the map."""
+
+    n_features_in_: int
+    """Number of columns that `fit` has seen; absent if it has seen none."""
 
     feature_names_in_: npt.NDArray[np.object_]
     """Names of the columns that `fit` has seen, if it was given a DataFrame."""
@@ -70,15 +84,15 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """What `fit` has to see of a whole library: no row; a summary of every row (see `summarize`); or
     `sample_size` random rows."""
 
+    instead_of_fit: ClassVar[str] = ""
+    """The parameter, if there is one, that makes a fit needless."""
+
     gram_precision: ClassVar[Literal["single", "double"]] = "single"
     """Precision that sums of products of the features need; see `daskrf.gp.SufficientStatistics`."""
 
     composed_width: ClassVar[int] = 2**20
     """Most features that a composition takes from one map of this kind. Few, for sketches that give a sparse
     row the fewer and larger features the more there are: products of such features hardly ever meet."""
-
-    in_blocks: ClassVar[bool] = False
-    """Whether features form blocks, of `block_size` each, of which one serves each row in the end."""
 
     common: ClassVar[tuple[str, ...]] = ("n_components", "random_state")
     """Parameters that every map has; the others are its own."""
@@ -102,13 +116,20 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     @property
     def block_size(self) -> int:
-        """Number of features that share a Gram matrix: all of them, but for a map of blocks."""
+        """Number of features of a row that predictions take: all of them, but for a map of blocks."""
         return self.n_components
 
     @property
-    def gram_columns(self) -> int | None:
-        """Of a map of blocks: columns of the matrices of sums that a feature is in, at most; else None."""
+    def gram_block(self) -> int | None:
+        """Of a map of blocks: the most features that share a Gram matrix. None where all of them do."""
         return None
+
+    def check_dtype(self, dtype: str) -> None:
+        """Raise InputError if features cannot be stored as `dtype`: "bits", "float32" or "float16"."""
+        if dtype not in DTYPES:
+            raise InputError(f"The dtype of features is one of {', '.join(DTYPES)}, not {dtype!r}.")
+        if dtype == "bits" and not self.one_bit:
+            raise InputError(f"{type(self).__name__} has no one-bit features; take float32 or float16.")
 
     @property
     def seconds_per_component(self) -> float:
@@ -130,31 +151,54 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return 0
 
     @property
+    def smaller(self) -> tuple[str, int, Callable[[int], Self]] | None:
+        """What there could be less of where memory is short for `fit`; None for most maps.
+
+        Its name, its number, and the map with another number of it.
+        """
+        return None
+
+    @property
     def one_bit(self) -> bool:
         """True where every feature is +1 or -1 (over sqrt(M)) and `transform_bits` exists."""
         return False
 
-    @abstractmethod
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fix what depends on the input `X`, shape (n, d), and return the map itself.
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Fix what depends on the input, and return the map itself: for most maps the number of columns.
 
-        None for `X` keeps what is known of the input, and serves maps that do not depend on it.
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array, shape (n, d), optional
+            `transform` then refuses another number of columns than d. None keeps what is known of the input,
+            and serves maps that learn nothing from it.
+        y : ignored
 
         Raises
         ------
         InputError
             If a parameter is out of range, or `X` is not what the map serves.
         """
+        return self if X is None else self.fit_summaries([self.summarize(X)])
 
     @abstractmethod
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of the rows of `X`, shape (n, d), as float32 of shape (n, n_components).
+        """Return the features of each row of `X`.
+
+        Parameters
+        ----------
+        X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
+            Counts, weights or real numbers, whichever the map serves.
+
+        Returns
+        -------
+        float32 array, shape (n, n_components)
 
         Raises
         ------
         InputError
-            If a parameter is out of range, or `X` is not what the map serves or has another width than the
-            `X` of `fit`.
+            If the map is not fitted, a parameter is out of range, a value is not what the map serves, `X` has
+            another number of columns than that of `fit` or too many, or a feature is too large for single
+            precision.
         """
 
     def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
@@ -168,7 +212,15 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """Raise InputError if rows of so many columns cannot be served, whatever is in them."""
 
     def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
-        """Return packed sign bits, uint8 of shape (n, ceil(n_components / 8)), of a one-bit map.
+        """Return the features of each row of `X` as packed bits: bit 1 is -1/sqrt(M), bit 0 is +1/sqrt(M).
+
+        Parameters
+        ----------
+        X : as for `transform`
+
+        Returns
+        -------
+        uint8 array, shape (n, ceil(n_components / 8)), little-endian bit order, padding bits zero
 
         Raises
         ------
@@ -185,19 +237,55 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return self.is_fitted()
 
     def summarize(self, X: Any) -> dict[str, Any]:
-        """Return what a map that learns from a summary has to know of the rows of `X`: small and JSON-able.
+        """Return what the map has to know of the rows of `X`, small and JSON-able: the number of columns.
 
-        ``fit(X)`` is ``fit_summaries([summarize(X)])``, so that a library is fitted to by partitions.
+        ``fit(X)`` is ``fit_summaries([summarize(X)])`` for all maps but those that learn from a sample, so
+        that a library is fitted to by partitions.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, or `X` is not what the map serves.
         """
-        raise NotImplementedError(f"{type(self).__name__} learns from {self.learns_from}")
+        self._check_parameters()
+        n_columns = _shape(X)[1]
+        self.check_columns(n_columns)
+        return {"n_features_in": n_columns}
 
     def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
-        """Fit to the summaries of all parts of a library, in any order, and return the map itself."""
-        raise NotImplementedError(f"{type(self).__name__} learns from {self.learns_from}")
+        """Fit to the summaries of all parts of a library, in any order, and return the map itself.
+
+        Raises
+        ------
+        InputError
+            As `fit`, and if the parts have different numbers of columns.
+        """
+        self._check_parameters()
+        parts = list(summaries)
+        widths = sorted({part["n_features_in"] for part in parts})
+        if len(widths) > 1:
+            raise InputError(
+                f"The parts of the library have {' and '.join(f'{w:,}' for w in widths)} columns; "
+                "fingerprint all of them in the same way."
+            )
+        self._learn(parts)
+        if widths:
+            self.n_features_in_ = int(widths[0])
+        return self
 
     def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows of `n_rows` a map that learns from a sample wants to be fitted to."""
-        raise NotImplementedError(f"{type(self).__name__} learns from {self.learns_from}")
+        """Return how many random rows of `n_rows` the map wants to be fitted to: none, for most maps.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range.
+        """
+        return 0
+
+    def empty_rows(self, X: Any) -> int:
+        """Return how many rows of `X` have no feature at all."""
+        return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the output columns, as scikit-learn's `set_output` asks for."""
@@ -232,6 +320,35 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             "fitted": self._fitted_state() | names,
         }
 
+    def _learn(self, parts: list[dict[str, Any]]) -> None:
+        """Take from the summaries of all parts of a library what there is besides the number of columns."""
+
+    def _check_parameters(self) -> None:
+        """Raise InputError if a parameter is out of range.
+
+        Of those with choices and of flags, the type hints of the constructor say what they may be.
+        """
+        check_count("n_components", self.n_components)
+        if hasattr(self, "random_state"):
+            seeds.check_seed(self.random_state)
+        cls: Any = type(self)
+        for name, values in _values(cls).items():
+            value = getattr(self, name)
+            if values == (True, False):
+                if not isinstance(value, (bool, np.bool_)):
+                    raise InputError(f"{name} must be True or False, not {value!r}.")
+            elif not any(value is each or (isinstance(value, str) and value == each) for each in values):
+                one = "one of " if len(values) > 1 else ""
+                raise InputError(f"{name} must be {one}{', '.join(map(str, values))}, not {value!r}.")
+
+    def _check_fitted(self) -> None:
+        if not self.is_fitted():
+            otherwise = f", or give {self.instead_of_fit}" if self.instead_of_fit else ""
+            raise InputError(
+                f"{type(self).__name__} is not fitted: call fit with the rows that it has to learn "
+                f"from{otherwise}."
+            )
+
     def _check_width(self, n_columns: int) -> None:
         """Refuse another number of columns than `fit` saw, if it saw any."""
         width = getattr(self, "n_features_in_", n_columns)
@@ -241,12 +358,27 @@ class FeatureMap(TransformerMixin, BaseEstimator):
                 "fingerprint both in the same way."
             )
 
+    def _once(self, make: Callable[[], _T], *given: Any) -> _T:
+        """Return what `make` returns, made once for each object, its parameters and what is `given`."""
+        key = json.dumps([self.state()["parameters"], *given], sort_keys=True)
+        kept = getattr(self, "_kept", None)
+        if kept is None or kept[0] != key:
+            kept = key, make()
+            self._kept = kept
+        return kept[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What an object keeps for its next call is made again by a copy.
+        return {name: value for name, value in super().__getstate__().items() if name not in _KEPT}
+
     def _fitted_state(self) -> dict[str, Any]:
-        """Return what `fit` learned, JSON-able; empty where nothing depends on the input."""
-        return {}
+        """Return what `fit` learned, JSON-able; empty where it has seen nothing."""
+        return {"n_features_in": self.n_features_in_} if hasattr(self, "n_features_in_") else {}
 
     def _restore(self, fitted: dict[str, Any]) -> None:
         """Put back what :meth:`_fitted_state` returned."""
+        if "n_features_in" in fitted:
+            self.n_features_in_ = fitted["n_features_in"]
 
 
 def parameter_words(name: str, parameters: Mapping[str, Any]) -> str:
@@ -263,10 +395,14 @@ def parameter_words(name: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `fit` of a map, refusing rows that nothing can be learned from, and noting their columns."""
+    """Return `fit` of a map with its checks: parameters, and rows that nothing can be learned from.
+
+    It notes the columns.
+    """
 
     @functools.wraps(fit)
-    def fit_with_names(self: Any, X: Any = None, y: Any = None, **options: Any) -> Any:
+    def fit_checked(self: Any, X: Any = None, y: Any = None, **options: Any) -> Any:
+        self._check_parameters()
         if X is not None:
             check_rows_to_fit(X)
         fitted = fit(self, X, y, **options)
@@ -276,18 +412,60 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
                 warnings.warn(caution, stacklevel=2)
         return fitted
 
-    return fit_with_names
+    return fit_checked
 
 
 def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that makes features of a map, refusing columns with other names than at `fit`."""
+    """Return a method that makes features with its checks: parameters, a fit, and the columns of that fit."""
 
     @functools.wraps(transform)
-    def transform_with_names(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
+    def transform_checked(self: Any, X: Any) -> Any:
+        self._check_parameters()
+        self._check_fitted()
         check_columns_of(self, X)
-        return transform(self, X, *arguments, **options)
+        self._check_width(_shape(X)[1])
+        return transform(self, X)
 
-    return transform_with_names
+    return transform_checked
+
+
+FeatureMap.fit = _learning(FeatureMap.fit)  # type: ignore[method-assign]
+
+
+@functools.cache
+def _values(cls: Any) -> dict[str, tuple[Any, ...]]:
+    """Return the values that parameters of a class may have, of those whose type hint lists them."""
+    found = {}
+    for each in parameters_of(cls):
+        if each.kind is bool:
+            found[each.name] = (True, False)
+        elif each.choices and each.kind is str:
+            found[each.name] = (*each.choices, *([None] if each.optional else []))
+    return found
+
+
+def _shape(X: Any) -> tuple[int, int]:
+    """Return the shape of rows; of a lazy array nothing is computed."""
+    shape = X.shape if hasattr(X, "shape") else as_rows(X).shape
+    if len(shape) != 2:
+        raise InputError(f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row a molecule.")
+    return shape
+
+
+def is_number(value: object) -> bool:
+    """Tell whether `value` is a real number that is finite as a float.
+
+    Examples
+    --------
+    >>> is_number(2), is_number(np.float32(0.5)), is_number(True), is_number(10**999)
+    (True, True, False, False)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def known_maps() -> list[type[FeatureMap]]:
@@ -301,7 +479,8 @@ def known_maps() -> list[type[FeatureMap]]:
     >>> TanimotoMinMaxFeatures in known_maps()
     True
     """
-    return sorted((cls for cls in _REGISTRY.values() if "facts" in vars(cls)), key=lambda cls: cls.facts.name)
+    known = declared(__package__, FeatureMap).values()
+    return sorted((cls for cls in known if "facts" in vars(cls)), key=lambda cls: cls.facts.name)
 
 
 def default_map() -> FeatureMap:
@@ -330,13 +509,13 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     >>> from_state(TanimotoMinMaxFeatures(128).state()).n_components
     128
     """
-    name = state.get("class")
-    if name not in _REGISTRY:
+    name = state.get("class", "")
+    cls = declared(__package__, FeatureMap).get(name)
+    if cls is None:
         raise InputError(
             f"Feature map {name!r} is unknown here; known are: "
             f"{', '.join(cls.__name__ for cls in known_maps())}."
         )
-    cls = _REGISTRY[name]
     if state.get("version") != cls.state_version:
         raise InputError(
             f"Feature map {name} has state version {state.get('version')!r}, but this daskrf makes version "
@@ -393,11 +572,10 @@ def brief_state(state: Any) -> Any:
     return state
 
 
-def check_n_components(n_components: object) -> int:
-    """Return `n_components` as an int, or raise InputError if it is not a positive integer."""
-    if isinstance(n_components, bool) or not isinstance(n_components, (int, np.integer)) or n_components < 1:
-        raise InputError(f"n_components must be a positive integer, not {n_components!r}.")
-    return int(n_components)
+def check_count(name: str, value: object) -> None:
+    """Raise InputError if a parameter is not a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InputError(f"{name} must be a positive integer, not {value!r}.")
 
 
 def _plain(value: Any) -> Any:

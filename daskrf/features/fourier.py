@@ -6,8 +6,9 @@ import math
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from threading import Lock
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from daskrf.arrays import as_csr, check_finite
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, check_n_components
+from daskrf.features.featuremap import FeatureMap
 from daskrf.kernels import Gaussian, RadialKernel
 from daskrf.quantities import format_bytes
 
@@ -69,21 +70,18 @@ class FourierFeatures(FeatureMap):
     prior variance of a Gaussian process on the features is its signal variance, for any M and any row.
 
     Phases are rounded to single precision: features of a row agree to 1e-6 of its length in length scales,
-    whatever rows share a call, and however rows are stored.
+    whatever rows share a call, and however rows are stored. Rows of more than 100,000 length scales are
+    refused, because their phases would lose their digits.
     """
 
     kernel: RadialKernel
-    n_components: int
-    random_state: int
 
     @property
     def kernel_(self) -> RadialKernel:
-        """The exact kernel that the features approximate."""
         return self.kernel
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core, from which tasks are sized."""
         return 3e-9
 
     @abstractmethod
@@ -94,64 +92,19 @@ class FourierFeatures(FeatureMap):
         """
 
     def _check_parameters(self) -> None:
-        """Raise InputError if a parameter is out of range."""
+        super()._check_parameters()
         if not isinstance(self.kernel, RadialKernel):
             raise InputError(
                 f"kernel must be a radial kernel such as Gaussian() or Matern(), not {self.kernel!r}."
             )
-        if check_n_components(self.n_components) < 2:
+        if self.n_components < 2:
             raise InputError(
                 "n_components must be at least 2: a cosine and a sine; there is no feature of one number."
             )
-        seeds.check_seed(self.random_state)
-
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters and note the number of columns; nothing else depends on the input.
-
-        Parameters
-        ----------
-        X : array of shape (n, d), optional
-            `transform` then refuses another number of columns than d. Without any fit, or if X is None from
-            the beginning, it takes any.
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, X is not two-dimensional, or has more columns than the map serves.
-        """
-        self._check_parameters()
-        if X is not None:
-            shape = np.shape(X)  # which computes nothing of a lazy array
-            if len(shape) != 2:
-                raise InputError(
-                    f"Vectors must have 2 dimensions, not {len(shape)}; pass one row a molecule."
-                )
-            self.check_columns(int(shape[1]))
-            self.n_features_in_ = int(shape[1])
-        return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X`.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-
-        Raises
-        ------
-        InputError
-            If a parameter is bad, a value is not finite, d is not that of `fit` or too large, or a row is
-            longer than 100,000 length scales, so that phases would lose their digits.
-        """
-        self._check_parameters()
         rows = _checked(X)
         n, n_columns = rows.shape
-        self._check_width(n_columns)
         self.check_columns(n_columns)
         self._check_lengths(rows)
         with _MAKING:
@@ -165,10 +118,6 @@ class FourierFeatures(FeatureMap):
             projection(part, phases[:count])
             engine().cosines(phases[:count], scale, out[start : start + count])
         return out
-
-    def empty_rows(self, X: Any) -> int:
-        """Return how many rows of `X` have no feature at all."""
-        return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
     def check_columns(self, n_columns: int) -> None:
         """Raise InputError if rows of so many columns cannot be served."""
@@ -196,14 +145,8 @@ class FourierFeatures(FeatureMap):
                 f"keep their digits up to {LARGEST_NORM:,.0f}; scale the columns, or take a longer one."
             )
 
-    def _fitted_state(self) -> dict[str, Any]:
-        return {"n_features_in": self.n_features_in_} if hasattr(self, "n_features_in_") else {}
 
-    def _restore(self, fitted: dict[str, Any]) -> None:
-        if "n_features_in" in fitted:
-            self.n_features_in_ = fitted["n_features_in"]
-
-
+@dataclass(eq=False, repr=False)
 class RandomFourierFeatures(FourierFeatures):
     """Random Fourier features of a radial kernel, with independent or orthogonal directions.
 
@@ -261,31 +204,18 @@ class RandomFourierFeatures(FourierFeatures):
         example="--kernel matern --nu 2.5 --length-scale 25",
     )
 
-    def __init__(
-        self,
-        kernel: RadialKernel = Gaussian(),  # noqa: B008, kernels are immutable
-        n_components: int = 4096,
-        *,
-        orthogonal: bool = False,
-        random_state: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.orthogonal = orthogonal
-        self.random_state = random_state
+    kernel: RadialKernel = Gaussian()  # noqa: RUF009, kernels are immutable
+    n_components: int = 4096
+    _: KW_ONLY
+    orthogonal: bool = False
+    random_state: int = 0
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         how = ", orthogonal directions" if self.orthogonal else ""
         return (
             f"random Fourier features of the {self.kernel.words()}{how}, {self.size_words}: unbiased, "
             "prior variance 1"
         )
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.orthogonal, (bool, np.bool_)):
-            raise InputError(f"orthogonal must be True or False, not {self.orthogonal!r}.")
 
     def check_columns(self, n_columns: int) -> None:
         super().check_columns(n_columns)

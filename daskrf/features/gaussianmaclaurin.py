@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from typing import Any, ClassVar, Literal, Self, get_args
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,11 @@ from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
 from daskrf.features.allocation import Allocation, SeriesErrors, optimal_allocation
 from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, check_n_components
+from daskrf.features.featuremap import FeatureMap
 from daskrf.features.prefactor import exp
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.sparserows import decode_rows, encode_rows
-from daskrf.features.srht import MAX_WIDTH, SubsampledHadamard
+from daskrf.features.srht import SubsampledHadamard, check_dense
 from daskrf.features.variances import Moments, on_own_columns, padded_width
 from daskrf.kernels import Gaussian
 from daskrf.kernels.truncated import TruncatedGaussian, check_length_scale
@@ -44,11 +44,11 @@ _ENTRIES = 1 << 21
 """Features of a part of the rows whose monomials are made at a time."""
 
 Method = Literal["rademacher", "tensorsrht"]
-METHODS = get_args(Method)
 
 Array = npt.NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class GaussianMaclaurinFeatures(FeatureMap):
     """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) by its power series about a mean.
 
@@ -115,30 +115,20 @@ class GaussianMaclaurinFeatures(FeatureMap):
     option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
 
-    def __init__(
-        self,
-        n_components: int = 4096,
-        *,
-        length_scale: float = 1.0,
-        method: Method = "rademacher",
-        explicit: bool = True,
-        random_state: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.length_scale = length_scale
-        self.method = method
-        self.explicit = explicit
-        self.random_state = random_state
+    n_components: int = 4096
+    _: KW_ONLY
+    length_scale: float = 1.0
+    method: Method = "rademacher"
+    explicit: bool = True
+    random_state: int = 0
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         degrees = f", degrees 0 to {len(self.allocation_.sizes)}" if self.is_fitted() else ""
         kernel = f"exp(-|x-y|^2 / (2 {self.length_scale}^2))"
         return f"optimized Maclaurin features ({self.method}) of k = {kernel}, {self.size_words}{degrees}"
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
         sizes = self.allocation_.sizes if self.is_fitted() else (1, 1, 1, 1)
         factors = sum(n * size for n, size in enumerate(sizes, start=1)) / max(1, sum(sizes))
         return 4e-9 * max(1.0, factors)
@@ -161,13 +151,7 @@ class GaussianMaclaurinFeatures(FeatureMap):
         return hasattr(self, "allocation_")
 
     def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows of `n_rows` the map wants to be fitted to: at most 2,000.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range.
-        """
+        """Return how many random rows of `n_rows` the map wants to be fitted to: at most 2,000."""
         self._check_parameters()
         return min(n_rows, SAMPLE)
 
@@ -182,16 +166,13 @@ class GaussianMaclaurinFeatures(FeatureMap):
             If a parameter is out of range, a value is not finite, `X` has no row or too many columns for
             "tensorsrht", or the mean is more than 10,000 length scales away from 0.
         """
-        n_components, seed = self._check_parameters()
         if X is None:
             return self
         csr = self._checked_rows(X)
-        centre, some = sample_centre(csr, seed)
+        centre, some = sample_centre(csr, int(self.random_state))
         errors = pair_errors(some, centre, self.length_scale, self.method)
-        return self._learn(
-            centre,
-            optimal_allocation(errors, n_components - 1, csr.shape[1] if self.explicit else n_components),
-        )
+        most = csr.shape[1] if self.explicit else self.n_components
+        return self._take(centre, optimal_allocation(errors, self.n_components - 1, most))
 
     def _checked_rows(self, X: Any) -> sp.csr_matrix:
         """Return rows to learn from as float64; refuse what cannot be learned from."""
@@ -201,7 +182,7 @@ class GaussianMaclaurinFeatures(FeatureMap):
         self.check_columns(csr.shape[1])
         return csr
 
-    def _learn(self, centre: sp.csr_matrix, allocation: Allocation) -> Self:
+    def _take(self, centre: sp.csr_matrix, allocation: Allocation) -> Self:
         """Take a centre and the sizes of all degrees, and return the map itself."""
         self._check_centre(centre)
         self.allocation_, self.centre_ = allocation, centre
@@ -210,40 +191,20 @@ class GaussianMaclaurinFeatures(FeatureMap):
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X`.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-            A row far from the centre has next to no length.
-
-        Raises
-        ------
-        InputError
-            If the map is not fitted, a parameter is bad, a value is not finite, or d is not that of `fit`.
-        """
-        n_components, _ = self._check_parameters()
-        if not self.is_fitted():
-            raise InputError(
-                "GaussianMaclaurinFeatures is not fitted: call fit with rows to learn the centre from first."
-            )
+        """Return the features of each row of `X`; a row far from the centre has next to no length."""
+        n_components = self.n_components
         if 1 + sum(self.allocation_.sizes) > n_components:
             raise InputError(
                 f"n_components is {n_components}, but fit has allocated {1 + sum(self.allocation_.sizes)} "
                 "features: call fit again."
             )
         csr, rows = scale_rows(X, normalize=False, scale=1.0 / self.length_scale)
-        self._check_width(csr.shape[1])
         rows = rows._replace(starts=self._starts(csr))
         out = np.zeros((csr.shape[0], n_components), np.float32)
         out[:, 0] = rows.starts
         first = self._write_explicit(rows, out) if self.allocation_.n_explicit else 1
         with np.errstate(over="ignore", invalid="ignore"):
-            for part in self._sketches():
+            for part in self._once(self._sketches, self._fitted_state()):
                 if isinstance(part, Products):
                     part.write(rows, out, first)
                 else:
@@ -303,16 +264,6 @@ class GaussianMaclaurinFeatures(FeatureMap):
         return centre
 
     def _sketches(self) -> list[Products | SubsampledHadamard]:
-        """Return the sketches, made once for each object."""
-        state = self.state()
-        given = json.dumps([state["parameters"], state["fitted"]], sort_keys=True)
-        kept = getattr(self, "_kept", None)
-        if kept is None or kept[0] != given:
-            kept = (given, self._make_sketches())
-            self._kept = kept
-        return kept[1]
-
-    def _make_sketches(self) -> list[Products | SubsampledHadamard]:
         n_explicit, sizes = self.allocation_.n_explicit, self.allocation_.sizes
         degrees = range(n_explicit + 1, len(sizes) + 1)
         own = sizes[n_explicit:]
@@ -351,13 +302,10 @@ class GaussianMaclaurinFeatures(FeatureMap):
     def _restore(self, fitted: dict[str, Any]) -> None:
         if not fitted:
             return
-        self.n_features_in_ = fitted["n_features_in"]
+        super()._restore(fitted)
         self._encoded = fitted["centre"]
         self.centre_ = decode_rows(fitted["centre"])
         self.allocation_ = Allocation.from_state(fitted["allocation"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
 
     def _check_centre(self, centre: sp.csr_matrix) -> None:
         distance = math.hypot(*centre.data) / self.length_scale
@@ -368,22 +316,12 @@ class GaussianMaclaurinFeatures(FeatureMap):
             )
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if rows of so many columns are more than the transforms serve."""
-        if self.method == "tensorsrht" and n_columns > MAX_WIDTH:
-            raise InputError(
-                f"The fingerprints have {n_columns:,} columns, but tensorsrht makes rows of them dense and "
-                f"serves {MAX_WIDTH:,}; fold the fingerprints, or use method='rademacher'."
-            )
+        if self.method == "tensorsrht":
+            check_dense(n_columns)
 
-    def _check_parameters(self) -> tuple[int, int]:
-        """Raise InputError if a parameter is out of range; return n_components and the seed."""
-        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_length_scale(self.length_scale)
-        if self.method not in METHODS:
-            raise InputError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
-        if not isinstance(self.explicit, (bool, np.bool_)):
-            raise InputError(f"explicit must be True or False, not {self.explicit!r}.")
-        return n_components, seed
 
 
 def sample_centre(csr: sp.csr_matrix, seed: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:

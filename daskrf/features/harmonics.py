@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,16 +16,12 @@ from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.facts import MapFacts
 from daskrf.features.fastfood import LEAST, check_width, gaussian_blocks, orthogonal_blocks
-from daskrf.features.featuremap import check_n_components
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.projections import refuse_overflow, scale_rows
 from daskrf.features.radius import DotProductMap
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
 __all__ = ["FastfoodDotProductFeatures", "legendre_coefficients", "monomial_shares"]
-
-EXPANSIONS = ("legendre", "monomials")
-PROJECTIONS = ("orthogonal", "hadamard")
 
 _PHASES = 2**16  # that stay in the cache
 _LARGEST_VALUE = 1e70  # of a kernel: features are its root, times polynomials of some orders of magnitude
@@ -139,6 +135,7 @@ class _Plan(NamedTuple):
     """Largest power of a row's length."""
 
 
+@dataclass(eq=False, repr=False)
 class FastfoodDotProductFeatures(DotProductMap):
     """Features of a dot-product kernel f(x.y): Legendre polynomials of products with random directions.
 
@@ -216,55 +213,27 @@ class FastfoodDotProductFeatures(DotProductMap):
         example="--kernel polynomial --degree 2 --c 0",
     )
 
-    def __init__(
-        self,
-        kernel: DotProductKernel = Polynomial(2, normalize=True),  # noqa: B008, kernels are immutable
-        n_components: int = 4096,
-        *,
-        expansion: Literal["legendre", "monomials"] = "legendre",
-        projection: Literal["orthogonal", "hadamard"] = "orthogonal",
-        radius: float | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.expansion = expansion
-        self.projection = projection
-        self.radius = radius
-        self.random_state = random_state
+    kernel: DotProductKernel = Polynomial(2, normalize=True)  # noqa: RUF009, kernels are immutable
+    n_components: int = 4096
+    _: KW_ONLY
+    expansion: Literal["legendre", "monomials"] = "legendre"
+    projection: Literal["orthogonal", "hadamard"] = "orthogonal"
+    radius: float | None = None
+    random_state: int = 0
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         how = "by monomials" if self.expansion == "monomials" else "by Legendre polynomials"
         return f"Fastfood features of k = {self.kernel.words()} {how}, {self.size_words}"
 
     @property
     def kernel_(self) -> DotProductKernel:
-        """The exact kernel that the features approximate."""
         return self.kernel
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X`.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-
-        Raises
-        ------
-        InputError
-            If the map is not fitted, a parameter is bad, a value is not finite, d is not that of `fit` or too
-            large, or a feature is too large for single precision.
-        """
-        self._check_parameters()
-        self._check_fitted()
         csr, rows = scale_rows(X, normalize=True)
-        self._check_width(csr.shape[1])
-        plan = self._plan(csr.shape[1])
+        self.check_columns(csr.shape[1])
+        length = _length(csr.shape[1])
+        plan = self._once(lambda: self._plan(length), length, self.radius_)
         columns = rows.columns.astype(np.int32, copy=False)
         out = np.zeros((csr.shape[0], self.n_components), np.float32)
         size = max(1, _PHASES // self.n_components)
@@ -307,14 +276,7 @@ class FastfoodDotProductFeatures(DotProductMap):
             powers[:, n + 1] = powers[:, n] * ratios
         return powers.astype(np.float32)
 
-    def _plan(self, n_columns: int) -> _Plan:
-        """Return what rows of so many columns need, made once for each object."""
-        self.check_columns(n_columns)
-        length = _length(n_columns)
-        given = (json.dumps(self.state()["parameters"], sort_keys=True), length, self.radius_)
-        kept = getattr(self, "_kept", None)
-        if kept is not None and kept[0] == given:
-            return kept[1]
+    def _plan(self, length: int) -> _Plan:
         value, _, odds = self._measure(self.radius_)
         cells = self._cells(odds, length)
         seed, size = int(self.random_state), self.n_components
@@ -323,9 +285,7 @@ class FastfoodDotProductFeatures(DotProductMap):
         blocks, lengths = make(seed, -(-size // length), length)
         blocks = blocks._replace(scales=(1.0 / lengths).astype(np.float32))
         recurrence = _recurrence(self.expansion, int(cells.degree.max()), length)
-        plan = _Plan(blocks, runs, recurrence, int(cells.power.max()))
-        self._kept = (given, plan)
-        return plan
+        return _Plan(blocks, runs, recurrence, int(cells.power.max()))
 
     def _cells(self, odds: Array, length: int) -> _Cells:
         """Return the parts of the kernel's value for rows of length R, those of the constant first."""
@@ -361,21 +321,9 @@ class FastfoodDotProductFeatures(DotProductMap):
         return not getattr(self.kernel, "normalize", True)
 
     def _check_parameters(self) -> None:
-        """Raise InputError if a parameter is out of range."""
-        check_n_components(self.n_components)
-        seeds.check_seed(self.random_state)
-        if not isinstance(self.kernel, DotProductKernel):
-            raise InputError(f"kernel must be a Polynomial, Exponential or DotProduct, not {self.kernel!r}.")
-        for name, values in (("expansion", EXPANSIONS), ("projection", PROJECTIONS)):
-            if getattr(self, name) not in values:
-                raise InputError(f"{name} must be one of {', '.join(values)}, not {getattr(self, name)!r}.")
+        super()._check_parameters()
         if self.expansion == "monomials" and not self.kernel.normalize:
             raise InputError('expansion="monomials" needs a kernel with normalize=True; use "legendre".')
-        number = self.radius
-        if number is not None:
-            good = isinstance(number, (int, float, np.number)) and not isinstance(number, bool)
-            if not (good and 0.0 < number < math.inf):
-                raise InputError(f"radius must be None or a finite number above 0, not {number!r}.")
         if not self._needs_radius():
             self._measure(self.radius_)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import cache
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +13,10 @@ from scipy.special import ndtri
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_counts, check_weights, n_bytes
 from daskrf.engine import TILE, Hashes, Rows, engine
-from daskrf.errors import InputError
-from daskrf.features.featuremap import FeatureMap
 
-__all__ = ["HashedFeatures", "Hashing", "TanimotoHash", "leading_bits", "normal_levels"]
+__all__ = ["Hashing", "TanimotoHash", "leading_bits", "normal_levels"]
 
 Hashing = Literal["minwise", "cws"]
-HASHINGS = get_args(Hashing)
 
 _STREAMS = {"minwise": "minmax", "cws": "cws"}
 _N_LEVELS = 1 << 16
@@ -38,16 +34,9 @@ class TanimotoHash:
     seed : int
     start : int, default 0
         Number of the first hash.
-
-    Raises
-    ------
-    InputError
-        If `hashing` is unknown.
     """
 
     def __init__(self, hashing: str, n_hashes: int, seed: int, start: int = 0) -> None:
-        if hashing not in HASHINGS:
-            raise InputError(f"hashing must be one of {', '.join(HASHINGS)}, not {hashing!r}.")
         self.hashing = hashing
         self.n_hashes = n_hashes
         self.start = start
@@ -82,66 +71,6 @@ class TanimotoHash:
         rows, levels = Rows(csr.indptr, csr.indices, csr.data), normal_levels() * np.float32(scale)
         engine().hash_levels(rows, self._hashes, *self._stream("levels"), levels, out)
         return out
-
-
-class HashedFeatures(FeatureMap):
-    """What feature maps by hashes share: they learn nothing from rows but the number of columns."""
-
-    hashing: str
-    n_components: int
-
-    @property
-    def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core, from which tasks are sized."""
-        return 6e-8 if self.hashing == "cws" else 6e-9
-
-    @property
-    def hashing_words(self) -> str:
-        """How values are hashed, where it is not as usual."""
-        return ", by consistent weighted sampling" if self.hashing == "cws" else ""
-
-    @abstractmethod
-    def _hashes(self) -> TanimotoHash:
-        """Return hashes of the map, or raise InputError if a parameter is bad."""
-
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters and note the number of columns; nothing else depends on the input.
-
-        Parameters
-        ----------
-        X : array of shape (n, d), optional
-            `transform` then refuses another number of columns than d. Without any fit, or if X is None from
-            the beginning, it takes any.
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, or X is not two-dimensional.
-        """
-        self._hashes()
-        if X is not None:
-            shape = np.shape(X)  # which computes nothing of a lazy array
-            if len(shape) != 2:
-                raise InputError(f"Fingerprints must have 2 dimensions, not {len(shape)}.")
-            self.n_features_in_ = int(shape[1])
-        return self
-
-    def empty_rows(self, X: Any) -> int:
-        """Return how many rows of `X` have no feature at all."""
-        return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
-
-    def _checked(self, hashes: TanimotoHash, X: Any) -> sp.csr_matrix:
-        csr = hashes.check(X)
-        self._check_width(csr.shape[1])
-        return csr
-
-    def _fitted_state(self) -> dict[str, Any]:
-        return {"n_features_in": self.n_features_in_} if hasattr(self, "n_features_in_") else {}
-
-    def _restore(self, fitted: dict[str, Any]) -> None:
-        if "n_features_in" in fitted:
-            self.n_features_in_ = fitted["n_features_in"]
 
 
 def leading_bits(words: npt.NDArray[np.uint64], n_bits: int) -> npt.NDArray[np.uint8]:

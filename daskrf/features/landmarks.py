@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,7 +16,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
 from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, check_n_components
+from daskrf.features.featuremap import FeatureMap
 from daskrf.features.selection import SELECTIONS, distinct_rows
 from daskrf.features.sparserows import compact, decode_rows, encode_rows
 from daskrf.kernels import Kernel, TanimotoMinMax
@@ -44,11 +46,9 @@ class LandmarkMap(FeatureMap):
     _number: ClassVar[str]
     """The parameter that says how many landmarks there are, in error messages."""
 
-    n_components: int
     kernel: Kernel
     selection: str
     n_candidates: int | None
-    random_state: int
 
     @abstractmethod
     def landmarks_wanted(self) -> int:
@@ -61,7 +61,6 @@ class LandmarkMap(FeatureMap):
 
     @property
     def projected_kernel(self) -> Kernel:
-        """See `FeatureMap`."""
         return self.kernel
 
     @property
@@ -74,15 +73,9 @@ class LandmarkMap(FeatureMap):
         return hasattr(self, "landmarks_")
 
     def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows of `n_rows` to choose the landmarks from: with spare for duplicates.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range.
-        """
-        n_landmarks, _ = self._check_parameters()
-        wanted = 2 * n_landmarks if self.selection == "random" else self._most_candidates()
+        """Return how many random rows to choose the landmarks from: with spare for duplicates."""
+        self._check_parameters()
+        wanted = 2 * self.landmarks_wanted() if self.selection == "random" else self._most_candidates()
         return min(n_rows, wanted)
 
     def fit_bytes(self, n_nonzeros: float) -> int:
@@ -94,9 +87,6 @@ class LandmarkMap(FeatureMap):
         """Return the bytes of landmarks as kernels prepare them, once they are known; see `FeatureMap`."""
         return _PREPARED * self.landmarks_.nnz if self.is_fitted() else 0
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "_prepared"}
-
     def _choose(self, X: Any) -> sp.csr_matrix:
         """Return landmarks of the rows of `X`: as many as are wanted, or all that differ.
 
@@ -105,7 +95,7 @@ class LandmarkMap(FeatureMap):
         InputError
             If a parameter is out of range, or a value is not what the kernel serves.
         """
-        n_landmarks, seed = self._check_parameters()
+        n_landmarks, seed = self.landmarks_wanted(), int(self.random_state)
         csr = check_finite(as_csr(X))
         if csr.shape[0]:
             self.kernel.against(csr[:1])(csr)  # refuses what it does not serve, with the row in X
@@ -125,6 +115,10 @@ class LandmarkMap(FeatureMap):
         if not self.is_fitted() or there >= wanted:
             return []
         return [f"there are {there:,} landmarks, not {wanted:,}: all distinct rows that could be chosen from"]
+
+    @property
+    def smaller(self) -> tuple[str, int, Callable[[int], Self]]:
+        return "landmarks", self.landmarks_wanted(), self.with_landmarks
 
     def with_landmarks(self, n: int) -> Self:
         """Return a copy that is not fitted, with `n` landmarks and at most as many features."""
@@ -154,10 +148,7 @@ class LandmarkMap(FeatureMap):
 
     def _against_landmarks(self) -> Prepared:
         """Return the function X -> k(X, Z), prepared once for each object and kernel."""
-        if not self.is_fitted():
-            raise InputError(
-                f"{type(self).__name__} is not fitted: call fit with the rows to choose from first."
-            )
+        self._check_fitted()
         wanted = self.landmarks_wanted()
         if self._wanted != wanted:
             raise InputError(
@@ -177,23 +168,19 @@ class LandmarkMap(FeatureMap):
             return max(_MANY_CANDIDATES, 4 * self.landmarks_wanted())
         return self.n_candidates
 
-    def _check_parameters(self) -> tuple[int, int]:
-        """Return the number of landmarks and the seed."""
-        check_n_components(self.n_components)
-        seed = seeds.check_seed(self.random_state)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         n_landmarks = self.landmarks_wanted()
         if not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel of daskrf.kernels, not {self.kernel!r}.")
-        if self.selection not in SELECTIONS:
-            raise InputError(f"selection must be one of {', '.join(SELECTIONS)}, not {self.selection!r}.")
         n = self.n_candidates
         if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < n_landmarks):
             raise InputError(
                 f"n_candidates must be an integer of at least {self._number} = {n_landmarks}, not {n!r}."
             )
-        return n_landmarks, seed
 
 
+@dataclass(eq=False, repr=False)
 class LandmarkFeatures(LandmarkMap):
     """Features phi(x) = k(Z, x) against landmarks Z: M rows, chosen from the rows that `fit` sees.
 
@@ -257,26 +244,17 @@ class LandmarkFeatures(LandmarkMap):
     process = "daskrf.gp.sparse:SparseGP"
     _number = "n_components"
 
-    def __init__(
-        self,
-        n_components: int = 1024,
-        *,
-        kernel: Kernel = TanimotoMinMax(),  # noqa: B008, kernels are immutable
-        selection: Literal["random", "kmedoids", "kmeans", "farthest"] = "random",
-        n_candidates: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.selection = selection
-        self.n_candidates = n_candidates
-        self.random_state = random_state
+    n_components: int = 1024
+    _: KW_ONLY
+    kernel: Kernel = TanimotoMinMax()  # noqa: RUF009, kernels are immutable
+    selection: Literal["random", "kmedoids", "kmeans", "farthest"] = "random"
+    n_candidates: int | None = None
+    random_state: int = 0
 
     def landmarks_wanted(self) -> int:
         return self.n_components
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         return (
             f"{self.kernel.words()} similarities to molecules of the library chosen {self.selection_words} "
             f"(landmarks), {self.size_words}"
@@ -291,7 +269,6 @@ class LandmarkFeatures(LandmarkMap):
             If a parameter is out of range, a value is not what the kernel serves, or the kernel is not 1
             where both of its arguments are one row.
         """
-        self._check_parameters()
         if X is None:
             return self
         chosen = self._choose(X)
@@ -304,27 +281,8 @@ class LandmarkFeatures(LandmarkMap):
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the kernel of each row of `X` with the landmarks.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-            Columns from the number of landmarks on are 0.
-
-        Raises
-        ------
-        InputError
-            If the map is not fitted, a parameter is bad, a value is not what the kernel serves, or d is not
-            that of `fit`.
-        """
-        self._check_parameters()
-        prepared = self._against_landmarks()
-        csr = as_csr(X)
-        self._check_width(csr.shape[1])
+        """Return the kernel of each row of `X` with the landmarks; columns after the last of them are 0."""
+        prepared, csr = self._against_landmarks(), as_csr(X)
         values, n_landmarks = prepared(csr, dtype=np.float32), self.landmarks_.shape[0]
         if n_landmarks == self.n_components:
             return values

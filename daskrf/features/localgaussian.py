@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,16 +15,16 @@ from daskrf.errors import InputError, renumbered
 from daskrf.features.allocation import Allocation, optimal_allocation
 from daskrf.features.centroids import (
     CANDIDATES,
-    CENTROIDS,
     choose_centroids,
     nearest_centroids,
     squared_distances,
 )
 from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, check_n_components
+from daskrf.features.featuremap import FeatureMap, is_number
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
 from daskrf.features.sparserows import decode_rows, encode_rows
 from daskrf.kernels import Gaussian
+from daskrf.kernels.truncated import check_length_scale
 from daskrf.parameters import GIVEN
 
 __all__ = ["LocalGaussianFeatures", "keep_nearest", "nearest_blocks", "refuse_half"]
@@ -35,6 +35,7 @@ _CLOSE = 1e-2  # exponents that differ by more differ in first features, too; ro
 _FAR = 80.0  # exponents from which first features have few bits, or none
 
 
+@dataclass(eq=False, repr=False)
 class LocalGaussianFeatures(FeatureMap):
     """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) around each of C centroids, side by side.
 
@@ -110,38 +111,24 @@ class LocalGaussianFeatures(FeatureMap):
     option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
     gram_precision: ClassVar[Literal["single", "double"]] = "double"
-    in_blocks: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        n_components: int = 4096,
-        *,
-        length_scale: float = 1.0,
-        n_centroids: int = 16,
-        selection: Literal["farthest", "kmeans", "random"] = "farthest",
-        threshold: float | None = None,
-        method: Method = "rademacher",
-        explicit: bool = True,
-        random_state: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.length_scale = length_scale
-        self.n_centroids = n_centroids
-        self.selection = selection
-        self.threshold = threshold
-        self.method = method
-        self.explicit = explicit
-        self.random_state = random_state
+    n_components: int = 4096
+    _: KW_ONLY
+    length_scale: float = 1.0
+    n_centroids: int = 16
+    selection: Literal["farthest", "kmeans", "random"] = "farthest"
+    threshold: float | None = None
+    method: Method = "rademacher"
+    explicit: bool = True
+    random_state: int = 0
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         centroids = f"about up to {self.n_centroids} centroids ({self.selection})"
         kernel = f"exp(-|x-y|^2 / (2 {self.length_scale}^2))"
         return f"Maclaurin features of k = {kernel} {centroids}, {self.size_words}"
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
         return (self.maps_[0] if self.is_fitted() else self._block_map()).seconds_per_component
 
     @property
@@ -161,9 +148,15 @@ class LocalGaussianFeatures(FeatureMap):
         return self.n_components // n
 
     @property
-    def gram_columns(self) -> int:
-        """Columns of the matrices of sums that a feature is in: of all rows, and of those nearest."""
-        return 2 * (self.block_size if self.is_fitted() or self.threshold is None else self.n_components)
+    def gram_block(self) -> int:
+        """Features of a centroid; before `fit`, the most that there may be."""
+        return self.block_size if self.is_fitted() or self.threshold is None else self.n_components
+
+    def check_dtype(self, dtype: str) -> None:
+        """Raise InputError if features cannot be stored as `dtype`: not as float16 either."""
+        super().check_dtype(dtype)
+        if dtype == "float16":
+            refuse_half(dtype)
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the tables of all blocks, once they are known; see `FeatureMap`."""
@@ -179,13 +172,7 @@ class LocalGaussianFeatures(FeatureMap):
         self._block_map().check_columns(n_columns)
 
     def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows of `n_rows` the map wants to be fitted to: at most 10,000.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range.
-        """
+        """Return how many random rows of `n_rows` the map wants to be fitted to: at most 10,000."""
         self._check_parameters()
         return min(n_rows, CANDIDATES)
 
@@ -200,14 +187,13 @@ class LocalGaussianFeatures(FeatureMap):
             If a parameter is out of range, a value is not finite, `X` has no row, or too many columns for
             "tensorsrht".
         """
-        self._check_parameters()
         if X is None:
             return self
         csr = self._block_map()._checked_rows(X)
         mean, some = sample_centre(csr, self.random_state)
         least = 0.0 if self.threshold is None else self.threshold * self.length_scale
         found = choose_centroids(csr, mean, int(self.n_centroids), self.selection, least, self.random_state)
-        return self._learn(found, some)
+        return self._take(found, some)
 
     def fit_centroids(self, X: Any, centroids: Any) -> Self:
         """Learn the sizes of all degrees from the rows of `X`, about given centroids, shape (C, d).
@@ -226,9 +212,9 @@ class LocalGaussianFeatures(FeatureMap):
                 f"centroids must be 1 to n_components = {self.n_components} rows of {csr.shape[1]} columns, "
                 f"not of shape {given.shape}."
             )
-        return self._learn(given, sample_centre(csr, self.random_state)[1])
+        return self._take(given, sample_centre(csr, self.random_state)[1])
 
-    def _learn(self, centroids: sp.csr_matrix, some: sp.csr_matrix) -> Self:
+    def _take(self, centroids: sp.csr_matrix, some: sp.csr_matrix) -> Self:
         """Take the centroids, and the sizes that are best for pairs of `some` rows."""
         size = self.n_components // centroids.shape[0]
         # About the centroid of another row, and rows are in random order.
@@ -241,27 +227,12 @@ class LocalGaussianFeatures(FeatureMap):
     def _set(self, centroids: sp.csr_matrix, allocation: Allocation) -> Self:
         self.centroids_, self.allocation_ = centroids, allocation
         self.n_features_in_ = int(centroids.shape[1])
-        self.maps_ = [self._block_map()._learn(centroid, allocation) for centroid in centroids]
+        self.maps_ = [self._block_map()._take(centroid, allocation) for centroid in centroids]
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X` about every centroid.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-            Columns c D to c D + D - 1 are of centroid c.
-
-        Raises
-        ------
-        InputError
-            If the map is not fitted, a parameter is bad, a value is not finite, or d is not that of `fit`.
-        """
-        csr = self._checked_rows(X)
+        """Return the features of each row of `X`: columns c D to c D + D - 1 are those about centroid c."""
+        csr = self._rows(X)
         out = np.zeros((csr.shape[0], self.n_components), np.float32)
         for columns, feature_map in self._blocks():
             out[:, columns] = feature_map.transform(csr)
@@ -272,7 +243,7 @@ class LocalGaussianFeatures(FeatureMap):
 
         It takes a C-th of the time.
         """
-        csr = self._checked_rows(X)
+        csr = self._rows(X)
         out = np.zeros((csr.shape[0], self.n_components), np.float32)
         labels = self._nearest(csr)
         for label, (columns, feature_map) in enumerate(self._blocks()):
@@ -308,17 +279,10 @@ class LocalGaussianFeatures(FeatureMap):
             labels[rest] = np.argmax(np.stack([each._starts(left) for each in self.maps_]), axis=0)
         return labels
 
-    def _checked_rows(self, X: Any) -> sp.csr_matrix:
-        self._check_parameters()
-        if not self.is_fitted():
-            raise InputError(
-                "LocalGaussianFeatures is not fitted: call fit with rows to choose centroids from first."
-            )
+    def _rows(self, X: Any) -> sp.csr_matrix:
         if self.maps_[0].get_params() != self._block_map().get_params():
             raise InputError("The parameters of LocalGaussianFeatures have changed since fit: call it again.")
-        csr = check_finite(as_csr(X))
-        self._check_width(csr.shape[1])
-        return csr
+        return check_finite(as_csr(X))
 
     def _blocks(self) -> list[tuple[slice, GaussianMaclaurinFeatures]]:
         size = self.block_size
@@ -349,28 +313,16 @@ class LocalGaussianFeatures(FeatureMap):
             self._set(decode_rows(fitted["centroids"]), Allocation.from_state(fitted["allocation"]))
 
     def _check_parameters(self) -> None:
-        """Raise InputError if a parameter is out of range."""
-        n_components = check_n_components(self.n_components)
-        n = self.n_centroids
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= n_components:
-            raise InputError(
-                f"n_centroids must be an integer from 1 to n_components = {n_components}, not {n!r}."
-            )
-        if self.selection not in CENTROIDS:
-            raise InputError(f"selection must be one of {', '.join(CENTROIDS)}, not {self.selection!r}.")
+        super()._check_parameters()
+        check_length_scale(self.length_scale)
+        n, most = self.n_centroids, self.n_components
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= most:
+            raise InputError(f"n_centroids must be an integer from 1 to n_components = {most}, not {n!r}.")
         if self.threshold is not None:
-            number = isinstance(self.threshold, (int, float, np.integer, np.floating))
-            if not number or not 0.0 <= self.threshold < math.inf:
+            if not (is_number(self.threshold) and self.threshold >= 0.0):
                 raise InputError(f"threshold must be a finite number of at least 0, not {self.threshold!r}.")
             if self.selection != "farthest":
                 raise InputError(f"threshold is of selection='farthest', not of {self.selection!r}.")
-        GaussianMaclaurinFeatures(
-            n_components,
-            length_scale=self.length_scale,
-            method=self.method,
-            explicit=self.explicit,
-            random_state=self.random_state,
-        )._check_parameters()
 
 
 def refuse_half(dtype: npt.DTypeLike) -> None:

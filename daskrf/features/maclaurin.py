@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import check_n_components
+from daskrf.features.featuremap import is_number
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.radius import DotProductMap
 from daskrf.kernels.powerseries import DotProduct, DotProductKernel, Polynomial, check_degree
@@ -118,6 +118,7 @@ def draw_degrees(odds: Array, size: int, word: int) -> npt.NDArray[np.int64]:
     return np.minimum(found, np.flatnonzero(odds)[-1])[::-1].astype(np.int64)
 
 
+@dataclass(eq=False, repr=False)
 class RandomMaclaurinFeatures(DotProductMap):
     """Features whose inner product is an unbiased estimate of f(x.y), f a power series.
 
@@ -188,36 +189,23 @@ class RandomMaclaurinFeatures(DotProductMap):
         example="--kernel exponential --gamma 2",
     )
 
-    def __init__(
-        self,
-        kernel: DotProductKernel = Polynomial(2, normalize=True),  # noqa: B008, kernels are immutable
-        n_components: int = 4096,
-        *,
-        degree_measure: Literal["proportional", "geometric"] | Sequence[float] = "proportional",
-        p: float = 2.0,
-        radius: float | None = None,
-        h01: bool = False,
-        max_degree: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.degree_measure = degree_measure
-        self.p = p
-        self.radius = radius
-        self.h01 = h01
-        self.max_degree = max_degree
-        self.random_state = random_state
+    kernel: DotProductKernel = Polynomial(2, normalize=True)  # noqa: RUF009, kernels are immutable
+    n_components: int = 4096
+    _: KW_ONLY
+    degree_measure: Literal["proportional", "geometric"] | Sequence[float] = "proportional"
+    p: float = 2.0
+    radius: float | None = None
+    h01: bool = False
+    max_degree: int | None = None
+    random_state: int = 0
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         rest = "" if self.max_degree is None else f", cut after power {self.max_degree}"
         rest += ", constant and linear term exact" if self.h01 else ""
         return f"random Maclaurin features of k = {self.kernel.words()}{rest}, {self.size_words}"
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core: that of its expected number of factors."""
         _, odds = self._measure(1.0 if self._needs_radius() else self.radius_)
         return 4e-9 * max(1.0, float(odds @ np.arange(odds.size)))
 
@@ -231,29 +219,10 @@ class RandomMaclaurinFeatures(DotProductMap):
         return DotProduct(coefficients, normalize=self.kernel.normalize)
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X`.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-
-        Raises
-        ------
-        InputError
-            If the map is not fitted, a parameter is bad, a value is not finite, d is not that of `fit`, there
-            are too few features for `h01`, or a feature is too large for single precision.
-        """
-        n_components, _ = self._check_parameters()
-        self._check_fitted()
         csr, rows = scale_rows(X, normalize=self.kernel.normalize)
-        self._check_width(csr.shape[1])
-        out = np.zeros((csr.shape[0], n_components), np.float32)
+        out = np.zeros((csr.shape[0], self.n_components), np.float32)
         first = self._write_exact(rows, csr.shape[1], out) if self.h01 else 0
-        products = self._products(n_components - first)
+        products = self._once(lambda: self._products(self.n_components - first), first, self.radius_)
         if products is not None:
             products.write(rows, out, first)
         refuse_overflow(out, "divide all rows by a length, or use a kernel with normalize=True")
@@ -279,21 +248,13 @@ class RandomMaclaurinFeatures(DotProductMap):
         return width + 1
 
     def _products(self, size: int) -> Products | None:
-        """Return the random features, made once for each object; None where no power is left for them."""
-        given = (json.dumps(self.state()["parameters"], sort_keys=True), size, self.radius_)
-        kept = getattr(self, "_kept", None)
-        if kept is not None and kept[0] == given:
-            return kept[1]
+        """Return the random features; None where no power is left for them."""
         coefficients, odds = self._measure(self.radius_)
-        products = None
-        if odds.any():
-            seed = seeds.check_seed(self.random_state)
-            word = int(seeds.words(seed, "maclaurin/degrees", 1)[0])
-            degrees = draw_degrees(odds, size, word)
-            weights = np.sqrt(coefficients[degrees] / odds[degrees] / size)
-            products = Products(degrees, weights, seed, "maclaurin")
-        self._kept = (given, products)
-        return products
+        if not odds.any():
+            return None
+        seed = int(self.random_state)
+        degrees = draw_degrees(odds, size, int(seeds.words(seed, "maclaurin/degrees", 1)[0]))
+        return Products(degrees, np.sqrt(coefficients[degrees] / odds[degrees] / size), seed, "maclaurin")
 
     def _measure(self, radius: float) -> tuple[Array, Array]:
         first = 2 if self.h01 else 0
@@ -310,11 +271,8 @@ class RandomMaclaurinFeatures(DotProductMap):
         proportional = isinstance(self.degree_measure, str) and self.degree_measure == "proportional"
         return proportional and not getattr(self.kernel, "normalize", True)
 
-    def _check_parameters(self) -> tuple[int, int]:
-        """Raise InputError if a parameter is out of range; return n_components and the seed."""
-        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
-        if not isinstance(self.kernel, DotProductKernel):
-            raise InputError(f"kernel must be a Polynomial, Exponential or DotProduct, not {self.kernel!r}.")
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if isinstance(self.degree_measure, str):
             if self.degree_measure not in MEASURES:
                 raise InputError(
@@ -323,30 +281,19 @@ class RandomMaclaurinFeatures(DotProductMap):
                 )
         else:
             _check_odds(self.degree_measure)
-        if not (_is_number(self.p) and 1.0 < self.p <= 1e6):
+        if not (is_number(self.p) and 1.0 < self.p <= 1e6):
             raise InputError(f"p must be a number above 1 and at most 1e6, not {self.p!r}.")
-        if self.radius is not None and not (_is_number(self.radius) and self.radius > 0.0):
-            raise InputError(f"radius must be None or a finite number above 0, not {self.radius!r}.")
-        if not isinstance(self.h01, (bool, np.bool_)):
-            raise InputError(f"h01 must be True or False, not {self.h01!r}.")
         if self.max_degree is not None:
             check_degree(self.max_degree)
             if not self.kernel.maclaurin(self.max_degree + 1).any():
                 raise InputError(f"The kernel has no power up to max_degree = {self.max_degree}; raise it.")
         if not self._needs_radius():
             self._measure(self.radius_)
-        return n_components, seed
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    return math.isfinite(value)
 
 
 def _check_odds(odds: Any) -> None:
     good = isinstance(odds, (list, tuple, np.ndarray)) and len(odds) > 0
-    if not good or not all(_is_number(q) and q >= 0.0 for q in odds) or not any(odds):
+    if not good or not all(is_number(q) and q >= 0.0 for q in odds) or not any(odds):
         raise InputError(
             "degree_measure must be 'geometric', 'proportional', or finite numbers q_0, q_1, ... of at least "
             f"0, not all 0, not {odds!r}."

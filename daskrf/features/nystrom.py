@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import zlib
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ _BLOCK = 1 << 20  # kernel values of a block: some MiB, whatever the number of r
 _FEWEST = 96  # rows of a block
 
 
+@dataclass(eq=False, repr=False)
 class NystromFeatures(LandmarkMap):
     """Features whose inner product is the rank-k Nystroem approximation of any kernel.
 
@@ -105,30 +107,20 @@ class NystromFeatures(LandmarkMap):
 
     _number = "n_landmarks"
 
-    def __init__(
-        self,
-        n_components: int = 1024,
-        *,
-        kernel: Kernel = TanimotoMinMax(),  # noqa: B008, kernels are immutable
-        n_landmarks: int | None = None,
-        selection: Literal["random", "kmedoids", "kmeans", "farthest"] = "random",
-        n_candidates: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.n_landmarks = n_landmarks
-        self.selection = selection
-        self.n_candidates = n_candidates
-        self.random_state = random_state
+    n_components: int = 1024
+    _: KW_ONLY
+    kernel: Kernel = TanimotoMinMax()  # noqa: RUF009, kernels are immutable
+    n_landmarks: int | None = None
+    selection: Literal["random", "kmedoids", "kmeans", "farthest"] = "random"
+    n_candidates: int | None = None
+    random_state: int = 0
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core: half a column of the projection."""
+        # Half a column of the projection.
         return 6e-9 + 2e-11 * self.landmarks_wanted()
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         words = f"Nystroem features of {self.kernel.words()}, {self.landmarks_wanted()} landmarks"
         words = f"{words} chosen {self.selection_words}, {self.size_words}"
         if not self.is_fitted():
@@ -173,7 +165,6 @@ class NystromFeatures(LandmarkMap):
         InputError
             If a parameter is out of range, or a value is not what the kernel serves.
         """
-        self._check_parameters()
         if X is None:
             return self
         self._set_landmarks(compact(self._choose(X)))
@@ -188,27 +179,9 @@ class NystromFeatures(LandmarkMap):
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X`.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-            Columns from `rank_` on are 0.
-
-        Raises
-        ------
-        InputError
-            If the map is not fitted, a parameter is bad, a value is not what the kernel serves, d is not that
-            of `fit`, or a feature is too large for single precision.
-        """
-        self._check_parameters()
+        """Return the features of each row of `X`; columns from `rank_` on are 0."""
         prepared, n_landmarks = self._against_landmarks(), self.landmarks_.shape[0]
         rows = as_rows(X)
-        self._check_width(rows.shape[1])
         if self._fitted_to != (self.kernel, self.n_components):
             raise InputError("kernel or n_components is another one than at the last fit: call fit again.")
         project = self._projector()
@@ -219,9 +192,6 @@ class NystromFeatures(LandmarkMap):
                 features[part, : self.rank_] = project(values)
         refuse_overflow(features, "divide all rows by a length, or take another kernel")
         return features
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "_made"}
 
     def _fitted_state(self) -> dict[str, Any]:
         fitted = super()._fitted_state()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, is_number
+from daskrf.kernels.powerseries import DotProductKernel
 
 __all__ = ["DotProductMap"]
 
@@ -17,15 +17,13 @@ __all__ = ["DotProductMap"]
 class DotProductMap(FeatureMap):
     """A map that may have to know the length R of the longest row: given, 1, or learned by `fit`."""
 
+    kernel: DotProductKernel
     radius: float | None
+    instead_of_fit = "radius"
 
     @abstractmethod
     def _uses_radius(self) -> bool:
         """Tell whether the degrees follow the length of the rows, which the kernel does not normalize."""
-
-    @abstractmethod
-    def _check_parameters(self) -> Any:
-        """Raise InputError if a parameter is out of range."""
 
     @abstractmethod
     def _measure(self, radius: float) -> Any:
@@ -51,92 +49,41 @@ class DotProductMap(FeatureMap):
         """Tell whether the length of the rows is known, or not needed."""
         return not self._needs_radius()
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Note the number of columns, and learn the length of the longest row where it is needed.
-
-        Parameters
-        ----------
-        X : array of shape (n, d), optional
-            None keeps what is known.
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, a value is not finite, or all rows are zero where a length is
-            needed.
-        """
-        self._check_parameters()
-        return self if X is None else self.fit_summaries([self.summarize(X)])
-
     def summarize(self, X: Any) -> dict[str, Any]:
-        """Return the number of columns and the largest squared length of a row of `X`.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, or a value is not finite.
-        """
+        """Return the number of columns and the largest squared length of a row of `X`; see `FeatureMap`."""
         self._check_parameters()
         csr = check_finite(as_csr(X))
         norms = squared_norms(csr.indptr, csr.data)
         return {"n_features_in": csr.shape[1], "largest": float(norms.max(initial=0.0))}
 
-    def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
-        """Fit to the summaries of all parts of a library, in any order.
-
-        Raises
-        ------
-        InputError
-            As `fit`, and if the parts have different numbers of columns.
-        """
-        self._check_parameters()
-        parts = list(summaries)
-        widths = sorted({part["n_features_in"] for part in parts})
-        if len(widths) > 1:
+    def _learn(self, parts: list[dict[str, Any]]) -> None:
+        if self.radius is not None or not self._uses_radius():
+            return
+        largest = max((part["largest"] for part in parts), default=0.0)
+        if not 0.0 < largest < math.inf:
             raise InputError(
-                f"The parts of the library have {' and '.join(f'{w:,}' for w in widths)} columns; "
-                "fingerprint all of them in the same way."
+                "The degrees of features follow the length of the rows, which must not all be zero, and "
+                "whose squares must fit in a number; fit to other rows, give radius, or use a kernel "
+                "with normalize=True."
             )
-        if self.radius is None and self._uses_radius():
-            largest = max((part["largest"] for part in parts), default=0.0)
-            if not 0.0 < largest < math.inf:
-                raise InputError(
-                    "The degrees of features follow the length of the rows, which must not all be zero, and "
-                    "whose squares must fit in a number; fit to other rows, give radius, or use a kernel "
-                    "with normalize=True."
-                )
-            self._measure(math.sqrt(largest))
-            self._learned = math.sqrt(largest)
-        if widths:
-            self.n_features_in_ = int(widths[0])
-        return self
+        self._measure(math.sqrt(largest))
+        self._learned = math.sqrt(largest)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.kernel, DotProductKernel):
+            raise InputError(f"kernel must be a Polynomial, Exponential or DotProduct, not {self.kernel!r}.")
+        if self.radius is not None and not (is_number(self.radius) and self.radius > 0.0):
+            raise InputError(f"radius must be None or a finite number above 0, not {self.radius!r}.")
 
     def _needs_radius(self) -> bool:
         return self._uses_radius() and self.radius is None and not hasattr(self, "_learned")
 
-    def _check_fitted(self) -> None:
-        """Raise InputError if the length of the rows is needed, and not known."""
-        if not self.is_fitted():
-            raise InputError(
-                f"{type(self).__name__} is not fitted: it has to know the length of the rows; call fit or "
-                "fit_summaries, or give radius."
-            )
-
     def _fitted_state(self) -> dict[str, Any]:
-        fitted: dict[str, Any] = {}
-        if hasattr(self, "n_features_in_"):
-            fitted["n_features_in"] = self.n_features_in_
-        if hasattr(self, "_learned"):
-            fitted["radius"] = self._learned
-        return fitted
+        learned = {"radius": self._learned} if hasattr(self, "_learned") else {}
+        return super()._fitted_state() | learned
 
     def _restore(self, fitted: dict[str, Any]) -> None:
-        if "n_features_in" in fitted:
-            self.n_features_in_ = fitted["n_features_in"]
+        super()._restore(fitted)
         if "radius" in fitted:
             self._learned = fitted["radius"]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What an object keeps for its next call is made again by a copy.
-        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}

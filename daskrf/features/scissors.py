@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from daskrf.errors import InputError
-from daskrf.features.featuremap import check_n_components
+from daskrf.features.featuremap import check_count
 from daskrf.features.spectrum import decompose
 
 __all__ = ["SCISSORS", "product_to_tanimoto", "tanimoto_to_product"]
@@ -146,7 +146,8 @@ class SCISSORS(TransformerMixin, BaseEstimator):
             Tanimoto coefficients, of which that of a molecule with itself is 1; or if there are fewer basis
             molecules than dimensions.
         """
-        n_components = check_n_components(self.n_components)
+        check_count("n_components", self.n_components)
+        n_components = int(self.n_components)
         if self.measure not in ("tanimoto", "product"):
             raise InputError(f"measure must be tanimoto or product, not {self.measure!r}.")
         S = self._matrix(X if self.similarity is None else self.similarity(X, X))

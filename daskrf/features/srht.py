@@ -9,15 +9,25 @@ import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.engine import engine
+from daskrf.errors import InputError
 from daskrf.features.projections import ScaledRows
 
-__all__ = ["MAX_WIDTH", "SubsampledHadamard"]
+__all__ = ["SubsampledHadamard", "check_dense"]
 
 MAX_WIDTH = 1 << 20
 """Columns of the widest dense row: 4 MiB."""
 
 _BATCH_BYTES = 1 << 18
 """Bytes of the dense rows that are transformed together, and stay in the second-level cache."""
+
+
+def check_dense(n_columns: int) -> None:
+    """Raise InputError if rows have more columns than can be made dense."""
+    if n_columns > MAX_WIDTH:
+        raise InputError(
+            f"The fingerprints have {n_columns:,} columns, but tensorsrht makes rows of them dense and "
+            f"serves {MAX_WIDTH:,}; fold the fingerprints, or use method='rademacher'."
+        )
 
 
 class SubsampledHadamard:

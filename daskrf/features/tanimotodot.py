@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, Self, cast
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from daskrf.arrays import as_csr, check_finite, row_sums, squared_norms
 from daskrf.engine import Rows
 from daskrf.errors import InputError
 from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, check_n_components
+from daskrf.features.featuremap import FeatureMap, check_count, is_number
 from daskrf.features.tensorsketch import TensorSketchSeries, allocate
 from daskrf.kernels import Kernel
 from daskrf.kernels.dotproduct import TanimotoDotProduct
@@ -26,11 +25,8 @@ __all__ = ["TanimotoDotProductFeatures"]
 TOLERANCE = 1e-4
 """Relative error of the prefactor above which a range of norms, or a row outside it, is refused."""
 
-POLYNOMIALS = ("tensorsketch",)
-BIAS_CORRECTIONS = (None, "normalize", "residual")
-INPUT_TRANSFORMS = ("sqrt", None)
 
-
+@dataclass(eq=False, repr=False)
 class TanimotoDotProductFeatures(FeatureMap):
     """Features whose inner product approximates the Tanimoto kernel T(x, y) = x.y / (|x|^2 + |y|^2 - x.y).
 
@@ -115,28 +111,16 @@ class TanimotoDotProductFeatures(FeatureMap):
 
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "summary"
 
-    def __init__(
-        self,
-        n_components: int = 4096,
-        *,
-        n_terms: int = 4,
-        allocation: float = -1.0,
-        bias_correction: Literal["normalize", "residual"] | None = None,
-        n_prefactor: int = 64,
-        polynomial: Literal["tensorsketch"] = "tensorsketch",
-        input_transform: Literal["sqrt"] | None = "sqrt",
-        norm_range: tuple[float, float] | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_terms = n_terms
-        self.allocation = allocation
-        self.bias_correction = bias_correction
-        self.n_prefactor = n_prefactor
-        self.polynomial = polynomial
-        self.input_transform = input_transform
-        self.norm_range = norm_range
-        self.random_state = random_state
+    n_components: int = 4096
+    _: KW_ONLY
+    n_terms: int = 4
+    allocation: float = -1.0
+    bias_correction: Literal["normalize", "residual"] | None = None
+    n_prefactor: int = 64
+    polynomial: Literal["tensorsketch"] = "tensorsketch"
+    input_transform: Literal["sqrt"] | None = "sqrt"
+    norm_range: tuple[float, float] | None = None
+    random_state: int = 0
 
     @property
     def seconds_per_component(self) -> float:
@@ -148,6 +132,8 @@ class TanimotoDotProductFeatures(FeatureMap):
         """The exact kernel that the features approximate: without bias correction the truncated series."""
         n_terms = self.n_terms if self.bias_correction is None else None
         return TanimotoDotProduct(transform=self.input_transform, n_terms=n_terms)
+
+    instead_of_fit = "norm_range"
 
     @property
     def norm_range_(self) -> tuple[float, float]:
@@ -162,36 +148,10 @@ class TanimotoDotProductFeatures(FeatureMap):
         """Tell whether the range of norms is known."""
         return self.norm_range is not None or hasattr(self, "_learned")
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Learn the range of the squared norms of the rows of `X`, unless `norm_range` is given.
-
-        Parameters
-        ----------
-        X : array of shape (n, d), optional
-            None keeps what is known.
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, a value is not what the map serves, no row of `X` has a feature,
-            or the norms differ so much that `n_prefactor` features cannot serve all of them.
-        """
-        self._check_parameters()
-        return self if X is None else self.fit_summaries([self.summarize(X)])
-
     def summarize(self, X: Any) -> dict[str, Any]:
         """Return the number of columns, and the range of the squared norms of the rows that are not zero.
 
-        Returns
-        -------
-        dict
-            `n_features_in`, and `smallest` and `largest` after `input_transform`, None without such a row.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, or a value is not what the map serves.
+        `smallest` and `largest` are those after `input_transform`, None without such a row. See `FeatureMap`.
         """
         self._check_parameters()
         csr, norms, _ = self._rows(X)
@@ -199,64 +159,23 @@ class TanimotoDotProductFeatures(FeatureMap):
         ends = (float(norms.min()), float(norms.max())) if norms.size else (None, None)
         return {"n_features_in": csr.shape[1], "smallest": ends[0], "largest": ends[1]}
 
-    def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
-        """Fit to the summaries of all parts of a library, in any order.
-
-        Raises
-        ------
-        InputError
-            As `fit`, and if the parts have different numbers of columns.
-        """
-        self._check_parameters()
-        parts = list(summaries)
-        widths = sorted({part["n_features_in"] for part in parts})
-        if len(widths) > 1:
-            raise InputError(
-                f"The parts of the library have {' and '.join(f'{w:,}' for w in widths)} columns; "
-                "fingerprint all of them in the same way."
-            )
-        found = [part for part in parts if part["smallest"] is not None]
-        if self.norm_range is None:
-            if not found:
-                raise InputError(
-                    "No row to fit to has a feature, so there is no range of norms; fit to other rows, or "
-                    "give norm_range."
-                )
-            learned = min(part["smallest"] for part in found), max(part["largest"] for part in found)
-            self._series(*learned)
-            self._learned = learned
-        else:
+    def _learn(self, parts: list[dict[str, Any]]) -> None:
+        if self.norm_range is not None:
             self._series(*self.norm_range_)
-        if widths:
-            self.n_features_in_ = int(widths[0])
-        return self
+            return
+        found = [part for part in parts if part["smallest"] is not None]
+        if not found:
+            raise InputError(
+                "No row to fit to has a feature, so there is no range of norms; fit to other rows, or "
+                "give norm_range."
+            )
+        learned = min(part["smallest"] for part in found), max(part["largest"] for part in found)
+        self._series(*learned)
+        self._learned = learned
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X`.
-
-        Parameters
-        ----------
-        X : scipy.sparse, pydata/sparse or dense array of real numbers, shape (n, d)
-
-        Returns
-        -------
-        float32 array, shape (n, n_components)
-
-        Raises
-        ------
-        InputError
-            If the map is not fitted, a parameter is bad, a value is not finite (or negative, with
-            ``input_transform="sqrt"``), d is not that of `fit`, or a row's norm lies too far outside the
-            range of norms.
-        """
-        n_components, seed = self._check_parameters()
-        if not self.is_fitted():
-            raise InputError(
-                "TanimotoDotProductFeatures is not fitted: it has to know the range of norms; call fit or "
-                "fit_summaries, or give norm_range."
-            )
+        n_components, seed = self.n_components, int(self.random_state)
         csr, norms, values = self._rows(X)
-        self._check_width(csr.shape[1])
         series = self._series(*self.norm_range_)
         zero = norms == 0
         # A row of zeros takes part with the norm of another, and is overwritten in the end.
@@ -274,7 +193,6 @@ class TanimotoDotProductFeatures(FeatureMap):
         return out
 
     def words(self) -> str:
-        """See `FeatureMap`."""
         of = " of square roots of counts" if self.input_transform == "sqrt" else ""
         rest = {"normalize": ", rows scaled to length 1", "residual": " and a residual"}
         terms = f"{self.n_terms} terms{rest.get(self.bias_correction or '', '')}"
@@ -292,10 +210,6 @@ class TanimotoDotProductFeatures(FeatureMap):
             return 0
         smallest, largest = self.norm_range_
         return self._series(smallest, largest).table_bytes(int(largest - smallest) + 2)
-
-    def empty_rows(self, X: Any) -> int:
-        """Return how many rows of `X` have no feature at all."""
-        return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
     def _rows(self, X: Any) -> tuple[sp.csr_matrix, npt.NDArray[np.float64], npt.NDArray[np.float32]]:
         """Return `X` as checked CSR, the squared norms of its rows, and its values over the norms."""
@@ -335,21 +249,19 @@ class TanimotoDotProductFeatures(FeatureMap):
             )
 
     def _series(self, smallest: float, largest: float) -> TensorSketchSeries:
-        """Return the sketches for a range of squared norms, kept within this process.
+        """Return the sketches for a range of squared norms, made once for each object.
 
         Raises InputError if they cannot serve the range.
         """
-        n_components, seed = self._check_parameters()
-        given = (json.dumps(self.state()["parameters"], sort_keys=True), smallest, largest)
-        kept = getattr(self, "_kept", None)
-        if kept is not None and kept[0] == given:
-            return cast(TensorSketchSeries, kept[1])
+        return self._once(lambda: self._made_series(smallest, largest), smallest, largest)
+
+    def _made_series(self, smallest: float, largest: float) -> TensorSketchSeries:
         with np.errstate(all="ignore"):  # a range that is far too wide has an error of NaN
             series = TensorSketchSeries(
-                allocate(n_components, self._n_blocks(), float(self.allocation)),
+                allocate(int(self.n_components), self._n_blocks(), float(self.allocation)),
                 n_prefactor=int(self.n_prefactor),
                 zeta=smallest / largest,
-                seed=seed,
+                seed=int(self.random_state),
                 residual=self.bias_correction == "residual",
             )
             error = series.prefactor.largest_error()
@@ -359,54 +271,34 @@ class TanimotoDotProductFeatures(FeatureMap):
                 f"The squared norms range from {smallest:.6g} to {largest:.6g}, for which {self.n_prefactor} "
                 f"prefactor features err by {size}; raise n_prefactor, or leave out the rows of extreme norm."
             )
-        self._kept = (given, series)
         return series
 
     def _n_blocks(self) -> int:
         return int(self.n_terms) + (self.bias_correction == "residual")
 
     def _fitted_state(self) -> dict[str, Any]:
-        fitted: dict[str, Any] = {}
-        if hasattr(self, "n_features_in_"):
-            fitted["n_features_in"] = self.n_features_in_
-        if hasattr(self, "_learned"):
-            fitted["smallest"], fitted["largest"] = self._learned
-        return fitted
+        smallest, largest = getattr(self, "_learned", (None, None))
+        learned = {} if smallest is None else {"smallest": smallest, "largest": largest}
+        return super()._fitted_state() | learned
 
     def _restore(self, fitted: dict[str, Any]) -> None:
-        if "n_features_in" in fitted:
-            self.n_features_in_ = fitted["n_features_in"]
+        super()._restore(fitted)
         if "smallest" in fitted:
             self._learned = fitted["smallest"], fitted["largest"]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
-
-    def _check_parameters(self) -> tuple[int, int]:
-        """Raise InputError if a parameter is out of range; return n_components and the seed."""
-        n_components, seed = check_n_components(self.n_components), seeds.check_seed(self.random_state)
-        for name, known in (
-            ("polynomial", POLYNOMIALS),
-            ("bias_correction", BIAS_CORRECTIONS),
-            ("input_transform", INPUT_TRANSFORMS),
-        ):
-            if getattr(self, name) not in known:
-                choices = " or ".join(repr(choice) for choice in known)
-                raise InputError(f"{name} must be {choices}, not {getattr(self, name)!r}.")
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name in ("n_terms", "n_prefactor"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise InputError(f"{name} must be a positive integer, not {value!r}.")
-        if not _is_real(self.allocation):
+            check_count(name, getattr(self, name))
+        if not is_number(self.allocation):
             raise InputError(f"allocation must be a finite number, not {self.allocation!r}.")
-        if n_components < self._n_blocks():
+        if self.n_components < self._n_blocks():
             what = " and the residual" if self.bias_correction == "residual" else ""
             raise InputError(
-                f"n_components is {n_components}, but {self.n_terms} terms{what} need at least one feature "
-                "each; raise n_components or lower n_terms."
+                f"n_components is {self.n_components}, but {self.n_terms} terms{what} need at least one "
+                "feature each; raise n_components or lower n_terms."
             )
         self._check_norm_range()
-        return n_components, seed
 
     def _check_norm_range(self) -> None:
         given = self.norm_range
@@ -414,7 +306,7 @@ class TanimotoDotProductFeatures(FeatureMap):
             return
         if not isinstance(given, (tuple, list, np.ndarray)) or len(given) != 2:
             raise InputError(f"norm_range must be None or two squared norms, not {given!r}.")
-        if not (_is_real(given[0]) and _is_real(given[1]) and 0 < given[0] <= given[1]):
+        if not (is_number(given[0]) and is_number(given[1]) and 0 < given[0] <= given[1]):
             raise InputError(
                 f"norm_range must hold the smallest and the largest squared norm, both above 0, not "
                 f"{given!r}."
@@ -447,13 +339,3 @@ def _normalise(features: npt.NDArray[np.float32]) -> None:
     """Scale every row, in place, to length 1; a row of zeros stays as it is."""
     lengths = np.sqrt(np.einsum("ij,ij->i", features, features))
     features /= np.where(lengths > 0.0, lengths, np.float32(1.0))[:, None]
-
-
-def _is_real(value: object) -> bool:
-    """Tell whether `value` is a finite real number that a float can hold."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False

@@ -165,7 +165,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         return cls(**own, **given)
 
     def _set_map(self, feature_map: Any) -> None:
-        if not getattr(feature_map, "in_blocks", False):
+        if getattr(feature_map, "gram_block", None) is None:
             raise InputError(
                 f"LocalGaussianGP needs a map with centroids, LocalGaussianFeatures, not {feature_map!r}."
             )

@@ -96,7 +96,7 @@ class Summation:
     @classmethod
     def of_map(cls, feature_map: Any, n_targets: int = 1, **options: Any) -> Summation:
         """Return the summation that the process of a map is fitted to; `options` are those of the class."""
-        options["block_size"] = feature_map.block_size if feature_map.in_blocks else None
+        options["block_size"] = None if feature_map.gram_block is None else feature_map.block_size
         return cls(feature_map.n_components, n_targets, **options)
 
     def zero(self) -> Any:

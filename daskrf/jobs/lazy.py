@@ -15,9 +15,9 @@ from dask.delayed import Delayed
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap
-from daskrf.features.localgaussian import refuse_half
 from daskrf.gp import Summation, choose_exponent, enough_precision
 from daskrf.gp.statistics import Precision
+from daskrf.gp.sums import precision_for
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.totals import Sums
 from daskrf.jobs.tree import parents
@@ -70,7 +70,7 @@ def gram(
     n_components: int | None = None,
     y_exponents: Sequence[int] | None = None,
     precision: Precision | None = None,
-    block_size: int | None = None,
+    feature_map: FeatureMap | None = None,
 ) -> Delayed:
     """Return the sufficient statistics of features and targets, lazily.
 
@@ -81,21 +81,20 @@ def gram(
     y : array of shape (n,) or (n, n_targets), optional
         Targets: NumPy, or a dask array whose chunks are aligned with those of `phi`.
     n_components : int, optional
-        M, needed for packed bits where it is not a multiple of 8.
+        M, needed for packed bits without `feature_map` where it is not a multiple of 8.
     y_exponents : sequence of int, optional
         Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a
         dask array, because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
     precision : {"single", "double"}, optional
-        Of the products of floats; by default what so many rows need (`daskrf.gp.enough_precision`). Take
-        "double" for landmarks, whose map says so by its `gram_precision`.
-    block_size : int, optional
-        That of a map of blocks (`LocalGaussianFeatures`): a Gram matrix for each of its centroids, in double
-        precision, in place of the one of all features.
+        Of the products of floats; by default what `feature_map` and so many rows need
+        (`daskrf.gp.enough_precision`).
+    feature_map : FeatureMap, optional
+        The map of the features, for the sums that its process takes. Landmarks and maps of centroids need it.
 
     Returns
     -------
     dask.delayed.Delayed
-        Of a `daskrf.gp.SufficientStatistics`, or `daskrf.gp.StackedStatistics` with `block_size`; call
+        Of a `daskrf.gp.SufficientStatistics`, or `daskrf.gp.StackedStatistics` for a map of centroids; call
         ``.compute()`` when you want it.
 
     Raises
@@ -116,7 +115,8 @@ def gram(
         raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
     one_bit = phi.dtype == np.uint8
     width = phi.shape[1] * 8 if one_bit else phi.shape[1]
-    n_components = width if n_components is None else n_components
+    if n_components is None:
+        n_components = width if feature_map is None else feature_map.n_components
     if not (width - 8 < n_components <= width if one_bit else n_components == width):
         raise InputError(f"{n_components} components do not fit features of width {phi.shape[1]}.")
     targets = _targets(phi, y)
@@ -130,18 +130,16 @@ def gram(
         y_blocks = [targets[a:b] for a, b in itertools.pairwise(bounds)]
     else:
         y_blocks = list(targets.to_delayed().ravel())
-    if block_size is not None:
-        refuse_half(phi.dtype)
-    sums = Sums(
-        Summation(
-            n_components,
-            n_targets,
-            one_bit=one_bit,
-            y_exponents=exponents,
-            precision=precision or enough_precision(phi.shape[0], n_components),
-            block_size=block_size,
-        )
-    )
+    kind: dict[str, Any] = {"one_bit": one_bit, "y_exponents": exponents}
+    if feature_map is None:
+        enough = enough_precision(phi.shape[0], n_components)
+        summation = Summation(n_components, n_targets, precision=precision or enough, **kind)
+    else:
+        if phi.dtype == np.float16:
+            feature_map.check_dtype("float16")
+        enough = precision_for(feature_map, phi.shape[0])
+        summation = Summation.of_map(feature_map, n_targets, precision=precision or enough, **kind)
+    sums = Sums(summation)
     nodes: list[Delayed] = []
     for chain in parents(len(phi_blocks), _CHAIN):
         node: Any = None

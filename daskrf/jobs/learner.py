@@ -23,7 +23,6 @@ from sklearn.base import clone
 from daskrf import seeds
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
-from daskrf.features.landmarks import LandmarkMap
 from daskrf.jobs import memory
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
@@ -213,10 +212,10 @@ def need_of_learning(
         need = need_of_map(partition_rows, size, nonzeros)
         return need.plus("fitting the map", feature_map.fit_bytes(size * mean))
 
-    if not isinstance(feature_map, LandmarkMap):
+    if (smaller := feature_map.smaller) is None:
         return need_of(feature_map)
-    fewer = (feature_map.landmarks_wanted(), 64, lambda n: need_of(feature_map.with_landmarks(n)))
-    return replace(need_of(feature_map), smaller={"landmarks": fewer})
+    what, number, with_number = smaller
+    return replace(need_of(feature_map), smaller={what: (number, 64, lambda n: need_of(with_number(n)))})
 
 
 def _kept(store: FingerprintStore) -> npt.NDArray[np.int64]:

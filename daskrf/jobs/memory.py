@@ -19,6 +19,7 @@ from distributed import Client
 
 from daskrf.engine import engine
 from daskrf.errors import MemoryLimitError
+from daskrf.gp.shapes import ONE_MATRIX, SumsShape
 from daskrf.jobs.clusters import QueuedClient, ask_workers
 from daskrf.jobs.models import open_model
 from daskrf.molecules.isolation import end_idle
@@ -157,23 +158,20 @@ class Making:
     n_components, rows : int
         Features, and rows of the partition.
     one_bit : bool
-    double : bool
-        Whether it is a map of landmarks: see `FeatureMap.gram_precision`.
+    shape : SumsShape
+        Of the sums of the process.
     nonzeros : int or None
         Of the partition: None where no store has counted them, 0 where features are read.
     tables : int
         Bytes of the map's tables.
-    gram_columns : int or None
-        Of a map of blocks: see `FeatureMap.gram_columns`.
     """
 
     n_components: int
     rows: int
     one_bit: bool
-    double: bool = False
+    shape: SumsShape = ONE_MATRIX
     nonzeros: int | None = None
     tables: int = 0
-    gram_columns: int | None = None
 
     @property
     def entries(self) -> int:
@@ -188,7 +186,7 @@ class Making:
     @property
     def square(self) -> int:
         """Bytes of a matrix of the model, M x M, or of the blocks of one, in float64."""
-        return 8 * self.n_components * (self.gram_columns or self.n_components)
+        return self.shape.square(self.n_components)
 
     @property
     def block_rows(self) -> int:
@@ -217,7 +215,7 @@ class Making:
         if self.nonzeros == 0:  # a chunk as it is read, and without its digest
             return 2 * CHUNK_BYTES
         entries = min(1.0, self.block_rows / max(1, self.rows)) * self.entries
-        if self.double:  # numbers of columns, counts, and counts as float64
+        if self.shape.double:  # numbers of columns, counts, and counts as float64
             return int(14 * entries)
         hashed = min(entries, _BATCH_ENTRIES)
         # Places of entries, and the hash table that finds their distinct pairs; of these a table, taken to be
@@ -248,23 +246,10 @@ class Making:
         return replace(own, smaller=smaller)
 
 
-def _model_shares(making: Making, n_targets: int = 1, n_sums: int = 1) -> tuple[float, float]:
-    """Return what a model with deviations takes, in M x M matrices: once it is there, and while it is made.
-
-    Held are statistics and a factor, of half the size where single precision does; landmarks have that of
-    K_ZZ and its inverse, too. To make the factor takes one copy of the statistics; for landmarks, measured
-    5.7.
-    """
-    double, large = making.double and not making.gram_columns, making.n_components > 1024
-    held, made = ((4.5, 6.0) if large else (5.0, 6.0)) if double else ((1.5, 2.5) if large else (2.0, 2.0))
-    # A factor for each further target, and all of it for each further set of rows with sums of its own.
-    more = max(0, n_targets - n_sums) * (0.5 if large and not double else 1.0) + (n_sums - 1) * held
-    return held + more, made + more
-
-
 def held_by_model(making: Making, *, factors: bool, n_sums: int = 1) -> int:
     """Return the bytes of a model with its statistics, and with its `factors` once a draw has made them."""
-    return int(making.square * (_model_shares(making)[0] if factors else 1.0) * n_sums)
+    held = making.shape.model(making.n_components)[0] if factors else 1.0
+    return int(making.square * held * n_sums)
 
 
 def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_sums: int = 1) -> MemoryNeed:
@@ -273,7 +258,8 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
     kept = k * (making.row_bytes + 64)
     # The best k, those of a block, both joined, and what is kept of them.
     joined = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0
-    held, factor = _model_shares(making, n_targets, n_sums) if std else (0.0, 0.0)
+    model_shares = making.shape.model(making.n_components, n_targets=n_targets, n_sums=n_sums)
+    held, factor = model_shares if std else (0.0, 0.0)
     expanded, blas = 0, 0
     if std or not making.one_bit:
         most = EXPANDED + std * (EXPANDED // (4 if making.n_components > 1024 else 8))

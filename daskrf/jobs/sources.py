@@ -22,8 +22,8 @@ from sklearn.base import clone
 from daskrf.arrays import row_slice
 from daskrf.errors import ROW, InputError
 from daskrf.features import FeatureMap, default_map
-from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
+from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import Making, block_rows
 from daskrf.jobs.openstores import opened
@@ -396,10 +396,9 @@ def making_of(source: Source) -> Making:
         feature_map.n_components,
         rows,
         source.bits,
-        feature_map.gram_precision == "double",
+        SumsShape.of(feature_map),
         nonzeros,
         source.table_bytes,
-        feature_map.gram_columns,
     )
 
 
@@ -481,8 +480,7 @@ def open_source(
             )
         store.require_complete()
         features = FeatureSource.of(store, bits)
-        if features.feature_map.in_blocks:
-            refuse_half(store.dtype)
+        features.feature_map.check_dtype(store.spec["dtype"])
         return features
     fingerprints = FingerprintStore.open(path)
     fingerprints.require_complete()

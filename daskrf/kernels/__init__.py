@@ -1,40 +1,11 @@
-"""Exact kernels: ground truth for tests, and for the exact and sparse baselines."""
+"""Exact kernels: ground truth for tests, and for the exact and sparse baselines. No list of them."""
 
-from daskrf.kernels.composition import Composition
-from daskrf.kernels.dotproduct import TanimotoDotProduct
-from daskrf.kernels.kernel import Kernel, Prepared, from_state
-from daskrf.kernels.powerseries import (
-    DotProduct,
-    DotProductKernel,
-    Exponential,
-    Polynomial,
-    Ratio,
-    residual_bound,
-    truncation_degree,
-)
-from daskrf.kernels.radial import Gaussian, Matern, RadialKernel, RadialSpectrum, UnitBalls
-from daskrf.kernels.tanimoto import Intersection, TanimotoMinMax
-from daskrf.kernels.truncated import TruncatedGaussian
+from daskrf.exports import declared
+from daskrf.kernels.kernel import Kernel as Kernel
+from daskrf.kernels.kernel import from_state as from_state
+from daskrf.kernels.powerseries import residual_bound as residual_bound
+from daskrf.kernels.powerseries import truncation_degree as truncation_degree
 
-__all__ = [
-    "Composition",
-    "DotProduct",
-    "DotProductKernel",
-    "Exponential",
-    "Gaussian",
-    "Intersection",
-    "Kernel",
-    "Matern",
-    "Polynomial",
-    "Prepared",
-    "RadialKernel",
-    "RadialSpectrum",
-    "Ratio",
-    "TanimotoDotProduct",
-    "TanimotoMinMax",
-    "TruncatedGaussian",
-    "UnitBalls",
-    "from_state",
-    "residual_bound",
-    "truncation_degree",
-]
+globals().update(declared(__name__, Kernel))
+
+__all__ = ["Kernel", *sorted(declared(__name__, Kernel)), "from_state", "residual_bound", "truncation_degree"]

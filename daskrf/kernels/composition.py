@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.kernels.kernel import Kernel, Prepared, from_state, hilbert_distance, register
+from daskrf.kernels.kernel import Kernel, Prepared, from_state
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial, finite_values
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
@@ -17,7 +17,6 @@ __all__ = ["Composition"]
 Array = npt.NDArray[np.float64]
 
 
-@register
 class Composition(Kernel):
     """k(x, y) = f(K(x, y)) / f(1), f the power series of a dot-product kernel and K any kernel.
 
@@ -61,19 +60,13 @@ class Composition(Kernel):
         if not np.isfinite(series.relative(np.ones(1))).all():
             raise InputError(f"The series of {series!r} at 1 is too large for a floating-point number.")
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the states of the two kernels, JSON-able, which the constructor takes, too."""
-        return {"outer": self.outer.state(), "inner": self.inner.state()}
-
     def words(self) -> str:
-        """See `Kernel`."""
         return f"{self.outer.series_words('K')} (over its value at 1), K {self.inner.words()}"
 
     def __repr__(self) -> str:
         return f"Composition({self.outer!r}, {self.inner!r})"
 
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         inner = self.inner.against(Y)
 
         def composed(X: Any, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
@@ -87,12 +80,7 @@ class Composition(Kernel):
         return self.inner.has_unit_diagonal
 
     def diag(self, X: Any) -> Array:
-        """Return k(x, x) of each row of `X`, float64 of shape (n,)."""
         return self.of_similarities(self.inner.diag(X))
-
-    def distance(self, X: Any, Y: Any = None) -> Array:
-        """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m)."""
-        return hilbert_distance(self, X, Y)
 
     def of_similarities(self, K: npt.ArrayLike) -> Array:
         """Return f(K) / f(1) of values of K, float64 of their shape."""

@@ -13,7 +13,7 @@ from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.engine import QUOTIENT, RATIO, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, register
+from daskrf.kernels.kernel import Kernel, Prepared
 from daskrf.kernels.tanimoto import as_counts, by_type
 
 __all__ = ["TanimotoDotProduct"]
@@ -28,7 +28,6 @@ _MOST_TERMS = 64  # the others are below the rounding error: |t| <= 1/2
 Array = npt.NDArray[Any]
 
 
-@register
 class TanimotoDotProduct(Kernel):
     """T(x, y) = x.y / (|x|^2 + |y|^2 - x.y), for any real vectors; T(0, 0) = 1.
 
@@ -70,12 +69,7 @@ class TanimotoDotProduct(Kernel):
         self.transform = transform
         self.n_terms = None if n_terms is None else _n_terms(n_terms)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"transform": self.transform, "n_terms": self.n_terms}
-
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right, right_exponents = self._rows(Y)
         index = Index(right, multiply=True)
         right_counts = _counts(right)
@@ -161,7 +155,6 @@ class TanimotoDotProduct(Kernel):
             np.divide(products, union, out=out[part])
 
     def words(self) -> str:
-        """See `Kernel`."""
         return f"Tanimoto (dot product{', of square roots of counts' if self.transform else ''})"
 
 

@@ -1,9 +1,10 @@
-"""The contract of exact kernels, and the registry that rebuilds them from their state."""
+"""The contract of exact kernels, and how they are rebuilt from their state."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from inspect import isabstract, signature
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,19 +13,17 @@ import scipy.sparse as sp
 
 from daskrf.arrays import as_rows, row_slice
 from daskrf.errors import InputError
+from daskrf.exports import declared
 
 __all__ = [
     "Kernel",
     "Prepared",
     "from_state",
-    "hilbert_distance",
     "known_kernels",
     "prepared_blocks",
-    "register",
     "short",
 ]
 
-_REGISTRY: dict[str, type[Kernel]] = {}
 _BLOCK_BYTES = 64 * 2**20
 _SHOWN = 80  # characters of a long value
 
@@ -78,9 +77,20 @@ class Kernel(ABC):
         """
         return self.against(Y)
 
-    @abstractmethod
     def distance(self, X: Any, Y: Any = None) -> Array:
-        """Return the metric that belongs to the kernel, float64 of shape (n, m); `Y` defaults to `X`."""
+        """Return the metric that belongs to the kernel, float64 of shape (n, m); `Y` defaults to `X`.
+
+        It is sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), the distance in the kernel's Hilbert space divided by
+        sqrt(2), unless a kernel says otherwise. Its rounding error is about 1e-8 of sqrt(k(x, x)).
+        """
+        squared = self(X, Y)
+        own = self.diag(X)
+        # One sum of both, the same for (x, y) and (y, x).
+        np.subtract((own[:, None] + (own if Y is None else self.diag(Y))) / 2, squared, out=squared)
+        if Y is None:
+            np.fill_diagonal(squared, 0.0)
+        np.maximum(squared, 0.0, out=squared)
+        return np.sqrt(squared, out=squared)
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Return the kernel matrix of the rows of `X` and of `Y` (default `X`).
@@ -128,8 +138,8 @@ class Kernel(ABC):
         return np.ones(np.shape(X)[0])
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {}
+        """Return the parameters of the constructor, JSON-able: attributes of the same names."""
+        return {name: _plain(getattr(self, name)) for name in signature(type(self)).parameters}
 
     def words(self) -> str:
         """Return what the kernel is, for people, in one line."""
@@ -147,6 +157,12 @@ class Kernel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Kernel):
+        return value.state()
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def short(value: Any) -> str:
@@ -169,7 +185,8 @@ def known_kernels(kind: type[Kernel] = Kernel) -> dict[str, type[Kernel]]:
     >>> "gaussian" in known_kernels()
     True
     """
-    return {cls.name: cls for cls in _REGISTRY.values() if cls.name and issubclass(cls, kind)}
+    known = declared(__package__, Kernel).values()
+    return {cls.name: cls for cls in known if cls.name and issubclass(cls, kind)}
 
 
 def prepared_blocks(
@@ -206,28 +223,6 @@ def prepared_blocks(
         yield part, block
 
 
-def hilbert_distance(kernel: Kernel, X: Any, Y: Any = None) -> Array:
-    """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m).
-
-    It is the distance in the kernel's Hilbert space divided by sqrt(2). Its rounding error is about 1e-8 of
-    sqrt(k(x, x)).
-    """
-    squared = kernel(X, Y)
-    own = kernel.diag(X)
-    # One sum of both, the same for (x, y) and (y, x).
-    np.subtract((own[:, None] + (own if Y is None else kernel.diag(Y))) / 2, squared, out=squared)
-    if Y is None:
-        np.fill_diagonal(squared, 0.0)
-    np.maximum(squared, 0.0, out=squared)
-    return np.sqrt(squared, out=squared)
-
-
-def register(cls: type[Kernel]) -> type[Kernel]:
-    """Class decorator: make a kernel known to :func:`from_state`."""
-    _REGISTRY[cls.__name__] = cls
-    return cls
-
-
 def from_state(state: dict[str, Any]) -> Kernel:
     """Rebuild the kernel whose :meth:`Kernel.state` is `state`.
 
@@ -242,10 +237,11 @@ def from_state(state: dict[str, Any]) -> Kernel:
     >>> from_state(TanimotoMinMax().state())
     TanimotoMinMax()
     """
-    name = state.get("kernel")
-    if name not in _REGISTRY:
-        raise InputError(f"Kernel {name!r} is unknown here; known are: {', '.join(sorted(_REGISTRY))}.")
+    known = {name: cls for name, cls in declared(__package__, Kernel).items() if not isabstract(cls)}
+    name = state.get("kernel", "")
+    if name not in known:
+        raise InputError(f"Kernel {name!r} is unknown here; known are: {', '.join(sorted(known))}.")
     try:
-        return _REGISTRY[name](**state.get("parameters", {}))
+        return known[name](**state.get("parameters", {}))
     except TypeError as error:
         raise InputError(f"The state of kernel {name} does not fit it: {error}.") from None

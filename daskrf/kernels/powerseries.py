@@ -16,7 +16,7 @@ from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register, short
+from daskrf.kernels.kernel import Kernel, Prepared, short
 from daskrf.kernels.series import cut, horner, poisson, power
 
 __all__ = [
@@ -61,7 +61,6 @@ class DotProductKernel(Kernel):
         """Return f of what `of` names, for people."""
 
     def words(self) -> str:
-        """See `Kernel`."""
         return self.series_words("cos(x, y)" if self.normalize else "x.y")
 
     @abstractmethod
@@ -104,7 +103,6 @@ class DotProductKernel(Kernel):
         return cut(weights / math.fsum(weights))
 
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right = _rows(Y, self.normalize)
         index = Index(right, multiply=True)
 
@@ -130,12 +128,7 @@ class DotProductKernel(Kernel):
         with np.errstate(over="ignore", invalid="ignore"):
             return finite_values(self.of_products(norms), self)
 
-    def distance(self, X: Any, Y: Any = None) -> Array:
-        """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m)."""
-        return hilbert_distance(self, X, Y)
 
-
-@register
 class Polynomial(DotProductKernel):
     """k(x, y) = (x.y + c)^degree.
 
@@ -168,12 +161,7 @@ class Polynomial(DotProductKernel):
         self.c = _nonnegative("c", c)
         self.normalize = bool(normalize)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"degree": self.degree, "c": self.c, "normalize": self.normalize}
-
     def series_words(self, of: str) -> str:
-        """See `DotProductKernel`."""
         return f"({of} + {self.c})^{self.degree}" if self.c else f"{of}^{self.degree}"
 
     @property
@@ -197,7 +185,6 @@ class Polynomial(DotProductKernel):
         return power(t, self.degree) if self.degree else np.ones_like(t)
 
 
-@register
 class Exponential(DotProductKernel):
     """k(x, y) = exp(gamma x.y).
 
@@ -227,12 +214,7 @@ class Exponential(DotProductKernel):
             raise InputError("gamma must be above 0.")
         self.normalize = bool(normalize)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"gamma": self.gamma, "normalize": self.normalize}
-
     def series_words(self, of: str) -> str:
-        """See `DotProductKernel`."""
         return f"exp({self.gamma} {of})"
 
     @property
@@ -257,7 +239,6 @@ class Exponential(DotProductKernel):
         return self.of_products(t)
 
 
-@register
 class DotProduct(DotProductKernel):
     """k(x, y) = a_0 + a_1 x.y + a_2 (x.y)^2 + ... of given coefficients.
 
@@ -286,12 +267,7 @@ class DotProduct(DotProductKernel):
         self.coefficients = _coefficients(coefficients)
         self.normalize = bool(normalize)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"coefficients": list(self.coefficients), "normalize": self.normalize}
-
     def series_words(self, of: str) -> str:
-        """See `DotProductKernel`."""
         return f"the power series of {of} with coefficients {short(list(self.coefficients))}"
 
     @property
@@ -318,7 +294,6 @@ class DotProduct(DotProductKernel):
         return values
 
 
-@register
 class Ratio(DotProduct):
     """k(x, y) = t / (2 - t) = t/2 + t^2/4 + t^3/8 + ... of t = x.y, up to its 63rd power.
 
@@ -340,12 +315,7 @@ class Ratio(DotProduct):
     def __init__(self, *, normalize: bool = False) -> None:
         super().__init__((0.0, *np.ldexp(1.0, -np.arange(1, 64)).tolist()), normalize=normalize)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameter of the constructor, JSON-able."""
-        return {"normalize": self.normalize}
-
     def series_words(self, of: str) -> str:
-        """See `DotProductKernel`."""
         return f"{of} / (2 - {of})"
 
 

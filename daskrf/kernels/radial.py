@@ -22,7 +22,7 @@ from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.kernels.distances import finite_rows, is_full, squares_from
 from daskrf.kernels.index import dense_parts
-from daskrf.kernels.kernel import Kernel, Prepared, register
+from daskrf.kernels.kernel import Kernel, Prepared
 from daskrf.parameters import GIVEN
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
@@ -47,8 +47,7 @@ class RadialKernel(Kernel):
 
     By Bochner's theorem k is the characteristic function of a random frequency vector of uniform direction,
     which random Fourier features are made of; `radii` draws its length. A subclass with `of_distances` and
-    `radii` that is registered (`daskrf.kernels.kernel.register`) works with every feature map, store and
-    model.
+    `radii` works with every feature map, store and model.
 
     Squared distances are 0 exactly for equal rows, and right to about nine digits for others, however far
     from the origin the rows lie: columns may be dates or masses.
@@ -73,10 +72,6 @@ class RadialKernel(Kernel):
     def __init__(self, length_scale: float = 1.0) -> None:
         self.length_scale = _positive(length_scale, "length_scale")
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"length_scale": self.length_scale}
-
     @abstractmethod
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return f(r), exactly 1 where r is 0, of distances over the length scale; may write to `r`."""
@@ -100,7 +95,6 @@ class RadialKernel(Kernel):
         """
 
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right = finite_rows(Y)
         squares, n_columns = squares_from(right), right.shape[1]
 
@@ -154,25 +148,12 @@ class RadialKernel(Kernel):
         squares /= self.length_scale
         return self.of_distances(squares, n_columns)
 
-    def distance(self, X: Any, Y: Any = None) -> Array:
-        """Return sqrt(1 - k), the distance of x and y in the kernel's Hilbert space divided by sqrt(2).
-
-        |k_x - k_y|^2 = k(x, x) + k(y, y) - 2 k(x, y) = 2 (1 - k), hence a metric where k determines the row;
-        its rounding error is about 1e-8. It is not the distance of the rows.
-        """
-        squared = self(X, Y)
-        np.subtract(1.0, squared, out=squared)
-        np.maximum(squared, 0.0, out=squared)
-        return np.sqrt(squared, out=squared)
-
     def words(self) -> str:
-        """See `Kernel`."""
         own = [(key, value) for key, value in self.parameters().items() if isinstance(value, (int, float))]
         words = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in own)
         return f"{type(self).__name__} kernel ({words})"
 
 
-@register
 class Gaussian(RadialKernel):
     """k(x, y) = exp(-|x - y|^2 / (2 l^2)), the squared exponential or RBF kernel.
 
@@ -213,7 +194,6 @@ class Gaussian(RadialKernel):
         return _chi(uniform("length"), n_columns)
 
 
-@register
 class Matern(RadialKernel):
     """k(x, y) = 2^(1 - nu) / Gamma(nu) z^nu K_nu(z), z = sqrt(2 nu) |x - y| / l, K_nu a Bessel function.
 
@@ -241,10 +221,6 @@ class Matern(RadialKernel):
         self.nu = _positive(nu, "nu")
         if self.nu > _LARGEST_NU:
             raise InputError(f"nu must be at most {_LARGEST_NU:g}, not {nu!r}; use the Gaussian kernel.")
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"length_scale": self.length_scale, "nu": self.nu}
 
     def _single_form(self) -> tuple[float, bool, float, float] | None:
         linear_and_square = {1.5: (1.0, 0.0), 2.5: (1.0, 1.0 / 3.0)}.get(self.nu)
@@ -277,7 +253,6 @@ class Matern(RadialKernel):
         return _chi(uniform("length"), n_columns) * np.sqrt(self.nu / tail)
 
 
-@register
 class UnitBalls(RadialKernel):
     """k(x, y) = [Gamma(d/2 + 1) (2/r)^(d/2) J_{d/2}(r)]^t, r = |x - y| / l, J a Bessel function.
 
@@ -311,10 +286,6 @@ class UnitBalls(RadialKernel):
         if not 1 <= self.degree <= 1000:
             raise InputError(f"degree must be an integer from 1 to 1,000, not {degree!r}.")
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        return {"length_scale": self.length_scale, "degree": self.degree}
-
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return the kernel of distances over the length scale."""
         return _bessel(n_columns / 2.0 + 1.0, r) ** self.degree
@@ -332,7 +303,6 @@ class UnitBalls(RadialKernel):
         return total
 
 
-@register
 class RadialSpectrum(RadialKernel):
     """The kernel of any radial spectrum: a frequency has uniform direction and a length drawn from `radii`.
 

@@ -13,7 +13,7 @@ from daskrf.arrays import MAX_COUNT, as_csr, check_weights, row_sums
 from daskrf.engine import QUOTIENT, SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register
+from daskrf.kernels.kernel import Kernel, Prepared
 
 __all__ = ["Intersection", "TanimotoMinMax"]
 
@@ -22,7 +22,6 @@ _LARGEST_SUM = 4e307  # two of them can be added
 Array = npt.NDArray[Any]
 
 
-@register
 class TanimotoMinMax(Kernel):
     """T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k), for non-negative vectors; T(0, 0) = 1.
 
@@ -43,7 +42,6 @@ class TanimotoMinMax(Kernel):
     name = "minmax"
 
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> T(X, Y), the columns of `Y` prepared; see `Kernel`."""
         return _minima(Y, QUOTIENT)
 
     def distance(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
@@ -52,11 +50,9 @@ class TanimotoMinMax(Kernel):
         return np.subtract(1.0, similarities, out=similarities)
 
     def words(self) -> str:
-        """See `Kernel`."""
         return "Tanimoto (min-max)"
 
 
-@register
 class Intersection(Kernel):
     """k(x, y) = sum_k min(x_k, y_k), for non-negative vectors; k(x, x) is the sum of x.
 
@@ -74,7 +70,6 @@ class Intersection(Kernel):
     name = "intersection"
 
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         return _minima(Y, SUM)
 
     def diag(self, X: Any) -> npt.NDArray[np.float64]:
@@ -82,12 +77,7 @@ class Intersection(Kernel):
         csr = _weights(X)
         return np.asarray(csr.astype(np.float64).sum(axis=1)).reshape(-1)
 
-    def distance(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
-        """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), the root of half of |x - y|_1."""
-        return hilbert_distance(self, X, Y)
-
     def words(self) -> str:
-        """See `Kernel`."""
         return "intersection (sum of min)"
 
 

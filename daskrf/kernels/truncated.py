@@ -15,7 +15,7 @@ from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, hilbert_distance, register
+from daskrf.kernels.kernel import Kernel, Prepared
 from daskrf.kernels.powerseries import check_degree
 
 __all__ = ["TruncatedGaussian"]
@@ -25,7 +25,6 @@ _LARGEST = 1e150  # values whose squares are finite
 Array = npt.NDArray[np.float64]
 
 
-@register
 class TruncatedGaussian(Kernel):
     """k_p(x, y) = exp(-(|u|^2 + |v|^2) / 2) sum_{n <= p} (u.v)^n / n!, u = (x - c) / l, v = (y - c) / l.
 
@@ -64,16 +63,10 @@ class TruncatedGaussian(Kernel):
         self.degree = check_degree(degree)
         self.centre = ((), ()) if centre is None else _checked_centre(centre)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able."""
-        centre = [list(part) for part in self.centre]
-        return {"length_scale": self.length_scale, "degree": self.degree, "centre": centre}
-
     def __repr__(self) -> str:
         return f"TruncatedGaussian({self.length_scale!r}, {self.degree!r})"
 
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), the columns of `Y` prepared; see `Kernel`."""
         right = self._rows(Y)
         index = Index(right, multiply=True)
         right_offsets, right_norms = self._centred(right)
@@ -92,13 +85,8 @@ class TruncatedGaussian(Kernel):
         return series
 
     def diag(self, X: Any) -> Array:
-        """Return k(x, x) of each row of `X`, float64 of shape (n,)."""
         _, norms = self._centred(self._rows(X))
         return _series(norms.copy(), norms, self.degree)
-
-    def distance(self, X: Any, Y: Any = None) -> Array:
-        """Return sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), float64 of shape (n, m)."""
-        return hilbert_distance(self, X, Y)
 
     def _rows(self, X: Any) -> sp.csr_matrix:
         csr = check_finite(as_csr(X))

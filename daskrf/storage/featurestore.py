@@ -25,6 +25,7 @@ import zarr
 from zarr.storage import LocalStore, MemoryStore
 
 from daskrf.errors import StoreError
+from daskrf.features.featuremap import DTYPES
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import file_errors
 from daskrf.storage.fingerprintstore import ROW_FIELDS, FingerprintStore
@@ -39,7 +40,6 @@ from daskrf.storage.zarrays import create_array, open_known, read_errors
 __all__ = ["FeatureStore"]
 
 CHUNK_BYTES = 16 << 20
-DTYPES = ("bits", "float32", "float16")
 
 
 class FeatureStore(RowStore):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import sys
@@ -132,13 +133,12 @@ def test_a_new_rule_is_found_by_its_name(monkeypatch, tmp_path):
         "        return std\n"
     )
     monkeypatch.setattr(daskrf.acquisition, "__path__", [*daskrf.acquisition.__path__, str(tmp_path)])
-    rules.cache_clear()
     try:
         assert acquisition_for("variance")([1.0, 2.0], [0.5, 0.25]).tolist() == [0.5, 0.25]
     finally:
         monkeypatch.undo()
-        sys.modules.pop("daskrf.acquisition.variance")
-        rules.cache_clear()
+        del sys.modules["daskrf.acquisition.variance"], daskrf.acquisition.variance
+        gc.collect()  # a class that is gone is none
 
 
 def test_refusals():

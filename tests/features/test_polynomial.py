@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
 from daskrf.errors import InputError
 from daskrf.features import PolynomialSketch, sketch_variance
-from daskrf.features.polynomial import METHODS
+from daskrf.features.polynomial import Method
 from daskrf.features.srht import SubsampledHadamard, _transform
 from daskrf.features.variances import padded_width, same_block_pairs
 from tests.features.maps import counts, reals
@@ -16,7 +18,7 @@ from tests.jit import jit_disabled
 from tests.naive.projections import products, tensor_srht
 
 compiled_only = pytest.mark.skipif(jit_disabled(), reason="many features: too slow without the JIT")
-every_method = pytest.mark.parametrize("method", METHODS)
+every_method = pytest.mark.parametrize("method", get_args(Method))
 
 
 def small_rows() -> np.ndarray:

@@ -366,9 +366,9 @@ def test_norms_far_outside_the_range_are_served(factor: float) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"polynomial": "maclaurin"}, "polynomial must be 'tensorsketch', not 'maclaurin'"),
-        ({"bias_correction": "none"}, "bias_correction must be None or 'normalize' or 'residual'"),
-        ({"input_transform": "log"}, "input_transform must be 'sqrt' or None"),
+        ({"polynomial": "maclaurin"}, "polynomial must be tensorsketch, not 'maclaurin'"),
+        ({"bias_correction": "none"}, "bias_correction must be one of normalize, residual, None"),
+        ({"input_transform": "log"}, "input_transform must be one of sqrt, None"),
         ({"n_terms": 0}, "n_terms must be a positive integer"),
         ({"n_terms": 2.0}, "n_terms must be a positive integer"),
         ({"n_prefactor": True}, "n_prefactor must be a positive integer"),

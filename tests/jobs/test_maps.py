@@ -334,7 +334,7 @@ def test_local_sums_of_lazy_arrays(client: Client) -> None:
     X = np.random.default_rng(0).uniform(-5, 5, (900, 2))
     y = np.sin(3 * X).sum(axis=1)
     fitted = LocalGaussianFeatures(240, n_centroids=8).fit(X)
-    lazy = gram(featurize(da.from_array(X, chunks=(40, 2)), fitted), y, block_size=fitted.block_size)
+    lazy = gram(featurize(da.from_array(X, chunks=(40, 2)), fitted), y, feature_map=fitted)
     here, there = lazy.compute(scheduler="sync"), client.compute(lazy).result()
     assert here.n == 900
     for name, array in here.arrays().items():
@@ -355,7 +355,7 @@ def test_landmarks_of_lazy_arrays(store: Path) -> None:
     tasks = [v for k, v in dict(phi.__dask_graph__()).items() if str(k[0]).startswith("_block_features")]
     assert len(tasks) == 30
     assert max(len(pickle.dumps(task)) for task in tasks) < 2_000 < len(str(fitted.state()))
-    sums = gram(phi, y, precision=fitted.gram_precision).compute(scheduler="sync")
+    sums = gram(phi, y, feature_map=fitted).compute(scheduler="sync")
     gp = SparseGP(fitted, mean=0.0, signal_variance=1.0, noise_variance=0.1).fit_statistics(sums, fitted)
     same = SparseGP(fitted, mean=0.0, signal_variance=1.0, noise_variance=0.1).fit_statistics(
         SufficientStatistics.from_chunk(fitted.transform(X), y, precision="double"), fitted
@@ -489,7 +489,7 @@ def test_a_plan_knows_that_local_sums_are_small_and_made_at_once(inputs: tuple[P
         pytest.raises(KeyError, match="reached"),
     ):
         plan(inputs[0], feature_map=many)
-    with patch("daskrf.commands.plan.strip_columns", return_value=[(0, 25), (25, 75)]):
+    with patch("daskrf.gp.shapes.strip_columns", return_value=[(0, 25), (25, 75)]):
         report = plan(inputs[0], feature_map=MAPS["local"], n_sample=200)
     assert [s.stage for s in report.stages][:4] == ["fingerprint", "map", "featurize", "nearest features"]
     assert "times" not in str(report)

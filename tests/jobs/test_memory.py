@@ -38,6 +38,7 @@ from daskrf.commands.fit import need_of_solve
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures, LocalGaussianFeatures, TanimotoDotProductFeatures
 from daskrf.gp import LocalGaussianGP
+from daskrf.gp.shapes import SumsShape
 from daskrf.gp.sums import Summation
 from daskrf.jobs import memory
 from daskrf.molecules.enumeration import ReactionLibrary
@@ -295,7 +296,7 @@ def test_matrices_of_a_local_process_take_what_was_predicted(n_components: int, 
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (40, 3))
     chosen = LocalGaussianFeatures(n_components, n_centroids=n_centroids).fit(X)
-    making = memory.Making(n_components, 300, False, double=True, gram_columns=chosen.gram_columns)
+    making = memory.Making(n_components, 300, False, SumsShape.of(chosen))
     needs = need_of_solve(making), memory.need_of_scores(making, 0, std=True)
     (solve,), (deviations,) = (
         [size for name, size in need.parts if name.startswith("statistics and")] for need in needs

@@ -19,6 +19,7 @@ from daskrf import featurize, fingerprint, fit, local_cluster
 from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import MemoryLimitError
 from daskrf.features import LandmarkFeatures
+from daskrf.gp.shapes import SumsShape
 from daskrf.gp.sums import strip_columns
 from daskrf.jobs import memory
 from daskrf.jobs.sources import FingerprintSource
@@ -197,9 +198,9 @@ def test_an_eigendecomposition_that_does_not_fit_is_refused_and_the_sums_stay(
 @pytest.mark.parametrize(("one_bit", "double"), [(True, False), (False, False), (False, True)])
 def test_needs_grow_with_features_and_a_task_holds_two_strips(one_bit: bool, double: bool) -> None:
     sizes = (1_024, 2_048, 4_096, 8_192, 12_288, 16_384, 24_576, 32_768, 65_536)
-    solves = [need_of_solve(memory.Making(m, 50_000, one_bit, double)).total for m in sizes]
+    solves = [need_of_solve(memory.Making(m, 50_000, one_bit, SumsShape(double))).total for m in sizes]
     assert solves == sorted(solves)
-    fits = [need_of_sums(memory.Making(m, 50_000, one_bit, double), 10**6).total for m in sizes]
+    fits = [need_of_sums(memory.Making(m, 50_000, one_bit, SumsShape(double)), 10**6).total for m in sizes]
     assert fits[:4] == sorted(fits[:4])
     assert max(fits) + memory.LIBRARIES < 3.5 * 2**30
     few = memory.Making(16_384, 5_000, one_bit=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 import daskrf
 from daskrf.cli.app import run
-from daskrf.features import FeatureMap, featuremap
+from daskrf.features import FeatureMap
 from daskrf.features.facts import MapFacts
 from daskrf.features.featuremap import known_maps
 from daskrf.parameters import parameters_of
@@ -79,27 +80,24 @@ def test_the_page_of_a_map_has_its_options(cls: type[FeatureMap], capsys: pytest
 
 
 def test_a_map_of_somebody_else_is_told_of_if_it_has_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(featuremap, "_REGISTRY", dict(featuremap._REGISTRY))
-
     class Silent(FeatureMap):
         """A map without facts."""
 
     assert Silent not in daskrf.maps().maps
-    Silent.facts = MapFacts("silent", "k", "reals", "floats", "z M", "M", "nothing", "Nobody 2000", "never")
+    facts = MapFacts("silent", "k", "reals", "floats", "z M", "M", "nothing", "Nobody 2000", "never")
+    monkeypatch.setattr(Silent, "facts", facts, raising=False)
     assert Silent in daskrf.maps().maps
 
 
 def written(path: Path) -> str:
-    """Return a file of the repository with what is made from the classes of the maps."""
+    """Return a file of the repository with what is made from the classes of the maps and the kernels."""
     if path.suffix == ".pyi":
-        homes = {cls.__name__: cls.__module__ for cls in KNOWN}
-        other = {"SCISSORS": "daskrf.features.scissors", "sketch_variance": "daskrf.features.variances"}
-        shared = dict.fromkeys(
-            ["FeatureMap", "default_map", "from_state", "known_maps"], "daskrf.features.featuremap"
-        )
-        homes = dict(sorted((homes | other | shared).items(), key=lambda line: line[::-1]))
-        lines = [f"from {module} import {name} as {name}" for name, module in homes.items()]
-        public = ["SCISSORS", *sorted(["FeatureMap", *(cls.__name__ for cls in KNOWN)])]
+        package = importlib.import_module(f"daskrf.{path.parent.name}")
+        homes = re.findall(r"^from (\S+) import (\w+) as", path.with_suffix(".py").read_text(), re.MULTILINE)
+        homes += [(found.__module__, name) for name in package.__all__ if (found := getattr(package, name))]
+        homes = [home for home in sorted(set(homes)) if home[0].startswith("daskrf.")]
+        lines, public = [f"from {module} import {name} as {name}" for module, name in homes], package.__all__
+        public = sorted(public, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
         return "\n".join([*lines, "", "__all__ = [", *(f'    "{name}",' for name in public), "]", ""])
     before, begin, rest = path.read_text().partition(
         "<!-- maps: made by python -m tests.report.test_maptable -->\n"
@@ -110,11 +108,12 @@ def written(path: Path) -> str:
 BEGIN = "<!-- maps: made by python -m tests.report.test_maptable -->\n"
 END = "<!-- end of maps -->"
 ROOT = Path(__file__).resolve().parents[2]
-MADE = [ROOT / "docs" / "maps.md", ROOT / "daskrf" / "features" / "__init__.pyi"]
+STUBS = [ROOT / "daskrf" / name / "__init__.pyi" for name in ("features", "kernels")]
+MADE = [ROOT / "docs" / "maps.md", *STUBS]
 
 
-@pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
-def test_what_is_made_from_the_maps_is_as_they_are(path: Path) -> None:
+@pytest.mark.parametrize("path", MADE, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_is_made_from_the_classes_is_as_they_are(path: Path) -> None:
     assert path.read_text() == written(path), "run python -m tests.report.test_maptable"
 
 
