@@ -7,6 +7,7 @@ nothing of locks, shards, retries, run logs, or limits of memory.
 from __future__ import annotations
 
 import functools
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -17,20 +18,31 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from distributed import Client
 
+from daskrf.errors import MemoryLimitError
 from daskrf.jobs import memory
 from daskrf.jobs.clusters import worker_memory
-from daskrf.jobs.disk import Disk, check_disk
 from daskrf.jobs.memory import MemoryNeed
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress, Recorded
 from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
-from daskrf.storage.backend import remove_quietly
+from daskrf.quantities import format_bytes
+from daskrf.storage.backend import as_path, backend, remove_quietly
 from daskrf.storage.files import work_folder
 from daskrf.storage.runlog import RunLog, first_sentence
 
-__all__ = ["AnyShard", "Job", "Need", "Run", "ShardReport", "run"]
+__all__ = ["AnyShard", "Disk", "Job", "Need", "Run", "ShardReport", "check_disk", "run"]
 
 Report = TypeVar("Report")
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes that a job leaves at `path`: all its shards together, and a whole run; `what` they are."""
+
+    path: PurePath
+    what: str
+    shards: int
+    whole: int
 
 
 @dataclass(frozen=True)
@@ -217,3 +229,22 @@ def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progre
         raise
     finally:
         log.close()
+
+
+def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
+    """Refuse what would not fit on the disk of `path`, which need not exist yet.
+
+    What an earlier run has left there counts as a part of it.
+
+    Raises
+    ------
+    MemoryLimitError
+        With the prediction and the free space.
+    """
+    path = as_path(path)
+    free = backend(path).free(path)  # None of a storage that does not say
+    if free is not None and n_bytes > free and n_bytes - sum(backend(path).sizes(path).values()) > free:
+        raise MemoryLimitError(
+            f"{what.capitalize()} would take {format_bytes(n_bytes)} in {path}, where {format_bytes(free)} "
+            "are free; make room, or give another output path."
+        )

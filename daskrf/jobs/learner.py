@@ -25,15 +25,13 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.landmarks import LandmarkMap
 from daskrf.jobs import memory
-from daskrf.jobs.calls import check_stop
+from daskrf.jobs.calls import ONE_BLAS_THREAD, check_stop
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.mapreference import MapReference, agrees
-from daskrf.jobs.openstores import opened
-from daskrf.jobs.pieces import group_by_rows, rows_of_task, submit
+from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
-from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.storage.backend import absolute, backend
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore

@@ -1,10 +1,10 @@
-"""Features straight from SMILES files: read, fingerprinted and featurized within a task, nothing stored."""
+"""SMILES files as they are worked on: their rows as tables, fingerprints, and features made within a task."""
 
 from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -16,17 +16,25 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
-from daskrf.jobs.batches import fingerprints_of, rejects_table, rows_table
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.shards import PLAN, Share, agree
 from daskrf.jobs.sources import Block, feature_blocks, positions
-from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
+from daskrf.molecules import (
+    FingerprintBlock,
+    Fingerprinter,
+    FingerprintSpec,
+    Library,
+    Reject,
+    RowBatch,
+    rdkit_version,
+    read_partition,
+)
 from daskrf.storage.backend import absolute, as_path, backend, is_file, remove_quietly
 from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
-__all__ = ["SmilesSource", "planned_library"]
+__all__ = ["SmilesSource", "fingerprints_of", "planned_library", "rejects_table", "rows_table"]
 
 _LIBRARY = "library.json"
 _ADVICE = "delete the folder that it is in, and run the same command again"
@@ -59,6 +67,58 @@ def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
     with believed(path, _ADVICE):
         fingerprinter = Fingerprinter(FingerprintSpec.from_state(plan["fingerprint"]), plan["fragments"])
         return Library.from_state(plan["library"]), fingerprinter
+
+
+def fingerprints_of(
+    library: Library, partition: int, fingerprinter: Fingerprinter, spool: PurePath | None
+) -> Iterator[tuple[FingerprintBlock, pa.Table, list[Reject]]]:
+    """Yield fingerprints, the table of the kept rows, and all rejects of each batch of a partition."""
+    for batch in read_partition(library, partition, spool=spool):
+        yield _fingerprint_batch(batch, library, fingerprinter)
+
+
+def _fingerprint_batch(
+    batch: RowBatch, library: Library, fingerprinter: Fingerprinter
+) -> tuple[FingerprintBlock, pa.Table, list[Reject]]:
+    block = fingerprinter(batch.smiles)
+    rejected = [
+        Reject(int(batch.row[i]), int(batch.source[i]), int(batch.line[i]), batch.smiles[i][:500], reason)
+        for i, reason in block.rejects
+    ]
+    rejects = sorted([*batch.rejects, *rejected], key=lambda r: r.row)
+    return block, rows_table(batch, library, block.kept), rejects
+
+
+def rows_table(batch: RowBatch, library: Library, kept: Any) -> pa.Table:
+    """Return row, id, smiles, source, line and the extra columns of the rows at the positions `kept`."""
+    columns: dict[str, Any] = {
+        "row": pa.array(batch.row[kept], pa.int64()),
+        "id": pa.array([batch.id[i] for i in kept], pa.string()),
+        "smiles": pa.array([batch.smiles[i] for i in kept], pa.string()),
+        "source": _source_column(batch.source[kept], library),
+        "line": pa.array(batch.line[kept], pa.int64()),
+    }
+    for name in library.extra:
+        columns[name] = pa.array([batch.extra[name][i] for i in kept], pa.string())
+    return pa.table(columns)
+
+
+def _source_column(indices: Any, library: Library) -> pa.DictionaryArray:
+    paths = pa.array([source.path for source in library.sources], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), paths)
+
+
+def rejects_table(rejects: Sequence[Reject], library: Library) -> pa.Table:
+    """Return rejects as a table: row, source, line, text, reason."""
+    return pa.table(
+        {
+            "row": pa.array([r.row for r in rejects], pa.int64()),
+            "source": _source_column([r.source for r in rejects], library),
+            "line": pa.array([r.line for r in rejects], pa.int64()),
+            "text": pa.array([r.text for r in rejects], pa.string()),
+            "reason": pa.array([r.reason for r in rejects], pa.string()),
+        }
+    )
 
 
 @dataclass(frozen=True)

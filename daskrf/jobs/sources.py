@@ -26,7 +26,7 @@ from daskrf.features.localgaussian import refuse_half
 from daskrf.gp.posterior import as_features
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import Making, block_rows
-from daskrf.jobs.openstores import opened
+from daskrf.jobs.pieces import opened
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.descriptions import map_words

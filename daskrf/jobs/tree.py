@@ -26,11 +26,11 @@ import numpy as np
 from dask.delayed import Delayed
 from distributed import Client
 
+from daskrf.jobs.calls import ONE_BLAS_THREAD
 from daskrf.jobs.execution import Task
 from daskrf.jobs.pieces import submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
-from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.storage.backend import absolute, backend
 from daskrf.storage.model import has_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
