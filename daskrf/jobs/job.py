@@ -143,7 +143,7 @@ class Run:
         """Bytes that libraries take in the worker that they take most in, or in this process."""
         return self.here if self.client is None else memory.libraries_of(self.client)
 
-    def check(self, need: Need) -> None:
+    def check(self, *needs: Need) -> None:
         """Refuse what would not fit.
 
         Raises
@@ -151,16 +151,17 @@ class Run:
         MemoryLimitError
             With the prediction, what it is made of, the limit, and what would fit.
         """
-        if need.worker is not None:
-            where = "a worker" if self.client else "this machine"
-            worker = need.worker if self.client else need.worker.plus(*need.held)
-            memory.check(worker.beside(self.libraries), worker_memory(self.client), where)
-        for own in (need.here, need.finish if self.share.whole else None):
-            if own is not None:
-                memory.check(own.beside(self.here), worker_memory(None), "this machine")
-        if need.disk is not None:
-            n_bytes = need.disk.whole if self.share.whole else self.share.part_of(need.disk.shards)
-            check_disk(need.disk.path, n_bytes, need.disk.what)
+        for need in needs:
+            if need.worker is not None:
+                where = "a worker" if self.client else "this machine"
+                worker = need.worker if self.client else need.worker.plus(*need.held)
+                memory.check(worker.beside(self.libraries), worker_memory(self.client), where)
+            for own in (need.here, need.finish if self.share.whole else None):
+                if own is not None:
+                    memory.check(own.beside(self.here), worker_memory(None), "this machine")
+            if need.disk is not None:
+                n_bytes = need.disk.whole if self.share.whole else self.share.part_of(need.disk.shards)
+                check_disk(need.disk.path, n_bytes, need.disk.what)
 
     def agree(self, spec: dict[str, Any]) -> None:
         """Agree with the other shares of the job on what it is, where no store has a plan that says so.
