@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
@@ -18,7 +18,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.shards import PLAN, Share, agree
-from daskrf.jobs.sources import Block, feature_blocks, positions
+from daskrf.jobs.sources import Block, Source, feature_blocks, positions
 from daskrf.molecules import (
     FingerprintBlock,
     Fingerprinter,
@@ -122,17 +122,12 @@ def rejects_table(rejects: Sequence[Reject], library: Library) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class SmilesSource:
-    """Features of the rows of SMILES files; see `daskrf.jobs.sources.Source`.
+class SmilesSource(Source):
+    """Features of the rows of SMILES files.
 
-    The description of the files is left in `directory`, where every worker reads it; so are the
+    The description of the files is left in the folder `path`, where every worker reads it; so are the
     rejects of each partition, since there is no store to hold them.
     """
-
-    directory: str
-    spec_hash: str
-    map: MapReference
-    bits: bool
 
     @classmethod
     def of(
@@ -160,51 +155,30 @@ class SmilesSource:
             backend(directory).make(directory)
             write_sealed(directory / _LIBRARY, plan)
         backend(rejects).make(rejects)
-        return cls(absolute(directory), hash_of(plan), MapReference.of(feature_map.state()), bits)
+        return cls(absolute(directory), hash_of(plan), bits, MapReference.of(feature_map.state()))
 
     @property
     def library(self) -> Library:
         """The scanned files."""
-        return _opened(self.directory, self.spec_hash)[0]
-
-    @property
-    def feature_map(self) -> FeatureMap:
-        """See `Source`."""
-        return self.map.feature_map
-
-    def carried(self, directory: PurePath) -> SmilesSource:
-        """See `Source`."""
-        return replace(self, map=self.map.carried(directory))
+        return _opened(self.path, self.spec_hash)[0]
 
     @property
     def table_bytes(self) -> int:
-        """See `Source`."""
-        _, fingerprinter = _opened(self.directory, self.spec_hash)
+        _, fingerprinter = _opened(self.path, self.spec_hash)
         return self.feature_map.table_bytes(fingerprinter.spec.n_columns)
 
     @property
     def partition_rows(self) -> list[int]:
-        """See `Source`."""
         return [p.stop - p.start for p in self.library.partitions]
-
-    @property
-    def library_hash(self) -> str:
-        """See `Source`."""
-        return self.spec_hash
-
-    @property
-    def row_bounds(self) -> npt.NDArray[np.int64]:
-        """See `Source`."""
-        return np.cumsum([0, *self.partition_rows], dtype=np.int64)
 
     @property
     def spool(self) -> PurePath:
         """Pieces of compressed inputs."""
-        return as_path(self.directory) / "spool"
+        return as_path(self.path) / "spool"
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """See `Source`; when all blocks have been taken, the rejects of the partition are on disk."""
-        library, fingerprinter = _opened(self.directory, self.spec_hash)
+        library, fingerprinter = _opened(self.path, self.spec_hash)
         rejects: list[Reject] = []
         for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool):
             rejects.extend(rejected)
@@ -226,7 +200,7 @@ class SmilesSource:
         return pa.concat_tables([rows_table(b, self.library, positions(b.row, rows)) for b in batches])
 
     def _rejects_path(self, partition: int) -> PurePath:
-        return as_path(self.directory) / "rejects" / f"{partition:06d}"
+        return as_path(self.path) / "rejects" / f"{partition:06d}"
 
     def _write_rejects(self, partition: int, rejects: list[Reject], library: Library) -> None:
         path = self._rejects_path(partition)
@@ -245,11 +219,10 @@ class SmilesSource:
         return 3e-4 + self.feature_map.seconds_per_component * self.feature_map.block_size
 
     def rejects(self, partition: int) -> pa.Table:
-        """See `Source`."""
         path = self._rejects_path(partition)
         if not is_file(path):
             return rejects_table([], self.library)
         found = read_checkpoint(path, self.spec_hash)
         if found is None:
-            raise StoreError(f"{path} is damaged; delete {self.directory} and run the same command again")
+            raise StoreError(f"{path} is damaged; delete {self.path} and run the same command again")
         return pq.read_table(pa.BufferReader(found.arrays["parquet"]))
