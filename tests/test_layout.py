@@ -201,7 +201,7 @@ def test_a_type_checking_import_of_a_library_is_no_import():
 
 # How a job is shared, locked and checked is known in jobs/ alone.
 OF_JOBS = {"Share", "Shard", "StoreLock", "check_disk"}
-OF_MODULES = {"memory": "check", "disk": "check_disk"}
+OF_MODULES = {"memory": "check", "job": "check_disk"}
 EXCEPT = {"storage/lock.py", "__init__.py"}  # where locks are defined, and where public names are gathered
 
 
@@ -248,7 +248,7 @@ def test_only_jobs_know_of_shards_locks_and_limits(path):
         "from daskrf.storage.lock import StoreLock",
         "from daskrf.jobs import memory\nmemory.check(need, 1, 'here')",
         "from daskrf.jobs.memory import check",
-        "from daskrf.jobs.disk import check_disk",
+        "from daskrf.jobs.job import check_disk",
         "def fit(shard: Shard | str | None = None): ...",
     ],
 )

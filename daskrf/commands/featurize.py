@@ -16,13 +16,11 @@ from distributed import Client
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
-from daskrf.jobs.disk import Disk
-from daskrf.jobs.job import AnyShard, Job, Need, Run, run
+from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
 from daskrf.jobs.learner import prepared
 from daskrf.jobs.memory import CHUNK_BYTES, ROW_BYTES, Making, MemoryNeed, peak
-from daskrf.jobs.openstores import opened
-from daskrf.jobs.pieces import Partitions, Pieces, found_words
+from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, check_map, making_of, planned_rows
 from daskrf.storage.backend import absolute, as_path

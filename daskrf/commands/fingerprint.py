@@ -15,13 +15,11 @@ from scipy import sparse
 
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs import memory
-from daskrf.jobs.batches import fingerprints_of, rejects_table
-from daskrf.jobs.disk import Disk
 from daskrf.jobs.inputs import library_of, tables_of
-from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
-from daskrf.jobs.openstores import opened
-from daskrf.jobs.pieces import Partitions, Pieces, found_words
+from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
+from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
+from daskrf.jobs.smiles import fingerprints_of, rejects_table
 from daskrf.molecules import (
     Fingerprinter,
     FingerprintSpec,

@@ -26,8 +26,7 @@ from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
 from daskrf.jobs.directions import directions_of
-from daskrf.jobs.disk import Disk
-from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
+from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of
 from daskrf.jobs.learner import prepared
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak

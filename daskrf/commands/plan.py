@@ -24,12 +24,12 @@ from daskrf.features import FeatureMap, default_map
 from daskrf.gp import choose_exponent, gp_for
 from daskrf.gp.shapes import SumsShape
 from daskrf.gp.sums import Summation, precision_for
-from daskrf.jobs.batches import rejects_table, rows_table
 from daskrf.jobs.inputs import scan_inputs, tables_of
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.learner import need_of_learning
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.jobs.progress import Progress
+from daskrf.jobs.smiles import rejects_table, rows_table
 from daskrf.jobs.sources import check_map
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.quantities import format_bytes

@@ -14,13 +14,11 @@ from distributed import Client
 
 from daskrf.features.featuremap import brief_state
 from daskrf.gp.separate import processes_of
-from daskrf.jobs.disk import Disk
 from daskrf.jobs.inputs import inputs_of, source_for
-from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
+from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import need_of_scores
 from daskrf.jobs.models import Model, open_model, read_model, std_seconds, target_names
-from daskrf.jobs.openstores import opened
-from daskrf.jobs.pieces import Partitions, Pieces, found_words
+from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.molecules import TableFormat

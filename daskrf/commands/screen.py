@@ -19,6 +19,7 @@ from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
+from daskrf.jobs.calls import ONE_BLAS_THREAD
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.hits import (
@@ -36,7 +37,6 @@ from daskrf.jobs.models import Model, open_model, read_model, std_seconds
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
-from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
 from daskrf.screening import TopK

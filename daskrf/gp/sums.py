@@ -1,9 +1,8 @@
-"""Sums over rows for what a process is fitted to: which ones, and how a tree of tasks makes them.
+"""Sums over rows for what a process is fitted to, of which there are three kinds.
 
-A `Summation` is a reduction: from_chunk, combine, finalize. Its sums are those of all features
-(`SufficientStatistics`), of features in blocks about centroids (`StackedStatistics`), or, for many features,
-columns of the Gram matrix alone (`GramStrip`), which `assemble` puts together, so that no process but the one
-that solves holds the matrix.
+The sums of a `Summation` are those of all features (`SufficientStatistics`), of features in blocks about
+centroids (`StackedStatistics`), or, for many features, columns of the Gram matrix alone (`GramStrip`), which
+`assemble` puts together, so that no process but the one that solves holds the matrix.
 
 A strip holds columns first to stop - 1 of the upper triangle of Phi^T Phi, hence rows 0 to stop - 1. Strips
 of one-bit features are exact integers, so that `assemble` gives the very statistics that one pass would.
@@ -52,9 +51,9 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Summation:
-    """The reduction of rows of features and targets to sums: for a tree of tasks, lazy or durable.
+    """Which sums over rows of features and targets are to be made; small enough to travel in each task.
 
-    It is small, and travels in each task. All sums of one summation can be combined, in any order.
+    All sums of one summation can be combined, in any order.
 
     Parameters
     ----------
@@ -76,9 +75,9 @@ class Summation:
     Examples
     --------
     >>> phi, y = np.array([[1.0, -1.0], [1.0, 1.0], [2.0, 0.0]]), np.array([2.0, 3.0, 1.0])
-    >>> total = Summation(2, one_bit=False)
-    >>> parts = [total.from_chunk(phi[rows], y[rows]) for rows in (slice(0, 1), slice(1, 3))]
-    >>> sums = total.finalize(total.combine(*parts))
+    >>> summation = Summation(2, one_bit=False)
+    >>> sums = summation.zero().update(phi[:1], y[:1])
+    >>> sums += summation.zero().update(phi[1:], y[1:])
     >>> (sums.n, sums.phi_y.ravel().tolist())
     (3, [7.0, 1.0])
     """
@@ -124,22 +123,6 @@ class Summation:
             precision=self.precision,
             gram=self.gram,
         )
-
-    def from_chunk(
-        self, phi: npt.NDArray[Any], y: npt.ArrayLike | None = None, diagonal: npt.ArrayLike | None = None
-    ) -> Any:
-        """Return the sums over some rows; arguments are those of `SufficientStatistics.update`."""
-        sums = self.zero()
-        return sums.update(phi) if self.columns is not None else sums.update(phi, y, diagonal)
-
-    def combine(self, one: Any, other: Any) -> Any:
-        """Return the sums over the rows of both, which takes `one` over."""
-        one += other
-        return one
-
-    def finalize(self, total: Any) -> Any:
-        """Return what the sums over all rows become: themselves."""
-        return total
 
     @staticmethod
     def restore(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:

@@ -11,13 +11,7 @@ import pyarrow as pa
 
 from daskrf.errors import StoreError
 from daskrf.jobs.models import Model
-from daskrf.jobs.sources import (
-    FeatureSource,
-    FingerprintSource,
-    Source,
-    planned_rows,
-    positions,
-)
+from daskrf.jobs.sources import Source, StoreSource, planned_rows, positions
 from daskrf.molecules.structures import Molecules
 from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -88,7 +82,7 @@ def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: 
 def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -> RowStore | None:
     """Return the store that the model was fitted on: what was screened, or what is where it was then."""
     library = model.metadata["library"]
-    if isinstance(source, FingerprintSource | FeatureSource) and source.store.library_hash == library:
+    if isinstance(source, StoreSource) and source.store.library_hash == library:
         return source.store
     path = model.metadata.get("library_path")
     if not isinstance(path, str) or ("://" in path and "://" not in str(model_path)):

@@ -7,6 +7,7 @@ nothing of locks, shards, retries, run logs, or limits of memory.
 from __future__ import annotations
 
 import functools
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -17,20 +18,31 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from distributed import Client
 
+from daskrf.errors import MemoryLimitError
 from daskrf.jobs import memory
 from daskrf.jobs.clusters import worker_memory
-from daskrf.jobs.disk import Disk, check_disk
 from daskrf.jobs.memory import MemoryNeed
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress, Recorded
 from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
-from daskrf.storage.backend import remove_quietly
+from daskrf.quantities import format_bytes
+from daskrf.storage.backend import as_path, backend, remove_quietly
 from daskrf.storage.files import work_folder
 from daskrf.storage.runlog import RunLog, first_sentence
 
-__all__ = ["AnyShard", "Job", "Need", "Run", "ShardReport", "run"]
+__all__ = ["AnyShard", "Disk", "Job", "Need", "Run", "ShardReport", "check_disk", "run"]
 
 Report = TypeVar("Report")
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes that a job leaves at `path`: all its shards together, and a whole run; `what` they are."""
+
+    path: PurePath
+    what: str
+    shards: int
+    whole: int
 
 
 @dataclass(frozen=True)
@@ -131,7 +143,7 @@ class Run:
         """Bytes that libraries take in the worker that they take most in, or in this process."""
         return self.here if self.client is None else memory.libraries_of(self.client)
 
-    def check(self, need: Need) -> None:
+    def check(self, *needs: Need) -> None:
         """Refuse what would not fit.
 
         Raises
@@ -139,16 +151,17 @@ class Run:
         MemoryLimitError
             With the prediction, what it is made of, the limit, and what would fit.
         """
-        if need.worker is not None:
-            where = "a worker" if self.client else "this machine"
-            worker = need.worker if self.client else need.worker.plus(*need.held)
-            memory.check(worker.beside(self.libraries), worker_memory(self.client), where)
-        for own in (need.here, need.finish if self.share.whole else None):
-            if own is not None:
-                memory.check(own.beside(self.here), worker_memory(None), "this machine")
-        if need.disk is not None:
-            n_bytes = need.disk.whole if self.share.whole else self.share.part_of(need.disk.shards)
-            check_disk(need.disk.path, n_bytes, need.disk.what)
+        for need in needs:
+            if need.worker is not None:
+                where = "a worker" if self.client else "this machine"
+                worker = need.worker if self.client else need.worker.plus(*need.held)
+                memory.check(worker.beside(self.libraries), worker_memory(self.client), where)
+            for own in (need.here, need.finish if self.share.whole else None):
+                if own is not None:
+                    memory.check(own.beside(self.here), worker_memory(None), "this machine")
+            if need.disk is not None:
+                n_bytes = need.disk.whole if self.share.whole else self.share.part_of(need.disk.shards)
+                check_disk(need.disk.path, n_bytes, need.disk.what)
 
     def agree(self, spec: dict[str, Any]) -> None:
         """Agree with the other shares of the job on what it is, where no store has a plan that says so.
@@ -217,3 +230,22 @@ def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progre
         raise
     finally:
         log.close()
+
+
+def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
+    """Refuse what would not fit on the disk of `path`, which need not exist yet.
+
+    What an earlier run has left there counts as a part of it.
+
+    Raises
+    ------
+    MemoryLimitError
+        With the prediction and the free space.
+    """
+    path = as_path(path)
+    free = backend(path).free(path)  # None of a storage that does not say
+    if free is not None and n_bytes > free and n_bytes - sum(backend(path).sizes(path).values()) > free:
+        raise MemoryLimitError(
+            f"{what.capitalize()} would take {format_bytes(n_bytes)} in {path}, where {format_bytes(free)} "
+            "are free; make room, or give another output path."
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -20,13 +19,10 @@ from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import precision_for
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.totals import Sums
-from daskrf.jobs.tree import parents
+from daskrf.jobs.tree import lazy
 from daskrf.kernels import Kernel
 
 __all__ = ["featurize_array", "gram", "kernel_matrix"]
-
-_CHAIN = 16  # blocks that one chain of tasks folds before the tree begins
-_FAN_IN = 4  # statistics that one task of the tree combines
 
 
 def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
@@ -111,6 +107,25 @@ def gram(
     >>> statistics.compute().n
     6
     """
+    targets = _targets(phi, y)
+    sums = Sums(_summation(phi, targets, n_components, y_exponents, precision, feature_map))
+    if isinstance(targets, np.ndarray):
+        bounds = np.concatenate([[0], np.cumsum(phi.chunks[0])])
+        y_blocks = [targets[a:b] for a, b in itertools.pairwise(bounds)]
+    else:
+        y_blocks = list(targets.to_delayed().ravel())
+    return lazy(sums, [(part, y, None) for part, y in zip(phi.to_delayed().ravel(), y_blocks, strict=True)])
+
+
+def _summation(
+    phi: da.Array,
+    targets: da.Array | np.ndarray,
+    n_components: int | None,
+    y_exponents: Sequence[int] | None,
+    precision: Precision | None,
+    feature_map: FeatureMap | None,
+) -> Summation:
+    """Return which sums are to be made; parameters are those of `gram`."""
     if precision not in ("single", "double", None):
         raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
     one_bit = phi.dtype == np.uint8
@@ -119,38 +134,18 @@ def gram(
         n_components = width if feature_map is None else feature_map.n_components
     if not (width - 8 < n_components <= width if one_bit else n_components == width):
         raise InputError(f"{n_components} components do not fit features of width {phi.shape[1]}.")
-    targets = _targets(phi, y)
-    n_targets = targets.shape[1]
     exponents = None
     if one_bit:
         exponents = _exponents(targets) if y_exponents is None else tuple(y_exponents)
-    phi_blocks = phi.to_delayed().ravel()
-    bounds = np.concatenate([[0], np.cumsum(phi.chunks[0])])
-    if isinstance(targets, np.ndarray):
-        y_blocks = [targets[a:b] for a, b in itertools.pairwise(bounds)]
-    else:
-        y_blocks = list(targets.to_delayed().ravel())
     kind: dict[str, Any] = {"one_bit": one_bit, "y_exponents": exponents}
+    n_targets = targets.shape[1]
     if feature_map is None:
         enough = enough_precision(phi.shape[0], n_components)
-        summation = Summation(n_components, n_targets, precision=precision or enough, **kind)
-    else:
-        if phi.dtype == np.float16:
-            feature_map.check_dtype("float16")
-        enough = precision_for(feature_map, phi.shape[0])
-        summation = Summation.of_map(feature_map, n_targets, precision=precision or enough, **kind)
-    sums = Sums(summation)
-    nodes: list[Delayed] = []
-    for chain in parents(len(phi_blocks), _CHAIN):
-        node: Any = None
-        for i in chain:
-            node = dask.delayed(_extended)(sums, node, phi_blocks[i], y_blocks[i])
-        nodes.append(node)
-    while len(nodes) > 1:
-        nodes = [
-            dask.delayed(_combined)(sums, [nodes[i] for i in own]) for own in parents(len(nodes), _FAN_IN)
-        ]
-    return nodes[0] if nodes else dask.delayed(sums.zero)()
+        return Summation(n_components, n_targets, precision=precision or enough, **kind)
+    if phi.dtype == np.float16:
+        feature_map.check_dtype("float16")
+    enough = precision_for(feature_map, phi.shape[0])
+    return Summation.of_map(feature_map, n_targets, precision=precision or enough, **kind)
 
 
 def _targets(phi: da.Array, y: da.Array | np.ndarray | None) -> da.Array | np.ndarray:
@@ -175,15 +170,6 @@ def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
             "daskrf.gp.choose_exponent makes from all labels."
         )
     return tuple(int(e) for e in choose_exponent(targets)) if targets.size else (0,) * targets.shape[1]
-
-
-def _extended(sums: Sums, total: Any, phi: np.ndarray, y: np.ndarray) -> Any:
-    # Onto a copy, because Dask may compute a task twice from the same input.
-    return sums.from_chunk([(phi, y, None)], None if total is None else total.copy())
-
-
-def _combined(sums: Sums, parts: list[Any]) -> Any:
-    return functools.reduce(sums.combine, parts[1:], parts[0].copy())
 
 
 def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:

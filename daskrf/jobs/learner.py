@@ -24,15 +24,13 @@ from daskrf import seeds
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.jobs import memory
-from daskrf.jobs.calls import check_stop
+from daskrf.jobs.calls import ONE_BLAS_THREAD, check_stop
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.mapreference import MapReference, agrees
-from daskrf.jobs.openstores import opened
-from daskrf.jobs.pieces import group_by_rows, rows_of_task, submit
+from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
-from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.storage.backend import absolute, backend
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -41,7 +39,7 @@ from daskrf.storage.integrity import believed
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import differences, hash_of
 
-__all__ = ["fit_map", "fit_map_once", "need_of_learning", "prepared", "sampled_rows"]
+__all__ = ["fit_map", "need_of_learning", "prepared", "sampled_rows"]
 
 _READ_SECONDS = 3e-6  # a molecule's fingerprint, read and looked at
 
@@ -89,12 +87,14 @@ def fit_map(
     return _fitted(Run(store.path, client=client, progress=progress or Progress()), feature_map, store)
 
 
-def _fitted(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> FeatureMap:
-    """Return the map, fitted in this run."""
+def _fitted(
+    run: Run, feature_map: FeatureMap, store: FingerprintStore, need: Callable[[], Need] = Need
+) -> FeatureMap:
+    """Return the map, fitted in this run; what follows it, of which `need` tells, is checked with it."""
     kept = _kept(store)
     largest, total, nonzeros = int(kept.max(initial=0)), int(kept.sum()), most_nonzeros(store)
     reading = need_of_map(largest, 0, nonzeros, compiled=False)
-    run.check(Need(worker=reading, here=need_of_learning(feature_map, largest, total, nonzeros)))
+    run.check(need(), Need(worker=reading, here=need_of_learning(feature_map, largest, total, nonzeros)))
     if not total:
         raise InputError(f"{store.path} has no molecule for {type(feature_map).__name__} to learn from.")
     if feature_map.learns_from == "summary":
@@ -107,8 +107,13 @@ def _fitted(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> Featu
     return fitted
 
 
-def fit_map_once(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> FeatureMap:
-    """Fit a map as `fit_map` does, unless an earlier run of the same job has done so.
+def prepared(
+    run: Run, source: FeatureSource | FingerprintSource, need: Callable[[], Need]
+) -> FeatureSource | FingerprintSource:
+    """Return the source with its map fitted to its rows, by this run or an earlier one of the same job.
+
+    The `need` of the job is checked before a map learns, as far as it is known then: the size of a map's
+    tables may be known only when it is fitted.
 
     Raises
     ------
@@ -117,8 +122,16 @@ def fit_map_once(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> 
     StoreError
         If the output is made from another store or by another map: before anything is read.
     """
-    if feature_map.is_fitted():
-        return feature_map
+    if isinstance(source, FeatureSource) or source.feature_map.is_fitted():
+        return source
+    fitted = _learned(run, source.feature_map, source.store, need)
+    return replace(source, map=MapReference.of(fitted.state()))
+
+
+def _learned(
+    run: Run, feature_map: FeatureMap, store: FingerprintStore, need: Callable[[], Need]
+) -> FeatureMap:
+    """Return the fitted map: as the output has it, as an earlier run has left it, or fitted now."""
     if (planned := _planned(run.output)) is not None:
         source, state = planned
         with believed(run.output):
@@ -136,7 +149,7 @@ def fit_map_once(run: Run, feature_map: FeatureMap, store: FingerprintStore) -> 
         return from_state(found.metadata["map"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # reports say what the map's cautions are
-        fitted = _fitted(run, feature_map, store)
+        fitted = _fitted(run, feature_map, store, need)
     backend(run.work).make(run.work)
     for keep in (True, False):  # of shards that learn at once the first counts, but not where it is damaged
         write_checkpoint(path, {}, {"map": fitted.state()}, key, keep=keep)
@@ -161,20 +174,6 @@ def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:
 def _unfitted(source: str, state: dict[str, Any]) -> dict[str, Any]:
     """Return what does not follow from the rows."""
     return {"source": source, "map": {name: state[name] for name in ("class", "version", "parameters")}}
-
-
-def prepared(
-    run: Run, source: FeatureSource | FingerprintSource, need: Callable[[], Need]
-) -> FeatureSource | FingerprintSource:
-    """Return the source with its map fitted to its rows, as `fit_map_once` does, if it is not yet.
-
-    Before that, the `need` of the job is checked as far as it is known: the size of a map's tables may be
-    known only when it is fitted, and the job is checked again then.
-    """
-    if isinstance(source, FeatureSource) or source.feature_map.is_fitted():
-        return source
-    run.check(need())
-    return replace(source, map=MapReference.of(fit_map_once(run, source.feature_map, source.store).state()))
 
 
 def need_of_map(

@@ -6,26 +6,38 @@ one left, and shards of a job make disjoint parts of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from distributed import Client
 
-from daskrf.errors import WorkerError
-from daskrf.jobs.calls import check_stop
+from daskrf.errors import StoreError, WorkerError
+from daskrf.jobs.calls import ONE_BLAS_THREAD, check_stop
 from daskrf.jobs.clusters import worker_threads
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
-from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import crc32c_of
 from daskrf.storage.plans import hash_of
 from daskrf.storage.records import CommitRecord
 from daskrf.storage.store import Store
 
-__all__ = ["Done", "Maker", "Partitions", "Pieces", "found_words", "group_by_rows", "rows_of_task", "submit"]
+__all__ = [
+    "Done",
+    "Maker",
+    "Partitions",
+    "Pieces",
+    "found_words",
+    "group_by_rows",
+    "opened",
+    "rows_of_task",
+    "submit",
+]
+
+AnyStore = TypeVar("AnyStore", bound=Store)
 
 _TASK_SECONDS = 30.0  # a task's aim: long against the scheduler's milliseconds, short against a walltime
 _TASKS_A_THREAD = 4  # at least, so that threads end together and progress is seen
@@ -61,6 +73,26 @@ class Maker(Protocol):
 
     def make(self, partition: int) -> CommitRecord:
         """Make, write and commit `partition`, and return its record."""
+
+
+def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
+    """Return the store at `path`, of which a process reads the plan once: with many partitions it is long.
+
+    Raises
+    ------
+    StoreError
+        Another store is there than that of `spec_hash`, or none.
+    """
+    store: AnyStore = _opened(cast(Hashable, kind), path, spec_hash)
+    return store
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(kind: Any, path: str, spec_hash: str) -> Any:
+    store = kind.open(path)
+    if store.spec_hash != spec_hash:
+        raise StoreError(f"{path} was replaced while it was in use; run the same command again.")
+    return store
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""Features straight from SMILES files: read, fingerprinted and featurized within a task, nothing stored."""
+"""SMILES files as they are worked on: their rows as tables, fingerprints, and features made within a task."""
 
 from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
@@ -16,17 +16,25 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap
-from daskrf.jobs.batches import fingerprints_of, rejects_table, rows_table
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.shards import PLAN, Share, agree
-from daskrf.jobs.sources import Block, feature_blocks, positions
-from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, Reject, rdkit_version, read_partition
+from daskrf.jobs.sources import Block, Source, feature_blocks, positions
+from daskrf.molecules import (
+    FingerprintBlock,
+    Fingerprinter,
+    FingerprintSpec,
+    Library,
+    Reject,
+    RowBatch,
+    rdkit_version,
+    read_partition,
+)
 from daskrf.storage.backend import absolute, as_path, backend, is_file, remove_quietly
 from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
-__all__ = ["SmilesSource", "planned_library"]
+__all__ = ["SmilesSource", "fingerprints_of", "planned_library", "rejects_table", "rows_table"]
 
 _LIBRARY = "library.json"
 _ADVICE = "delete the folder that it is in, and run the same command again"
@@ -61,18 +69,65 @@ def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
         return Library.from_state(plan["library"]), fingerprinter
 
 
-@dataclass(frozen=True)
-class SmilesSource:
-    """Features of the rows of SMILES files; see `daskrf.jobs.sources.Source`.
+def fingerprints_of(
+    library: Library, partition: int, fingerprinter: Fingerprinter, spool: PurePath | None
+) -> Iterator[tuple[FingerprintBlock, pa.Table, list[Reject]]]:
+    """Yield fingerprints, the table of the kept rows, and all rejects of each batch of a partition."""
+    for batch in read_partition(library, partition, spool=spool):
+        yield _fingerprint_batch(batch, library, fingerprinter)
 
-    The description of the files is left in `directory`, where every worker reads it; so are the
+
+def _fingerprint_batch(
+    batch: RowBatch, library: Library, fingerprinter: Fingerprinter
+) -> tuple[FingerprintBlock, pa.Table, list[Reject]]:
+    block = fingerprinter(batch.smiles)
+    rejected = [
+        Reject(int(batch.row[i]), int(batch.source[i]), int(batch.line[i]), batch.smiles[i][:500], reason)
+        for i, reason in block.rejects
+    ]
+    rejects = sorted([*batch.rejects, *rejected], key=lambda r: r.row)
+    return block, rows_table(batch, library, block.kept), rejects
+
+
+def rows_table(batch: RowBatch, library: Library, kept: Any) -> pa.Table:
+    """Return row, id, smiles, source, line and the extra columns of the rows at the positions `kept`."""
+    columns: dict[str, Any] = {
+        "row": pa.array(batch.row[kept], pa.int64()),
+        "id": pa.array([batch.id[i] for i in kept], pa.string()),
+        "smiles": pa.array([batch.smiles[i] for i in kept], pa.string()),
+        "source": _source_column(batch.source[kept], library),
+        "line": pa.array(batch.line[kept], pa.int64()),
+    }
+    for name in library.extra:
+        columns[name] = pa.array([batch.extra[name][i] for i in kept], pa.string())
+    return pa.table(columns)
+
+
+def _source_column(indices: Any, library: Library) -> pa.DictionaryArray:
+    paths = pa.array([source.path for source in library.sources], pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), paths)
+
+
+def rejects_table(rejects: Sequence[Reject], library: Library) -> pa.Table:
+    """Return rejects as a table: row, source, line, text, reason."""
+    return pa.table(
+        {
+            "row": pa.array([r.row for r in rejects], pa.int64()),
+            "source": _source_column([r.source for r in rejects], library),
+            "line": pa.array([r.line for r in rejects], pa.int64()),
+            "text": pa.array([r.text for r in rejects], pa.string()),
+            "reason": pa.array([r.reason for r in rejects], pa.string()),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class SmilesSource(Source):
+    """Features of the rows of SMILES files.
+
+    The description of the files is left in the folder `path`, where every worker reads it; so are the
     rejects of each partition, since there is no store to hold them.
     """
-
-    directory: str
-    spec_hash: str
-    map: MapReference
-    bits: bool
 
     @classmethod
     def of(
@@ -100,51 +155,30 @@ class SmilesSource:
             backend(directory).make(directory)
             write_sealed(directory / _LIBRARY, plan)
         backend(rejects).make(rejects)
-        return cls(absolute(directory), hash_of(plan), MapReference.of(feature_map.state()), bits)
+        return cls(absolute(directory), hash_of(plan), bits, MapReference.of(feature_map.state()))
 
     @property
     def library(self) -> Library:
         """The scanned files."""
-        return _opened(self.directory, self.spec_hash)[0]
-
-    @property
-    def feature_map(self) -> FeatureMap:
-        """See `Source`."""
-        return self.map.feature_map
-
-    def carried(self, directory: PurePath) -> SmilesSource:
-        """See `Source`."""
-        return replace(self, map=self.map.carried(directory))
+        return _opened(self.path, self.spec_hash)[0]
 
     @property
     def table_bytes(self) -> int:
-        """See `Source`."""
-        _, fingerprinter = _opened(self.directory, self.spec_hash)
+        _, fingerprinter = _opened(self.path, self.spec_hash)
         return self.feature_map.table_bytes(fingerprinter.spec.n_columns)
 
     @property
     def partition_rows(self) -> list[int]:
-        """See `Source`."""
         return [p.stop - p.start for p in self.library.partitions]
-
-    @property
-    def library_hash(self) -> str:
-        """See `Source`."""
-        return self.spec_hash
-
-    @property
-    def row_bounds(self) -> npt.NDArray[np.int64]:
-        """See `Source`."""
-        return np.cumsum([0, *self.partition_rows], dtype=np.int64)
 
     @property
     def spool(self) -> PurePath:
         """Pieces of compressed inputs."""
-        return as_path(self.directory) / "spool"
+        return as_path(self.path) / "spool"
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """See `Source`; when all blocks have been taken, the rejects of the partition are on disk."""
-        library, fingerprinter = _opened(self.directory, self.spec_hash)
+        library, fingerprinter = _opened(self.path, self.spec_hash)
         rejects: list[Reject] = []
         for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool):
             rejects.extend(rejected)
@@ -166,7 +200,7 @@ class SmilesSource:
         return pa.concat_tables([rows_table(b, self.library, positions(b.row, rows)) for b in batches])
 
     def _rejects_path(self, partition: int) -> PurePath:
-        return as_path(self.directory) / "rejects" / f"{partition:06d}"
+        return as_path(self.path) / "rejects" / f"{partition:06d}"
 
     def _write_rejects(self, partition: int, rejects: list[Reject], library: Library) -> None:
         path = self._rejects_path(partition)
@@ -185,11 +219,10 @@ class SmilesSource:
         return 3e-4 + self.feature_map.seconds_per_component * self.feature_map.block_size
 
     def rejects(self, partition: int) -> pa.Table:
-        """See `Source`."""
         path = self._rejects_path(partition)
         if not is_file(path):
             return rejects_table([], self.library)
         found = read_checkpoint(path, self.spec_hash)
         if found is None:
-            raise StoreError(f"{path} is damaged; delete {self.directory} and run the same command again")
+            raise StoreError(f"{path} is damaged; delete {self.path} and run the same command again")
         return pq.read_table(pa.BufferReader(found.arrays["parquet"]))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import Making, block_rows
-from daskrf.jobs.openstores import opened
+from daskrf.jobs.pieces import opened
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.descriptions import map_words
@@ -40,6 +41,7 @@ __all__ = [
     "FeatureSource",
     "FingerprintSource",
     "Source",
+    "StoreSource",
     "check_map",
     "check_map_for",
     "feature_blocks",
@@ -73,50 +75,74 @@ class Block:
         return Block(self.rows[keep], self.phi[keep], diagonal)
 
 
-class Source(Protocol):
-    """Features of a library, by partition."""
+@dataclass(frozen=True)
+class Source(ABC):
+    """Features of a library, by partition.
+
+    Attributes
+    ----------
+    path : str
+        The store, or the folder where the description of SMILES files is.
+    spec_hash : str
+        Hash of what the features depend on, the map excepted.
+    bits : bool
+        Whether blocks are packed bits; otherwise they are float32.
+    map : MapReference or None
+        None where the plan of the store holds the map.
+    """
+
+    path: str
+    spec_hash: str
+    bits: bool
+    map: MapReference | None = None
 
     @property
     def feature_map(self) -> FeatureMap:
         """The feature map, made once per process."""
+        assert self.map is not None
+        return self.map.feature_map
 
     def carried(self, directory: PurePath) -> Self:
         """Return what tasks carry: this, with a long state of the map left in a file of `directory`."""
+        return self if self.map is None else replace(self, map=self.map.carried(directory))
 
     @property
-    def bits(self) -> bool:
-        """Whether blocks are packed bits; otherwise they are float32."""
-
-    @property
-    def spec_hash(self) -> str:
-        """Hash of what the features depend on, the map excepted."""
-
-    @property
+    @abstractmethod
     def partition_rows(self) -> list[int]:
         """Rows of each partition (those that were read, rejected ones included)."""
 
     @property
     def library_hash(self) -> str:
         """Spec hash of what row numbers are of: the fingerprint store, or the description of SMILES files."""
+        return self.spec_hash
 
     @property
     def row_bounds(self) -> npt.NDArray[np.int64]:
         """Row numbers of the library at which partitions begin, and after the last one."""
+        return np.cumsum([0, *self.partition_rows], dtype=np.int64)
 
+    @abstractmethod
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         """Yield the features of a partition, or of those of its rows that are in the sorted `rows`."""
 
     def rejects(self, partition: int) -> pa.Table:
-        """Return the rows rejected on the way; only after all blocks of the partition were taken."""
+        """Return the rows rejected on the way: none, where they were left out when the store was made.
+
+        Only after all blocks of the partition were taken.
+        """
+        return REJECT_SCHEMA.empty_table()
 
     @property
+    @abstractmethod
     def table_bytes(self) -> int:
         """What the map's tables take in each process, at most."""
 
     @property
+    @abstractmethod
     def seconds_per_row(self) -> float:
         """Rough cost of the features of a row on one core, from which tasks are sized."""
 
+    @abstractmethod
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
         """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
 
@@ -209,17 +235,43 @@ def _joined(held: list[Block]) -> Block:
 
 
 @dataclass(frozen=True)
-class FingerprintSource:
+class StoreSource(Source):
+    """Features from a store, which knows its rows."""
+
+    kind: ClassVar[type[RowStore]]
+
+    @property
+    def store(self) -> Any:
+        """The store."""
+        return opened(self.kind, self.path, self.spec_hash)
+
+    @property
+    def partition_rows(self) -> list[int]:
+        return planned_rows(self.store)
+
+    @property
+    def library_hash(self) -> str:
+        return self.store.library_hash
+
+    @property
+    def row_bounds(self) -> npt.NDArray[np.int64]:
+        return self.store.row_bounds
+
+    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
+        table = self.store.read_rows(partition, ["row", "id", "smiles", "source", "line"])
+        return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
+
+
+@dataclass(frozen=True)
+class FingerprintSource(StoreSource):
     """Features made on the fly from a fingerprint store; nothing is stored.
 
     One that `predicts` makes what predictions take, no more: of a map of blocks, the block of each row.
     """
 
-    path: str
-    spec_hash: str
-    map: MapReference
-    bits: bool
     predicts: bool = False
+
+    kind = FingerprintStore
 
     @classmethod
     def of(
@@ -233,45 +285,13 @@ class FingerprintSource:
         """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
         bits = feature_map.one_bit if bits is None else bits
         reference = MapReference.of(feature_map.state())
-        return cls(absolute(store.path), store.spec_hash, reference, bits, predicts)
-
-    @property
-    def store(self) -> FingerprintStore:
-        """The fingerprint store."""
-        return opened(FingerprintStore, self.path, self.spec_hash)
-
-    @property
-    def feature_map(self) -> FeatureMap:
-        """See `Source`."""
-        return self.map.feature_map
-
-    def carried(self, directory: PurePath) -> FingerprintSource:
-        """See `Source`."""
-        return replace(self, map=self.map.carried(directory))
-
-    @property
-    def partition_rows(self) -> list[int]:
-        """See `Source`."""
-        return planned_rows(self.store)
-
-    @property
-    def library_hash(self) -> str:
-        """See `Source`."""
-        return self.spec_hash
-
-    @property
-    def row_bounds(self) -> npt.NDArray[np.int64]:
-        """See `Source`."""
-        return self.store.row_bounds
+        return cls(absolute(store.path), store.spec_hash, bits, reference, predicts)
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
-        """See `Source`."""
-        kept = row_numbers(self.store, partition)
-        fingerprints = self.store.read_fingerprints(partition)
         yield from feature_blocks(
             self.feature_map,
-            kept,
-            fingerprints,
+            row_numbers(self.store, partition),
+            self.store.read_fingerprints(partition),
             rows,
             bits=self.bits,
             predicts=self.predicts,
@@ -280,7 +300,6 @@ class FingerprintSource:
 
     @property
     def table_bytes(self) -> int:
-        """See `Source`."""
         return self.feature_map.table_bytes(self.store.n_columns)
 
     @property
@@ -289,22 +308,12 @@ class FingerprintSource:
         made = self.feature_map.block_size if self.predicts else self.feature_map.n_components
         return self.feature_map.seconds_per_component * made
 
-    def rejects(self, partition: int) -> pa.Table:
-        """See `Source`: they were left out when the store was made."""
-        return REJECT_SCHEMA.empty_table()
-
-    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """See `Source`."""
-        return describe_rows(self.store, partition, rows)
-
 
 @dataclass(frozen=True)
-class FeatureSource:
-    """Features read from a feature store, which knows its rows."""
+class FeatureSource(StoreSource):
+    """Features read from a feature store."""
 
-    path: str
-    spec_hash: str
-    bits: bool
+    kind = FeatureStore
 
     @classmethod
     def of(cls, store: FeatureStore, bits: bool | None = None) -> FeatureSource:
@@ -312,36 +321,10 @@ class FeatureSource:
         return cls(absolute(store.path), store.spec_hash, store.spec["dtype"] == "bits" and bits is not False)
 
     @property
-    def store(self) -> FeatureStore:
-        """The feature store."""
-        return opened(FeatureStore, self.path, self.spec_hash)
-
-    @property
     def feature_map(self) -> FeatureMap:
-        """See `Source`."""
         return rebuild(self.store.spec["map"])
 
-    def carried(self, directory: PurePath) -> FeatureSource:
-        """See `Source`: the store's plan holds the map."""
-        return self
-
-    @property
-    def partition_rows(self) -> list[int]:
-        """See `Source`."""
-        return planned_rows(self.store)
-
-    @property
-    def library_hash(self) -> str:
-        """See `Source`."""
-        return self.store.library_hash
-
-    @property
-    def row_bounds(self) -> npt.NDArray[np.int64]:
-        """See `Source`."""
-        return self.store.row_bounds
-
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
-        """See `Source`."""
         store, start = self.store, 0
         kept = row_numbers(store, partition)
         whole = store.read_diagonal(partition) if store.spec["diagonal"] else None
@@ -365,14 +348,6 @@ class FeatureSource:
     def seconds_per_row(self) -> float:
         """See `Source`: reading from a disk."""
         return 3e-6
-
-    def rejects(self, partition: int) -> pa.Table:
-        """See `Source`: they were left out when the fingerprints were made."""
-        return REJECT_SCHEMA.empty_table()
-
-    def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """See `Source`."""
-        return describe_rows(self.store, partition, rows)
 
 
 def planned_rows(store: RowStore) -> list[int]:
@@ -415,12 +390,6 @@ def row_numbers(store: RowStore, partition: int) -> npt.NDArray[np.int64]:
 def positions(kept: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return where in the ascending `kept` those of the sorted `rows` are that it holds."""
     return np.flatnonzero(np.isin(kept, rows, assume_unique=True))
-
-
-def describe_rows(store: RowStore, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
-    table = store.read_rows(partition, ["row", "id", "smiles", "source", "line"])
-    return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
 
 
 def check_map(feature_map: FeatureMap, n_columns: int) -> None:

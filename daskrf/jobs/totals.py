@@ -48,7 +48,7 @@ class Sums(Reduction):
 
     def finalize(self, total: Any, rest: Iterator[GramStrip]) -> Any:
         """Put the strips together, if the Gram matrix was summed in strips."""
-        return self.summation.finalize(total if self.summation.gram else assemble(total, rest))
+        return total if self.summation.gram else assemble(total, rest)
 
 
 @functools.lru_cache(maxsize=4)

@@ -8,29 +8,34 @@ ended, and the grouping, hence the result, is the same on any number of workers.
 
 A tree may have several roots, as the strips of a large Gram matrix: each is summed from leaves of its own,
 one root after the other, so that only one has its leaves on the disk.
+
+Scripts have the same tree as a lazy graph of Dask, without checkpoints: `lazy`.
 """
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, Protocol
 
+import dask
 import numpy as np
+from dask.delayed import Delayed
 from distributed import Client
 
+from daskrf.jobs.calls import ONE_BLAS_THREAD
 from daskrf.jobs.execution import Task
 from daskrf.jobs.pieces import submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
-from daskrf.jobs.threads import ONE_BLAS_THREAD
 from daskrf.storage.backend import absolute, backend
 from daskrf.storage.model import has_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
-__all__ = ["FAN_IN", "Partial", "Reduction", "Root", "Tree", "parents"]
+__all__ = ["FAN_IN", "Partial", "Reduction", "Root", "Tree", "lazy", "parents"]
 
 FAN_IN = 8
 
@@ -71,7 +76,7 @@ class Reduction(ABC):
         """Rebuild a partial from its arrays."""
 
     def from_chunk(self, chunk: Iterable[Any], onto: Any = None) -> Any:
-        """Reduce the blocks of a chunk; what an earlier chunk gave, if `onto` is that, is changed."""
+        """Reduce the blocks of a chunk; they are added to `onto`, if it is given, which is changed."""
         total = self.zero() if onto is None else onto
         for block in chunk:
             self.add(total, block)
@@ -246,3 +251,30 @@ def _forget_children(task: Task, _: Any) -> None:
     root, node = task.arguments
     for child in node.children:
         backend(root.directory).remove(child.path(root.directory))
+
+
+def lazy(reduction: Reduction, blocks: Sequence[Any]) -> Delayed:
+    """Return the sum of delayed blocks as a graph, in which a task holds two partials at most.
+
+    Each task adds a block, or a partial, to a copy of what the one before it gave: Dask may run a task again
+    on the same input. Partials need a method `copy`.
+    """
+    extended, combined = dask.delayed(_extended), dask.delayed(_combined)
+
+    def partial(node: _Node) -> Any:
+        if node.children:
+            parts = map(partial, node.children)
+            return functools.reduce(lambda one, other: combined(reduction, one, other), parts)
+        own = (blocks[i] for i in node.partitions)
+        return functools.reduce(lambda total, block: extended(reduction, total, block), own, None)
+
+    levels = _levels([tuple(group) for group in parents(len(blocks))])
+    return partial(levels[-1][0])
+
+
+def _extended(reduction: Reduction, total: Any, block: Any) -> Any:
+    return reduction.from_chunk([block], None if total is None else total.copy())
+
+
+def _combined(reduction: Reduction, total: Any, other: Any) -> Any:
+    return reduction.combine(total.copy(), other)

@@ -19,7 +19,7 @@ from scipy import sparse
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.mapreference import rebuild
 from daskrf.jobs.models import Model, read_model
-from daskrf.jobs.openstores import opened
+from daskrf.jobs.pieces import opened
 from daskrf.jobs.sources import Block, feature_blocks
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.storage.backend import absolute, backend

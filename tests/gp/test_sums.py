@@ -152,8 +152,9 @@ def test_a_summation_is_a_commutative_monoid(kind: str) -> None:
     def sums(*rows: slice) -> Any:
         total = summation.zero()
         for part in rows:
-            total = summation.combine(total, summation.from_chunk(phi[part], y[part]))
-        return summation.finalize(summation.restore(total.arrays()))
+            rows = (phi[part],) if kind == "strip" else (phi[part], y[part])
+            total += summation.zero().update(*rows)
+        return summation.restore(total.arrays())
 
     first, second, third = slice(0, 5), slice(5, 6), slice(6, 12)
     whole = sums(slice(0, 12))

@@ -37,7 +37,7 @@ from daskrf.features import (
     RandomMaclaurinFeatures,
     TanimotoDotProductFeatures,
 )
-from daskrf.jobs import disk, job, memory
+from daskrf.jobs import job, memory
 from daskrf.kernels import Polynomial
 from daskrf.molecules import FingerprintSpec, TableFormat
 from daskrf.storage.featurestore import FeatureStore
@@ -316,8 +316,8 @@ def test_plan_counts_landmarks(inputs: tuple[Path, Path], monkeypatch: pytest.Mo
 
 def test_full_disk_is_foreseen(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:
     with pytest.raises(MemoryLimitError, match="free"):
-        disk.check_disk(tmp_path / "a" / "b", 10**18, "the features")
-    disk.check_disk(tmp_path / "a" / "b", 10, "the features")
+        job.check_disk(tmp_path / "a" / "b", 10**18, "the features")
+    job.check_disk(tmp_path / "a" / "b", 10, "the features")
 
 
 def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from daskrf import fingerprint, fit, predict, screen
 from daskrf.commands.fit import size_of_sums
 from daskrf.errors import MemoryLimitError
 from daskrf.gp.sums import GramStrip, strip_columns
-from daskrf.jobs import disk, memory
+from daskrf.jobs import job, memory
 from daskrf.storage.model import write_checkpoint
 from tests.jobs.job import FEATURES
 
@@ -68,7 +68,7 @@ def test_partial_sums_and_predictions_that_do_not_fit_the_disk_are_refused(
         predict(tmp_path / "model", store, tmp_path / "pred")
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "part").write_bytes(bytes(5_000))
-    disk.check_disk(tmp_path / "there", 6_000, "the features")  # of which an earlier run has left most
+    job.check_disk(tmp_path / "there", 6_000, "the features")  # of which an earlier run has left most
 
 
 @pytest.mark.parametrize("one_bit", [True, False])
