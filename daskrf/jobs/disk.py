@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from daskrf.errors import MemoryLimitError
 from daskrf.quantities import format_bytes
-from daskrf.storage.backend import as_path, backend
+from daskrf.storage.backend import as_path, backend, free_bytes
 
 __all__ = ["Disk", "check_disk"]
 
@@ -34,7 +34,7 @@ def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
         With the prediction and the free space.
     """
     path = as_path(path)
-    free = backend(path).free(path)  # None of a storage that does not say
+    free = free_bytes(path)  # None of a storage that does not say
     if free is not None and n_bytes > free and n_bytes - sum(backend(path).sizes(path).values()) > free:
         raise MemoryLimitError(
             f"{what.capitalize()} would take {format_bytes(n_bytes)} in {path}, where {format_bytes(free)} "

@@ -13,7 +13,7 @@ import zstandard
 
 from daskrf.errors import InputError
 from daskrf.molecules.streams import raw_blocks, text_blocks
-from daskrf.storage.backend import as_path, backend, is_file
+from daskrf.storage.backend import as_path, backend, exists, is_file, staging
 
 if TYPE_CHECKING:
     from daskrf.molecules.library import Source
@@ -38,7 +38,7 @@ class SpoolWriter:
 
     def __init__(self, folder: PurePath) -> None:
         self._folder = folder
-        self._staging = backend(folder).staging(folder, "spool")
+        self._staging = staging(folder, "spool")
         self._partial = self._staging.__enter__()
         self._chunk = 0
         self._writer: zstandard.ZstdCompressionWriter | None = None
@@ -76,9 +76,9 @@ class SpoolWriter:
         final = Spool(self._folder, sha256).folder
         if any(self._partial.iterdir()):
             try:  # the last one comes last, by which a reader may know that the others are there
-                backend(final).move(self._partial, final)
+                backend(final).move({final: self._partial})
             except OSError:
-                if not backend(final).exists(final):
+                if not exists(final):
                     raise
 
 

@@ -20,7 +20,7 @@ from daskrf.molecules.rows import read_rows
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.molecules.streams import block_size, raw_blocks, text_blocks
 from daskrf.seeds import generator
-from daskrf.storage.backend import as_list, as_path, backend
+from daskrf.storage.backend import as_list, as_path, matching
 
 __all__ = [
     "expand",
@@ -293,7 +293,7 @@ def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
         raise InputError("no input files are given; name at least one file or pattern.")
     found: dict[PurePath, None] = {}
     for item in given:
-        for path in backend(as_path(item)).matching(as_path(item)):
+        for path in matching(as_path(item)):
             as_path(path)  # refuses a name that no store could hold
             if path in found:
                 raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
