@@ -124,10 +124,12 @@ def run_files(folder: Path) -> None:
     found = load_model(folder / "model")
     read = time.perf_counter() - start
     start = time.perf_counter()
-    path = save_model(folder / "copy", found.arrays, found.metadata)
+    save_model(folder / "copy", found.arrays, found.metadata)
     wrote = time.perf_counter() - start
-    size = path.stat().st_size
-    print(f"  model file            {size / 2**30:8.2f} GiB, read in {read:.1f} s, written in {wrote:.1f} s")
+    print(
+        f"  model                 {found.bytes / 2**30:8.2f} GiB, "
+        f"read in {read:.1f} s, written in {wrote:.1f} s"
+    )
 
 
 def fresh(what: str, needs: list[memory.MemoryNeed], function: Any, *arguments: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from daskrf import status
 from daskrf.molecules import rdkit_version
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.records import CommitRecord, StoredObject
+from daskrf.storage.records import CommitRecord
 
 __all__ = ["multiply", "scan_times"]
 
@@ -43,8 +43,8 @@ def multiply(template: FingerprintStore, path: Path, n: int) -> FingerprintStore
             target = item.path.replace("000000", number)
             (path / target).parent.mkdir(parents=True, exist_ok=True)
             os.link(template.path / item.path, path / target)
-            objects.append(StoredObject(target, item.bytes, item.crc32c))
-        mine = CommitRecord(p, store.spec_hash, record.counts, tuple(objects))
+            objects.append(item._replace(path=target))
+        mine = CommitRecord(tuple(objects), p, store.spec_hash, record.counts)
         store.record_path(p).write_bytes(mine.to_json())
     return store
 

@@ -135,8 +135,8 @@ def _checkpoint_costs(folder: Path) -> dict[str, float]:
     timed("combine_s", lambda: one.__iadd__(other))
     timed("write_s", lambda: write_checkpoint(path, one.arrays(), {}, "0"))
     timed("read_s", lambda: read_checkpoint(path, "0"))
-    found["bytes"] = path.stat().st_size
-    path.unlink()
+    found["bytes"] = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    shutil.rmtree(path)
     return found
 
 

@@ -648,7 +648,7 @@ def size_of_sums(
 
 
 def _item(rows: int, one_bit: bool) -> int:
-    """Return the bytes of one sum over so many rows; see `daskrf.storage.container`."""
+    """Return the bytes that one sum over so many rows takes on the disk."""
     if not one_bit:
         return 8
     return next(size for size in (1, 2, 4, 8) if rows < 2 ** (8 * size - 1))

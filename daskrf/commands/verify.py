@@ -24,7 +24,6 @@ from daskrf.storage.backend import absolute, as_path, backend, is_file
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import believed
-from daskrf.storage.plans import MODEL_FILE
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.store import Store
 
@@ -90,9 +89,7 @@ def verify(
             "missing; run the same daskrf predict command again, which makes just those."
         )
     if kind not in ("fingerprints", "features"):
-        raise StoreError(
-            f"{path} is a damaged model, which is one file; delete {path / MODEL_FILE} and fit again."
-        )
+        raise StoreError(f"{path} is a damaged model, which cannot be mended; delete it and fit again.")
     report = run(_Repair(path, found), client, progress)
     assert isinstance(report, VerifyReport)
     return report

@@ -17,7 +17,7 @@ from pyarrow import csv
 
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs.sources import Source
-from daskrf.storage.backend import backend, is_file
+from daskrf.storage.backend import backend, exists, is_file, readable, remove_stale
 from daskrf.storage.files import canonical_json, crc32c_of, file_errors
 from daskrf.storage.fingerprintstore import write_parquet
 from daskrf.storage.integrity import DAMAGE, sealed, unsealed
@@ -63,7 +63,7 @@ class Earlier:
         """
         how = "its content does not match its CRC32C"
         try:
-            table = pq.read_table(backend(self.path).readable(self.path)).replace_schema_metadata()
+            table = pq.read_table(readable(self.path)).replace_schema_metadata()
             if _content(table) == self.about["content"]:
                 return table
         except (OSError, pa.ArrowException, *DAMAGE) as error:
@@ -117,12 +117,12 @@ def earlier_hits(output: PurePath) -> Earlier | None:
         If something other than a file of hits is there.
     """
     with file_errors("write", output):
-        if not backend(output).exists(output):
+        if not exists(output):
             return None
         known: dict[bytes, bytes] = {}
         if is_file(output):
             with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):
-                known = pq.read_schema(backend(output).readable(output)).metadata or {}
+                known = pq.read_schema(readable(output)).metadata or {}
     if _MARK not in known:
         raise InputError(f"{output} is there already and holds no hits of daskrf; give another output path.")
     about: dict[str, Any] = {}
@@ -150,7 +150,7 @@ def write_hits(table: pa.Table, output: PurePath, about: dict[str, Any] | None =
     metadata = {_MARK: b"hits"}
     if about is not None:
         metadata[_ABOUT] = sealed(canonical_json({**about, "content": _content(table)}))
-    backend(output).remove_stale(output.parent, output.name)  # of a run that was killed here
+    remove_stale(output.parent, output.name)  # of a run that was killed here
     with file_errors("write", output), backend(output).writing(output) as temporary:
         write_parquet(table.replace_schema_metadata(metadata), temporary)
 

@@ -26,7 +26,7 @@ from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress, Recorded
 from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
 from daskrf.quantities import format_bytes
-from daskrf.storage.backend import as_path, backend, remove_quietly
+from daskrf.storage.backend import as_path, backend, free_bytes, remove_quietly
 from daskrf.storage.files import work_folder
 from daskrf.storage.runlog import RunLog, first_sentence
 
@@ -243,7 +243,7 @@ def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
         With the prediction and the free space.
     """
     path = as_path(path)
-    free = backend(path).free(path)  # None of a storage that does not say
+    free = free_bytes(path)  # None of a storage that does not say
     if free is not None and n_bytes > free and n_bytes - sum(backend(path).sizes(path).values()) > free:
         raise MemoryLimitError(
             f"{what.capitalize()} would take {format_bytes(n_bytes)} in {path}, where {format_bytes(free)} "

@@ -29,7 +29,7 @@ from daskrf.molecules import (
     rdkit_version,
     read_partition,
 )
-from daskrf.storage.backend import absolute, as_path, backend, is_file, remove_quietly
+from daskrf.storage.backend import absolute, as_path, backend, exists, is_file, remove_quietly
 from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
@@ -220,7 +220,7 @@ class SmilesSource(Source):
 
     def rejects(self, partition: int) -> pa.Table:
         path = self._rejects_path(partition)
-        if not is_file(path):
+        if not exists(path):
             return rejects_table([], self.library)
         found = read_checkpoint(path, self.spec_hash)
         if found is None:

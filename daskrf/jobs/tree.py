@@ -32,7 +32,7 @@ from daskrf.jobs.pieces import submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.storage.backend import absolute, backend
-from daskrf.storage.model import has_checkpoint, read_checkpoint, write_checkpoint
+from daskrf.storage.model import find_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
 __all__ = ["FAN_IN", "Partial", "Reduction", "Root", "Tree", "lazy", "parents"]
@@ -151,10 +151,12 @@ class Root:
 
     def leave(self, node: _Node) -> str:
         """Leave the checkpoint of a node; return what tells it from others."""
+        path = node.path(self.directory)
         with ONE_BLAS_THREAD:
-            if not has_checkpoint(node.path(self.directory), self.key):
+            if find_checkpoint(path, self.key) is None:
                 self.partial(node)
-            return backend(self.directory).tag(node.path(self.directory))
+            found = find_checkpoint(path, self.key)
+            return found.group if found is not None else ""
 
     def partial(self, node: _Node) -> Partial:
         """Return the partial of a node: from its checkpoint, or, where that is gone or damaged, anew."""
@@ -184,7 +186,7 @@ class Root:
         for level in reversed(levels):
             for node in level:
                 path = node.path(self.directory)
-                if node in done or (path.name in there and has_checkpoint(path, self.key)):
+                if node in done or (path.name in there and find_checkpoint(path, self.key) is not None):
                     done.update((node, *node.children))
         return done
 

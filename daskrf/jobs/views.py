@@ -22,7 +22,7 @@ from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.pieces import opened
 from daskrf.jobs.sources import Block, feature_blocks
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.storage.backend import absolute, backend
+from daskrf.storage.backend import absolute, backend, readable
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.rejects import RowStore
@@ -198,7 +198,7 @@ def _rows(store: RowStore) -> ds.Dataset:
     """Return the rows of a store as a dataset, whether they are files or objects."""
     files = [store.rows_path(p) for p in range(store.n_partitions)]
     format_, places = ds.ParquetFileFormat(), LocalFileSystem()  # which names of files are of
-    fragments = [format_.make_fragment(backend(file).readable(file), places) for file in files]
+    fragments = [format_.make_fragment(readable(file), places) for file in files]
     with backend(files[0]).open(files[0]) as first:
         schema: pa.Schema = pq.read_schema(first)
     return ds.FileSystemDataset(fragments, schema, format_, places)

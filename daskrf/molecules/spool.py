@@ -12,7 +12,7 @@ import zstandard
 
 from daskrf.errors import InputError
 from daskrf.molecules.streams import text_blocks
-from daskrf.storage.backend import as_path, backend, is_file
+from daskrf.storage.backend import as_path, backend, exists, is_file, staging
 
 if TYPE_CHECKING:
     from daskrf.molecules.library import Source
@@ -36,7 +36,7 @@ class SpoolWriter(contextlib.ExitStack):
     def __init__(self, folder: PurePath) -> None:
         super().__init__()
         self._folder = folder
-        self._partial = self.enter_context(backend(folder).staging(folder, "spool"))
+        self._partial = self.enter_context(staging(folder, "spool"))
         self._chunk = 0
         self._writer = self.enter_context(contextlib.ExitStack())  # of the chunk in hand
 
@@ -59,9 +59,9 @@ class SpoolWriter(contextlib.ExitStack):
         final = Spool(self._folder, sha256).folder
         if any(self._partial.iterdir()):
             try:  # the last one comes last, by which a reader may know that the others are there
-                backend(final).move(self._partial, final)
+                backend(final).move({final: self._partial})
             except OSError:
-                if not backend(final).exists(final):
+                if not exists(final):
                     raise
 
 

@@ -19,7 +19,7 @@ from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatc
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.streams import text_blocks
 from daskrf.seeds import generator
-from daskrf.storage.backend import as_list, as_path, backend, size_of
+from daskrf.storage.backend import as_list, as_path, matching, size_of
 
 __all__ = [
     "expand",
@@ -368,7 +368,7 @@ def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
         raise InputError("no input files are given; name at least one file or pattern.")
     found: dict[PurePath, None] = {}
     for item in given:
-        for path in backend(as_path(item)).matching(as_path(item)):
+        for path in matching(as_path(item)):
             as_path(path)  # refuses a name that no store could hold
             if path in found:
                 raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")

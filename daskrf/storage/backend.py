@@ -24,34 +24,47 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 from daskrf.errors import InputError, StoreError
 from daskrf.storage.files import (
     READ_BYTES,
     ObjectError,
-    digests_of_file,
     file_errors,
     private_folder,
     remove,
-    remove_stale,
     sync_directory,
-    sync_files,
+    sync_folders,
     temporary_name,
 )
+from daskrf.storage.files import remove_stale as remove_stale_files
 
 __all__ = [
     "Backend",
+    "Held",
     "Url",
     "absolute",
     "as_list",
     "as_path",
     "atomic_write",
     "backend",
+    "exists",
+    "free_bytes",
     "is_file",
+    "link_in",
+    "local_copy",
     "local_name",
+    "matching",
+    "pairs",
+    "publish",
+    "read_each",
+    "readable",
     "remove_quietly",
+    "remove_stale",
     "size_of",
+    "sizes_of",
+    "staging",
+    "sync",
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -91,15 +104,6 @@ class Url(PurePosixPath):
     def key(self) -> str:
         """Key without a slash at either end; empty for the whole bucket."""
         return "/".join(self.parts[2:])
-
-
-class Digests(NamedTuple):
-    """A published file: its name relative to the root, and what `digests_of_file` returns of it."""
-
-    name: str
-    bytes: int
-    crc32c: str
-    body: str
 
 
 def as_path(given: str | os.PathLike[str]) -> PurePath:
@@ -167,12 +171,102 @@ def backend(name: PurePath) -> Backend:
 
 def absolute(name: PurePath) -> str:
     """Return a name as text by which every process of this host finds the same file or object."""
-    return backend(name).absolute(name)
+    return str(Path(name).resolve()) if backend(name).is_local else str(name)
 
 
 def is_file(name: PurePath) -> bool:
     """Whether there is a file, or an object, of this name."""
     return backend(name).size(name) is not None
+
+
+def exists(name: PurePath) -> bool:
+    """Whether there is a file, a link, or a folder of this name; of objects, one with something in it."""
+    if backend(name).is_local:
+        return os.path.lexists(name)
+    return is_file(name) or bool(backend(name).names(name))
+
+
+def size_of(path: PurePath) -> int:
+    """Return the bytes of a file.
+
+    Raises
+    ------
+    OSError
+        There is none.
+    """
+    size = backend(path).size(path)
+    if size is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return size
+
+
+def sizes_of(root: PurePath, names: Iterable[str]) -> dict[str, int]:
+    """Return the bytes of those of some files below `root` that are there, by name."""
+    # Files two parts deep or more, as the chunks of an array, are listed together.
+    folders = {"/".join(name.split("/")[:2]): name.count("/") > 1 for name in names}
+    found = {}
+    for folder, many in folders.items():
+        if many:
+            sizes = backend(root).sizes(root / folder)
+            found.update({f"{folder}/{name}": size for name, size in sizes.items()})
+        elif (size := backend(root).size(root / folder)) is not None:
+            found[folder] = size
+    return found
+
+
+def matching(pattern: PurePath) -> list[PurePath]:
+    """Return the files that a name means, or a pattern in which ``**`` stands for any parts, sorted.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    if backend(pattern).is_local:
+        return _matching_files(os.path.expanduser(pattern))
+    try:
+        return _matching_objects(pattern)
+    except OSError as error:
+        raise InputError(f"{pattern} cannot be read: {error.strerror}.") from None
+
+
+def readable(path: PurePath) -> Any:
+    """Return what libraries read that take the name of a file or an open one."""
+    return Path(path) if backend(path).is_local else backend(path).open(path)
+
+
+def read_each(root: PurePath, folder: str, names: Iterable[str]) -> Iterator[bytes | Exception]:
+    """Yield the content of small files inside a folder of `root`, or why it cannot be read."""
+
+    def read(name: str) -> bytes | Exception:
+        try:
+            return backend(root).read(root, f"{folder}/{name}")
+        except (FileNotFoundError, ValueError) as error:
+            return error
+
+    yield from map(read, names) if backend(root).is_local else _each(read, names)
+
+
+@contextmanager
+def local_copy(path: PurePath) -> Iterator[Path]:
+    """Give a local file with the content of `path`: of an object a copy, deleted when the block ends."""
+    if backend(path).is_local:
+        yield Path(path)
+        return
+    copy = local_name(temporary_name(path.name))
+    try:
+        with backend(path).open(path) as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target, READ_BYTES)
+        yield copy
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def local_name(name: str) -> Path:
+    """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
+    folder = private_folder()
+    remove_stale_files(folder)
+    return folder / name
 
 
 def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
@@ -196,31 +290,108 @@ def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
         temporary.write_bytes(data)
 
 
+@contextmanager
+def staging(folder: PurePath, stem: str) -> Iterator[Path]:
+    """Give a fresh local directory for what will be published in `folder`; deleted in the end."""
+    name = temporary_name(stem)
+    place = Path(folder, name) if backend(folder).is_local else local_name(name)
+    place.mkdir(parents=True)
+    try:
+        yield place
+    finally:
+        remove(place)
+
+
+def publish(root: PurePath, staged: dict[PurePath, Path]) -> None:
+    """Give staged files and directories, whose digests were taken, their final names for good."""
+    finals = [Path(final) for _, final in pairs(staged)] if backend(root).is_local else []
+    backend(root).move(staged)
+    if finals:
+        sync_folders(Path(root), finals)
+
+
+def sync(folder: PurePath) -> None:
+    """Make sure that what was made in a folder, or deleted, survives a crash."""
+    if backend(folder).is_local:
+        sync_directory(Path(folder))
+
+
 def remove_quietly(path: PurePath) -> None:
     """Delete a file or a folder, as far as that is possible: what is left does no harm."""
     with suppress(OSError):
         backend(path).remove(path)
 
 
-def size_of(path: PurePath) -> int:
-    """Return the bytes of a file.
-
-    Raises
-    ------
-    OSError
-        There is none.
-    """
-    size = backend(path).size(path)
-    if size is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return size
+def remove_stale(folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
+    """Delete what dead writers left in a folder; see `daskrf.storage.files.remove_stale`."""
+    return remove_stale_files(Path(folder), stem, all_writers=all_writers) if backend(folder).is_local else 0
 
 
-def local_name(name: str) -> Path:
-    """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
-    folder = private_folder()
-    remove_stale(folder)
-    return folder / name
+def link_in(root: PurePath, names: Iterable[str]) -> str | None:
+    """Return the first of some names below `root` that is a link."""
+    if not backend(root).is_local:
+        return None
+    return next((name for name in names if os.path.islink(root / name)), None)
+
+
+def free_bytes(path: PurePath) -> int | None:
+    """Return the bytes that may be written where `path` is to be; None where nobody says."""
+    if not backend(path).is_local:
+        return None
+    start = Path(path).absolute()
+    place = next(parent for parent in (start, *start.parents) if parent.exists())
+    return shutil.disk_usage(place).free
+
+
+def pairs(staged: dict[PurePath, Path]) -> list[tuple[Path, PurePath]]:
+    """Return every staged file and its final name."""
+    found: list[tuple[Path, PurePath]] = []
+    for final, local in staged.items():
+        inner = sorted(item for item in local.rglob("*") if item.is_file()) if local.is_dir() else [local]
+        found += [(item, final / item.relative_to(local)) for item in inner]
+    return found
+
+
+def _matching_files(given: str) -> list[PurePath]:
+    path = Path(os.path.abspath(given))
+    if path.is_dir():
+        raise InputError(f"{given} is a directory; name its files, for example '{given}/*.smi'.")
+    if path.exists():  # a file may have brackets in its name
+        return [path]
+    if not glob.has_magic(given):
+        raise InputError(f"{given} does not exist; check the path.")
+    there = (Path(os.path.abspath(name)) for name in sorted(glob.glob(given, recursive=True)))
+    found: list[PurePath] = [file for file in there if not file.is_dir()]
+    if not found:
+        raise InputError(f"no file matches {given!r}; check the pattern, and quote it in the shell.")
+    return found
+
+
+def _matching_objects(pattern: PurePath) -> list[PurePath]:
+    if is_file(pattern):  # an object may have brackets in its name
+        return [pattern]
+    if not glob.has_magic(_key(pattern)):
+        what = "is no object but objects are below it" if exists(pattern) else "does not exist"
+        raise InputError(f"{pattern} {what}; name its objects, for example '{pattern}/*.smi'.")
+    parts = _key(pattern).split("/")
+    fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+    root = pattern.parents[len(parts) - fixed - 1]
+    below = backend(root).sizes(root)
+    found = sorted(name for name in below if _matches(name.split("/"), parts[fixed:]))
+    if not found:
+        raise InputError(f"no object matches '{pattern}'; check the pattern, and quote it in the shell.")
+    return [root / name for name in found]
+
+
+def _matches(parts: list[str], pattern: list[str]) -> bool:
+    """Whether parts of a key match parts of a pattern."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
+    if not parts or not fnmatch.fnmatchcase(parts[0], pattern[0]):
+        return False
+    return _matches(parts[1:], pattern[1:])
 
 
 class Held(ABC):
@@ -235,35 +406,21 @@ class Held(ABC):
 
 
 class Backend(ABC):
-    """What is done with files or objects. Everything raises `OSError` where the storage fails.
+    """What files and objects do differently. Everything raises `OSError` where the storage fails.
 
     A file *inside* a root is never reached through a link: where `inside` is given, links, pipes and the
     like in its place, or in that of a folder on the way, raise `ValueError`.
     """
 
-    grows: ClassVar[bool]  # whether lines can be added to a file
-
-    @abstractmethod
-    def absolute(self, path: PurePath) -> str:
-        """See `absolute`."""
-
-    @abstractmethod
-    def matching(self, pattern: PurePath) -> list[PurePath]:
-        """Return the files that a name means, or a pattern in which ``**`` stands for any parts, sorted.
-
-        Raises
-        ------
-        InputError
-            There is none.
-        """
+    is_local: ClassVar[bool]  # whether these are files of this host, which have links, folders, and can grow
 
     @abstractmethod
     def size(self, path: PurePath) -> int | None:
         """Return the bytes of a file, None where there is none."""
 
     @abstractmethod
-    def sizes(self, root: PurePath, names: Iterable[str] | None = None) -> dict[str, int]:
-        """Return the bytes of all files below `root`, or of those named that are there, by name."""
+    def sizes(self, root: PurePath) -> dict[str, int]:
+        """Return the bytes of all files below `root`, by name."""
 
     @abstractmethod
     def names(self, folder: PurePath) -> list[str]:
@@ -278,47 +435,18 @@ class Backend(ABC):
         """Return the content of what `open` opens; of more than `most` bytes, perhaps just one more."""
 
     @abstractmethod
-    def read_each(self, root: PurePath, folder: str, names: Iterable[str]) -> Iterator[bytes | Exception]:
-        """Yield the content of small files inside a folder of `root`, or why it cannot be read."""
-
-    @abstractmethod
     def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
         """Return the content of a file inside a folder, and the storage's time of its last change."""
 
-    def readable(self, path: PurePath) -> Any:
-        """What libraries read that take the name of a file or an open one."""
-        return self.open(path)
-
-    @contextmanager
-    def local(self, path: PurePath) -> Iterator[Path]:
-        """Give a local file with the content of `path`: a copy is deleted when the block ends."""
-        copy = local_name(temporary_name(path.name))
-        try:
-            with self.open(path) as source, copy.open("wb") as target:
-                shutil.copyfileobj(source, target, READ_BYTES)
-            yield copy
-        finally:
-            copy.unlink(missing_ok=True)
-
+    @abstractmethod
     def make(self, folder: PurePath) -> bool:
         """Make a folder and those above it; return whether it was not there."""
-        return False
-
-    def unmake(self, folder: PurePath) -> None:  # noqa: B027
-        """Delete a folder if nothing is in it."""
 
     @abstractmethod
     def create(self, path: PurePath, data: bytes) -> bool:
         """Write a small file where there is none, in one step; False where there is one.
 
         One of this very content counts as made by this call, of which an answer may have been lost.
-        """
-
-    @abstractmethod
-    def record(self, path: PurePath, data: bytes) -> bool:
-        """Write a small file in one step, for good; False where another writer was faster.
-
-        Of local files the last one counts; what they tell is the same.
         """
 
     @abstractmethod
@@ -334,60 +462,16 @@ class Backend(ABC):
         """
         yield Path()  # pragma: no cover
 
-    @contextmanager
-    def staging(self, folder: PurePath, stem: str) -> Iterator[Path]:
-        """Give a fresh local directory for what will be published in `folder`; deleted in the end."""
-        place = self._staged(folder, temporary_name(stem))
-        place.mkdir(parents=True)
-        try:
-            yield place
-        finally:
-            remove(place)
-
     @abstractmethod
-    def _staged(self, folder: PurePath, name: str) -> Path:
-        """Return where to stage."""
+    def move(self, staged: dict[PurePath, Path]) -> None:
+        """Give staged files and directories (final name -> staged) their final names.
 
-    @abstractmethod
-    def move(self, staged: Path, final: PurePath) -> None:
-        """Give a staged file or directory its final name; of several objects the last by name comes last."""
-
-    @abstractmethod
-    def publish(self, root: PurePath, staged: dict[PurePath, Path]) -> list[Digests]:
-        """Move staged files and directories (final name -> staged) below `root`, and make them safe.
-
-        Returns
-        -------
-        list of Digests
-            Of every file, sorted.
+        Of several objects the last by name comes last.
         """
 
     @abstractmethod
     def remove(self, path: PurePath) -> None:
         """Delete a file, or a folder with all that is in it; nothing happens where there is none."""
-
-    def sync(self, folder: PurePath) -> None:  # noqa: B027
-        """Make sure that what was made in a folder, or deleted, survives a crash."""
-
-    def remove_stale(self, folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
-        """Delete what dead writers left in a folder; see `daskrf.storage.files.remove_stale`."""
-        return 0
-
-    def link_in(self, root: PurePath, names: Iterable[str]) -> str | None:
-        """Return the first of some names below `root` that is a link."""
-        return None
-
-    def free(self, path: PurePath) -> int | None:
-        """Return the bytes that may be written where `path` is to be; None where nobody says."""
-        return None
-
-    def exists(self, path: PurePath) -> bool:
-        """Whether there is a file, or a folder with something in it, of this name."""
-        return self.size(path) is not None or bool(self.names(path))
-
-    @abstractmethod
-    def tag(self, path: PurePath) -> str:
-        """Return what differs where the contents of files differ."""
 
 
 class _HeldFile(Held):
@@ -405,25 +489,7 @@ class _HeldFile(Held):
 class _Files(Backend):
     """Local files."""
 
-    grows = True
-
-    def absolute(self, path: PurePath) -> str:
-        return str(Path(path).resolve())
-
-    def matching(self, pattern: PurePath) -> list[PurePath]:
-        given = os.path.expanduser(pattern)
-        path = Path(os.path.abspath(given))
-        if path.is_dir():
-            raise InputError(f"{given} is a directory; name its files, for example '{given}/*.smi'.")
-        if path.exists():  # a file may have brackets in its name
-            return [path]
-        if not glob.has_magic(given):
-            raise InputError(f"{given} does not exist; check the path.")
-        files = [Path(os.path.abspath(name)) for name in sorted(glob.glob(given, recursive=True))]
-        found: list[PurePath] = [file for file in files if not file.is_dir()]
-        if not found:
-            raise InputError(f"no file matches {given!r}; check the pattern, and quote it in the shell.")
-        return found
+    is_local = True
 
     def size(self, path: PurePath) -> int | None:
         try:
@@ -432,15 +498,13 @@ class _Files(Backend):
             return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
 
-    def sizes(self, root: PurePath, names: Iterable[str] | None = None) -> dict[str, int]:
-        if names is None:
-            start = len(str(root)) + 1
-            files = (f"{folder}/{name}" for folder, _, items in os.walk(root) for name in items)
-            names = (file[start:] for file in files)
-        found = {}
-        for name in names:
-            with suppress(FileNotFoundError, NotADirectoryError):  # of a process that has just ended, say
-                found[name] = os.lstat(f"{root}/{name}").st_size
+    def sizes(self, root: PurePath) -> dict[str, int]:
+        start, found = len(str(root)) + 1, {}
+        for folder, _, items in os.walk(root):
+            for name in items:
+                file = f"{folder}/{name}"
+                with suppress(FileNotFoundError, NotADirectoryError):  # of a process that has just ended, say
+                    found[file[start:]] = os.lstat(file).st_size
         return found
 
     def names(self, folder: PurePath) -> list[str]:
@@ -460,50 +524,20 @@ class _Files(Backend):
         with self.open(path, inside) as file:
             return file.read() if most is None else file.read(most + 1)
 
-    def read_each(self, root: PurePath, folder: str, names: Iterable[str]) -> Iterator[bytes | Exception]:
-        try:
-            with _folder(root, folder) as at:
-                yield from (self._read_at(at, name) for name in names)
-        except (FileNotFoundError, ValueError) as error:
-            yield from (error for _ in names)
-
-    def _read_at(self, folder: int, name: str) -> bytes | Exception:
-        try:
-            with os.fdopen(_regular_file(folder, name, name), "rb", buffering=0) as file:
-                return file.read()
-        except (FileNotFoundError, ValueError) as error:
-            return error
-
     def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
         with self.open(folder, name) as file:  # opened, so that NFS asks the server how old it is
             return file.read(), os.fstat(file.fileno()).st_mtime
-
-    def readable(self, path: PurePath) -> Path:
-        return Path(path)
-
-    @contextmanager
-    def local(self, path: PurePath) -> Iterator[Path]:
-        yield Path(path)
 
     def make(self, folder: PurePath) -> bool:
         there = os.path.isdir(folder)
         Path(folder).mkdir(parents=True, exist_ok=True)
         return not there
 
-    def unmake(self, folder: PurePath) -> None:
-        with suppress(OSError):
-            os.rmdir(folder)
-
     def create(self, path: PurePath, data: bytes) -> bool:
         try:
             os.close(_create_file(Path(path), data))
         except FileExistsError:
             return False
-        return True
-
-    def record(self, path: PurePath, data: bytes) -> bool:
-        with self.writing(path) as temporary:
-            temporary.write_bytes(data)
         return True
 
     def hold(self, path: PurePath, data: bytes) -> Held | None:
@@ -527,43 +561,13 @@ class _Files(Backend):
                 temporary.unlink(missing_ok=True)
             raise
 
-    def _staged(self, folder: PurePath, name: str) -> Path:
-        return Path(folder, name)
-
-    def move(self, staged: Path, final: PurePath) -> None:
-        os.makedirs(final.parent, exist_ok=True)
-        os.replace(staged, final)
-
-    def publish(self, root: PurePath, staged: dict[PurePath, Path]) -> list[Digests]:
-        files: list[Path] = []
-        for final, temporary in staged.items():
-            self.move(temporary, final)
-            path = Path(final)
-            files += [item for item in path.rglob("*") if item.is_file()] if path.is_dir() else [path]
-        return [Digests(*found) for found in sync_files(Path(root), files)]
+    def move(self, staged: dict[PurePath, Path]) -> None:
+        for final, file in staged.items():
+            os.makedirs(final.parent, exist_ok=True)
+            os.replace(file, final)
 
     def remove(self, path: PurePath) -> None:
         remove(Path(path))
-
-    def sync(self, folder: PurePath) -> None:
-        sync_directory(Path(folder))
-
-    def remove_stale(self, folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
-        return remove_stale(Path(folder), stem, all_writers=all_writers)
-
-    def link_in(self, root: PurePath, names: Iterable[str]) -> str | None:
-        return next((name for name in names if os.path.islink(root / name)), None)
-
-    def free(self, path: PurePath) -> int:
-        start = Path(path).absolute()
-        place = next(parent for parent in (start, *start.parents) if parent.exists())
-        return shutil.disk_usage(place).free
-
-    def exists(self, path: PurePath) -> bool:
-        return os.path.lexists(path)
-
-    def tag(self, path: PurePath) -> str:
-        return digests_of_file(Path(path))[1]
 
 
 @contextmanager
@@ -723,28 +727,7 @@ class _HeldObject(Held):
 class _Objects(Backend):
     """Objects of S3-compatible storage; what is unfinished is local, in this user's temporary folder."""
 
-    grows = False
-
-    def absolute(self, path: PurePath) -> str:
-        return str(path)
-
-    def matching(self, pattern: PurePath) -> list[PurePath]:
-        try:
-            if self.size(pattern) is not None:  # an object may have brackets in its name
-                return [pattern]
-            if not glob.has_magic(_key(pattern)):
-                below = self.names(pattern)
-                what = "is no object but objects are below it" if below else "does not exist"
-                raise InputError(f"{pattern} {what}; name its objects, for example '{pattern}/*.smi'.")
-            parts = _key(pattern).split("/")
-            fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
-            root = pattern.parents[len(parts) - fixed - 1]
-            found = sorted(name for name in self.sizes(root) if _matches(name.split("/"), parts[fixed:]))
-        except OSError as error:
-            raise InputError(f"{pattern} cannot be read: {error.strerror}.") from None
-        if not found:
-            raise InputError(f"no object matches '{pattern}'; check the pattern, and quote it in the shell.")
-        return [root / name for name in found]
+    is_local = False
 
     def _head(self, path: PurePath) -> dict[str, Any]:
         with _errors(path):
@@ -756,22 +739,12 @@ class _Objects(Backend):
         except FileNotFoundError:
             return None
 
-    def sizes(self, root: PurePath, names: Iterable[str] | None = None) -> dict[str, int]:
-        if names is None:
-            prefix = _prefix(root) or ""
-            with _errors(root):
-                pages = _obstore().list(_connection(root), prefix=prefix or None, chunk_size=1000)
-                items = [item for page in pages for item in page]
-            return {str(item["path"])[len(prefix) :]: int(item["size"]) for item in items}
-        # Objects two parts deep or more, as the chunks of an array, are listed together.
-        folders, found = {"/".join(name.split("/")[:2]): name.count("/") > 1 for name in names}, {}
-        for folder, many in folders.items():
-            if many:
-                sizes = self.sizes(root / folder)
-                found.update({f"{folder}/{name}": size for name, size in sizes.items()})
-            elif (size := self.size(root / folder)) is not None:
-                found[folder] = size
-        return found
+    def sizes(self, root: PurePath) -> dict[str, int]:
+        prefix = _prefix(root) or ""
+        with _errors(root):
+            pages = _obstore().list(_connection(root), prefix=prefix or None, chunk_size=1000)
+            items = [item for page in pages for item in page]
+        return {str(item["path"])[len(prefix) :]: int(item["size"]) for item in items}
 
     def names(self, folder: PurePath) -> list[str]:
         with _errors(folder):
@@ -789,17 +762,11 @@ class _Objects(Backend):
         with _errors(path):
             return bytes(_obstore().get(_connection(path), _key(path)).bytes())
 
-    def read_each(self, root: PurePath, folder: str, names: Iterable[str]) -> Iterator[bytes | Exception]:
-        def read(name: str) -> bytes | Exception:
-            try:
-                return self.read(root / folder, name)
-            except FileNotFoundError as error:
-                return error
-
-        yield from _each(read, names)
-
     def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
         return self.read(folder, name), self._head(folder / name)["last_modified"].timestamp()
+
+    def make(self, folder: PurePath) -> bool:
+        return False
 
     def create(self, path: PurePath, data: bytes) -> bool:
         with suppress(FileNotFoundError):  # that there is, or its bucket
@@ -814,9 +781,6 @@ class _Objects(Backend):
             except _obstore().exceptions.AlreadyExistsError:
                 return False
         return True
-
-    def record(self, path: PurePath, data: bytes) -> bool:
-        return self.create(path, data)
 
     def hold(self, path: PurePath, data: bytes) -> Held | None:
         if not self.create(path, data):
@@ -846,53 +810,18 @@ class _Objects(Backend):
         with _errors(path):
             _obstore().put(_connection(path), _key(path), file)
 
-    def _staged(self, folder: PurePath, name: str) -> Path:
-        return local_name(name)
-
-    def move(self, staged: Path, final: PurePath) -> None:
-        *files, last = _files_of({final: staged})
+    def move(self, staged: dict[PurePath, Path]) -> None:
+        *files, last = pairs(staged)
         _each(lambda pair: self._upload(*pair), files)
         self._upload(*last)
-
-    def publish(self, root: PurePath, staged: dict[PurePath, Path]) -> list[Digests]:
-        pairs = _files_of(staged)
-        _each(lambda pair: self._upload(*pair), pairs)
-        start = len(str(root)) + 1
-        return sorted(Digests(str(final)[start:], *digests_of_file(file)) for file, final in pairs)
 
     def remove(self, path: PurePath) -> None:
         keys = [_key(path), *(_key(path / name) for name in self.sizes(path))]
         with _errors(path):
             _obstore().delete(_connection(path), [key for key in keys if key])
 
-    def tag(self, path: PurePath) -> str:
-        return str(self._head(path)["e_tag"]).strip('"')
-
 
 _FILES, _OBJECTS = _Files(), _Objects()
-
-
-def _files_of(staged: dict[PurePath, Path]) -> list[tuple[Path, PurePath]]:
-    """Return every staged file and its final name."""
-    pairs: list[tuple[Path, PurePath]] = []
-    for final, local in staged.items():
-        if local.is_dir():
-            files = sorted(item for item in local.rglob("*") if item.is_file())
-            pairs += [(item, final / item.relative_to(local)) for item in files]
-        else:
-            pairs.append((local, final))
-    return pairs
-
-
-def _matches(parts: list[str], pattern: list[str]) -> bool:
-    """Whether parts of a key match parts of a pattern."""
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        return any(_matches(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
-    if not parts or not fnmatch.fnmatchcase(parts[0], pattern[0]):
-        return False
-    return _matches(parts[1:], pattern[1:])
 
 
 def _each(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:

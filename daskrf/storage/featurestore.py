@@ -35,7 +35,7 @@ from daskrf.storage.plans import PLAN_FILE
 from daskrf.storage.records import CommitRecord
 from daskrf.storage.rejects import RowStore
 from daskrf.storage.store import ARRAY_METADATA
-from daskrf.storage.zarrays import create_array, open_known, read_errors
+from daskrf.storage.zarrays import FLAT, create_array, open_known, read_errors
 
 __all__ = ["FeatureStore"]
 
@@ -304,9 +304,9 @@ class FeatureStore(RowStore):
                 shape,
                 dtype,
                 (self.chunk_rows, *shape[1:]),
-                level=0,
                 dimension_names=dimensions,
-                chunk_key_encoding={"name": "default", "separator": "."},
+                codecs=(),
+                **FLAT,
                 # There is no bit that is no data; see docs/storage.md.
                 fill_value=0 if dtype.kind == "u" else float("nan"),
             )

@@ -32,7 +32,7 @@ __all__ = [
     "digests_of_stream",
     "file_errors",
     "private_folder",
-    "sync_files",
+    "sync_folders",
     "temporary_name",
     "work_folder",
 ]
@@ -199,26 +199,11 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_files(root: Path, paths: Iterable[Path]) -> list[tuple[str, int, str, str]]:
-    """Force files and every directory between them and `root` to the disk.
-
-    Returns
-    -------
-    list of (str, int, str, str)
-        Path relative to `root` in POSIX form, and what `digests_of_file` returns of it, sorted by path.
-
-    Raises
-    ------
-    OSError
-        Where a file is gone or the disk fails.
-    """
-    found, directories = [], {root}
-    for path in sorted(paths):
-        found.append((path.relative_to(root).as_posix(), *digests_of_file(path, sync=True)))
-        directories.update(parent for parent in path.parents if parent.is_relative_to(root))
-    for directory in sorted(directories, reverse=True):
-        sync_directory(directory)
-    return found
+def sync_folders(root: Path, paths: Iterable[Path]) -> None:
+    """Force every directory between files and `root` to the disk."""
+    folders = {parent for path in paths for parent in path.parents if parent.is_relative_to(root)}
+    for folder in sorted({root, *folders}, reverse=True):
+        sync_directory(folder)
 
 
 def temporary_name(stem: str) -> str:

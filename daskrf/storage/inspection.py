@@ -17,10 +17,10 @@ from daskrf.quantities import amount, format_bytes
 from daskrf.storage import plans
 from daskrf.storage.activity import JobStatus, job_of
 from daskrf.storage.backend import as_path, backend, is_file
-from daskrf.storage.container import read_container, read_metadata
 from daskrf.storage.descriptions import fingerprint_words, map_words, model_words
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.integrity import DAMAGE, believed
+from daskrf.storage.model import load_model, read_arrays
 from daskrf.storage.records import total_counts
 from daskrf.storage.rejects import RejectingStore
 from daskrf.storage.store import Store
@@ -34,7 +34,7 @@ REMEDIES = {
     "fingerprints": "`daskrf verify --repair {}` makes just these again",
     "features": "`daskrf verify --repair {}` makes just these again",
     "predictions": "`daskrf verify --repair {}` takes these out, and then `daskrf predict` makes them again",
-    "model": "a model is one file: delete {}/model.zip and fit again",
+    "model": "delete {} and fit again",
 }
 
 
@@ -204,7 +204,7 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
     """
     path = as_path(path)
     with file_errors("read", path):
-        if is_file(path / plans.MODEL_FILE):
+        if is_file(path / plans.ARRAYS_FILE):
             return "model"
         if missing_ok and not plans.has_plan(path):
             return None
@@ -260,8 +260,7 @@ def _rejected_on_the_way(work: PurePath) -> int:
     rows = 0
     for name in backend(work).names(work / "rejects")[:REJECT_FILES]:
         with suppress(StoreError, *DAMAGE):  # it goes, or is being written
-            file = work / "rejects" / name
-            rows += read_metadata(file)["metadata"]["meta"]["rows"] if is_file(file) else 0
+            rows += read_arrays(work / "rejects" / name, "checkpoint", ()).metadata["meta"]["rows"]
     return rows
 
 
@@ -324,11 +323,10 @@ def _reasons(path: PurePath, partitions: list[int]) -> tuple[dict[str, int], lis
 
 
 def _model_status(path: PurePath) -> StoreStatus:
-    """Status of a model, from its header alone."""
-    file = path / plans.MODEL_FILE
-    header = read_metadata(file)
-    with believed(file):
-        words = _model_words(header["metadata"])
+    """Status of a model, from its record alone."""
+    found = load_model(path, ())
+    with believed(path):
+        words = _model_words(found.metadata)
     return StoreStatus(
         path=path,
         kind="model",
@@ -338,8 +336,8 @@ def _model_status(path: PurePath) -> StoreStatus:
         missing=(),
         damaged={},
         counts={},
-        bytes=backend(file).size(file) or 0,
-        provenance=header["provenance"],
+        bytes=found.bytes,
+        provenance=found.provenance,
     )
 
 
@@ -407,9 +405,10 @@ def verify(
 
 
 def _model_problems(path: PurePath) -> dict[int, list[str]]:
-    """Read a model whole, which checks the digest of every array."""
+    """Check the record of a model, and every digest in it."""
     try:
-        read_container(path / plans.MODEL_FILE, "model")
+        with file_errors("read", path):
+            problems = load_model(path, ()).problems(path)
     except StoreError as error:
-        return {0: [str(error)]}
-    return {}
+        problems = [str(error)]
+    return {0: problems} if problems else {}

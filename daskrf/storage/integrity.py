@@ -19,7 +19,7 @@ import google_crc32c
 import numpy as np
 
 from daskrf.errors import DaskrfError, StoreError, printable
-from daskrf.storage.backend import atomic_write, backend
+from daskrf.storage.backend import atomic_write, backend, local_copy
 from daskrf.storage.files import crc32c_of, digests_of_file, file_errors
 
 __all__ = [
@@ -167,7 +167,7 @@ def load_array(path: PurePath, checksum: str) -> np.ndarray:
     StoreError
         It cannot be read, or is not what was written.
     """
-    with file_errors("read", path), backend(path).local(path) as file:
+    with file_errors("read", path), local_copy(path) as file:
         if digests_of_file(file)[1] != checksum:
             raise StoreError(f"{path} is damaged; run the same command again, which makes it anew")
         return np.load(file, mmap_mode="r")

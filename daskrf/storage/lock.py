@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from daskrf.errors import StoreError, printable
-from daskrf.storage.backend import Held, as_path, backend
+from daskrf.storage.backend import Held, as_path, backend, exists
 from daskrf.storage.files import TEMPORARY, file_errors, is_gone, temporary_name
 from daskrf.storage.integrity import is_sealed, parsed, sealed, unsealed
 
@@ -120,7 +120,7 @@ class StoreLock:
                 while (held := self._files.hold(self.path, self._content)) is None:
                     self._take_over(self.path)
             except OSError as error:
-                if error.errno != errno.EROFS or not self._files.exists(self.path.parent):
+                if error.errno != errno.EROFS or not exists(self.path.parent):
                     raise
                 return self
         self._held = held
@@ -165,7 +165,8 @@ class StoreLock:
                 self._files.remove(self.path)
         self._held.close()
         if self._made:
-            self._files.unmake(self.path.parent)
+            with suppress(OSError):
+                os.rmdir(self.path.parent)
 
     def _take_over(self, path: PurePath) -> None:
         """Remove the lock at `path` if its owner is gone, or wait a little where that cannot be seen yet.

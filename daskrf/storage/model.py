@@ -1,21 +1,107 @@
-"""Models and checkpoints: arrays that one atomic file holds."""
+"""Models and checkpoints: named Zarr arrays, and one sealed record of all their files.
+
+Layout of either::
+
+    _arrays.json                  what it is, its metadata, and the size and digests of every file
+    arrays-0123456789abcdef/      a Zarr group; its name is a digest of what it holds
+
+The record is written last and replaced in one step, and it names a group that nobody changes: so a reader, or
+a crash, sees the old arrays or the new ones. Without a record there is no model.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import os
+import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+import zarr
+from zarr.storage import MemoryStore
 
 from daskrf.errors import StoreError
-from daskrf.storage.backend import as_path, backend, is_file
-from daskrf.storage.container import Container, read_container, read_whole_metadata, write_container
+from daskrf.storage.backend import (
+    as_path,
+    atomic_write,
+    backend,
+    is_file,
+    publish,
+    remove_quietly,
+    remove_stale,
+    staging,
+    sync,
+)
 from daskrf.storage.files import file_errors
-from daskrf.storage.plans import MODEL_FILE, PLAN_FILE, check_kind, read_plan
+from daskrf.storage.integrity import believed, sealed
+from daskrf.storage.plans import (
+    ARRAYS_FILE,
+    FORMAT,
+    FORMAT_VERSION,
+    PLAN_FILE,
+    check_kind,
+    provenance,
+    read_headed,
+    read_plan,
+    refuse_old,
+)
+from daskrf.storage.records import FileList, listed_objects, staged_objects
+from daskrf.storage.zarrays import (
+    BLOCK_BYTES,
+    create_blocks,
+    create_group,
+    open_known,
+    read_blocks,
+    write_blocks,
+)
 
-__all__ = ["has_checkpoint", "load_model", "read_checkpoint", "save_model", "write_checkpoint"]
+__all__ = [
+    "Saved",
+    "find_checkpoint",
+    "load_model",
+    "read_arrays",
+    "read_checkpoint",
+    "save_model",
+    "write_checkpoint",
+]
+
+_GROUP = re.compile(r"arrays-[0-9a-f]{16}")
+_TYPES = "biufcUS"  # kinds of NumPy's types
+
+
+@dataclass(frozen=True)
+class Saved(FileList):
+    """A model or a checkpoint.
+
+    Attributes
+    ----------
+    objects : tuple of StoredObject
+        Its files, beside the record.
+    kind : str
+        ``"model"`` or ``"checkpoint"``.
+    group : str
+        Name of the Zarr group.
+    entries : dict of str to dict
+        Type and shape of every array.
+    metadata : dict
+        As they were given.
+    provenance : dict
+        Versions, host and time of the writer.
+    arrays : dict of str to ndarray
+        Those that were read, with the types and shapes they had.
+    """
+
+    kind: str
+    group: str
+    entries: dict[str, dict[str, Any]]
+    metadata: dict[str, Any]
+    provenance: dict[str, Any]
+    arrays: dict[str, np.ndarray]
 
 
 def save_model(
@@ -28,33 +114,34 @@ def save_model(
     path : path
         Directory of the model; made if need be.
     arrays : mapping of str to ndarray
-        Weights, statistics and so on.
+        Weights, statistics and so on: any shape; numbers, booleans or text.
     metadata : mapping
-        JSON values: state of the map, hyperparameters, names of the targets, spec hashes.
+        JSON values: state of the map, hyperparameters, names of the targets, spec hashes. NumPy scalars and
+        arrays become numbers and lists.
 
     Returns
     -------
     Path
-        The file.
+        The record.
 
     Raises
     ------
     StoreError
-        A store of another kind is at `path`, or the disk does not take the model.
+        A store of another kind is at `path`, something cannot be stored, or the disk does not take it.
     """
     path = as_path(path)
     with file_errors("create", path):
         if is_file(path / PLAN_FILE):
             check_kind(read_plan(path)["kind"], "model", path)
-        backend(path).make(path)
-        backend(path).remove_stale(path, MODEL_FILE)
-    write_container(path / MODEL_FILE, "model", arrays, metadata)
-    return path / MODEL_FILE
+        remove_stale(path, "arrays")
+    group = _write(path, "model", arrays, metadata, provenance())
+    for name in backend(path).names(path):
+        if _GROUP.fullmatch(name) and name != group:
+            remove_quietly(path / name)
+    return path / ARRAYS_FILE
 
 
-def load_model(
-    path: str | os.PathLike[str], names: Collection[str] | None = None, except_names: Collection[str] = ()
-) -> Container:
+def load_model(path: str | os.PathLike[str], names: Collection[str] | None = None) -> Saved:
     """Read a model, checking the digest of all that is read.
 
     Parameters
@@ -63,30 +150,24 @@ def load_model(
         Directory of the model.
     names : collection of str, optional
         Only these arrays; by default all of them.
-    except_names : collection of str
-        Not these: prediction does not need the Gram matrix.
 
     Returns
     -------
-    Container
-        Its ``arrays`` and ``metadata``.
+    Saved
 
     Raises
     ------
     StoreError
         No model there, another kind of store, damaged, or of an unknown format version.
     """
-    return read_container(_model_file(as_path(path)), "model", names, except_names)
-
-
-def _model_file(path: PurePath) -> PurePath:
-    """The file of a model, refused in words where there is none."""
+    path = as_path(path)
     with file_errors("read", path):
-        if not is_file(path / MODEL_FILE):
+        if not is_file(path / ARRAYS_FILE):
             if is_file(path / PLAN_FILE):
                 check_kind(read_plan(path)["kind"], "model", path)
+            refuse_old(path)
             raise StoreError(f"{path} holds no model: check the path, or run `daskrf fit` first")
-    return path / MODEL_FILE
+    return read_arrays(path, "model", names)
 
 
 def write_checkpoint(
@@ -101,7 +182,7 @@ def write_checkpoint(
     Parameters
     ----------
     path : path
-        File; its directory exists.
+        Directory; made if need be.
     arrays : mapping of str to ndarray
         The partial result.
     meta : mapping
@@ -109,60 +190,185 @@ def write_checkpoint(
     spec_hash : str
         Of the work that it belongs to.
     keep : bool
-        Leave a file alone that is there already, or comes there meanwhile.
+        Leave one alone that is there already, or comes there meanwhile.
 
     Raises
     ------
     StoreError
         The disk does not take it.
     """
-    metadata = {"spec_hash": spec_hash, "meta": dict(meta)}
-    write_container(as_path(path), "checkpoint", arrays, metadata, origin=False, keep=keep)
+    path = as_path(path)
+    if is_file(path):  # of daskrf 0.1.0
+        remove_quietly(path)
+    _write(path, "checkpoint", arrays, {"spec_hash": spec_hash, "meta": dict(meta)}, {}, keep)
 
 
-def has_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> bool:
-    """Whether a partial result is there in full length: cheap also where it takes gigabytes.
+def find_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | None:
+    """Return a partial result, without its arrays, if it is there in full length.
 
-    Its digests are not checked; `read_checkpoint` does that, and gives None where they are wrong.
+    This is cheap however large it is. Digests are not checked; `read_checkpoint` does that.
 
     Parameters
     ----------
     path : path
-        File.
+        Directory.
     spec_hash : str
         Of the work that asks for it.
 
     Returns
     -------
-    bool
-        False where it is absent, cut short, or belongs to other work.
+    Saved or None
+        None where it is absent, cut short, or belongs to other work.
     """
+    path = as_path(path)
     try:
-        header = read_whole_metadata(as_path(path))
+        found = read_arrays(path, "checkpoint", ())
+        with file_errors("read", path):
+            if found.missing(path, backend(path).sizes(path)):
+                return None
     except StoreError:
-        return False
-    return header["kind"] == "checkpoint" and header["metadata"].get("spec_hash") == spec_hash
+        return None
+    return _own(found, spec_hash)
 
 
-def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Container | None:
+def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | None:
     """Read a partial result; its ``metadata`` are what `write_checkpoint` was given as `meta`.
 
     Parameters
     ----------
     path : path
-        File.
+        Directory.
     spec_hash : str
         Of the work that asks for it.
 
     Returns
     -------
-    Container or None
+    Saved or None
         None where it is absent, damaged, or belongs to other work: it is then made again.
     """
     try:
-        found = read_container(as_path(path), "checkpoint")
+        found = read_arrays(as_path(path), "checkpoint")
     except StoreError:
         return None
+    return _own(found, spec_hash)
+
+
+def _own(found: Saved, spec_hash: str) -> Saved | None:
     if found.metadata.get("spec_hash") != spec_hash:
         return None
-    return Container(found.metadata.get("meta", {}), found.arrays, found.provenance)
+    return replace(found, metadata=found.metadata.get("meta", {}))
+
+
+def _write(
+    path: PurePath,
+    kind: str,
+    arrays: Mapping[str, np.ndarray],
+    metadata: Mapping[str, Any],
+    origin: dict[str, Any],
+    keep: bool = False,
+) -> str:
+    """Write arrays, and then the record; return the name of the group."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in _TYPES:
+            raise StoreError(f"array {name!r} of {path} has type {array.dtype}, which cannot be stored")
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "entries": {name: {"dtype": a.dtype.str, "shape": list(a.shape)} for name, a in arrays.items()},
+        "metadata": dict(metadata),
+    }
+    with file_errors("write", path):
+        text = _text(record, path)
+        if backend(path).make(path):
+            sync(path.parent)
+        with staging(path, "arrays") as directory:
+            place = create_group(directory / "arrays", {})
+            for name, array in arrays.items():
+                write_blocks(_array(place, name, record["entries"][name]), _plain(array))
+            found = staged_objects(path, {path: directory / "arrays"})
+            group = f"arrays-{hashlib.sha256(text + _text(found, path)).hexdigest()[:16]}"
+            record |= {"group": group, "objects": [[f"{group}/{item[0]}", *item[1:]] for item in found]}
+            publish(path, {path / group / item.path: directory / "arrays" / item.path for item in found})
+        atomic_write(path / ARRAYS_FILE, sealed(_text({**record, "provenance": origin}, path)), keep)
+    return group
+
+
+def _text(value: Any, path: PurePath) -> bytes:
+    try:
+        return json.dumps(value, default=_json_of).encode()
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the metadata of {path} are not plain JSON ({error})") from error
+
+
+def _json_of(value: Any) -> Any:
+    """JSON form of what NumPy brings along."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Return the values as they are stored: text as its bytes, numbers as they are."""
+    if array.dtype.kind not in "US":
+        return array
+    return np.ascontiguousarray(array)[..., None].view(np.uint8)
+
+
+def _array(group: zarr.Group, name: str, entry: dict[str, Any]) -> zarr.Array[Any]:
+    """Make the Zarr array of an entry of a record."""
+    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    if dtype.kind in "US":
+        return create_blocks(group, name, (*shape, dtype.itemsize), np.dtype(np.uint8))
+    return create_blocks(group, name, shape, dtype.newbyteorder("<"))
+
+
+def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None) -> Saved:
+    """Read the record of arrays of a kind, and all of the arrays, or those of some names.
+
+    Raises
+    ------
+    StoreError
+        Absent, damaged, of another kind or of an unknown format version.
+    """
+    file = path / ARRAYS_FILE
+    with file_errors("read", file), believed(file):
+        record = read_headed(path, ARRAYS_FILE)
+        check_kind(record["kind"], kind, path)
+        kind, group, entries, metadata, origin = (
+            record[part] for part in ("kind", "group", "entries", "metadata", "provenance")
+        )
+        if not (isinstance(entries, dict) and isinstance(metadata, dict)):
+            raise ValueError("its entries or its metadata are of the wrong type")
+        objects = listed_objects(record["objects"])
+        if not (_GROUP.fullmatch(group) and all(item.path.startswith(f"{group}/") for item in objects)):
+            raise ValueError("it names files that are not its own")
+        for name, entry in entries.items():
+            _check(name, entry, len(objects))
+        found = Saved(objects, kind, group, entries, metadata, origin, {})
+        wanted = [name for name in found.entries if names is None or name in names]
+        return replace(found, arrays={name: _read_array(path, found, name) for name in wanted})
+
+
+def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
+    """Refuse an array of a type that is not stored, or larger than what is stored of it can be."""
+    dtype, shape = np.dtype(entry["dtype"]), entry["shape"]
+    if dtype.str != entry["dtype"] or dtype.kind not in _TYPES:
+        raise ValueError(f"array {name!r} is of a type that is not stored")
+    if not (isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)):
+        raise ValueError(f"array {name!r} has an impossible shape")
+    if math.prod(shape) * dtype.itemsize > n_files * BLOCK_BYTES:  # before memory is taken for it
+        raise ValueError(f"array {name!r} is larger than its files can hold")
+
+
+def _read_array(path: PurePath, found: Saved, name: str) -> np.ndarray:
+    """Read one array back, in its own type and shape."""
+    entry, known = found.entries[name], MemoryStore()
+    array = _array(zarr.create_group(known, zarr_format=3), f"{found.group}/{name}", entry)
+    values = read_blocks(open_known(path, known, array.path, found))
+    dtype = np.dtype(entry["dtype"])
+    return values.view(dtype)[..., 0] if dtype.kind in "US" else values.astype(dtype, copy=False)

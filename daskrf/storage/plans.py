@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 import socket
+import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import StoreError, printable
-from daskrf.storage.backend import atomic_write, backend, is_file
+from daskrf.storage.backend import atomic_write, backend, is_file, readable
 from daskrf.storage.files import canonical_json, file_errors
 from daskrf.storage.integrity import DAMAGE, believed, is_sealed, parsed, sealed, unsealed
 
@@ -24,7 +25,8 @@ FORMAT = "daskrf"
 FORMAT_VERSION = 2
 PLAN_FILE = "_plan.json"  # Arrow passes over names that begin so, when it reads a folder of Parquet files
 _OLD_PLAN_FILE = "plan.json"  # of format version 1
-MODEL_FILE = "model.zip"
+ARRAYS_FILE = "_arrays.json"  # of a model
+_OLD_MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
 _VECTOR = 8  # numbers of a list that is shown whole, such as a range of norms
@@ -133,7 +135,7 @@ def write_plan(path: PurePath, plan: dict[str, Any]) -> None:
 
 def has_plan(path: PurePath) -> bool:
     """Whether there is a plan, of whatever format version, which `read_plan` will say."""
-    return any(is_file(path / name) for name in (PLAN_FILE, _OLD_PLAN_FILE))
+    return any(is_file(path / name) for name in (PLAN_FILE, _OLD_PLAN_FILE, _OLD_MODEL_FILE))
 
 
 def prepare_directory(path: PurePath) -> None:
@@ -168,18 +170,21 @@ def check_format(found: Any, path: PurePath) -> None:
 
 
 def refuse_old(path: PurePath) -> None:
-    """Refuse the store of an older format at `path`, if there is one.
+    """Refuse the store or model of an older format at `path`, if there is one.
 
     Raises
     ------
     StoreError
     """
-    if is_file(path / _OLD_PLAN_FILE):
-        found: Any = {}
-        with suppress(*DAMAGE):
+    found: Any = {}
+    with suppress(*DAMAGE):
+        if is_file(path / _OLD_PLAN_FILE):
             found = parsed(backend(path).read(path, _OLD_PLAN_FILE))
-        if isinstance(found, dict) and found.get("format") == FORMAT:
-            check_format({**found, "format_version": found.get("format_version", 1)}, path)
+        elif is_file(path / _OLD_MODEL_FILE):
+            with zipfile.ZipFile(readable(path / _OLD_MODEL_FILE)) as archive:
+                found = parsed(archive.read("metadata.json"))
+    if isinstance(found, dict) and found.get("format") == FORMAT:
+        check_format({**found, "format_version": 1}, path)
 
 
 def check_kind(found: str, wanted: str | None, path: PurePath) -> None:
@@ -219,18 +224,14 @@ def read_plan(path: PurePath) -> dict[str, Any]:
     with file_errors("read", file):
         if not is_file(file):
             refuse_old(path)
-            if is_file(path / MODEL_FILE):
+            if is_file(path / ARRAYS_FILE):
                 raise StoreError(
                     f"{path} is a model, and a store of partitions is needed here; check the path"
                 )
             raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
     advice = "restore it from a copy, or make the store again"
     with file_errors("read", file), believed(file, advice):
-        data = backend(path).read(path, PLAN_FILE)
-        if not is_sealed(data):
-            check_format(parsed(data), path)  # another version may have another way
-        plan = unsealed(data)
-        check_format(plan, path)
+        plan = read_headed(path, PLAN_FILE)
         missing = [key for key in (*HASHED, "spec_hash") if key not in plan]
         if missing or plan_hash(plan) != plan["spec_hash"]:
             raise StoreError(
@@ -240,6 +241,30 @@ def read_plan(path: PurePath) -> dict[str, Any]:
     return plan
 
 
+def read_headed(path: PurePath, name: str) -> dict[str, Any]:
+    """Read sealed JSON that begins with format and version, and has a kind and a provenance.
+
+    Raises
+    ------
+    ValueError
+        It is damaged.
+    StoreError
+        It is of an unknown format version.
+    """
+    data = backend(path).read(path, name)
+    if not is_sealed(data):
+        check_format(parsed(data), path)  # another version may have another way
+    found = unsealed(data)
+    check_format(found, path)
+    origin = found.get("provenance", {})
+    if not (isinstance(found.get("kind"), str) and isinstance(origin, dict)):
+        raise ValueError("its kind or its provenance is of the wrong type")
+    # It is shown, and may be anybody's.
+    if not all(isinstance(value, (str, int, float, type(None))) for value in origin.values()):
+        raise ValueError("its provenance is not made of texts and numbers")
+    return found
+
+
 def _check_types(plan: dict[str, Any]) -> None:
     """Refuse a plan that has its hash and yet is none: anybody can compute a hash.
 
@@ -247,10 +272,8 @@ def _check_types(plan: dict[str, Any]) -> None:
     ------
     ValueError
     """
-    for key, kind in (("kind", str), ("spec", dict), ("spec_hash", str), ("provenance", dict)):
-        if not isinstance(plan.get(key, {}), kind):
-            raise ValueError(f"its {key} is of the wrong type")
-    check_provenance(plan.get("provenance", {}))
+    if not (isinstance(plan["spec"], dict) and isinstance(plan["spec_hash"], str)):
+        raise ValueError("its spec or its hash is of the wrong type")
     partitions = plan["partitions"]
     if isinstance(partitions, list):
         for entry in partitions:
@@ -261,17 +284,6 @@ def _check_types(plan: dict[str, Any]) -> None:
                 raise ValueError("the rows of its partitions are impossible")
     elif type(partitions) is not int or not 0 <= partitions <= _MOST_PARTITIONS:
         raise ValueError("its number of partitions is impossible")
-
-
-def check_provenance(origin: dict[str, Any]) -> None:
-    """Refuse a provenance that is not made of texts and numbers: it is shown, and may be anybody's.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not all(isinstance(value, (str, int, float, type(None))) for value in origin.values()):
-        raise ValueError("its provenance is not made of texts and numbers")
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Commit records: the only evidence that a partition is complete."""
+"""Records of files: the only evidence that a partition, a model or a checkpoint is complete."""
 
 from __future__ import annotations
 
@@ -6,37 +6,44 @@ import builtins
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePath
-from typing import NamedTuple
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
-from daskrf.storage.backend import backend
-from daskrf.storage.files import canonical_json, digests_of, digests_of_stream
+from daskrf.storage.backend import backend, pairs, sizes_of
+from daskrf.storage.files import canonical_json, digests_of, digests_of_file, digests_of_stream
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.plans import FORMAT_VERSION
 
-__all__ = ["CommitRecord", "StoredObject", "Survey", "total_counts"]
+__all__ = [
+    "CommitRecord",
+    "FileList",
+    "StoredObject",
+    "Survey",
+    "listed_objects",
+    "staged_objects",
+    "total_counts",
+]
 
 
 class StoredObject(NamedTuple):
-    """One file of a partition.
+    """One file of a partition, a model or a checkpoint.
 
     Attributes
     ----------
     path : str
-        Relative to the store, POSIX form.
+        Relative to the store or model, POSIX form.
     bytes : int
         Its size.
     crc32c : str
         Eight hexadecimal digits.
-    body : str or None
-        CRC32C of all but its last four bytes, which tells a chunk from another (see `digests_of_stream`);
-        older records have none.
+    body : str
+        CRC32C of all but its last four bytes, which tells a chunk from another (see `digests_of_stream`).
     """
 
     path: str
     bytes: int
     crc32c: str
-    body: str | None = None
+    body: str
 
     def read(self, root: PurePath) -> builtins.bytes:
         """Return the file, of the store at `root`, if it is what was recorded.
@@ -71,38 +78,56 @@ class StoredObject(NamedTuple):
             raise ValueError(f"{self.path} has {size} bytes instead of {self.bytes}")
         if checksum is not None and checksum != self.crc32c:
             raise ValueError(f"{self.path} has CRC32C {checksum} instead of {self.crc32c}")
-        if body is not None and body != (self.body or body):
+        if body is not None and body != self.body:
             raise ValueError(f"{self.path} is another file (CRC32C {body} instead of {self.body})")
 
 
+def staged_objects(root: PurePath, staged: dict[PurePath, Path]) -> tuple[StoredObject, ...]:
+    """Return every file among staged files and directories (final name below `root` -> staged), sorted.
+
+    Local ones are forced to the disk.
+    """
+    start, sync = len(str(root)) + 1, backend(root).is_local
+    return tuple(
+        sorted(
+            StoredObject(str(final)[start:], *digests_of_file(file, sync)) for file, final in pairs(staged)
+        )
+    )
+
+
+def listed_objects(items: list[Any]) -> tuple[StoredObject, ...]:
+    """Return the files that a record lists.
+
+    Raises
+    ------
+    ValueError, TypeError
+        What it says of them is of the wrong type.
+    """
+    objects = tuple(StoredObject(*item) for item in items)
+    for path, size, *digests in objects:
+        if not (isinstance(path, str) and _is_count(size) and all(isinstance(text, str) for text in digests)):
+            raise ValueError(f"what it says of {path} is of the wrong type")
+    return objects
+
+
 @dataclass(frozen=True)
-class CommitRecord:
-    """What a partition holds, written after its data.
+class FileList:
+    """All files of something that is written once.
 
     Attributes
     ----------
-    partition : int
-        Number of the partition.
-    spec_hash : str
-        Of the plan that it was made for.
-    counts : dict of str to int
-        Rows read, kept, rejected, and so on; they add up over partitions.
     objects : tuple of StoredObject
-        Every file of the partition.
     """
 
-    partition: int
-    spec_hash: str
-    counts: dict[str, int]
     objects: tuple[StoredObject, ...]
 
     @property
     def bytes(self) -> int:
-        """Bytes of all objects."""
+        """Bytes of all files."""
         return sum(item.bytes for item in self.objects)
 
     def read(self, root: PurePath, name: str) -> builtins.bytes:
-        """Return the file `name` of the partition, of the store at `root`; see `StoredObject.read`.
+        """Return the file `name`, below `root`; see `StoredObject.read`.
 
         Raises
         ------
@@ -114,19 +139,45 @@ class CommitRecord:
         for item in self.objects:
             if item.path == name:
                 return item.read(root)
-        raise ValueError(f"its commit record does not name {name}")
+        raise ValueError(f"its record does not name {name}")
+
+    def missing(self, root: PurePath, sizes: dict[str, int] | None = None) -> str | None:
+        """Say which file is gone or of another size (by `sizes`, if given); None where all are there."""
+        sizes = sizes_of(root, [item.path for item in self.objects]) if sizes is None else sizes
+        for item in self.objects:
+            size = sizes.get(item.path)
+            if size is None:
+                return f"{item.path} is missing"
+            if size != item.bytes:
+                return f"{item.path} has {size} bytes instead of {item.bytes}"
+        return None
+
+    def problems(self, root: PurePath) -> list[str]:
+        """Check every digest, and say what is wrong."""
+        return [problem for item in self.objects if (problem := item.problem(root))]
+
+
+@dataclass(frozen=True)
+class CommitRecord(FileList):
+    """What a partition holds, written after its data.
+
+    Attributes
+    ----------
+    partition : int
+        Number of the partition.
+    spec_hash : str
+        Of the plan that it was made for.
+    counts : dict of str to int
+        Rows read, kept, rejected, and so on; they add up over partitions.
+    """
+
+    partition: int
+    spec_hash: str
+    counts: dict[str, int]
 
     def to_json(self) -> builtins.bytes:
         """The record as JSON text that is `sealed`."""
-        body = {
-            "format_version": FORMAT_VERSION,
-            "partition": self.partition,
-            "spec_hash": self.spec_hash,
-            "counts": self.counts,
-            "objects": [[item.path, item.bytes, item.crc32c] for item in self.objects],
-            "bodies": [item.body for item in self.objects],  # by themselves, for readers that know of none
-        }
-        return sealed(canonical_json(body))
+        return sealed(canonical_json({"format_version": FORMAT_VERSION, **vars(self)}))
 
     @classmethod
     def from_json(cls, data: builtins.bytes) -> CommitRecord:
@@ -135,29 +186,15 @@ class CommitRecord:
         Raises
         ------
         ValueError, KeyError, TypeError
-            Where the text is no whole and undamaged record, or names files that are not its partition's.
+            Where the text is no whole and undamaged record.
         """
         body = unsealed(data)
-        bodies = body.get("bodies", [None] * len(body["objects"]))
-        named = zip(body["objects"], bodies, strict=True)
-        objects = tuple(StoredObject._make([*item, digest]) for item, digest in named)
-        record = cls(body["partition"], body["spec_hash"], body["counts"], objects)
-        record._check()
-        return record
-
-    def _check(self) -> None:
-        """Refuse what has its CRC32C and yet is no record."""
-        if not (_is_count(self.partition) and isinstance(self.spec_hash, str)):
+        record = cls(listed_objects(body["objects"]), body["partition"], body["spec_hash"], body["counts"])
+        if not (_is_count(record.partition) and isinstance(record.spec_hash, str)):
             raise ValueError("its partition or its hash is of the wrong type")
-        if not all(map(_is_count, dict.values(self.counts))):
+        if not all(map(_is_count, dict.values(record.counts))):
             raise ValueError("its counts are no numbers")
-        for item in self.objects:
-            if not isinstance(item.path, str):
-                raise ValueError("its names are of the wrong type")
-            if not (
-                _is_count(item.bytes) and isinstance(item.crc32c, str) and isinstance(item.body, str | None)
-            ):
-                raise ValueError(f"what it says of {item.path} is of the wrong type")
+        return record
 
 
 def _is_count(value: object) -> bool:

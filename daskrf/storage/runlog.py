@@ -70,7 +70,7 @@ def log_directory(output: str | os.PathLike[str]) -> Path:
     """
     path = as_path(output)
     name = f"{path.name}.log"
-    return Path(path.with_name(name) if backend(path).grows else name)
+    return Path(path.with_name(name) if backend(path).is_local else name)
 
 
 class RunLog:
@@ -112,7 +112,7 @@ class RunLog:
     ) -> None:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         self.path = log_directory(output) / f"{stamp}-{socket.gethostname()}-{os.getpid()}.jsonl"
-        self.beside = backend(as_path(output)).grows
+        self.beside = backend(as_path(output)).is_local
         self.covered = 0  # rows of the stage that records tell of
         self._origin: dict[str, Any] = {"command": command, "shard": shard, "dashboard": dashboard}
         self._origin |= {"host": socket.gethostname(), "pid": os.getpid()}

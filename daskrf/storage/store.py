@@ -30,10 +30,22 @@ from typing import Any, ClassVar, Self
 
 from daskrf.errors import StoreError
 from daskrf.storage import plans
-from daskrf.storage.backend import as_path, backend, is_file
+from daskrf.storage.backend import (
+    as_path,
+    atomic_write,
+    backend,
+    exists,
+    is_file,
+    link_in,
+    publish,
+    read_each,
+    remove_stale,
+    staging,
+    sync,
+)
 from daskrf.storage.files import file_errors
 from daskrf.storage.integrity import believed
-from daskrf.storage.records import CommitRecord, StoredObject, Survey, total_counts
+from daskrf.storage.records import CommitRecord, Survey, staged_objects, total_counts
 
 __all__ = ["Store"]
 
@@ -232,7 +244,7 @@ class Store:
     def staging(self, p: int) -> Iterator[Path]:
         """A fresh directory for one writer of partition `p`; it is deleted when the block ends."""
         folder = self.path / STAGING
-        with file_errors("write", folder), backend(folder).staging(folder, self.partition_name(p)) as path:
+        with file_errors("write", folder), staging(folder, self.partition_name(p)) as path:
             yield path
 
     def publish(self, p: int, staged: dict[PurePath, Path], counts: dict[str, int]) -> CommitRecord:
@@ -258,14 +270,13 @@ class Store:
             if (record := self._committed_already(p)) is not None:
                 return record
             self.discard(p)
-            found = backend(self.path).publish(self.path, staged)
             plain = {key: int(value) for key, value in counts.items()}
-            record = CommitRecord(p, self.spec_hash, plain, tuple(StoredObject(*item) for item in found))
-            path = self.record_path(p)
+            record = CommitRecord(staged_objects(self.path, staged), p, self.spec_hash, plain)
+            publish(self.path, staged)
+            path, data = self.record_path(p), record.to_json()
             backend(path).make(path.parent)
-            if backend(path).record(path, record.to_json()):
-                return record
-            return self._record_of_another(p)
+            atomic_write(path, data, keep=True)
+            return record if backend(path).read(path) == data else self._record_of_another(p)
 
     def _committed_already(self, p: int) -> CommitRecord | None:
         """The record of partition `p` if another writer has committed it meanwhile, and it holds.
@@ -281,9 +292,9 @@ class Store:
         """Delete the record of partition `p`, and only then its data."""
         with file_errors("delete", self.partition_path(p)):
             files, record = backend(self.path), self.record_path(p)
-            if files.exists(record):
+            if exists(record):
                 files.remove(record)
-                files.sync(record.parent)
+                sync(record.parent)
             for path in self.object_paths(p):
                 files.remove(path)
 
@@ -306,7 +317,7 @@ class Store:
     def _read_records(self, partitions: list[int]) -> Iterator[tuple[int, CommitRecord | str]]:
         """The valid record of each partition, or why there is none."""
         names = (f"{self.partition_name(p)}.json" for p in partitions)
-        read = backend(self.path).read_each(self.path, COMMITS, names)
+        read = read_each(self.path, COMMITS, names)
         yield from ((p, self._parsed(p, data)) for p, data in zip(partitions, read, strict=True))
 
     def _parsed(self, p: int, data: bytes | Exception) -> CommitRecord | str:
@@ -331,18 +342,6 @@ class Store:
             return f"its commit record is damaged (it does not count {lacking[0]})"
         return record
 
-    def _missing_object(self, record: CommitRecord, sizes: dict[str, int] | None = None) -> str | None:
-        """The first object that is gone or of another size (by `sizes`, if given), as a phrase."""
-        if sizes is None:
-            sizes = backend(self.path).sizes(self.path, [item.path for item in record.objects])
-        for item in record.objects:
-            size = sizes.get(item.path)
-            if size is None:
-                return f"{item.path} is missing"
-            if size != item.bytes:
-                return f"{item.path} has {size} bytes instead of {item.bytes}"
-        return None
-
     def record(self, p: int) -> CommitRecord:
         """The valid record of one partition; what it names is checked when it is read (`StoredObject.read`).
 
@@ -364,7 +363,7 @@ class Store:
         """The valid record of partition `p` if its objects are all there, else None: it is pending."""
         with file_errors("read", self.record_path(p)):
             record = self._valid_record(p)
-            if isinstance(record, str) or self._missing_object(record) is not None:
+            if isinstance(record, str) or record.missing(self.path) is not None:
                 return None
         return record
 
@@ -390,7 +389,7 @@ class Store:
         with file_errors("read", self.path):
             sizes = backend(self.path).sizes(self.path)
             for p, record in self._read_records(recorded):
-                problem = record if isinstance(record, str) else self._missing_object(record, sizes)
+                problem = record if isinstance(record, str) else record.missing(self.path, sizes)
                 if problem is not None:
                     survey.damaged[p] = problem
                 elif isinstance(record, CommitRecord):
@@ -422,9 +421,7 @@ class Store:
         """
         with file_errors("read", self.path):
             record = self._valid_record(p)
-            if isinstance(record, str):
-                return [record]
-            return [problem for item in record.objects if (problem := item.problem(self.path))]
+            return [record] if isinstance(record, str) else record.problems(self.path)
 
     def require_complete(self) -> None:
         """Refuse an unfinished store in one sentence.
@@ -443,9 +440,8 @@ class Store:
         """Delete what dead writers left, or, once nothing is to be made any more, all; returns how many."""
         inner = (self.path / STAGING, self.path / COMMITS)
         with file_errors("clean", self.path):
-            files = backend(self.path)
-            found = [files.remove_stale(path, all_writers=finished) for path in inner]
-            return files.remove_stale(self.path) + sum(found)
+            found = [remove_stale(path, all_writers=finished) for path in inner]
+            return remove_stale(self.path) + sum(found)
 
 
 def _is_one_of(value: object, wanted: type | tuple[Any, ...]) -> bool:
@@ -462,7 +458,7 @@ def _refuse_links(path: PurePath) -> None:
     ------
     StoreError
     """
-    folder = backend(path).link_in(path, ("data", "rows", "phi", "diagonal", REJECTS, COMMITS, STAGING))
+    folder = link_in(path, ("data", "rows", "phi", "diagonal", REJECTS, COMMITS, STAGING))
     if folder is not None:
         raise StoreError(
             f"{path / folder} is a link, and a store holds its files itself; move the whole store, and "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
@@ -11,26 +13,41 @@ from typing import Any
 import numpy as np
 import zarr
 from zarr.abc.store import ByteRequest
-from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 from daskrf.errors import MemoryLimitError, StoreError, printable
 from daskrf.storage.files import file_errors
 from daskrf.storage.integrity import DAMAGE
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.records import FileList
 
-__all__ = ["create_array", "create_group", "open_array", "open_known", "read_errors", "write_array"]
+__all__ = [
+    "create_array",
+    "create_blocks",
+    "create_group",
+    "open_array",
+    "open_known",
+    "read_blocks",
+    "read_errors",
+    "write_array",
+    "write_blocks",
+]
+
+BLOCK_BYTES = 8 << 20  # of a chunk of an array that is written and read chunk by chunk
+FLAT = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # all chunks of an array in one folder
+# Bits of the same place stand together, so that a matrix of small integers takes as many as they have.
+_SHUFFLED = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle")
 
 
 class _Recorded(WrapperStore[MemoryStore]):
-    """The files of a partition as its commit record names them: each is checked against it when it is read.
+    """The files below `root` that a record names: each is checked against it when it is read.
 
     What a record does not name is an error, metadata as well as chunks, which Zarr would fill in. Only
-    metadata that the plan tells are not read, but taken from the store within.
+    metadata that are known otherwise are not read, but taken from the store within.
     """
 
-    def __init__(self, root: PurePath, record: CommitRecord, known: MemoryStore | None = None) -> None:
+    def __init__(self, root: PurePath, record: FileList, known: MemoryStore | None = None) -> None:
         super().__init__(MemoryStore(read_only=True) if known is None else known.with_read_only(True))
         self._root, self._record, self._known = root, record, known is not None
 
@@ -50,13 +67,13 @@ def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
     return zarr.create_group(LocalStore(path), zarr_format=3, attributes=attributes)
 
 
-def open_array(root: PurePath, group: PurePath, name: str, record: CommitRecord) -> zarr.Array[Any]:
+def open_array(root: PurePath, group: PurePath, name: str, record: FileList) -> zarr.Array[Any]:
     """Open one array of a group of the store at `root` for reading only; its files are in `record`."""
     path = f"{group.relative_to(root).as_posix()}/{name}"
     return zarr.open_array(_Recorded(root, record), path=path, mode="r", zarr_format=3)
 
 
-def open_known(root: PurePath, known: MemoryStore, name: str, record: CommitRecord) -> zarr.Array[Any]:
+def open_known(root: PurePath, known: MemoryStore, name: str, record: FileList) -> zarr.Array[Any]:
     """Open an array of which the metadata are `known`; its chunks are in `record`."""
     return zarr.open_array(_Recorded(root, record, known), path=name, mode="r", zarr_format=3)
 
@@ -67,10 +84,10 @@ def create_array(
     shape: tuple[int, ...],
     dtype: np.dtype,
     chunks: tuple[int, ...],
-    level: int,
+    codecs: Sequence[Any],
     **options: Any,
 ) -> zarr.Array[Any]:
-    """Make an empty array whose chunks are compressed (not where `level` is 0) and end in a CRC32C.
+    """Make an empty array whose chunks end in a CRC32C.
 
     Parameters
     ----------
@@ -80,8 +97,8 @@ def create_array(
         Name in the group.
     shape, dtype, chunks
         As in NumPy and Zarr; axes of length 0 are fine.
-    level : int
-        Zstandard level; 0 for no compression.
+    codecs : sequence of zarr codecs
+        That compress a chunk.
     **options
         Of ``zarr.create_array``.
 
@@ -89,7 +106,6 @@ def create_array(
     -------
     zarr.Array
     """
-    codecs: list[Any] = [ZstdCodec(level=level)] if level else []
     return group.create_array(
         name,
         shape=shape,
@@ -105,7 +121,35 @@ def create_array(
 
 def write_array(group: zarr.Group, name: str, values: np.ndarray, level: int) -> None:
     """Write one array as one chunk."""
-    create_array(group, name, values.shape, values.dtype, values.shape, level)[...] = values
+    codecs = [ZstdCodec(level=level)]
+    create_array(group, name, values.shape, values.dtype, values.shape, codecs)[...] = values
+
+
+def create_blocks(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: np.dtype) -> zarr.Array[Any]:
+    """Make an empty array, of chunks of at most 8 MiB each, for `write_blocks`."""
+    sizes = [math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape))]
+    chunks = tuple(min(n, BLOCK_BYTES // max(1, size)) for n, size in zip(shape, sizes, strict=True))
+    codec = _SHUFFLED if dtype.kind in "iu" else ZstdCodec(level=1)
+    return create_array(group, name, shape, dtype, chunks, [codec], **FLAT)
+
+
+def write_blocks(array: zarr.Array[Any], values: np.ndarray) -> None:
+    """Write a whole array chunk by chunk, so that little memory is needed beside it."""
+    for block in _blocks(array):
+        array[block] = values[block]
+
+
+def read_blocks(array: zarr.Array[Any]) -> np.ndarray:
+    """Read a whole array chunk by chunk."""
+    values = np.empty(array.shape, array.dtype)
+    for block in _blocks(array):
+        values[block] = array[block]
+    return values
+
+
+def _blocks(array: zarr.Array[Any]) -> Iterator[tuple[slice, ...]]:
+    axes = zip(array.shape, array.chunks, strict=True)
+    return itertools.product(*([slice(i, i + step) for i in range(0, n, step)] for n, step in axes))
 
 
 @contextmanager

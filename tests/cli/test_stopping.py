@@ -198,7 +198,7 @@ def test_status_of_a_running_job_and_of_a_killed_one(files, tmp_path, capsys):
         assert "dashboard: http" in shown
         program.open()
         directory = work_folder(out)
-        while not list(directory.glob("level-0-*")):
+        while not list(directory.glob("level-0-*/_arrays.json")):
             assert program.process.poll() is None
             time.sleep(0.005)
         os.killpg(program.process.pid, signal.SIGKILL)

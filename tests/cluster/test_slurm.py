@@ -72,7 +72,7 @@ class Strikes(threading.Thread):
         self.join(timeout=30)
 
 
-MID_WRITE, MID_FOLD = ("fp/_commits/*.json", 2), (".model.daskrf/level-0-*", 2)
+MID_WRITE, MID_FOLD = ("fp/_commits/*.json", 2), (".model.daskrf/level-0-*/_arrays.json", 2)
 
 
 def test_the_commands_on_slurm_leave_the_same_bytes(done: Path, job: Job, tmp_path: Path) -> None:

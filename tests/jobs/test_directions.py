@@ -135,7 +135,7 @@ def test_a_direction_that_is_none(
 ) -> None:
     with pytest.raises(InputError, match=message):
         fit(store, inputs[1], tmp_path / "model", feature_map=FEATURES, direction=direction)
-    assert not (tmp_path / "model" / "model.zip").exists()
+    assert not (tmp_path / "model" / "_arrays.json").exists()
 
 
 LABELS = {

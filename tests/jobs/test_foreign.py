@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from daskrf.jobs.smiles import planned_library
 from daskrf.jobs.sources import Block, open_source
 from daskrf.storage import plans
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.integrity import sealed
+from daskrf.storage.integrity import sealed, unsealed
 from tests.jobs.job import FEATURES
 
 VALUES: list[Any] = [None, 10**30, "x", [], {"a": {"b": "\x1b[2J"}}]
@@ -58,11 +57,9 @@ def used(path: Path, block: Block) -> None:
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_models_of_wrong_types(job: Path, tmp_path: Path, value: Any) -> None:
-    path = shutil.copytree(job / "model", tmp_path / "model") / "model.zip"
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    header = json.loads(members["metadata.json"])
-    metadata = header["metadata"]
+    path = shutil.copytree(job / "model", tmp_path / "model") / plans.ARRAYS_FILE
+    record = unsealed(path.read_bytes())
+    metadata = record["metadata"]
     block = next(iter(open_source(job / "phi").blocks(0)))
     used(path.parent, block)
     forged = [{**metadata, name: value} for name in metadata]
@@ -70,10 +67,7 @@ def test_models_of_wrong_types(job: Path, tmp_path: Path, value: Any) -> None:
     forged += [{**metadata, "map": {**metadata["map"], name: value}} for name in metadata["map"]]
     forged += [{**metadata, "targets": [value]}, {**metadata, "range": [value]}]
     for changed in forged:
-        members["metadata.json"] = json.dumps({**header, "metadata": changed}).encode()
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, data in members.items():
-                archive.writestr(name, data)
+        path.write_bytes(sealed(json.dumps({**record, "metadata": changed}).encode()))
         sentence(lambda: used(path.parent, block))
 
 

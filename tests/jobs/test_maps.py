@@ -222,12 +222,12 @@ def test_killed_fit_resumes_without_choosing_again(
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
     partials = tmp_path / ".model.daskrf"
-    while len(list(partials.glob("level-0-*"))) < 2 and process.poll() is None:
+    while len(list(partials.glob("level-0-*/_arrays.json"))) < 2 and process.poll() is None:
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert not (tmp_path / "model" / "model.zip").exists()
-    assert len(list(partials.glob("level-0-*"))) >= 2
+    assert not (tmp_path / "model" / "_arrays.json").exists()
+    assert len(list(partials.glob("level-0-*/_arrays.json"))) >= 2
     with (
         patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)),
         patch("daskrf.jobs.learner._fitted", None),

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from daskrf.storage.backend import Url, _Objects, as_path, backend
+from daskrf.storage.backend import Url, _Objects, as_path, backend, exists
 
 OBJECTS = backend(Url("s3://bucket"))
 assert isinstance(OBJECTS, _Objects)
@@ -33,7 +33,7 @@ class Remote(Url):
         return OBJECTS.size(self) is not None
 
     def exists(self) -> bool:
-        return OBJECTS.exists(self)
+        return exists(self)
 
     def unlink(self) -> None:
         assert self.is_file()

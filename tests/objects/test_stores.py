@@ -11,12 +11,12 @@ import pytest
 
 from daskrf.errors import StoreError
 from daskrf.storage import featurestore, inspection
-from daskrf.storage.backend import _Objects, _Reader
+from daskrf.storage.backend import _Objects
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import load_array, save_array
 from daskrf.storage.model import (
-    has_checkpoint,
+    find_checkpoint,
     load_model,
     read_checkpoint,
     save_model,
@@ -134,8 +134,8 @@ def test_a_record_of_the_same_bytes_that_came_first_stands(bucket):
         created.append(path)
         return original(objects, path, data)
 
-    original = _Objects.create
-    with patch.object(_Objects, "create", late):
+    original = _Objects._put_new
+    with patch.object(_Objects, "_put_new", late):
         fill(store, 1)
     assert created == [store.record_path(1)]
     assert store.pending() == [0, 2]
@@ -159,9 +159,9 @@ def test_a_record_of_other_bytes_is_not_overwritten_but_taken_out(bucket):
         assert not isinstance(store._valid_record(1), str)
         return original(objects, path, data)
 
-    original = _Objects.create
+    original = _Objects._put_new
     with (
-        patch.object(_Objects, "create", late),
+        patch.object(_Objects, "_put_new", late),
         pytest.raises(StoreError, match="written by two processes") as caught,
     ):
         fill(store, 1)
@@ -197,29 +197,40 @@ def test_models_and_checkpoints(bucket, tmp_path):
     assert inspection.status(bucket / "m").complete
     write_checkpoint(bucket / "c", arrays, {}, "hash")
     write_checkpoint(tmp_path / "c", arrays, {}, "hash")
-    assert (bucket / "c").read_bytes() == (tmp_path / "c").read_bytes()
+    assert contents(bucket / "c") == contents(tmp_path / "c")
     assert read_checkpoint(str(bucket / "c"), "other") is None
     assert read_checkpoint(str(bucket / "absent"), "hash") is None
-    (bucket / "c").write_bytes((bucket / "c").read_bytes()[:-100])
-    assert not has_checkpoint(bucket / "c", "hash")
+    (chunk,) = (path for path in (bucket / "c").rglob("c.*") if "gram" in str(path))
+    chunk.write_bytes(chunk.read_bytes()[:-100])
+    assert find_checkpoint(bucket / "c", "hash") is None
+    (bucket / "m" / "_arrays.json").unlink()
+    with pytest.raises(StoreError, match="holds no model"):
+        load_model(bucket / "m")
     with pytest.raises(StoreError, match="holds no model"):
         load_model(bucket / "nowhere")
 
 
-def test_the_header_of_a_large_checkpoint_is_read_by_itself(bucket):
+def test_the_first_of_several_checkpoints_stays(bucket):
+    for number, keep in ((0, True), (1, True), (2, False)):
+        write_checkpoint(bucket / "draw", {"a": np.array(number)}, {}, "h", keep=keep)
+        assert read_checkpoint(bucket / "draw", "h").arrays["a"] == (2 if number == 2 else 0)
+
+
+def test_the_record_of_a_large_checkpoint_is_read_by_itself(bucket):
     noise = np.random.default_rng(0).integers(0, 2**62, 2_000_000)
-    write_checkpoint(bucket / "c", {"a": noise, "b": noise[:1000]}, {}, "hash")  # 16 MB, several parts
-    assert OBJECTS.size(bucket / "c") > 15_000_000
+    write_checkpoint(bucket / "c", {"a": noise, "b": noise[:1000]}, {}, "hash")  # 16 MB, two chunks
+    assert sum(OBJECTS.sizes(bucket / "c").values()) > 15_000_000
     fetched = []
 
-    def counted(reader, wanted):
-        fetch(reader, wanted)
-        fetched.append(len(reader._window))
+    def counted(objects, path, inside=None, most=None):
+        data = read(objects, path, inside, most)
+        fetched.append(len(data))
+        return data
 
-    fetch = _Reader._fetch
-    with patch.object(_Reader, "_fetch", counted):
-        assert has_checkpoint(bucket / "c", "hash")
-    assert sum(fetched) < 1_000_000
+    read = _Objects.read
+    with patch.object(_Objects, "read", counted):
+        assert find_checkpoint(bucket / "c", "hash") is not None
+    assert sum(fetched) < 10_000
     found = read_checkpoint(bucket / "c", "hash")
     np.testing.assert_array_equal(found.arrays["a"], noise)
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -208,14 +208,14 @@ def test_what_another_writer_takes_away_is_an_error_in_words(
     store = full_store(tmp_path / "s", n_partitions=1, rows=20)
     expected = store.records()
     store.discard(0)
-    original = backend_module.sync_files
+    original = backend_module.sync_folders
 
-    def taken_away(root: Path, paths: Sequence[Path]) -> Any:
+    def taken_away(root: Path, paths: Iterable[Path]) -> Any:
         store.discard(0)
         return original(root, paths)
 
     with monkeypatch.context() as patch:
-        patch.setattr(backend_module, "sync_files", taken_away)
+        patch.setattr(backend_module, "sync_folders", taken_away)
         message = error_of(fill, store, 0)
     assert message is not None
     assert str(store.path) in message

@@ -232,5 +232,5 @@ def test_records_that_are_something_else(store: FingerprintStore, text: str) -> 
 def test_data_without_a_record_is_pending(store: FingerprintStore) -> None:
     record = json.loads(store.record_path(1).read_text())
     store.record_path(1).unlink()
-    assert all((store.path / path).exists() for path, _, _ in record["objects"])
+    assert all((store.path / path).exists() for path, *_ in record["objects"])
     assert store.pending() == [1]

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 import tempfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from daskrf.errors import StoreError
-from daskrf.storage import container
+from daskrf.storage import zarrays
 from daskrf.storage.inspection import kind_of, status, verify
-from daskrf.storage.model import has_checkpoint, load_model, read_checkpoint, save_model, write_checkpoint
+from daskrf.storage.integrity import sealed, unsealed
+from daskrf.storage.model import find_checkpoint, load_model, read_checkpoint, save_model, write_checkpoint
 from daskrf.storage.store import Store
 from tests.storage.strategies import full_store
 
@@ -49,34 +50,33 @@ def test_arrays_round_trip(arrays: dict[str, np.ndarray]) -> None:
 @settings(derandomize=True, deadline=None, max_examples=30)
 @given(
     dtype=st.sampled_from(["<i8", "<i2", "<f8", "<f4", "?"]),
-    n=st.integers(2, 9),
-    form=st.sampled_from(["upper", "symmetric"]),
+    shape=hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=9),
     data=st.data(),
-    piece_bytes=st.sampled_from([16, 40, 1 << 20]),
+    block_bytes=st.sampled_from([16, 40, 200]),
 )
-def test_triangles_round_trip(dtype: str, n: int, form: str, data: st.DataObject, piece_bytes: int) -> None:
-    full = data.draw(hnp.arrays(np.dtype(dtype), (n, n)))
-    matrix = np.triu(full)
-    if form == "symmetric":
-        below = np.tril_indices(n, -1)
-        matrix[below] = matrix.T[below]
+def test_arrays_of_several_chunks_round_trip(
+    dtype: str, shape: tuple[int, ...], data: st.DataObject, block_bytes: int
+) -> None:
+    full = data.draw(hnp.arrays(np.dtype(dtype), shape))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(container, "PIECE_BYTES", piece_bytes)
-        path = save_model(folder, {"gram": matrix, "other": np.asfortranarray(full)}, {})
-        entry = container.read_metadata(path)["arrays"]["gram"]
+        patch.setattr(zarrays, "BLOCK_BYTES", block_bytes)
+        save_model(folder, {"gram": full, "other": np.asfortranarray(full)}, {})
         found = load_model(folder).arrays
-    assert entry["form"] != "full"
-    assert same_bits(found["gram"], matrix)
+        (group,) = Path(folder).glob("arrays-*")
+        plain = zarr.open_group(group, mode="r")["gram"]
+        assert same_bits(plain[...], full)
+        assert plain.dtype.itemsize * math.prod(plain.chunks) <= max(block_bytes, full.itemsize)
+    assert same_bits(found["gram"], full)
     assert same_bits(found["other"], full)
 
 
-def test_an_integer_gram_takes_the_smallest_type_of_its_triangle(tmp_path: Path) -> None:
+def test_an_integer_gram_takes_as_many_bits_as_its_numbers_have(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
-    for low, stored in ((-100, "|i1"), (-30_000, "<i2"), (-(2**20), "<i4"), (-(2**40), "<i8")):
-        gram = np.triu(generator.integers(low, -low, (200, 200)))
-        path = save_model(tmp_path, {"gram": gram}, {})
-        assert container.read_metadata(path)["arrays"]["gram"]["stored"] == stored
-        assert path.stat().st_size < 1.1 * 200 * 201 / 2 * np.dtype(stored).itemsize + 2000
+    for low, bits in ((-100, 8), (-30_000, 16), (-(2**20), 22), (-(2**40), 43)):
+        gram = np.triu(generator.integers(low, -low, (400, 400)))
+        save_model(tmp_path, {"gram": gram}, {})
+        (chunk,) = tmp_path.glob("arrays-*/gram/c.*")
+        assert chunk.stat().st_size < 1.15 * 400 * 401 / 2 * bits / 8 + 4000
         assert same_bits(load_model(tmp_path).arrays["gram"], gram)
 
 
@@ -103,39 +103,68 @@ def test_what_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not plain JSON"):
         save_model(tmp_path, {}, {"f": print})
     assert load_model(tmp_path).arrays["a"].tolist() == [0, 1, 2]
-    assert [item.name for item in tmp_path.iterdir()] == ["model.zip"]
+    assert sorted(item.name.partition("-")[0] for item in tmp_path.iterdir()) == ["_arrays.json", "arrays"]
 
 
 def test_only_wanted_arrays_are_read(tmp_path: Path) -> None:
     save_model(tmp_path, {"gram": np.eye(3), "weights": np.ones(3), "n": np.array(5)}, {})
     assert list(load_model(tmp_path, names=["weights"]).arrays) == ["weights"]
-    assert list(load_model(tmp_path, except_names=["gram"]).arrays) == ["weights", "n"]
+    assert list(load_model(tmp_path, names=[]).arrays) == []
+
+
+def files_of(model: Path) -> list[Path]:
+    return sorted(path for path in model.rglob("*") if path.is_file())
 
 
 def test_every_damaged_byte_is_seen_or_harmless(tmp_path: Path) -> None:
     arrays = {"gram": np.triu(np.arange(400).reshape(20, 20)), "weights": np.linspace(0, 1, 20)}
-    path = save_model(tmp_path, arrays, {"map": {"seed": 1}})
-    data, refused = path.read_bytes(), 0
-    for position in range(len(data)):
-        path.write_bytes(data[:position] + bytes([data[position] ^ 0x04]) + data[position + 1 :])
-        try:
-            found = load_model(tmp_path)
-        except StoreError:
-            refused += 1
-        else:
-            assert found.metadata == {"map": {"seed": 1}}
-            assert all(same_bits(found.arrays[name], arrays[name]) for name in arrays)
-    assert refused > 0.8 * len(data)
+    save_model(tmp_path, arrays, {"map": {"seed": 1}})
+    for path in files_of(tmp_path):
+        data, refused = path.read_bytes(), 0
+        for position in range(len(data)):
+            path.write_bytes(data[:position] + bytes([data[position] ^ 0x04]) + data[position + 1 :])
+            try:
+                found = load_model(tmp_path)
+            except StoreError:
+                refused += 1
+            else:
+                assert found.metadata == {"map": {"seed": 1}}
+                assert all(same_bits(found.arrays[name], arrays[name]) for name in arrays)
+        path.write_bytes(data)
+        assert refused == (0 if path.name == "zarr.json" else len(data)), path
 
 
 @pytest.mark.parametrize("keep", [0, 10, 0.5, 0.99])
 def test_truncated_models(tmp_path: Path, keep: float) -> None:
-    path = save_model(tmp_path, {"a": np.arange(1000.0)}, {})
-    data = path.read_bytes()
-    path.write_bytes(data[: int(keep if keep >= 1 else keep * len(data))])
-    with pytest.raises(StoreError, match="damaged"):
-        load_model(tmp_path)
-    assert "damaged" in verify(tmp_path).damaged[0][0]
+    save_model(tmp_path, {"a": np.random.default_rng(0).standard_normal(1000)}, {})
+    for path in files_of(tmp_path):
+        data = path.read_bytes()
+        path.write_bytes(data[: int(keep if keep >= 1 else keep * len(data))])
+        if path.name != "zarr.json":  # our readers know what is in it
+            with pytest.raises(StoreError, match="damaged"):
+                load_model(tmp_path)
+        assert verify(tmp_path).damaged[0]
+        path.unlink()
+        assert path.name == "_arrays.json" or verify(tmp_path).damaged[0]
+        path.write_bytes(data)
+    assert verify(tmp_path).sound
+
+
+def test_a_model_is_replaced_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_model(tmp_path, {"a": np.arange(3)}, {"fit": 1})
+
+    def crash(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for moment in ("publish", "atomic_write"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"daskrf.storage.model.{moment}", crash)
+            with pytest.raises(KeyboardInterrupt):
+                save_model(tmp_path, {"a": np.arange(4)}, {"fit": 2})
+        assert load_model(tmp_path).arrays["a"].tolist() == [0, 1, 2]
+    save_model(tmp_path, {"a": np.arange(5)}, {"fit": 3})
+    assert load_model(tmp_path).arrays["a"].tolist() == [0, 1, 2, 3, 4]
+    assert len(list(tmp_path.iterdir())) == 2, "what the others left is gone"
 
 
 def test_models_and_stores_are_not_mixed(tmp_path: Path) -> None:
@@ -161,15 +190,21 @@ def test_models_and_stores_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_other_format_versions_are_refused_by_name(tmp_path: Path) -> None:
-    path = save_model(tmp_path, {}, {})
-    with zipfile.ZipFile(path) as archive:
-        header = json.loads(archive.read("metadata.json"))
-    header["format_version"] = 7
-    with zipfile.ZipFile(path, "w") as archive:
+    path = save_model(tmp_path / "m", {}, {})
+    record = {**unsealed(path.read_bytes()), "format_version": 7}
+    old = tmp_path / "old"
+    old.mkdir()
+    header = {"format": "daskrf", "format_version": 1, "kind": "model", "provenance": {"daskrf": "0.1.0"}}
+    with zipfile.ZipFile(old / "model.zip", "w") as archive:
         archive.writestr("metadata.json", json.dumps(header))
-    for refuse in (lambda: load_model(tmp_path), lambda: status(tmp_path)):
-        with pytest.raises(StoreError, match="format version 7"):
-            refuse()
+    for content in (sealed(json.dumps(record).encode()), json.dumps(record).encode()):
+        path.write_bytes(content)
+        for refuse in (lambda: load_model(tmp_path / "m"), lambda: status(tmp_path / "m")):
+            with pytest.raises(StoreError, match="format version 7"):
+                refuse()
+    for look in (load_model, status, verify, kind_of):
+        with pytest.raises(StoreError, match=r"old has format version 1 \(made by daskrf 0\.1\.0\)"):
+            look(old)
 
 
 def test_checkpoints(tmp_path: Path) -> None:
@@ -182,55 +217,64 @@ def test_checkpoints(tmp_path: Path) -> None:
     assert found.metadata == {"groups": [1, 2]}
     assert all(same_bits(found.arrays[name], arrays[name]) for name in arrays)
     assert read_checkpoint(path, "other") is None
-    data = path.read_bytes()
+    contents = {file: file.read_bytes() for file in files_of(path)}
     write_checkpoint(path, arrays, {"groups": [1, 2]}, "h")
-    assert path.read_bytes() == data, "equal content gives equal bytes"
-    for damaged in (b"", data[:-9], data[:99] + b"x" + data[100:], b"\0" * len(data)):
-        path.write_bytes(damaged)
-        assert read_checkpoint(path, "h") is None
+    assert {file: file.read_bytes() for file in files_of(path)} == contents, "equal content gives equal bytes"
+    for file, data in contents.items():
+        for damaged in (b"", data[:-9], data[:9] + b"x" + data[10:], b"\0" * len(data)):
+            file.write_bytes(damaged)
+            assert file.name == "zarr.json" or read_checkpoint(path, "h") is None
+        write_checkpoint(path, arrays, {"groups": [1, 2]}, "h")
+        assert read_checkpoint(path, "h") is not None, "it is mended"
 
 
-def test_a_checkpoint_is_found_by_its_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_of_several_checkpoints_stays(tmp_path: Path) -> None:
+    path = tmp_path / "draw"
+    for number, keep in ((0, True), (1, True), (2, False)):
+        write_checkpoint(path, {"a": np.array(number)}, {}, "h", keep=keep)
+        found = read_checkpoint(path, "h")
+        assert found is not None
+        assert found.arrays["a"] == (2 if number == 2 else 0)
+
+
+def test_what_an_older_version_has_left_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "level-0"
-    assert not has_checkpoint(path, "h")
+    path.write_bytes(b"PK")
+    assert read_checkpoint(path, "h") is None
+    assert find_checkpoint(path, "h") is None
+    write_checkpoint(path, {}, {"n": 1}, "h")
+    assert find_checkpoint(path, "h") is not None
+
+
+def test_a_checkpoint_is_found_by_its_record(tmp_path: Path) -> None:
+    path = tmp_path / "level-0"
+    assert find_checkpoint(path, "h") is None
     noise = np.random.default_rng(0).integers(0, 256, 5000, dtype=np.uint8)
     write_checkpoint(path, {"gram": noise, "n": np.array(12)}, {}, "h")
-    data = path.read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setattr(container, "_read_array", None)
-        assert has_checkpoint(path, "h")
-        assert not has_checkpoint(path, "other")
-    for keep in range(0, len(data), 7):
-        path.write_bytes(data[:keep])
-        assert not has_checkpoint(path, "h"), keep
-    # A piece out of the middle: the directory at the end is whole, and does not fit.
-    path.write_bytes(data[:2000] + data[2100:])
-    assert not has_checkpoint(path, "h")
-    path.write_bytes(data[:3000] + b"xy" + data[3002:])
-    assert has_checkpoint(path, "h")
+    assert find_checkpoint(path, "other") is None
+    for file in files_of(path):
+        data = file.read_bytes()
+        for keep in range(0, len(data), max(1, len(data) // 50)):
+            file.write_bytes(data[:keep])
+            assert find_checkpoint(path, "h") is None, keep
+        file.unlink()
+        assert find_checkpoint(path, "h") is None
+        file.write_bytes(data)
+        assert find_checkpoint(path, "h") is not None
+    (chunk,) = path.glob("arrays-*/gram/c.*")
+    data = chunk.read_bytes()
+    chunk.write_bytes(data[:3000] + bytes([data[3000] ^ 1]) + data[3001:])
+    assert find_checkpoint(path, "h") is not None
     assert read_checkpoint(path, "h") is None, "digests are the business of the reader"
-    path.write_bytes(b"\0" * len(data))
-    assert not has_checkpoint(path, "h")
-    # The directory says that an array is longer than the room that it has.
-    entry = data.index(b"gram.npy.zst", data.index(b"PK\1\2")) - 46
-    (size,) = struct.unpack_from("<I", data, entry + 20)
-    for change, there in ((0, True), (25, False), (1 << 20, False)):
-        longer = bytearray(data)
-        struct.pack_into("<I", longer, entry + 20, size + change)
-        path.write_bytes(longer)
-        assert has_checkpoint(path, "h") == there
 
 
-def test_no_other_file_is_taken_for_a_checkpoint(tmp_path: Path) -> None:
-    model = save_model(tmp_path, {}, {"spec_hash": "h"})
-    assert not has_checkpoint(model, "h")
+def test_nothing_else_is_taken_for_a_checkpoint(tmp_path: Path) -> None:
+    save_model(tmp_path / "m", {}, {"spec_hash": "h"})
+    assert find_checkpoint(tmp_path / "m", "h") is None
+    assert find_checkpoint(tmp_path, "h") is None
     path = tmp_path / "level-0"
     write_checkpoint(path, {"a": np.arange(3), "b": np.arange(4)}, {}, "h")
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    del members["b.npy.zst"]
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    assert not has_checkpoint(path, "h")
-    assert not has_checkpoint(tmp_path, "h")
+    record = unsealed((path / "_arrays.json").read_bytes())
+    record["objects"] = [item for item in record["objects"] if "/b/" not in item[0]]
+    (path / "_arrays.json").write_bytes(sealed(json.dumps(record).encode()))
+    assert read_checkpoint(path, "h") is None

@@ -50,14 +50,15 @@ def test_files_of_the_user_stay_whatever_comes_of_the_command(tmp_path: Path) ->
 
 def test_what_a_dead_writer_has_left_is_deleted(tmp_path: Path) -> None:
     old_files(tmp_path)
-    left = f".tmp-model.zip~{DEAD}~0123abcd"
+    left = f".tmp-arrays~{DEAD}~0123abcd"
     other = f".tmp-_plan.json~{DEAD}~0123abcd"
     for name in (left, other):
         (tmp_path / name).write_text("half")
     save_model(tmp_path, {}, {})
     assert not (tmp_path / left).exists()
     assert remove_stale(tmp_path) == 1
-    assert sorted(item.name for item in tmp_path.iterdir()) == sorted([*MINE, "model.zip"])
+    (group,) = tmp_path.glob("arrays-*")
+    assert {item.name for item in tmp_path.iterdir()} == {*MINE, "_arrays.json", group.name}
 
 
 @pytest.mark.parametrize("name", ["x" * 245 + ".parquet", "é" * 120 + "." + "p" * 10, "a" * 121])

@@ -26,7 +26,7 @@ from daskrf.molecules.formats import (
     View,
 )
 from daskrf.molecules.spool import Spool, SpoolWriter
-from daskrf.storage.backend import backend
+from daskrf.storage.backend import readable
 
 __all__ = ["ParquetReader"]
 
@@ -104,7 +104,7 @@ class ParquetReader(Reader):
 def _opened(path: PurePath, buffer_size: int = 0) -> Iterator[pq.ParquetFile]:
     """Open a file, and say of it what goes wrong."""
     try:
-        with pq.ParquetFile(backend(path).readable(path), buffer_size=buffer_size) as file:
+        with pq.ParquetFile(readable(path), buffer_size=buffer_size) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
         if (number := getattr(error, "errno", None)) is not None:
