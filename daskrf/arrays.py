@@ -25,7 +25,6 @@ __all__ = [
     "learn_columns",
     "n_bytes",
     "narrowed",
-    "pack_signs",
     "row_slice",
     "row_sums",
     "scaled_values",
@@ -524,23 +523,3 @@ def unpack_bits(
     signs *= -2
     signs += 1
     return signs
-
-
-def pack_signs(signs: npt.ArrayLike) -> npt.NDArray[np.uint8]:
-    """Return packed bits (negative -> 1) of signs; the inverse of :func:`unpack_bits`.
-
-    Parameters
-    ----------
-    signs : array of real numbers, shape (n, n_components)
-
-    Returns
-    -------
-    uint8 array, shape (n, ceil(n_components / 8))
-        Little-endian bit order, padding bits zero.
-
-    Examples
-    --------
-    >>> pack_signs([[-1, 1, -1]]).tolist()
-    [[5]]
-    """
-    return np.packbits(np.asarray(signs) < 0, axis=1, bitorder="little")

@@ -115,7 +115,7 @@ class Engine(Protocol):
         Raises
         ------
         InputError
-            If the shape or the dtype of `bits` or `out` is another one, or `first` is no multiple of 64.
+            If the shape or the dtype of `bits` or `out` is another one, or `first` is not a multiple of 64.
 
         Examples
         --------
@@ -347,4 +347,4 @@ def engine() -> Engine:
         except ModuleNotFoundError as error:
             if error.name != home:
                 raise
-    raise InputError(f"DASKRF_ENGINE is {name!r}, but there is no such engine; leave it out for the CPU.")
+    raise InputError(f"DASKRF_ENGINE is {name!r}, which is not an engine; unset it to use the CPU.")

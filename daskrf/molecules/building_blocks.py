@@ -127,7 +127,7 @@ def load_blocks(name: str) -> tuple[str, ...]:
             mol = Chem.MolFromSmiles(smiles)
             if mol is None:
                 raise InputError(
-                    f"Block file {name}.smi: {template!r} gives {smiles!r}, which is no molecule."
+                    f"Block file {name}.smi: {template!r} gives {smiles!r}, which is not a molecule."
                 )
             blocks[Chem.MolToSmiles(mol)] = None
     return tuple(blocks)

@@ -174,7 +174,7 @@ class _Run:
             self._starts += 1
             if self._starts == _STARTS:
                 raise WorkerError(
-                    f"The helper process that reads molecules cannot be started (it {death.reason}); see "
+                    f"The helper process that reads molecules cannot be started (it {death.reason}); check "
                     f"that {sys.executable} runs on this machine and can import daskrf and rdkit."
                 )
             return
@@ -213,7 +213,7 @@ class _Helper:
             self._start()
         except OSError as error:
             raise WorkerError(
-                f"The helper process that reads molecules cannot be started ({error.strerror}); see that "
+                f"The helper process that reads molecules cannot be started ({error.strerror}); check that "
                 f"{sys.executable} runs on this machine, and how many processes, open files and how much "
                 "memory you may have."
             ) from error

@@ -55,7 +55,7 @@ def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = Non
     Raises
     ------
     InputError
-        If a column is not there (the message names those that are), or the file is no table: see
+        If a column is not there (the message names those that are), or the file is not a table: see
         `daskrf.molecules.formats`.
 
     Notes

@@ -71,7 +71,7 @@ class Layout(Table):
             return f"{words}, in which no row was seen"
         parts = [f"SMILES in {column_words(self.names, self.smiles)}"]
         if self.id is not None and self.id >= self.n_columns:  # the first lines have none
-            parts.append(f"IDs, if any, in column {self.id}, and other rows are called row-0, row-1, ...")
+            parts.append(f"IDs, if any, in column {self.id}, and other rows are named row-0, row-1, ...")
         elif self.id is not None:
             parts.append(f"IDs in {column_words(self.names, self.id)}")
         parts += [f"{column_words(self.names, at)} is kept" for _, at in self.extra]
@@ -80,7 +80,7 @@ class Layout(Table):
             which = f"its {self.n_columns} columns" if self.n_columns > 1 else "its only column"
             if self.names:
                 which = f"{which} ({column_words(self.names, *range(len(self.names)))})"
-            parts.append(f"no IDs found in {which}, so that rows are called row-0, row-1, ...")
+            parts.append(f"no IDs found in {which}, so rows are named row-0, row-1, ...")
         return f"{words}; {', '.join(parts)}{counted}"
 
     def state(self) -> dict[str, Any]:

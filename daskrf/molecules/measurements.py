@@ -100,7 +100,7 @@ def read_labels(
         Column of the key, by name or by position from 0; by default found by its usual names (of IDs, those
         that `daskrf.molecules.names` knows), else the first.
     targets : sequence of str or int, optional
-        Columns of the values; by default the only other column of numbers.
+        Columns of the values; by default the only other numeric column.
     drop_non_finite : bool
         Leave values out that are missing or not finite, and rows that have no other; count these.
 
@@ -111,8 +111,8 @@ def read_labels(
     Raises
     ------
     InputError
-        A column that is not there, a choice that is not clear, or a value that is no finite number, by file
-        and line.
+        A column that is not there, a choice that is not clear, or a value that is not a finite number, by
+        file and line.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def read_labels(
     names = tuple(given.names[position] for position in given.targets)
     dropped = n_read - len(keys)
     if not len(keys):
-        raise InputError(f"{path} has no label left: all {dropped:,} rows have a value that is not finite")
+        raise InputError(f"{path} has no label left: no value in its {dropped:,} rows is finite")
     y = np.concatenate([values for _, values in parts])
     for name, there in zip(names, np.isfinite(y).any(0), strict=True):
         if not there:
@@ -288,7 +288,7 @@ def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -
     if len(found) == 1:
         return found[0]
     several = listed([names[position] for position in found])
-    problem = f"several columns of numbers ({several})" if found else "no column of numbers besides the key"
+    problem = f"several numeric columns ({several})" if found else "no numeric column besides the key"
     raise InputError(f"{path} has {problem}; name the target columns (its columns are {listed(names)})")
 
 

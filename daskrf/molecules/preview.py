@@ -25,7 +25,7 @@ _SHOWN = 40  # characters of a line
 
 
 def check_first_lines(files: Sequence[tuple[PurePath, Layout]], fmt: TableFormat | None = None) -> None:
-    """Refuse files of which more than half of the first 1,000 lines are no molecules; 100, of many files.
+    """Refuse files where more than half of the first 1,000 lines are not molecules; 100 lines of many files.
 
     A line counts as a molecule if RDKit can parse the SMILES in it; whether the valences are right is not
     asked here. The reading ends when half of the lines are known to be molecules.
@@ -50,7 +50,7 @@ def check_first_lines(files: Sequence[tuple[PurePath, Layout]], fmt: TableFormat
 
 @dataclass(frozen=True)
 class _Seen:
-    """How many lines were looked at, and those that are no molecules: number, text, and why.
+    """How many lines were looked at, and those that are not molecules: number, text, and why.
 
     The reason is empty where RDKit is to be asked for it, which takes longer than to parse the line.
     """
@@ -60,7 +60,7 @@ class _Seen:
 
     @property
     def mostly_bad(self) -> bool:
-        """Whether more than half of the lines are no molecules."""
+        """Whether more than half of the lines are not molecules."""
         return 2 * len(self.bad) > self.n_lines
 
 
@@ -92,7 +92,7 @@ def _refusal(path: PurePath, layout: Layout, fmt: TableFormat, seen: _Seen) -> s
     return (
         f"{len(seen.bad):,} of the first {seen.n_lines:,} {word}s of {name} could not be read as molecules, "
         f"such as {examples}; SMILES were read from {_place(layout)}; {_advice(path, fmt, seen)}, or go on "
-        f"without such {word}s by --accept-rejects (accept_rejects=True)"
+        f"without such {word}s with --accept-rejects (accept_rejects=True)"
     )
 
 

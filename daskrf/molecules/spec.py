@@ -80,7 +80,7 @@ class FingerprintSpec:
             )
         if self.kind == "rdkit" and self.chirality:
             raise InputError(
-                "RDKit path fingerprints know no chirality; choose another kind or leave it out."
+                "RDKit path fingerprints have no chirality; choose another kind, or leave it out."
             )
 
     @property

@@ -51,7 +51,7 @@ def scan(
     Parameters
     ----------
     paths : path, or sequence of paths and glob patterns
-        Tables of text, plain or compressed by gzip, bzip2 or zstd, and Parquet files, whatever their names.
+        Tables of text, plain or compressed with gzip, bzip2 or zstd, and Parquet files, whatever their names.
     fmt : TableFormat, optional
     rows_per_partition : int, optional
         By default a 64th of the rows, but at least 2,000 and at most 100,000.
@@ -129,7 +129,7 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[PurePath
 
 
 def usual_rows(n_rows: int) -> int:
-    """Return the rows of a partition where nobody says: a 64th of all, between 2,000 and 100,000."""
+    """Return the default number of rows of a partition: a 64th of all, between 2,000 and 100,000."""
     return int(np.clip(-(-n_rows // 64), 2_000, 100_000))
 
 

@@ -23,11 +23,11 @@ from daskrf.arrays import (
     check_counts,
     check_rows_to_fit,
     learn_columns,
-    pack_signs,
     row_slice,
     unpack_bits,
 )
 from daskrf.errors import InputError
+from tests.bits import pack_signs
 from tests.naive import bits as naive
 
 DENSE = np.array([[0, 3, 0, 1], [0, 0, 0, 0], [2, 0, 0, 7]])

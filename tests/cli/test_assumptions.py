@@ -84,7 +84,7 @@ def test_files_without_molecules_stop_before_an_output_is_made(
     assert error.startswith(
         f"daskrf: error: 10 of the first 15 lines of {library} could not be read as molecules, such as"
     )
-    assert error.endswith("or go on without such lines by --accept-rejects (accept_rejects=True).")
+    assert error.endswith("or go on without such lines with --accept-rejects (accept_rejects=True).")
     assert not [path for path in output.parent.iterdir() if path.suffix != ".log"]
     assert run([command, *arguments[command], "--accept-rejects"]) == 0
 

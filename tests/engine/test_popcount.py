@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.arrays import n_bytes, pack_signs, unpack_bits
+from daskrf.arrays import n_bytes, unpack_bits
 from daskrf.engine import engine
 from daskrf.engine.cpu import popcount
 from daskrf.errors import InputError
+from tests.bits import pack_signs
 from tests.jit import jit_disabled
 from tests.naive import bits as naive
 

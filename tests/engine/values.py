@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 
-from daskrf.arrays import pack_signs
 from daskrf.engine import engine
 from daskrf.engine.cpu import hashes
 from daskrf.features import (
@@ -17,6 +16,7 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
 )
 from daskrf.kernels import TanimotoDotProduct, TanimotoMinMax
+from tests.bits import pack_signs
 
 
 def digest(array: np.ndarray) -> str:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.arrays import pack_signs, unpack_bits
+from daskrf.arrays import unpack_bits
 from daskrf.errors import MemoryLimitError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
 from daskrf.gp.solvers import CholeskySolver
+from tests.bits import pack_signs
 from tests.gp.strategies import SEEDS
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.arrays import pack_signs
 from daskrf.errors import InputError
 from daskrf.gp import SufficientStatistics, choose_exponent
 from daskrf.gp.sums import STRIP_BYTES, GramStrip, Summation, assemble, strip_columns
+from tests.bits import pack_signs
 from tests.gp.strategies import SEEDS
 from tests.jit import jit_disabled
 

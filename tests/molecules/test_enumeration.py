@@ -235,7 +235,7 @@ def test_a_block_that_would_be_ambiguous_is_refused(monkeypatch, block: str, mes
 
 def test_a_block_file_with_a_bad_line_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(building_blocks, "_read_lines", lambda name: ["c1cccc1C(=O)O"])
-    with pytest.raises(InputError, match="which is no molecule"):
+    with pytest.raises(InputError, match="which is not a molecule"):
         load_blocks.__wrapped__("acids")
 
 

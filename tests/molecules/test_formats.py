@@ -161,7 +161,7 @@ def test_compressed_parquet_is_not_taken_for_text(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet.gz"
     path.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
     for read in (scan, read_labels):
-        with pytest.raises(InputError, match=r"is parquet that was compressed by gzip; decompress it"):
+        with pytest.raises(InputError, match=r"is parquet compressed with gzip; decompress it"):
             read(path)
 
 

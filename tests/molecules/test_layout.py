@@ -167,19 +167,19 @@ LAYOUTS = {
         "smiles;MW\nCCO;46\n",
         {},
         "UTF-8 text, separated by semicolons, with a header; SMILES in 'smiles', no IDs found in its 2 "
-        "columns ('smiles', 'MW'), so that rows are called row-0, row-1, ...",
+        "columns ('smiles', 'MW'), so rows are named row-0, row-1, ...",
     ),
     "one column": (
         "smiles\nCCO\n",
         {"delimiter": ","},
         "UTF-8 text, separated by commas, with a header; SMILES in 'smiles', no IDs found in its only "
-        "column ('smiles'), so that rows are called row-0, row-1, ...",
+        "column ('smiles'), so rows are named row-0, row-1, ...",
     ),
     "one column that others may follow": (
         "CCO\n",
         {},
         "UTF-8 text, separated by white space, without a header; SMILES in column 0, IDs, if any, in column "
-        "1, and other rows are called row-0, row-1, ... (columns are counted from 0)",
+        "1, and other rows are named row-0, row-1, ... (columns are counted from 0)",
     ),
     "names that a terminal obeys": (
         "smiles,\x1b[2Jid\nCCO,A\n",

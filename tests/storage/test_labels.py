@@ -87,7 +87,7 @@ def test_the_delimiter_is_no_part_of_a_name_or_a_number(tmp_path: Path) -> None:
     names = write(tmp_path, "Compound Name,dock,assay\nan A,1.5,2\na B,-2,3\n", "names.txt")
     assert read_labels(names, targets=["dock"]).keys.to_pylist() == ["an A", "a B"]
     for name, text in (("plain.txt", "A 1,5\nB 2,5\n"), ("x.csv", "id;y\nA;1,5\nB;2,5\n")):
-        with pytest.raises(InputError, match="no column of numbers"):  # and not 5 and 5
+        with pytest.raises(InputError, match="no numeric column"):  # and not 5 and 5
             read_labels(write(tmp_path, text, name))
 
 
@@ -155,7 +155,7 @@ def test_columns_are_chosen(tmp_path: Path) -> None:
     by_smiles = read_labels(path, key="smiles", targets=[2])
     assert by_smiles.keys.to_pylist() == ["C", "CC"]
     assert read_labels(path, key_column=0, targets=[3]).keys.to_pylist() == ["C", "CC"]
-    with pytest.raises(InputError, match=r"several columns of numbers \(dock, assay\); name the target"):
+    with pytest.raises(InputError, match=r"several numeric columns \(dock, assay\); name the target"):
         read_labels(path)
     with pytest.raises(
         InputError, match="no column 'potency'; its columns are smiles, Compound_ID, dock, assay"
@@ -195,7 +195,7 @@ def test_parquet_names_the_row(tmp_path: Path) -> None:
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("id,score\n", "has a header and no rows"),
-        ("id,score\nA,high\n", "no column of numbers"),
+        ("id,score\nA,high\n", "no numeric column"),
         ("id,score\nA,1\nB,high\n", "line 3 has the value 'high', which is not a number"),
         ("id,score\nA,1\nB\n", "line 3 cannot be read .1 columns where 2 are expected."),
         ("id,score\nA,nan\n", "line 2: 'score' holds 'nan'"),
@@ -220,7 +220,7 @@ def test_other_bad_files(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="is damaged, or not a Parquet file"):
         read_labels(tmp_path / "bad.parquet")
-    with pytest.raises(InputError, match="no label left: all 2 rows"):
+    with pytest.raises(InputError, match="no label left: no value in its 2 rows"):
         read_labels(write(tmp_path, "id,score\nA,nan\nB,\n"), drop_non_finite=True, targets=["score"])
     with pytest.raises(InputError, match=r"line 3 has the key '-1', which is not a row number"):
         read_labels(write(tmp_path, "row,score\n0,1\n-1,2\n"), key="row")

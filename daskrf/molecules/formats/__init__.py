@@ -366,5 +366,5 @@ def open_table(path: PurePath, purpose: Purpose) -> Head:
         first += block  # which may be empty, in compressed files
     reader = next(reader for reader in readers() if reader.sniff(first))
     if compression and not reader.streams:
-        raise InputError(f"{path} is {reader.name} that was compressed by {compression}; decompress it.")
+        raise InputError(f"{path} is {reader.name} compressed with {compression}; decompress it.")
     return reader.open(path, compression, itertools.chain([first], blocks), purpose)

@@ -42,7 +42,7 @@ _WEB = re.compile(rb"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
 
 
 def refuse_foreign(path: PurePath, head: bytes) -> None:
-    """Refuse a file that is no text, or text in a format that is no table, and say what to do with it.
+    """Refuse a file that is not text, or not a table, and say what to do with it.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def refuse_foreign(path: PurePath, head: bytes) -> None:
     Raises
     ------
     InputError
-        If it is no text, or text in a format that is no table.
+        If it is not text, or not a table.
 
     Examples
     --------
@@ -76,8 +76,8 @@ def refuse_foreign(path: PurePath, head: bytes) -> None:
             raise InputError(f"{path} is {what}; {advice}.")
     if head.count(b"\0") > max(_STRAY_NULS, len(head) // 10):
         raise InputError(
-            f"{path} is neither text nor Parquet; give SMILES as text in UTF-8, plain or compressed by gzip, "
-            "bzip2 or zstd, or as Parquet."
+            f"{path} is neither text nor Parquet; give SMILES as text in UTF-8, plain or compressed with "
+            "gzip, bzip2 or zstd, or as Parquet."
         )
 
 

@@ -45,7 +45,7 @@ class TextReader(Streamed):
     fallback = True
 
     def sniff(self, head: bytes) -> bool:
-        """See `Reader`: `open` refuses what is no text."""
+        """See `Reader`: `open` refuses what is not text."""
         return True
 
     def words(self, table: Table) -> str:
