@@ -1,10 +1,9 @@
 """The operations of :class:`daskrf.engine.Engine` by numba, on the processor."""
 
 from daskrf.engine.cpu.countsketch import first_term, product_term
-from daskrf.engine.cpu.exponentials import radial_values
 from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks
-from daskrf.engine.cpu.phases import cosines, project
 from daskrf.engine.cpu.popcount import add_parities, bit_gram, bit_means, bit_sums
+from daskrf.engine.cpu.reals import cosines, project, radial_values
 from daskrf.engine.cpu.sharedcolumns import overlaps
 from daskrf.engine.cpu.tiles import hash_bits, hash_levels, random_products
 
