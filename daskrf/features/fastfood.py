@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from daskrf import seeds
 from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import MapFacts
 from daskrf.features.fourier import FourierFeatures, Projection, scale_of, uniform
 from daskrf.kernels import Gaussian, RadialKernel
 

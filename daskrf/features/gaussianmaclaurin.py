@@ -15,8 +15,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
 from daskrf.features.allocation import Allocation, SeriesErrors, optimal_allocation
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.prefactor import exp
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.sparserows import decode_rows, encode_rows

@@ -14,11 +14,10 @@ from daskrf import seeds
 from daskrf.arrays import squared_norms
 from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
 from daskrf.features.fastfood import LEAST, check_width, gaussian_blocks, orthogonal_blocks
-from daskrf.features.maclaurin import degree_measure, draw_degrees
+from daskrf.features.featuremap import MapFacts
+from daskrf.features.maclaurin import DotProductMap, degree_measure, draw_degrees
 from daskrf.features.projections import refuse_overflow, scale_rows
-from daskrf.features.radius import DotProductMap
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
 __all__ = ["FastfoodDotProductFeatures", "legendre_coefficients", "monomial_shares"]

@@ -15,8 +15,7 @@ from sklearn.base import clone
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.selection import SELECTIONS, distinct_rows
 from daskrf.features.sparserows import compact, decode_rows, encode_rows
 from daskrf.kernels import Kernel, TanimotoMinMax

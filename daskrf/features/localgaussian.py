@@ -19,8 +19,7 @@ from daskrf.features.centroids import (
     nearest_centroids,
     squared_distances,
 )
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, is_number
+from daskrf.features.featuremap import FeatureMap, MapFacts, is_number
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
 from daskrf.features.sparserows import decode_rows, encode_rows
 from daskrf.kernels import Gaussian

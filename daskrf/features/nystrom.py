@@ -14,7 +14,7 @@ from scipy.linalg import blas
 
 from daskrf.arrays import as_rows
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import MapFacts
 from daskrf.features.landmarks import LandmarkMap
 from daskrf.features.projections import refuse_overflow
 from daskrf.features.sparserows import compact, pack, unpack
