@@ -12,11 +12,10 @@ from sklearn.base import clone
 from daskrf import seeds
 from daskrf.arrays import as_rows, row_slice, unpack_bits
 from daskrf.errors import InputError, renumbered
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, from_state
+from daskrf.features.featuremap import FeatureMap, MapFacts, from_state
+from daskrf.features.hashing import TanimotoParities
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.minmax import TanimotoMinMaxFeatures
-from daskrf.features.parities import TanimotoParities
 from daskrf.features.projections import refuse_overflow
 from daskrf.kernels.composition import Composition
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,16 +16,15 @@ from scipy.special import ndtri
 from daskrf import seeds
 from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import MapFacts
 from daskrf.features.fourier import FourierFeatures, Projection, scale_of, uniform
 from daskrf.kernels import Gaussian, RadialKernel
 
 __all__ = [
+    "BLOCKS",
     "LEAST",
     "FastfoodFeatures",
     "check_width",
-    "gaussian_blocks",
-    "orthogonal_blocks",
 ]
 
 LEAST = 64
@@ -146,9 +146,8 @@ class FastfoodFeatures(FourierFeatures):
         return "orthogonal" if self.kernel.any_columns else "hadamard"
 
     def _projection(self, n_columns: int) -> Projection:
-        n_pairs = self.n_components // 2
-        make = {"orthogonal": _orthogonal_blocks, "hadamard": _hadamard_blocks, "fft": _fourier_blocks}
-        return make[self._kind()](self.kernel, n_columns, n_pairs, int(self.random_state))
+        n_pairs, seed = self.n_components // 2, int(self.random_state)
+        return _made_projection(self._kind(), self.kernel, n_columns, n_pairs, seed)
 
 
 class _BlockProjection:
@@ -281,31 +280,24 @@ def gaussian_blocks(seed: int, n_blocks: int, length: int) -> tuple[Blocks, Arra
     return blocks, np.repeat(np.sqrt(length * squares)[:, None], length, axis=1)
 
 
-@lru_cache(maxsize=4)
-def _orthogonal_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Projection:
-    """Return the projection S H C H B H A, of d padded."""
-    n_blocks, length = _shape(d, n_pairs, LEAST)
-    blocks, lengths = orthogonal_blocks(seed, n_blocks, length)
-    scales = _scales(kernel, length, seed, lengths)
-    return _BlockProjection(n_pairs, blocks._replace(scales=scales))
+BLOCKS = {"orthogonal": orthogonal_blocks, "hadamard": gaussian_blocks}
 
 
-@lru_cache(maxsize=4)
-def _hadamard_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Projection:
-    """Return the projection S H G Pi H B."""
-    n_blocks, length = _shape(d, n_pairs)
-    blocks, lengths = gaussian_blocks(seed, n_blocks, length)
-    if d < length:
-        lengths = _lengths(_BlockProjection(n_pairs, blocks), d, n_blocks, length)
-    scales = _scales(kernel, d, seed, lengths)
-    return _BlockProjection(n_pairs, blocks._replace(scales=scales))
+@lru_cache(maxsize=8)
+def _made_projection(kind: str, kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Projection:
+    """Return the projection of a kind for d columns, its directions scaled to the kernel's frequencies."""
+    padded = kind == "orthogonal"  # directions of as many dimensions as the blocks are long
+    n_blocks, length = _shape(d, n_pairs, LEAST if padded else 8)
+    if kind == "fft":
+        signs, places = _diagonals(seed, n_blocks, length)
+        project: Callable[[Array], Projection] = partial(_FourierProjection, n_pairs, signs, places)
+        lengths = _lengths(project(np.ones_like(signs)), d, n_blocks, length)
+    else:
+        blocks, lengths = BLOCKS[kind](seed, n_blocks, length)
 
+        def project(scales: Array) -> Projection:
+            return _BlockProjection(n_pairs, blocks._replace(scales=scales))
 
-@lru_cache(maxsize=4)
-def _fourier_blocks(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Projection:
-    """Return the projection S Pi F B."""
-    n_blocks, length = _shape(d, n_pairs)
-    signs, places = _diagonals(seed, n_blocks, length)
-    plain = _FourierProjection(n_pairs, signs, places, np.ones_like(signs))
-    lengths = _lengths(plain, d, n_blocks, length)
-    return _FourierProjection(n_pairs, signs, places, _scales(kernel, d, seed, lengths))
+        if d < length and not padded:
+            lengths = _lengths(project(blocks.scales), d, n_blocks, length)
+    return project(_scales(kernel, length if padded else d, seed, lengths))

@@ -19,8 +19,7 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.kernels import Gaussian, RadialKernel
 from daskrf.quantities import format_bytes
 

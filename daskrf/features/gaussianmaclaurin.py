@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,11 +15,10 @@ from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.errors import InputError
 from daskrf.features.allocation import Allocation, SeriesErrors, optimal_allocation
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import MapFacts
 from daskrf.features.prefactor import exp
 from daskrf.features.projections import Products, ScaledRows, refuse_overflow, scale_rows
-from daskrf.features.sparserows import decode_rows, encode_rows
+from daskrf.features.sparserows import SampleMap
 from daskrf.features.srht import SubsampledHadamard, check_dense
 from daskrf.features.variances import Moments, on_own_columns, padded_width
 from daskrf.kernels import Gaussian
@@ -49,7 +48,7 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
-class GaussianMaclaurinFeatures(FeatureMap):
+class GaussianMaclaurinFeatures(SampleMap):
     """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) by its power series about a mean.
 
     With u = (x - c) / l, c the mean of a sample, phi(x) = exp(-|u|^2 / 2) (1, phi_1(u), phi_2(u) / sqrt(2!),
@@ -113,7 +112,8 @@ class GaussianMaclaurinFeatures(FeatureMap):
     )
 
     option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
-    learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
+    kept_rows = "centre"
+    centre_: sp.csr_matrix = field(init=False)
 
     n_components: int = 4096
     _: KW_ONLY
@@ -146,33 +146,17 @@ class GaussianMaclaurinFeatures(FeatureMap):
         """The Gaussian kernel, of which the series leaves more out the farther a row is from the centre."""
         return Gaussian(self.length_scale)
 
-    def is_fitted(self) -> bool:
-        """Tell whether the centre and the sizes are known."""
-        return hasattr(self, "allocation_")
-
     def sample_size(self, n_rows: int) -> int:
         """Return how many random rows of `n_rows` the map wants to be fitted to: at most 2,000."""
         self._check_parameters()
         return min(n_rows, SAMPLE)
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Learn the centre and the sizes from a random sample of the rows of `X`, shape (n, d).
-
-        None keeps what is known.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, a value is not finite, `X` has no row or too many columns for
-            "tensorsrht", or the mean is more than 10,000 length scales away from 0.
-        """
-        if X is None:
-            return self
+    def _fit(self, X: Any) -> None:
         csr = self._checked_rows(X)
         centre, some = sample_centre(csr, int(self.random_state))
         errors = pair_errors(some, centre, self.length_scale, self.method)
         most = csr.shape[1] if self.explicit else self.n_components
-        return self._take(centre, optimal_allocation(errors, self.n_components - 1, most))
+        self._take(centre, optimal_allocation(errors, self.n_components - 1, most))
 
     def _checked_rows(self, X: Any) -> sp.csr_matrix:
         """Return rows to learn from as float64; refuse what cannot be learned from."""
@@ -185,9 +169,8 @@ class GaussianMaclaurinFeatures(FeatureMap):
     def _take(self, centre: sp.csr_matrix, allocation: Allocation) -> Self:
         """Take a centre and the sizes of all degrees, and return the map itself."""
         self._check_centre(centre)
-        self.allocation_, self.centre_ = allocation, centre
-        self.n_features_in_ = int(centre.shape[1])
-        self.__dict__.pop("_encoded", None)
+        self.allocation_ = allocation
+        self._keep(centre)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
@@ -291,21 +274,13 @@ class GaussianMaclaurinFeatures(FeatureMap):
         ]
 
     def _fitted_state(self) -> dict[str, Any]:
-        if not self.is_fitted():
-            return {}
-        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
-        if not hasattr(self, "_encoded"):
-            self._encoded = encode_rows(self.centre_)
-        allocation = self.allocation_.state()
-        return {"n_features_in": self.n_features_in_, "centre": self._encoded, "allocation": allocation}
+        fitted = super()._fitted_state()
+        return {**fitted, "allocation": self.allocation_.state()} if self.is_fitted() else fitted
 
     def _restore(self, fitted: dict[str, Any]) -> None:
-        if not fitted:
-            return
         super()._restore(fitted)
-        self._encoded = fitted["centre"]
-        self.centre_ = decode_rows(fitted["centre"])
-        self.allocation_ = Allocation.from_state(fitted["allocation"])
+        if fitted:
+            self.allocation_ = Allocation.from_state(fitted["allocation"])
 
     def _check_centre(self, centre: sp.csr_matrix) -> None:
         distance = math.hypot(*centre.data) / self.length_scale

@@ -14,11 +14,10 @@ from daskrf import seeds
 from daskrf.arrays import squared_norms
 from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
-from daskrf.features.fastfood import LEAST, check_width, gaussian_blocks, orthogonal_blocks
-from daskrf.features.maclaurin import degree_measure, draw_degrees
+from daskrf.features.fastfood import BLOCKS, LEAST, check_width
+from daskrf.features.featuremap import MapFacts
+from daskrf.features.maclaurin import DotProductMap, degree_measure, draw_degrees
 from daskrf.features.projections import refuse_overflow, scale_rows
-from daskrf.features.radius import DotProductMap
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
 __all__ = ["FastfoodDotProductFeatures", "legendre_coefficients", "monomial_shares"]
@@ -281,8 +280,7 @@ class FastfoodDotProductFeatures(DotProductMap):
         cells = self._cells(odds, length)
         seed, size = int(self.random_state), self.n_components
         runs = _draw(cells, value, size, int(seeds.words(seed, "harmonics/degrees", 1)[0]))
-        make = orthogonal_blocks if self.projection == "orthogonal" else gaussian_blocks
-        blocks, lengths = make(seed, -(-size // length), length)
+        blocks, lengths = BLOCKS[self.projection](seed, -(-size // length), length)
         blocks = blocks._replace(scales=(1.0 / lengths).astype(np.float32))
         recurrence = _recurrence(self.expansion, int(cells.degree.max()), length)
         return _Plan(blocks, runs, recurrence, int(cells.power.max()))

@@ -15,10 +15,9 @@ from sklearn.base import clone
 from daskrf import seeds
 from daskrf.arrays import as_csr, check_finite
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import MapFacts
 from daskrf.features.selection import SELECTIONS, distinct_rows
-from daskrf.features.sparserows import compact, decode_rows, encode_rows
+from daskrf.features.sparserows import SampleMap, compact
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import Prepared
 
@@ -34,14 +33,15 @@ _CHOSEN = {
 _PREPARED = 128  # bytes of a number that is not 0, as the tables of a kernel are made: 50 to 100 mostly
 
 
-class LandmarkMap(FeatureMap):
+class LandmarkMap(SampleMap):
     """A map by kernel values against landmarks: how those are chosen, kept and stored.
 
     A subclass has the parameters `kernel`, `selection`, `n_candidates` and `random_state`, says how many
     landmarks it wants, and makes features of kernel values.
     """
 
-    learns_from = "sample"
+    kept_rows = "landmarks"
+    landmarks_: sp.csr_matrix
 
     _number: ClassVar[str]
     """The parameter that says how many landmarks there are, in error messages."""
@@ -68,10 +68,6 @@ class LandmarkMap(FeatureMap):
         """How landmarks are chosen."""
         return _CHOSEN.get(self.selection, self.selection)
 
-    def is_fitted(self) -> bool:
-        """Tell whether there are landmarks."""
-        return hasattr(self, "landmarks_")
-
     def sample_size(self, n_rows: int) -> int:
         """Return how many random rows to choose the landmarks from: with spare for duplicates."""
         self._check_parameters()
@@ -88,13 +84,7 @@ class LandmarkMap(FeatureMap):
         return _PREPARED * self.landmarks_.nnz if self.is_fitted() else 0
 
     def _choose(self, X: Any) -> sp.csr_matrix:
-        """Return landmarks of the rows of `X`: as many as are wanted, or all that differ.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, or a value is not what the kernel serves.
-        """
+        """Return landmarks of the rows of `X`: as many as are wanted, or all that differ."""
         n_landmarks, seed = self.landmarks_wanted(), int(self.random_state)
         csr = check_finite(as_csr(X))
         if csr.shape[0]:
@@ -125,26 +115,10 @@ class LandmarkMap(FeatureMap):
         fewer = {"n_components": min(n, self.n_components), self._number: n}
         return clone(self).set_params(**fewer)
 
-    def _fitted_state(self) -> dict[str, Any]:
-        if not self.is_fitted():
-            return {}
-        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
-        if not hasattr(self, "_encoded"):
-            self._encoded = encode_rows(self.landmarks_)
-        return {"n_features_in": self.n_features_in_, "landmarks": self._encoded}
-
-    def _restore(self, fitted: dict[str, Any]) -> None:
-        if not fitted:
-            return
-        self._set_landmarks(decode_rows(fitted["landmarks"]))
-        self._encoded = fitted["landmarks"]
-
-    def _set_landmarks(self, landmarks: sp.csr_matrix) -> None:
-        self.landmarks_ = landmarks
-        self.n_features_in_ = int(landmarks.shape[1])
+    def _keep(self, rows: sp.csr_matrix, text: dict[str, Any] | None = None) -> None:
+        super()._keep(rows, text)
         self._wanted = self.landmarks_wanted()
-        for name in ("_prepared", "_encoded"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_prepared", None)
 
     def _against_landmarks(self) -> Prepared:
         """Return the function X -> k(X, Z), prepared once for each object and kernel."""
@@ -260,25 +234,14 @@ class LandmarkFeatures(LandmarkMap):
             f"(landmarks), {self.size_words}"
         )
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Choose the landmarks among the rows of `X`, shape (n, d); None keeps those that there are.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, a value is not what the kernel serves, or the kernel is not 1
-            where both of its arguments are one row.
-        """
-        if X is None:
-            return self
+    def _fit(self, X: Any) -> None:
         chosen = self._choose(X)
         if not np.allclose(self.kernel.diag(chosen), 1.0, rtol=0.0, atol=1e-9):
             raise InputError(
                 f"the kernel {self.kernel!r} is not 1 between a row and itself, as landmarks need it: take "
                 "another one, or NystromFeatures."
             )
-        self._set_landmarks(compact(chosen))
-        return self
+        self._keep(compact(chosen))
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the kernel of each row of `X` with the landmarks; columns after the last of them are 0."""

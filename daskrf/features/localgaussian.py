@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -19,10 +19,9 @@ from daskrf.features.centroids import (
     nearest_centroids,
     squared_distances,
 )
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap, is_number
+from daskrf.features.featuremap import MapFacts, is_number
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
-from daskrf.features.sparserows import decode_rows, encode_rows
+from daskrf.features.sparserows import SampleMap
 from daskrf.kernels import Gaussian
 from daskrf.kernels.truncated import check_length_scale
 from daskrf.parameters import GIVEN
@@ -36,7 +35,7 @@ _FAR = 80.0  # exponents from which first features have few bits, or none
 
 
 @dataclass(eq=False, repr=False)
-class LocalGaussianFeatures(FeatureMap):
+class LocalGaussianFeatures(SampleMap):
     """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) around each of C centroids, side by side.
 
     Block c holds the D = n_components // C features of `GaussianMaclaurinFeatures` about centroid c, the same
@@ -109,7 +108,8 @@ class LocalGaussianFeatures(FeatureMap):
 
     process = "daskrf.gp.local:LocalGaussianGP"
     option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
-    learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "sample"
+    kept_rows = "centroids"
+    centroids_: sp.csr_matrix = field(init=False)
     gram_precision: ClassVar[Literal["single", "double"]] = "double"
 
     n_components: int = 4096
@@ -162,10 +162,6 @@ class LocalGaussianFeatures(FeatureMap):
         """Return the bytes of the tables of all blocks, once they are known; see `FeatureMap`."""
         return sum(each.table_bytes(n_columns) for each in self.maps_) if self.is_fitted() else 0
 
-    def is_fitted(self) -> bool:
-        """Tell whether there are centroids."""
-        return hasattr(self, "centroids_")
-
     def check_columns(self, n_columns: int) -> None:
         """Raise InputError if a parameter is bad, or rows of so many columns are more than sketches serve."""
         self._check_parameters()
@@ -176,24 +172,12 @@ class LocalGaussianFeatures(FeatureMap):
         self._check_parameters()
         return min(n_rows, CANDIDATES)
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Choose the centroids among the rows of `X`, shape (n, d), and learn the sizes of all degrees.
-
-        None keeps what is known.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, a value is not finite, `X` has no row, or too many columns for
-            "tensorsrht".
-        """
-        if X is None:
-            return self
+    def _fit(self, X: Any) -> None:
         csr = self._block_map()._checked_rows(X)
         mean, some = sample_centre(csr, self.random_state)
         least = 0.0 if self.threshold is None else self.threshold * self.length_scale
         found = choose_centroids(csr, mean, int(self.n_centroids), self.selection, least, self.random_state)
-        return self._take(found, some)
+        self._take(found, some)
 
     def fit_centroids(self, X: Any, centroids: Any) -> Self:
         """Learn the sizes of all degrees from the rows of `X`, about given centroids, shape (C, d).
@@ -221,14 +205,13 @@ class LocalGaussianFeatures(FeatureMap):
         labels = np.roll(nearest_centroids(some, centroids), 1)
         errors = pair_errors(some, centroids, self.length_scale, self.method, labels)
         allocation = optimal_allocation(errors, size - 1, some.shape[1] if self.explicit else size)
-        self.__dict__.pop("_encoded", None)
-        return self._set(centroids, allocation)
-
-    def _set(self, centroids: sp.csr_matrix, allocation: Allocation) -> Self:
-        self.centroids_, self.allocation_ = centroids, allocation
-        self.n_features_in_ = int(centroids.shape[1])
-        self.maps_ = [self._block_map()._take(centroid, allocation) for centroid in centroids]
+        self._keep(centroids)
+        self._set(allocation)
         return self
+
+    def _set(self, allocation: Allocation) -> None:
+        self.allocation_ = allocation
+        self.maps_ = [self._block_map()._take(centroid, allocation) for centroid in self.centroids_]
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`: columns c D to c D + D - 1 are those about centroid c."""
@@ -299,18 +282,13 @@ class LocalGaussianFeatures(FeatureMap):
         )
 
     def _fitted_state(self) -> dict[str, Any]:
-        if not self.is_fitted():
-            return {}
-        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
-        if not hasattr(self, "_encoded"):
-            self._encoded = encode_rows(self.centroids_)
-        allocation = self.allocation_.state()
-        return {"n_features_in": self.n_features_in_, "centroids": self._encoded, "allocation": allocation}
+        fitted = super()._fitted_state()
+        return {**fitted, "allocation": self.allocation_.state()} if self.is_fitted() else fitted
 
     def _restore(self, fitted: dict[str, Any]) -> None:
+        super()._restore(fitted)
         if fitted:
-            self._encoded = fitted["centroids"]
-            self._set(decode_rows(fitted["centroids"]), Allocation.from_state(fitted["allocation"]))
+            self._set(Allocation.from_state(fitted["allocation"]))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.arrays import unpack_bits
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.hashing import Hashing, TanimotoHash, leading_bits
 from daskrf.kernels.tanimoto import TanimotoMinMax
 

@@ -6,7 +6,7 @@ import operator
 import zlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from scipy.linalg import blas
 
 from daskrf.arrays import as_rows
 from daskrf.errors import InputError
-from daskrf.features.facts import MapFacts
+from daskrf.features.featuremap import MapFacts
 from daskrf.features.landmarks import LandmarkMap
 from daskrf.features.projections import refuse_overflow
 from daskrf.features.sparserows import compact, pack, unpack
@@ -157,17 +157,8 @@ class NystromFeatures(LandmarkMap):
             )
         return number
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Choose the landmarks among the rows of `X`, shape (n, d); None keeps those that there are.
-
-        Raises
-        ------
-        InputError
-            If a parameter is out of range, or a value is not what the kernel serves.
-        """
-        if X is None:
-            return self
-        self._set_landmarks(compact(self._choose(X)))
+    def _fit(self, X: Any) -> None:
+        self._keep(compact(self._choose(X)))
         # Rounding may differ between a pair and its mirror image where sums take another order.
         W = self.kernel(self.landmarks_)
         W = W + W.T
@@ -176,7 +167,6 @@ class NystromFeatures(LandmarkMap):
         R: npt.NDArray[np.float64] = np.linalg.qr(found.projection.T, mode="r")  # type: ignore[assignment]
         R *= np.where(np.diag(R) < 0.0, -1.0, 1.0)[:, None]
         self._set_projection(R.astype(np.float32), found.negative())
-        return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the features of each row of `X`; columns from `rank_` on are 0."""
@@ -195,8 +185,8 @@ class NystromFeatures(LandmarkMap):
 
     def _fitted_state(self) -> dict[str, Any]:
         fitted = super()._fitted_state()
-        if not fitted:
-            return {}
+        if not self.is_fitted():
+            return fitted
         if not hasattr(self, "_packed"):
             self._packed = pack(self.projection_[_kept(self.projection_.shape)].astype("<f4"))
         shape = list(self.projection_.shape)

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.engine import Rows, engine
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, MapFacts
 from daskrf.features.projections import CONSTANT_COLUMN, Products, ScaledRows, refuse_overflow, scale_rows
 from daskrf.features.srht import SubsampledHadamard, check_dense
 from daskrf.features.tensorsketch import fast_length, spectra

@@ -1,10 +1,11 @@
-"""Sparse rows as JSON-able text, exactly and small."""
+"""Maps that keep some of the rows that they are fitted to, and sparse rows as small JSON-able text."""
 
 from __future__ import annotations
 
 import base64
 import zlib
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,56 @@ import scipy.sparse as sp
 
 from daskrf.arrays import MAX_COUNT
 from daskrf.errors import InputError
+from daskrf.features.featuremap import FeatureMap
 
-__all__ = ["compact", "decode_rows", "encode_rows", "pack", "unpack"]
+__all__ = ["SampleMap", "compact", "decode_rows", "encode_rows", "pack", "unpack"]
+
+
+class SampleMap(FeatureMap):
+    """A map that is fitted to a sample of rows, and keeps some or their means: `landmarks_`, `centroids_`."""
+
+    learns_from = "sample"
+
+    kept_rows: ClassVar[str]
+    """Name of these rows: in the state, and with an underscore as an attribute."""
+
+    def is_fitted(self) -> bool:
+        return hasattr(self, f"{self.kept_rows}_")
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Learn from a sample of the rows of `X`, shape (n, d); None keeps what is known.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of range, or `X` is not what the map serves.
+        """
+        if X is not None:
+            self._fit(X)
+        return self
+
+    @abstractmethod
+    def _fit(self, X: Any) -> None:
+        """Learn from the rows of `X`, and call `_keep`."""
+
+    def _keep(self, rows: sp.csr_matrix, text: dict[str, Any] | None = None) -> None:
+        """Take the rows, and the text of them in a state, if there is one."""
+        setattr(self, f"{self.kept_rows}_", rows)
+        self.n_features_in_ = int(rows.shape[1])
+        self._text = text
+
+    def _fitted_state(self) -> dict[str, Any]:
+        fitted = super()._fitted_state()
+        if not self.is_fitted():
+            return fitted
+        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
+        if self._text is None:
+            self._text = encode_rows(getattr(self, f"{self.kept_rows}_"))
+        return {**fitted, self.kept_rows: self._text}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        if fitted:
+            self._keep(decode_rows(fitted[self.kept_rows]), fitted[self.kept_rows])
 
 
 def compact(csr: sp.csr_matrix) -> sp.csr_matrix:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from inspect import isabstract, signature
@@ -18,6 +20,9 @@ from daskrf.exports import declared
 __all__ = [
     "Kernel",
     "Prepared",
+    "as_integer",
+    "as_number",
+    "as_positive",
     "from_state",
     "known_kernels",
     "prepared_blocks",
@@ -157,6 +162,33 @@ class Kernel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.parameters().items())})"
+
+
+def as_integer(name: str, value: Any, least: int, most: int) -> int:
+    """Return a parameter as an int, or raise InputError if it is not an integer from `least` to `most`."""
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        raise InputError(f"{name} must be an integer from {least} to {most:,}, not {value!r}.")
+    return number
+
+
+def as_number(value: Any) -> float:
+    """Return `value` as a float; not a number where it is none."""
+    try:
+        return math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def as_positive(name: str, value: Any) -> float:
+    """Return a parameter as a float, or raise InputError if it is not a finite number above 0."""
+    number = as_number(value)
+    if not 0.0 < number < math.inf:
+        raise InputError(f"{name} must be a finite number above 0, not {value!r}.")
+    return number
 
 
 def _plain(value: Any) -> Any:

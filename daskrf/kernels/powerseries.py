@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +15,7 @@ from daskrf.arrays import as_csr, check_finite, scaled_values, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared, short
-from daskrf.kernels.series import cut, horner, poisson, power
+from daskrf.kernels.kernel import Kernel, Prepared, as_integer, as_number, as_positive, short
 
 __all__ = [
     "DotProduct",
@@ -31,6 +29,7 @@ __all__ = [
 ]
 
 _LARGEST_DEGREE = 1000  # binomials of larger degrees do not fit in float64
+_TAIL = 2.0**-53  # what a cut series may lack of its sum 1: less than the sum's own rounding
 _LARGEST_RATE = 1e6  # the series of exp has about as many terms, which must fit in memory
 
 Array = npt.NDArray[np.float64]
@@ -91,7 +90,7 @@ class DotProductKernel(Kernel):
         InputError
             If `radius` is not a number above 0, or so large that the series cannot be weighed.
         """
-        weights = _weights(self, _radius(radius))
+        weights = _weights(self, as_positive("radius", radius))
         if isinstance(self, Exponential) and np.isfinite(weights).all():
             return weights
         if not np.isfinite(weights).all() or not weights.any():
@@ -100,7 +99,7 @@ class DotProductKernel(Kernel):
                 "rows by a length, or use normalize=True."
             )
         weights /= weights.max()
-        return cut(weights / math.fsum(weights))
+        return _cut(weights / math.fsum(weights))
 
     def against(self, Y: Any) -> Prepared:
         right = _rows(Y, self.normalize)
@@ -182,7 +181,7 @@ class Polynomial(DotProductKernel):
     def of_products(self, t: Array) -> Array:
         """Return (t + c)^degree; `t` is overwritten."""
         t += self.c
-        return power(t, self.degree) if self.degree else np.ones_like(t)
+        return _power(t, self.degree) if self.degree else np.ones_like(t)
 
 
 class Exponential(DotProductKernel):
@@ -284,13 +283,13 @@ class DotProduct(DotProductKernel):
 
     def of_products(self, t: Array) -> Array:
         """Return the sum of the series at t, by Horner's rule."""
-        return horner(np.array(self.coefficients[: self.degree_ + 1]), t)
+        return _horner(np.array(self.coefficients[: self.degree_ + 1]), t)
 
     def relative(self, t: Array) -> Array:
         """Return f(t) / f(1), by shares of the terms: the sum of large coefficients could overflow."""
         shares = self.probabilities()
-        values = horner(shares, t)
-        values /= horner(shares, np.ones(()))
+        values = _horner(shares, t)
+        values /= _horner(shares, np.ones(()))
         return values
 
 
@@ -354,7 +353,7 @@ def residual_bound(kernel: DotProductKernel, degree: int, radius: float) -> floa
     >>> round(residual_bound(Exponential(), 5, radius=1.0), 6)
     0.001615
     """
-    degree, radius = check_degree(degree, most=10**7), _radius(radius)
+    degree, radius = check_degree(degree, most=10**7), as_positive("radius", radius)
     if kernel.degree_ is not None and degree >= kernel.degree_:
         return 0.0
     with np.errstate(over="ignore"):
@@ -382,7 +381,7 @@ def truncation_degree(kernel: DotProductKernel, radius: float, tolerance: float)
     >>> truncation_degree(Exponential(), radius=1.0, tolerance=1e-3)
     5
     """
-    if not 2.0**-53 <= _number(tolerance) < math.inf:
+    if not 2.0**-53 <= as_number(tolerance) < math.inf:
         raise InputError(f"tolerance must be a number of at least 2**-53, not {tolerance!r}.")
     tails = np.cumsum(kernel.probabilities(radius)[::-1])[::-1]
     return max(0, int(np.count_nonzero(tails > tolerance)) - 1)
@@ -395,7 +394,7 @@ def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
         mean = kernel.gamma * rate
         if not mean <= _LARGEST_RATE:
             return np.full(beyond + 1, math.inf)
-        shares = poisson(mean)
+        shares = _poisson(mean)
         if not beyond:
             return shares  # up to a factor
         # From the first power that counts, by ratios: the rest of the series itself, without cancellation.
@@ -416,6 +415,49 @@ def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
     # Where only shares are wanted, no power is too large.
     weights[kept] = np.exp(logarithms - (0.0 if beyond else logarithms.max()))
     return weights
+
+
+def _poisson(gamma: float) -> Array:
+    """Return the probabilities gamma^n exp(-gamma) / n! by their ratios, outwards from the largest."""
+    mode = int(gamma)
+    upwards = [1.0]
+    while upwards[-1] > 2.0**-120:
+        upwards.append(upwards[-1] * gamma / (mode + len(upwards)))
+    downwards = [1.0]
+    while len(downwards) <= mode and downwards[-1] > 2.0**-120:
+        downwards.append(downwards[-1] * (mode - len(downwards) + 1) / gamma)
+    around = np.array(downwards[:0:-1] + upwards)
+    weights = np.zeros(mode + len(upwards))
+    weights[weights.size - around.size :] = around
+    return _cut(weights / math.fsum(around))
+
+
+def _cut(probabilities: Array) -> Array:
+    """Return `probabilities` without the longest end that sums to less than 2**-53."""
+    tails = np.cumsum(probabilities[::-1])[::-1]
+    return probabilities[: np.count_nonzero(tails >= _TAIL)].copy()
+
+
+def _horner(coefficients: Array, T: Array) -> Array:
+    """Return the sum of a series at `T`."""
+    values = np.full(T.shape, coefficients[-1])
+    for a in coefficients[-2::-1]:
+        values *= T
+        values += a
+    return values
+
+
+def _power(T: Array, degree: int) -> Array:
+    """Return T^degree by squaring, several times faster than pow; `T` is overwritten."""
+    result: Array | None = None
+    while True:
+        if degree & 1:
+            result = T.copy() if result is None else np.multiply(result, T, out=result)
+        degree >>= 1
+        if not degree:
+            assert result is not None
+            return result
+        np.multiply(T, T, out=T)
 
 
 def _rows(X: Any, normalize: bool) -> sp.csr_matrix:
@@ -441,17 +483,11 @@ def finite_values(values: Array, kernel: Kernel) -> Array:
 
 def check_degree(degree: Any, most: int = _LARGEST_DEGREE) -> int:
     """Return a degree as an int, or raise InputError if it is not an integer from 0 to `most`."""
-    try:
-        number = -1 if isinstance(degree, bool) else operator.index(degree)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= most:
-        raise InputError(f"degree must be an integer from 0 to {most:,}, not {degree!r}.")
-    return number
+    return as_integer("degree", degree, 0, most)
 
 
 def _nonnegative(name: str, value: Any) -> float:
-    number = _number(value)
+    number = as_number(value)
     if not 0.0 <= number < math.inf:
         raise InputError(
             f"{name} must be a finite number of at least 0, not {value!r}: with a negative one the power "
@@ -467,7 +503,7 @@ def _coefficients(coefficients: Any) -> tuple[float, ...]:
         raise InputError(
             f"There are {len(coefficients):,} coefficients; {_LARGEST_DEGREE + 1:,} is the most."
         )
-    numbers = tuple(_number(a) for a in coefficients)
+    numbers = tuple(as_number(a) for a in coefficients)
     for degree, a in enumerate(numbers):
         if not 0.0 <= a < math.inf:
             raise InputError(
@@ -477,17 +513,3 @@ def _coefficients(coefficients: Any) -> tuple[float, ...]:
     if not any(numbers):
         raise InputError("All coefficients are 0; at least one must be above 0.")
     return numbers
-
-
-def _radius(radius: Any) -> float:
-    number = _number(radius)
-    if not 0.0 < number < math.inf:
-        raise InputError(f"radius must be a finite number above 0, not {radius!r}.")
-    return number
-
-
-def _number(value: Any) -> float:
-    try:
-        return math.nan if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan

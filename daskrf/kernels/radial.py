@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import operator
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.kernels.distances import finite_rows, is_full, squares_from
 from daskrf.kernels.index import dense_parts
-from daskrf.kernels.kernel import Kernel, Prepared
+from daskrf.kernels.kernel import Kernel, Prepared, as_integer, as_positive
 from daskrf.parameters import GIVEN
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
@@ -70,7 +69,7 @@ class RadialKernel(Kernel):
     `radii` be drawn for the padded number."""
 
     def __init__(self, length_scale: float = 1.0) -> None:
-        self.length_scale = _positive(length_scale, "length_scale")
+        self.length_scale = as_positive("length_scale", length_scale)
 
     @abstractmethod
     def of_distances(self, r: Array, n_columns: int) -> Array:
@@ -218,7 +217,7 @@ class Matern(RadialKernel):
 
     def __init__(self, length_scale: float = 1.0, *, nu: float = 1.5) -> None:
         super().__init__(length_scale)
-        self.nu = _positive(nu, "nu")
+        self.nu = as_positive("nu", nu)
         if self.nu > _LARGEST_NU:
             raise InputError(f"nu must be at most {_LARGEST_NU:g}, not {nu!r}; use the Gaussian kernel.")
 
@@ -279,12 +278,7 @@ class UnitBalls(RadialKernel):
 
     def __init__(self, length_scale: float = 1.0, *, degree: int = 1) -> None:
         super().__init__(length_scale)
-        try:
-            self.degree = operator.index(degree)
-        except TypeError:
-            self.degree = 0
-        if not 1 <= self.degree <= 1000:
-            raise InputError(f"degree must be an integer from 1 to 1,000, not {degree!r}.")
+        self.degree = as_integer("degree", degree, 1, 1000)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return the kernel of distances over the length scale."""
@@ -374,17 +368,6 @@ def _centred(rows: Array, centre: Array, limit: float) -> tuple[npt.NDArray[Any]
         far = ~(lengths <= limit)
         moved[far], lengths[far] = 0.0, np.inf
         return moved.astype(np.float32), lengths.astype(np.float32)
-
-
-def _positive(value: Any, name: str) -> float:
-    """Return `value` as a float, or raise InputError if it is not a finite number above 0."""
-    try:
-        number = math.nan if isinstance(value, (bool, str)) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 < number < math.inf:
-        raise InputError(f"{name} must be a finite number above 0, not {value!r}.")
-    return number
 
 
 def _lengths(radii: Any) -> Array:

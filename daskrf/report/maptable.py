@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from daskrf.features.facts import SYMBOLS
-from daskrf.features.featuremap import FeatureMap, known_maps
+from daskrf.features.featuremap import SYMBOLS, FeatureMap, known_maps
 from daskrf.report.tabulation import text_table
 
 __all__ = ["MapTable", "maps"]

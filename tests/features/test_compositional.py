@@ -10,7 +10,7 @@ import pytest
 from daskrf import seeds
 from daskrf.arrays import unpack_bits
 from daskrf.errors import InputError
-from daskrf.features import CompositionFeatures, TanimotoMinMaxFeatures, from_state, parities
+from daskrf.features import CompositionFeatures, TanimotoMinMaxFeatures, from_state, hashing
 from daskrf.kernels import (
     Composition,
     DotProduct,
@@ -71,7 +71,7 @@ def test_factors_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch, part: int)
     feature_map = one_bit(kernel, 9, random_state=1)
     assert feature_map.degrees().max() == 200
     whole = feature_map.transform_bits(counts())
-    monkeypatch.setattr(parities, "_PART", part)
+    monkeypatch.setattr(hashing, "_PART", part)
     assert (feature_map.transform_bits(counts()) == whole).all()
 
 

@@ -30,7 +30,6 @@ from daskrf.kernels import (
     TanimotoDotProduct,
     TanimotoMinMax,
 )
-from daskrf.kernels.kernel import hilbert_distance
 from tests.jit import jit_disabled
 from tests.naive import nystrom as naive
 
@@ -239,15 +238,13 @@ def test_selections_go_by_the_metric_of_any_kernel(kernel: Kernel) -> None:
     """Where k(x, x) differs, the largest kernel is not the nearest row."""
     X = sp.csr_matrix(np.unique(counts(40, 12, seed=1), axis=0) * np.linspace(1, 5, 12).astype(int))
     chosen = farthest(X, 8, kernel)
-    distances = hilbert_distance(kernel, X, chosen)
+    distances = Kernel.distance(kernel, X, chosen)
     for i in range(1, 8):
         nearest = distances[:, :i].min(axis=1)
-        assert nearest[np.argmin(hilbert_distance(kernel, X, chosen[i])[:, 0])] == pytest.approx(
-            nearest.max()
-        )
+        assert nearest[np.argmin(Kernel.distance(kernel, X, chosen[i])[:, 0])] == pytest.approx(nearest.max())
     medoids = kmedoids(X, 5, kernel)
-    squares = np.square(hilbert_distance(kernel, X, medoids))
-    start = np.square(hilbert_distance(kernel, X, X[:5]))
+    squares = np.square(Kernel.distance(kernel, X, medoids))
+    start = np.square(Kernel.distance(kernel, X, X[:5]))
     assert squares.min(axis=1).sum() <= start.min(axis=1).sum() + 1e-9
 
 

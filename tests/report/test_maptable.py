@@ -14,8 +14,7 @@ import pytest
 import daskrf
 from daskrf.cli.app import run
 from daskrf.features import FeatureMap
-from daskrf.features.facts import MapFacts
-from daskrf.features.featuremap import known_maps
+from daskrf.features.featuremap import MapFacts, known_maps
 from daskrf.parameters import parameters_of
 from daskrf.report.maptable import MapTable
 from tests.features.maps import MAPS
