@@ -298,7 +298,7 @@ class FeatureStore(RowStore):
                 dimension_names=dimensions,
                 codecs=(),
                 **FLAT,
-                # There is no bit that is no data; see docs/storage.md.
+                # Any bit may be data; see docs/storage.md.
                 fill_value=0 if dtype.kind == "u" else float("nan"),
             )
         return arrays

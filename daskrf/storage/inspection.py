@@ -91,13 +91,13 @@ class StoreStatus:
 
     path: PurePath
     kind: str
-    words: tuple[str, ...]
-    n_partitions: int
-    done: int
-    missing: tuple[int, ...]
-    damaged: dict[int, str]
-    counts: dict[str, int]
-    bytes: int
+    words: tuple[str, ...] = ()
+    n_partitions: int = 1
+    done: int = 1
+    missing: tuple[int, ...] = ()
+    damaged: dict[int, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    bytes: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -260,18 +260,8 @@ def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
     size = backend(path).size(path)
     rejected = _rejected_on_the_way(work_folder(path))
     counts = {"rejected": rejected} if rejected else {}
-    return StoreStatus(
-        path,
-        kind.get(job.runs[0].command, "hits"),
-        (),
-        1,
-        int(size is not None),
-        (),
-        {},
-        counts,
-        size or 0,
-        job=job,
-    )
+    made = kind.get(job.runs[0].command, "hits")
+    return StoreStatus(path, made, done=int(size is not None), counts=counts, bytes=size or 0, job=job)
 
 
 def _rejected_on_the_way(work: PurePath) -> int:
@@ -346,18 +336,7 @@ def _model_status(path: PurePath) -> StoreStatus:
     found = load_model(path, ())
     with believed(path):
         words = _model_words(found.metadata)
-    return StoreStatus(
-        path=path,
-        kind="model",
-        words=tuple(words),
-        n_partitions=1,
-        done=1,
-        missing=(),
-        damaged={},
-        counts={},
-        bytes=found.bytes,
-        provenance=found.provenance,
-    )
+    return StoreStatus(path, "model", tuple(words), bytes=found.bytes, provenance=found.provenance)
 
 
 def _model_words(metadata: dict[str, Any]) -> list[str]:
@@ -476,21 +455,17 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
     '8 bytes a molecule'
     """
     try:
-        return _map_words(state, dtype)
+        try:
+            words = from_state(state).words()
+        except InputError:  # a map that is not known here, or of another version
+            words = parameter_words(str(state.get("class", "unknown")), state.get("parameters", {}))
+        n = state.get("parameters", {}).get("n_components")
+        if dtype is None or not isinstance(n, int):
+            return words
+        per_row = {"bits": -(-n // 8), "float16": 2 * n, "float32": 4 * n}
+        return f"{words}, {per_row[dtype]:,} bytes a molecule"
     except DAMAGE:  # of a store that daskrf has not written
         return f"an unknown feature map ({short(state)})"
-
-
-def _map_words(state: dict[str, Any], dtype: str | None) -> str:
-    try:
-        words = from_state(state).words()
-    except InputError:  # a map that is not known here, or of another version
-        words = parameter_words(str(state.get("class", "unknown")), state.get("parameters", {}))
-    n_components = state.get("parameters", {}).get("n_components")
-    if dtype is None or not isinstance(n_components, int):
-        return words
-    per_row = {"bits": -(-n_components // 8), "float16": 2 * n_components, "float32": 4 * n_components}
-    return f"{words}, {per_row[dtype]:,} bytes a molecule"
 
 
 def model_words(state: dict[str, Any]) -> str | None:

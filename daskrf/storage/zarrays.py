@@ -32,7 +32,7 @@ __all__ = [
     "write_blocks",
 ]
 
-BLOCK_BYTES = 8 << 20  # of a chunk of an array that is written and read chunk by chunk
+BLOCK_BYTES = 4 << 20  # of a chunk of an array that is written and read chunk by chunk
 FLAT = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # all chunks of an array in one folder
 # Bits of the same place stand together, so that a matrix of small integers takes as many as they have.
 _SHUFFLED = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle")
@@ -115,7 +115,7 @@ def write_array(group: zarr.Group, name: str, values: np.ndarray, level: int) ->
 
 
 def create_blocks(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: np.dtype) -> zarr.Array[Any]:
-    """Make an empty array, of chunks of at most 8 MiB each, for `write_blocks`."""
+    """Make an empty array, of chunks of at most 4 MiB each, for `write_blocks`."""
     sizes = [math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape))]
     chunks = tuple(min(n, BLOCK_BYTES // max(1, size)) for n, size in zip(shape, sizes, strict=True))
     codec = _SHUFFLED if dtype.kind in "iu" else ZstdCodec(level=1)
