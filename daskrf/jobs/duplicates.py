@@ -16,7 +16,7 @@ from daskrf.molecules.structures import Molecules
 from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model
-from daskrf.storage.rejects import RowStore
+from daskrf.storage.rowstore import RowStore
 
 __all__ = ["duplicates"]
 

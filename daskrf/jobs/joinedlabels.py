@@ -20,7 +20,7 @@ from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.plans import hash_of
-from daskrf.storage.rejects import RowStore
+from daskrf.storage.rowstore import RowStore
 
 __all__ = ["LabelFiles", "kept_arrays", "labels_of"]
 

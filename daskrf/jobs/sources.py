@@ -30,11 +30,10 @@ from daskrf.jobs.memory import Making, block_rows
 from daskrf.jobs.pieces import opened
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
-from daskrf.storage.descriptions import map_words
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
-from daskrf.storage.inspection import kind_of
-from daskrf.storage.rejects import RowStore
+from daskrf.storage.inspection import kind_of, map_words
+from daskrf.storage.rowstore import RowStore
 
 __all__ = [
     "Block",

@@ -25,7 +25,7 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.storage.backend import absolute, backend, readable
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.rejects import RowStore
+from daskrf.storage.rowstore import RowStore
 
 __all__ = ["OpenFeatures", "OpenLibrary", "Predictor", "load", "open_features", "open_library"]
 

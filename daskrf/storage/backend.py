@@ -146,7 +146,9 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     bucket, _, key = text[scheme.end() :].partition("/")
     key = key.rstrip("/")
     if not bucket or any(part in ("", ".", "..") for part in key.split("/") if key):
-        raise InputError(f"{text} is no object: write s3://bucket/key, without empty parts, '.' and '..'.")
+        raise InputError(
+            f"{text} does not name an object: write s3://bucket/key, without empty parts, '.' or '..'."
+        )
     _obstore()
     return Url("s3:", bucket, key)
 
@@ -335,7 +337,7 @@ def link_in(root: PurePath, names: Iterable[str]) -> str | None:
 
 
 def free_bytes(path: PurePath) -> int | None:
-    """Return the bytes that may be written where `path` is to be; None where nobody says."""
+    """Return the bytes that may be written where `path` is to be; None where that is unknown."""
     if not backend(path).is_local:
         return None
     start = Path(path).absolute()
@@ -371,7 +373,7 @@ def _matching_objects(pattern: PurePath) -> list[PurePath]:
     if is_file(pattern):  # an object may have brackets in its name
         return [pattern]
     if not glob.has_magic(_key(pattern)):
-        what = "is no object but objects are below it" if exists(pattern) else "does not exist"
+        what = "is not an object, but objects are below it" if exists(pattern) else "does not exist"
         raise InputError(f"{pattern} {what}; name its objects, for example '{pattern}/*.smi'.")
     parts = _key(pattern).split("/")
     fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
@@ -577,7 +579,7 @@ def _folder(root: PurePath, name: str) -> Iterator[int]:
     try:
         for part in name.split("/") if name else ():
             if part in ("", ".", ".."):
-                raise ValueError(f"{name!r} is no name below a folder")
+                raise ValueError(f"{name!r} is not a name below a folder")
             with _regular(name):
                 below = os.open(part, _FOLDER, dir_fd=at)
             os.close(at)
@@ -590,7 +592,7 @@ def _folder(root: PurePath, name: str) -> Iterator[int]:
 def _regular_file(folder: int, last: str, name: str) -> int:
     """Open a regular file of an open folder; `name` is for messages."""
     if last in ("", ".", "..") or "/" in last:
-        raise ValueError(f"{name!r} is no name below a folder")
+        raise ValueError(f"{name!r} is not a name below a folder")
     with _regular(name):
         file = os.open(last, _FILE, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(file).st_mode):

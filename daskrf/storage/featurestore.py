@@ -30,12 +30,11 @@ from daskrf.storage.backend import absolute
 from daskrf.storage.files import file_errors
 from daskrf.storage.fingerprintstore import ROW_FIELDS, FingerprintStore
 from daskrf.storage.integrity import believed
-from daskrf.storage.parquetfiles import typed, write_parquet
 from daskrf.storage.plans import PLAN_FILE
 from daskrf.storage.records import CommitRecord
-from daskrf.storage.rejects import RowStore
+from daskrf.storage.rowstore import RowStore, typed, write_parquet
 from daskrf.storage.store import ARRAY_METADATA
-from daskrf.storage.zarrays import FLAT, create_array, open_known, read_errors
+from daskrf.storage.zarrays import FLAT, create_array, open_array, read_errors
 
 __all__ = ["FeatureStore"]
 
@@ -68,6 +67,8 @@ class FeatureStore(RowStore):
 
     def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
         super().__init__(path, plan)
+        self.library_hash = self.spec["source"]
+        self.library_path = str(self.provenance.get("source_path", ""))
         planned, whole = plan["partitions"], self.chunk_rows * int(self.spec["partition_chunks"])
         rows = [entry.get("rows", -1) for entry in planned] if isinstance(planned, list) else []
         if (
@@ -165,18 +166,8 @@ class FeatureStore(RowStore):
         """Shape of the whole array."""
         return sum(map(self.partition_rows, range(self.n_partitions))), self.n_stored_columns
 
-    @property
-    def library_hash(self) -> str:
-        """Spec hash of the fingerprint store."""
-        return str(self.spec["source"])
-
-    @property
-    def library_path(self) -> str:
-        """Where the fingerprint store was."""
-        return str(self.provenance.get("source_path", ""))
-
     @functools.cached_property
-    def row_bounds(self) -> np.ndarray:
+    def row_bounds(self) -> np.ndarray:  # type: ignore[override]
         """See `RowStore`: every row before the first of the next partition is of this one."""
         records = self.records()
         first = [records[p].counts["first"] if p in records else 0 for p in range(1, self.n_partitions)]
@@ -307,7 +298,7 @@ class FeatureStore(RowStore):
                 dimension_names=dimensions,
                 codecs=(),
                 **FLAT,
-                # There is no bit that is no data; see docs/storage.md.
+                # Any bit may be data; see docs/storage.md.
                 fill_value=0 if dtype.kind == "u" else float("nan"),
             )
         return arrays
@@ -393,7 +384,7 @@ class FeatureStore(RowStore):
         record = self.record(p)
         if record.counts["kept"] != self.partition_rows(p):
             raise ValueError(f"its record counts {record.counts['kept']} rows")
-        return open_known(self.path, self._known, name, record)
+        return open_array(self.path, name, record, self._known)
 
 
 def _consolidate(directory: Path, names: Sequence[str]) -> None:

@@ -10,20 +10,26 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import zarr
 from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
 from daskrf.storage.backend import absolute
-from daskrf.storage.files import file_errors
-from daskrf.storage.parquetfiles import typed, write_parquet
 from daskrf.storage.records import CommitRecord
-from daskrf.storage.rejects import REJECT_SCHEMA, SOURCE_TYPE, RejectingStore, RowStore
-from daskrf.storage.zarrays import create_group, open_array, read_errors, write_array
+from daskrf.storage.rowstore import (
+    REJECT_SCHEMA,
+    SOURCE_TYPE,
+    RejectingStore,
+    RowStore,
+    typed,
+    write_parquet,
+)
+from daskrf.storage.zarrays import open_array, read_errors, write_array
 
 __all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]
 
@@ -64,6 +70,10 @@ class FingerprintStore(RejectingStore, RowStore):
         "extra": list,
         "rdkit": str,
     }
+
+    def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
+        super().__init__(path, plan)
+        self.library_hash, self.library_path = self.spec_hash, absolute(path)
 
     @classmethod
     def new(
@@ -124,19 +134,8 @@ class FingerprintStore(RejectingStore, RowStore):
         """Columns of the fingerprint matrix."""
         return int(self.spec["n_columns"])
 
-    @property
-    def library_hash(self) -> str:
-        """Spec hash of the store that rows of the library are known by: this one."""
-        return self.spec_hash
-
-    @property
-    def library_path(self) -> str:
-        """Where that store is."""
-        return absolute(self.path)
-
     @functools.cached_property
-    def row_bounds(self) -> np.ndarray:
-        """See `RowStore`."""
+    def row_bounds(self) -> np.ndarray:  # type: ignore[override]
         return np.cumsum([0, *map(self.partition_rows, range(self.n_partitions))], dtype=np.int64)
 
     def kept_rows(self) -> list[int]:
@@ -185,24 +184,6 @@ class FingerprintStore(RejectingStore, RowStore):
         StoreError
             Fingerprints and rows that do not match, or a disk that does not take them.
         """
-        rejects = REJECT_SCHEMA.empty_table() if rejects is None else rejects
-        totals = self._totals(p, fingerprints, rows, rejects, counts)
-        with self.staging(p) as directory, file_errors("write", directory):
-            staged = {self.partition_path(p): directory / "data", self.rows_path(p): directory / "rows"}
-            self._write_arrays(directory / "data", fingerprints)
-            write_parquet(typed(rows, pa.schema(ROW_FIELDS)), directory / "rows")
-            staged |= self._stage_rejects(p, rejects, directory)
-            return self.publish(p, staged, totals)
-
-    def _totals(
-        self,
-        p: int,
-        fingerprints: csr_matrix,
-        rows: pa.Table,
-        rejects: pa.Table,
-        counts: dict[str, int] | None,
-    ) -> dict[str, int]:
-        """Counts of the record; fingerprints and rows must match."""
         n, n_columns = fingerprints.shape
         if n_columns != self.n_columns or rows.num_rows != n:
             raise StoreError(
@@ -210,19 +191,19 @@ class FingerprintStore(RejectingStore, RowStore):
                 f"{rows.num_rows} rows, and its plan says {self.n_columns} columns; this is a "
                 "defect of the caller"
             )
-        known = {
-            "read": n + rejects.num_rows,
-            "kept": n,
-            "rejected": rejects.num_rows,
-            "nonzeros": fingerprints.nnz,
-        }
-        return self._add_up(p, known, counts)
+
+        def stage(directory: Path) -> dict[PurePath, Path]:
+            self._write_arrays(directory / "data", fingerprints)
+            write_parquet(typed(rows, pa.schema(ROW_FIELDS)), directory / "rows")
+            return {self.partition_path(p): directory / "data", self.rows_path(p): directory / "rows"}
+
+        return self._write(p, {"kept": n, "nonzeros": fingerprints.nnz}, rejects, counts, stage)
 
     def _write_arrays(self, path: Path, fingerprints: csr_matrix) -> None:
         """Write the three arrays of a partition as one group."""
         indices, counts = fingerprints.indices, fingerprints.data
         lengths = np.diff(fingerprints.indptr)
-        group = create_group(path, {"shape": list(fingerprints.shape)})
+        group = zarr.create_group(path, zarr_format=3, attributes={"shape": list(fingerprints.shape)})
         for name, values in (("lengths", lengths), ("counts", counts)):
             dtype = smallest_unsigned(int(values.max(initial=0)))
             write_array(group, name, values.astype(dtype), LEVEL)
@@ -245,7 +226,7 @@ class FingerprintStore(RejectingStore, RowStore):
         record = self.record(p)
         with read_errors(self.path, p):
             lengths, indices, counts = (
-                np.asarray(open_array(self.path, self.partition_path(p), name, record)[...])
+                np.asarray(open_array(self.path, f"data/{self.partition_name(p)}/{name}", record)[...])
                 for name in ("lengths", "indices", "counts")
             )
             n, nonzeros = record.counts["kept"], record.counts["nonzeros"]

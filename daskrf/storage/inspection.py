@@ -12,20 +12,30 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from daskrf.errors import StoreError, printable
+from daskrf.errors import InputError, StoreError, printable
+from daskrf.features.featuremap import from_state, parameter_words
+from daskrf.kernels.kernel import short
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage import plans
-from daskrf.storage.activity import JobStatus, job_of
 from daskrf.storage.backend import as_path, backend, is_file
-from daskrf.storage.descriptions import fingerprint_words, map_words, model_words
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.integrity import DAMAGE, believed
 from daskrf.storage.model import load_model, read_arrays
 from daskrf.storage.records import total_counts
-from daskrf.storage.rejects import RejectingStore
+from daskrf.storage.rowstore import RejectingStore
+from daskrf.storage.runlog import JobStatus, job_of
 from daskrf.storage.store import Store
 
-__all__ = ["StoreStatus", "VerifyReport", "kind_of", "status", "verify"]
+__all__ = [
+    "StoreStatus",
+    "VerifyReport",
+    "fingerprint_words",
+    "kind_of",
+    "map_words",
+    "model_words",
+    "status",
+    "verify",
+]
 
 _SHOWN = 2_000  # characters of a line, whatever a plan holds
 REASON_PARTITIONS = 100
@@ -35,6 +45,15 @@ REMEDIES = {
     "features": "`daskrf verify --repair {}` makes just these again",
     "predictions": "`daskrf verify --repair {}` takes these out, and then `daskrf predict` makes them again",
     "model": "delete {} and fit again",
+}
+
+
+_FINGERPRINTS = {
+    "morgan": "Morgan (circular)",
+    "atompair": "atom-pair",
+    "torsion": "topological-torsion",
+    "rdkit": "RDKit path",
+    "lingo": "LINGO (windows of four characters of SMILES)",
 }
 
 
@@ -72,13 +91,13 @@ class StoreStatus:
 
     path: PurePath
     kind: str
-    words: tuple[str, ...]
-    n_partitions: int
-    done: int
-    missing: tuple[int, ...]
-    damaged: dict[int, str]
-    counts: dict[str, int]
-    bytes: int
+    words: tuple[str, ...] = ()
+    n_partitions: int = 1
+    done: int = 1
+    missing: tuple[int, ...] = ()
+    damaged: dict[int, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    bytes: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -241,18 +260,8 @@ def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
     size = backend(path).size(path)
     rejected = _rejected_on_the_way(work_folder(path))
     counts = {"rejected": rejected} if rejected else {}
-    return StoreStatus(
-        path,
-        kind.get(job.runs[0].command, "hits"),
-        (),
-        1,
-        int(size is not None),
-        (),
-        {},
-        counts,
-        size or 0,
-        job=job,
-    )
+    made = kind.get(job.runs[0].command, "hits")
+    return StoreStatus(path, made, done=int(size is not None), counts=counts, bytes=size or 0, job=job)
 
 
 def _rejected_on_the_way(work: PurePath) -> int:
@@ -327,18 +336,7 @@ def _model_status(path: PurePath) -> StoreStatus:
     found = load_model(path, ())
     with believed(path):
         words = _model_words(found.metadata)
-    return StoreStatus(
-        path=path,
-        kind="model",
-        words=tuple(words),
-        n_partitions=1,
-        done=1,
-        missing=(),
-        damaged={},
-        counts={},
-        bytes=found.bytes,
-        provenance=found.provenance,
-    )
+    return StoreStatus(path, "model", tuple(words), bytes=found.bytes, provenance=found.provenance)
 
 
 def _model_words(metadata: dict[str, Any]) -> list[str]:
@@ -412,3 +410,84 @@ def _model_problems(path: PurePath) -> dict[int, list[str]]:
     except StoreError as error:
         problems = [str(error)]
     return {0: problems} if problems else {}
+
+
+def fingerprint_words(state: dict[str, Any]) -> str:
+    """A fingerprint specification in words.
+
+    Examples
+    --------
+    >>> fingerprint_words({"kind": "morgan", "radius": 1, "counts": True, "size": 0})
+    'Morgan (circular) fingerprints of radius 1, counts, unfolded (32-bit identifiers)'
+    """
+    kind = str(state.get("kind", "unknown"))
+    words = f"{_FINGERPRINTS.get(kind, kind)} fingerprints"
+    if kind == "morgan":
+        words += f" of radius {state.get('radius')}"
+    words += ", counts" if state.get("counts") else ", presence only"
+    size = state.get("size")
+    words += f", folded to {size:,} columns" if size else ", unfolded (32-bit identifiers)"
+    words += ", with chirality" if state.get("chirality") else ""
+    return words + (", pharmacophoric atom classes" if state.get("features") else "")
+
+
+def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
+    """The state of a feature map in words.
+
+    Parameters
+    ----------
+    state : dict
+        ``FeatureMap.state()``.
+    dtype : str, optional
+        How the features are stored; it adds the bytes of a molecule.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from daskrf.features import default_map
+    >>> state = default_map().set_params(n_components=64).state()
+    >>> map_words(state)
+    'one-bit Tanimoto (min-max) features, M = 64, seed 0: unbiased, variance (1 - T^2)/M'
+    >>> map_words(state, "bits").split(", ")[-1]
+    '8 bytes a molecule'
+    """
+    try:
+        try:
+            words = from_state(state).words()
+        except InputError:  # a map that is not known here, or of another version
+            words = parameter_words(str(state.get("class", "unknown")), state.get("parameters", {}))
+        n = state.get("parameters", {}).get("n_components")
+        if dtype is None or not isinstance(n, int):
+            return words
+        per_row = {"bits": -(-n // 8), "float16": 2 * n, "float32": 4 * n}
+        return f"{words}, {per_row[dtype]:,} bytes a molecule"
+    except DAMAGE:  # of a store that daskrf has not written
+        return f"an unknown feature map ({short(state)})"
+
+
+def model_words(state: dict[str, Any]) -> str | None:
+    """The options that only some models have, of the state of one, in words; None of a model without.
+
+    Examples
+    --------
+    >>> model_words({"class": "LocalGaussianGP", "rows": "nearest", "residual": True})
+    'a posterior about each centroid (LocalGaussianGP): rows nearest, residual'
+    >>> model_words({"class": "SparseGP", "criterion": "bound"})
+    'a sparse Gaussian process (SparseGP): criterion bound'
+    >>> model_words({"class": "SeparateGP", "parts": [{"class": "RandomFeatureGP"}] * 2})
+    '2 models in one, of targets that have gaps (SeparateGP)'
+    """
+    if state.get("class") == "LocalGaussianGP":
+        residual = "residual" if state.get("residual") else "no residual"
+        return f"a posterior about each centroid (LocalGaussianGP): rows {state.get('rows')}, {residual}"
+    if state.get("class") == "SparseGP":
+        return f"a sparse Gaussian process (SparseGP): criterion {state.get('criterion')}"
+    if state.get("class") == "SeparateGP":
+        parts = state.get("parts") or [{}]
+        kind = model_words(parts[0])
+        each = f", each {kind}" if kind else ""
+        return f"{len(parts)} models in one, of targets that have gaps (SeparateGP){each}"
+    return None

@@ -1,7 +1,7 @@
 """What is read of a store: regular files inside it, and JSON that carries its own digest.
 
 A store may come from anybody and lie on any disk. So nothing outside it is read for it: no link is followed
-on the way from its directory to a file, and what is no regular file is not opened for long. And a flipped bit
+on the way from its directory to a file, and what is not a regular file is not read. And a flipped bit
 is never a result: JSON that results depend on ends in the CRC32C of all that stands before.
 """
 
@@ -50,7 +50,7 @@ def parsed(data: bytes) -> Any:
     Raises
     ------
     ValueError
-        It is no JSON, or nested too deeply.
+        It is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(data)
@@ -91,7 +91,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
         raise ValueError("its content does not match its CRC32C")
     value = parsed(body)
     if not isinstance(value, dict):
-        raise ValueError("it is no object of JSON")
+        raise ValueError("it is not a JSON object")
     return value
 
 

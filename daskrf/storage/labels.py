@@ -15,7 +15,7 @@ from daskrf.errors import InputError, printable
 from daskrf.molecules.measurements import Labels
 from daskrf.molecules.names import listed
 from daskrf.storage.files import canonical_json
-from daskrf.storage.rejects import RowStore
+from daskrf.storage.rowstore import RowStore
 
 __all__ = ["JoinedLabels", "Matches", "join_labels", "match_labels"]
 

@@ -174,7 +174,7 @@ class StoreLock:
         Raises
         ------
         StoreError
-            The owner is at work, or it is no lock.
+            The owner is at work, or it is not a lock.
         """
         found = _look(path)
         if found is None:
@@ -306,13 +306,13 @@ def _owner(content: bytes) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        It is no lock, or damaged.
+        It is not a lock, or is damaged.
     """
     if not content or is_sealed(content):
         return unsealed(content) if content else {}
     owner = parsed(content)
     if not (isinstance(owner, dict) and "token" in owner):  # those of version 0.1.0 were not sealed
-        raise ValueError("it is no lock")
+        raise ValueError("it is not a lock")
     return owner
 
 

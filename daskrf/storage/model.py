@@ -54,8 +54,7 @@ from daskrf.storage.records import FileList, listed_objects, staged_objects
 from daskrf.storage.zarrays import (
     BLOCK_BYTES,
     create_blocks,
-    create_group,
-    open_known,
+    open_array,
     read_blocks,
     write_blocks,
 )
@@ -82,8 +81,6 @@ class Saved(FileList):
     ----------
     objects : tuple of StoredObject
         Its files, beside the record.
-    kind : str
-        ``"model"`` or ``"checkpoint"``.
     group : str
         Name of the Zarr group.
     entries : dict of str to dict
@@ -96,7 +93,6 @@ class Saved(FileList):
         Those that were read, with the types and shapes they had.
     """
 
-    kind: str
     group: str
     entries: dict[str, dict[str, Any]]
     metadata: dict[str, Any]
@@ -283,7 +279,7 @@ def _write(
         if backend(path).make(path):
             sync(path.parent)
         with staging(path, "arrays") as directory:
-            place = create_group(directory / "arrays", {})
+            place = zarr.create_group(directory / "arrays", zarr_format=3)
             for name, array in arrays.items():
                 write_blocks(_array(place, name, record["entries"][name]), _plain(array))
             found = staged_objects(path, {path: directory / "arrays"})
@@ -339,9 +335,7 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
     with file_errors("read", file), believed(file):
         record = read_headed(path, ARRAYS_FILE)
         check_kind(record["kind"], kind, path)
-        kind, group, entries, metadata, origin = (
-            record[part] for part in ("kind", "group", "entries", "metadata", "provenance")
-        )
+        group, entries, metadata = (record[part] for part in ("group", "entries", "metadata"))
         if not (isinstance(entries, dict) and isinstance(metadata, dict)):
             raise ValueError("its entries or its metadata are of the wrong type")
         objects = listed_objects(record["objects"])
@@ -349,7 +343,7 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
             raise ValueError("it names files that are not its own")
         for name, entry in entries.items():
             _check(name, entry, len(objects))
-        found = Saved(objects, kind, group, entries, metadata, origin, {})
+        found = Saved(objects, group, entries, metadata, record["provenance"], {})
         wanted = [name for name in found.entries if names is None or name in names]
         return replace(found, arrays={name: _read_array(path, found, name) for name in wanted})
 
@@ -369,6 +363,6 @@ def _read_array(path: PurePath, found: Saved, name: str) -> np.ndarray:
     """Read one array back, in its own type and shape."""
     entry, known = found.entries[name], MemoryStore()
     array = _array(zarr.create_group(known, zarr_format=3), f"{found.group}/{name}", entry)
-    values = read_blocks(open_known(path, known, array.path, found))
+    values = read_blocks(open_array(path, array.path, found, known))
     dtype = np.dtype(entry["dtype"])
     return values.view(dtype)[..., 0] if dtype.kind in "US" else values.astype(dtype, copy=False)

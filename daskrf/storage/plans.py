@@ -149,7 +149,7 @@ def prepare_directory(path: PurePath) -> None:
 
 
 def check_format(found: Any, path: PurePath) -> None:
-    """Refuse what is no daskrf file, and a format version that this daskrf does not know, by name.
+    """Refuse what is not a daskrf file, and a format version that this daskrf does not know, by name.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def _check_types(plan: dict[str, Any]) -> None:
         for entry in partitions:
             rows, start, stop = entry.get("rows", 0), entry.get("start", 0), entry.get("stop", 0)
             if not (type(rows) is type(start) is type(stop) is int):
-                raise ValueError("the rows of its partitions are no numbers")
+                raise ValueError("the rows of its partitions are not numbers")
             if not (0 <= start <= stop < 2**63 and 0 <= rows < 2**63):
                 raise ValueError("the rows of its partitions are impossible")
     elif type(partitions) is not int or not 0 <= partitions <= _MOST_PARTITIONS:

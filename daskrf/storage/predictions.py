@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from daskrf.storage.files import file_errors
-from daskrf.storage.parquetfiles import write_parquet
 from daskrf.storage.records import CommitRecord
-from daskrf.storage.rejects import REJECT_SCHEMA, RejectingStore
+from daskrf.storage.rowstore import RejectingStore, write_parquet
 
 __all__ = ["PredictionStore"]
 
@@ -106,13 +104,12 @@ class PredictionStore(RejectingStore):
         StoreError
             Counts that do not add up, or a disk that does not take it.
         """
-        rejects = REJECT_SCHEMA.empty_table() if rejects is None else rejects
-        kept, rejected = table.num_rows, rejects.num_rows
-        totals = self._add_up(p, {"read": kept + rejected, "kept": kept, "rejected": rejected}, counts)
-        with self.staging(p) as directory, file_errors("write", directory):
+
+        def stage(directory: Path) -> dict[PurePath, Path]:
             write_parquet(table.combine_chunks(), directory / "rows")
-            staged = {self.table_path(p): directory / "rows", **self._stage_rejects(p, rejects, directory)}
-            return self.publish(p, staged, totals)
+            return {self.table_path(p): directory / "rows"}
+
+        return self._write(p, {"kept": table.num_rows}, rejects, counts, stage)
 
     def read(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Read one partition, or some of its columns.

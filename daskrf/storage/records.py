@@ -186,14 +186,14 @@ class CommitRecord(FileList):
         Raises
         ------
         ValueError, KeyError, TypeError
-            Where the text is no whole and undamaged record.
+            Where the text is not a whole and undamaged record.
         """
         body = unsealed(data)
         record = cls(listed_objects(body["objects"]), body["partition"], body["spec_hash"], body["counts"])
         if not (_is_count(record.partition) and isinstance(record.spec_hash, str)):
             raise ValueError("its partition or its hash is of the wrong type")
         if not all(map(_is_count, dict.values(record.counts))):
-            raise ValueError("its counts are no numbers")
+            raise ValueError("its counts are not numbers")
         return record
 
 

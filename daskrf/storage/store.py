@@ -276,7 +276,7 @@ class Store:
             path, data = self.record_path(p), record.to_json()
             backend(path).make(path.parent)
             atomic_write(path, data, keep=True)
-            return record if backend(path).read(path) == data else self._record_of_another(p)
+            return record if backend(path).read(path) == data else self._true_record(record)
 
     def _committed_already(self, p: int) -> CommitRecord | None:
         """The record of partition `p` if another writer has committed it meanwhile, and it holds.
@@ -298,11 +298,15 @@ class Store:
             for path in self.object_paths(p):
                 files.remove(path)
 
-    def _record_of_another(self, p: int) -> CommitRecord:
-        """The record that another writer has put first, if it is true to what is there."""
-        record = self._valid_record(p)
-        if isinstance(record, CommitRecord) and not self.verify(p):
-            return record
+    def _true_record(self, mine: CommitRecord) -> CommitRecord:
+        """Of two writers at once, the record that is true to what is there: the other's came first."""
+        p = mine.partition
+        other = self._valid_record(p)
+        if isinstance(other, CommitRecord) and not other.problems(self.path):
+            return other
+        if not mine.problems(self.path):
+            atomic_write(self.record_path(p), mine.to_json())
+            return mine
         self.discard(p)
         raise StoreError(
             f"partition {p} of {self.path} was written by two processes at once, whose bytes differ; run it "
@@ -336,7 +340,7 @@ class Store:
             return f"its commit record is that of partition {record.partition}"
         for item in record.objects:
             if not self.owns(p, item.path):
-                what = f"it names {item.path!r}, which is no file of its partition"
+                what = f"it names {item.path!r}, which is not a file of its partition"
                 return f"its commit record is damaged ({what})"
         if lacking := [name for name in _COUNTS.get(self.kind, ()) if name not in record.counts]:
             return f"its commit record is damaged (it does not count {lacking[0]})"

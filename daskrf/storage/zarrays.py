@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import zarr
 from zarr.abc.store import ByteRequest
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import LocalStore, MemoryStore, WrapperStore
+from zarr.storage import MemoryStore, WrapperStore
 
 from daskrf.errors import MemoryLimitError, StoreError, printable
 from daskrf.storage.files import file_errors
@@ -25,16 +25,14 @@ from daskrf.storage.records import FileList
 __all__ = [
     "create_array",
     "create_blocks",
-    "create_group",
     "open_array",
-    "open_known",
     "read_blocks",
     "read_errors",
     "write_array",
     "write_blocks",
 ]
 
-BLOCK_BYTES = 8 << 20  # of a chunk of an array that is written and read chunk by chunk
+BLOCK_BYTES = 4 << 20  # of a chunk of an array that is written and read chunk by chunk
 FLAT = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # all chunks of an array in one folder
 # Bits of the same place stand together, so that a matrix of small integers takes as many as they have.
 _SHUFFLED = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle")
@@ -62,20 +60,11 @@ class _Recorded(WrapperStore[MemoryStore]):
         return prototype.buffer.from_bytes(await asyncio.to_thread(self._record.read, self._root, key))
 
 
-def create_group(path: Path, attributes: dict[str, Any]) -> zarr.Group:
-    """Make a new Zarr v3 group with attributes; its parent directory exists, and it does not."""
-    return zarr.create_group(LocalStore(path), zarr_format=3, attributes=attributes)
-
-
-def open_array(root: PurePath, group: PurePath, name: str, record: FileList) -> zarr.Array[Any]:
-    """Open one array of a group of the store at `root` for reading only; its files are in `record`."""
-    path = f"{group.relative_to(root).as_posix()}/{name}"
-    return zarr.open_array(_Recorded(root, record), path=path, mode="r", zarr_format=3)
-
-
-def open_known(root: PurePath, known: MemoryStore, name: str, record: FileList) -> zarr.Array[Any]:
-    """Open an array of which the metadata are `known`; its chunks are in `record`."""
-    return zarr.open_array(_Recorded(root, record, known), path=name, mode="r", zarr_format=3)
+def open_array(
+    root: PurePath, path: str, record: FileList, known: MemoryStore | None = None
+) -> zarr.Array[Any]:
+    """Open an array below `root` to read it: its chunks, and unless `known` its metadata, are in `record`."""
+    return zarr.open_array(_Recorded(root, record, known), path=path, mode="r", zarr_format=3)
 
 
 def create_array(
@@ -126,7 +115,7 @@ def write_array(group: zarr.Group, name: str, values: np.ndarray, level: int) ->
 
 
 def create_blocks(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: np.dtype) -> zarr.Array[Any]:
-    """Make an empty array, of chunks of at most 8 MiB each, for `write_blocks`."""
+    """Make an empty array, of chunks of at most 4 MiB each, for `write_blocks`."""
     sizes = [math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape))]
     chunks = tuple(min(n, BLOCK_BYTES // max(1, size)) for n, size in zip(shape, sizes, strict=True))
     codec = _SHUFFLED if dtype.kind in "iu" else ZstdCodec(level=1)

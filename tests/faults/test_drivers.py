@@ -48,7 +48,8 @@ MOMENTS = [
     (Fault(CHECKPOINT, call=3, after=True), None),
     (Fault(CHECKPOINT, call=6), None),  # an inner node
     (Fault("daskrf.commands.fit:save_model"), None),  # after the last reduction and the solve
-    (Fault("daskrf.storage.model:atomic_write", call=2), None),  # in the middle of the model
+    (Fault("daskrf.storage.model:publish"), None),  # in the middle of the model
+    (Fault("daskrf.storage.model:atomic_write"), None),  # its arrays are there, and its record is not
     (Fault("daskrf.commands.fit:save_model", after=True), None),
     (Fault(PREDICT, call=2), PREDICT),
     (Fault(SCREEN, call=7), SCREEN),

@@ -33,12 +33,12 @@ from daskrf.jobs.models import read_model
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.jobs.smiles import planned_library
 from daskrf.molecules import Library, read_partition, scan
-from daskrf.storage.activity import job_of
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.runlog import job_of
 from daskrf.storage.store import Store
 from tests.jobs.job import FEATURES
 

@@ -52,9 +52,9 @@ def test_a_function_of_local_files_fails_at_once(endpoint):
     ("given", "words"),
     [
         ("gs://bucket/key", "cannot be used"),
-        ("s3://", "is no object"),
-        ("s3://bucket/a//b", "is no object"),
-        ("s3://bucket/../b", "is no object"),
+        ("s3://", "does not name an object"),
+        ("s3://bucket/a//b", "does not name an object"),
+        ("s3://bucket/../b", "does not name an object"),
         (Path("s3://bucket/key"), "give its URL as text"),
     ],
 )

@@ -11,9 +11,8 @@ import time
 import pytest
 
 from daskrf.errors import StoreError
-from daskrf.storage.activity import job_of
 from daskrf.storage.inspection import status
-from daskrf.storage.runlog import RunLog, log_directory
+from daskrf.storage.runlog import RunLog, job_of, log_directory
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from daskrf.kernels import (
     Ratio,
     TanimotoDotProduct,
 )
-from daskrf.storage.descriptions import map_words, model_words
+from daskrf.storage.inspection import map_words, model_words
 from daskrf.storage.plans import differences
 
 WORDS = [

@@ -1,0 +1,181 @@
+"""What the stores of molecules share: Parquet files of rows and rejects, and counts that add up.
+
+Parquet is written with Zstandard and page checksums; equal tables give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from daskrf.errors import StoreError
+from daskrf.storage.files import file_errors
+from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import REJECTS, Store
+from daskrf.storage.zarrays import read_errors
+
+__all__ = ["REJECT_SCHEMA", "SOURCE_TYPE", "RejectingStore", "RowStore", "typed", "write_parquet"]
+
+LEVEL = 3  # of Zstandard
+SOURCE_TYPE = pa.dictionary(pa.int32(), pa.string())
+REJECT_SCHEMA = pa.schema(
+    [
+        pa.field("row", pa.int64()),
+        pa.field("source", SOURCE_TYPE),
+        pa.field("line", pa.int64()),
+        pa.field("text", pa.string()),
+        pa.field("reason", pa.string()),
+    ]
+)
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write a table as Zstandard Parquet with page checksums; nothing in it depends on time or place."""
+    pq.write_table(table, path, compression="zstd", compression_level=LEVEL, write_page_checksum=True)
+
+
+def parse_parquet(data: bytes, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return the table, or some of its columns, of the bytes of a file, whose digest has been checked.
+
+    Page checksums, which are there for other readers, would leave out the footer and the heads of pages.
+
+    Raises
+    ------
+    OSError, pyarrow.ArrowException
+        It is no Parquet.
+    StoreError
+        It has no such column; `name` is that of the file.
+    """
+    names = None if columns is None else list(columns)
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
+        absent = [name for name in names or () if name not in file.schema_arrow.names]
+        if absent:
+            raise StoreError(
+                f"{name} has no column {absent[0]!r}; its columns are {', '.join(file.schema_arrow.names)}"
+            )
+        return file.read(columns=names)
+
+
+def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of `schema` in its order and types, then the others; no metadata, one chunk.
+
+    Raises
+    ------
+    StoreError
+        A column of `schema` is missing.
+    """
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise StoreError(f"the table lacks the column {missing[0]!r}; this is a defect of the caller")
+    arrays = [table[field.name].combine_chunks().cast(field.type) for field in schema]
+    others = [name for name in table.column_names if name not in schema.names]
+    arrays += [table[name] for name in others]
+    return pa.table(arrays, names=[*schema.names, *others]).combine_chunks()
+
+
+class TableStore(Store):
+    """A store that has a Parquet file for each partition."""
+
+    def _read_table(self, p: int, folder: str, columns: Sequence[str] | None, counted: str) -> pa.Table:
+        """Read the Parquet file of a partition in a folder, with as many rows as its record counts."""
+        record, name = self.record(p), f"{folder}/{self.partition_name(p)}.parquet".lstrip("/")
+        with read_errors(self.path, p):
+            table = parse_parquet(record.read(self.path, name), f"{self.path}/{name}", columns)
+            if table.num_rows != record.counts[counted]:
+                raise ValueError(f"{name} has {table.num_rows} rows instead of {record.counts[counted]}")
+        return table
+
+
+class RowStore(TableStore):
+    """A store that knows rows of a library, in its order: who they are stands beside what is held of them.
+
+    Attributes
+    ----------
+    library_hash : str
+        Spec hash of the fingerprint store that rows are known by.
+    library_path : str
+        Where that store is, or was.
+    row_bounds : int64 array, shape (n_partitions + 1,)
+        Row numbers of the library at which partitions begin, and after the last one.
+    """
+
+    library_hash: str
+    library_path: str
+    row_bounds: npt.NDArray[np.int64]
+
+    def rows_path(self, p: int) -> PurePath:
+        """Parquet file of the rows of partition `p`."""
+        return self.path / "rows" / f"{self.partition_name(p)}.parquet"
+
+    def read_rows(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the rows of one partition: row, id, smiles, source, line and the extra columns.
+
+        Parameters
+        ----------
+        p : int
+            Partition.
+        columns : sequence of str, optional
+            Only these.
+
+        Returns
+        -------
+        pyarrow.Table
+            In the order of the store.
+
+        Raises
+        ------
+        StoreError
+            The partition is pending or damaged.
+        """
+        return self._read_table(p, "rows", columns, "kept")
+
+
+class RejectingStore(TableStore):
+    """A store whose partitions read more rows than they keep: read = kept + rejected."""
+
+    def rejects_path(self, p: int) -> PurePath:
+        """Parquet file of the rejects of partition `p`; there is none where nothing was rejected."""
+        return self.path / REJECTS / f"{self.partition_name(p)}.parquet"
+
+    def read_rejects(self, p: int) -> pa.Table:
+        """Read the rejects of one partition: row, source, line, text and reason.
+
+        Raises
+        ------
+        StoreError
+            The partition is pending or damaged.
+        """
+        if not self.record(p).counts["rejected"]:
+            return REJECT_SCHEMA.empty_table()
+        return self._read_table(p, REJECTS, None, "rejected")
+
+    def _write(
+        self,
+        p: int,
+        known: dict[str, int],
+        rejects: pa.Table | None,
+        given: dict[str, int] | None,
+        stage: Callable[[Path], dict[PurePath, Path]],
+    ) -> CommitRecord:
+        """Write and record one partition: its rejects, and what `stage` writes (final path -> staged path).
+
+        `known` counts what is kept; what is read and rejected is counted here, and must be what is `given`.
+        """
+        rejects, given = REJECT_SCHEMA.empty_table() if rejects is None else rejects, given or {}
+        known = {"read": known["kept"] + rejects.num_rows, **known, "rejected": rejects.num_rows}
+        if wrong := [key for key in known if given.get(key, known[key]) != known[key]]:
+            raise StoreError(
+                f"the counts of partition {p} of {self.path} do not add up: {wrong[0]} is given as "
+                f"{given[wrong[0]]} and {known[wrong[0]]} came; this is a defect of the caller"
+            )
+        with self.staging(p) as directory, file_errors("write", directory):
+            staged = stage(directory)
+            if rejects.num_rows:
+                write_parquet(typed(rejects, REJECT_SCHEMA), directory / "rejects")
+                staged[self.rejects_path(p)] = directory / "rejects"
+            return self.publish(p, staged, {**given, **known})
