@@ -371,7 +371,8 @@ def _climb(solver: Solver, target: int, fixed: Fixed, start: Peak) -> Peak | Non
         if curvature < 10:  # log lambda is known to no better than 0.3, if at all: no signal, or no noise
             return None
         top = round(0.5 * (x0 + x1) + slope / curvature, 12)
-        if 0.5 * curvature * (top - best) ** 2 < 0.005:
+        # A curvature of fewer features, or a parabola through distant points, may be far from the top.
+        if rest and abs(x1 - x0) < 0.3 and 0.5 * curvature * (top - best) ** 2 < 0.005:
             return Peak(best, curvature)
         x = min(max(top, best - 1.0), best + 1.0)
     return None
