@@ -129,7 +129,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         InputError
             If there are no rows, shapes do not fit, a value is not finite or not what the kernel serves, y
             has several targets, or no variance where one is needed, a hyperparameter is out of range, or the
-            n x n matrix cannot be had.
+            n x n matrix does not fit into memory.
         """
         given, X, y = X, check_rows(X, self.kernel), _check_target(y)
         if X.shape[0] != len(y):
@@ -196,7 +196,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         check_of(of)
         if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not for both.")
+            raise InputError("ask for return_std or return_cov, not both.")
         check_columns_of(self, X)
         X = check_rows(X, self.kernel)
         noise_variance = float(self.noise_variance_[0]) if of == "y" else 0.0
@@ -326,8 +326,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
             matrix = np.empty((n, n))
         except MemoryError:
             raise InputError(
-                f"the kernel matrix of {n:,} rows takes {format_bytes(8 * n * n)}, which cannot be had: use "
-                "fewer rows (n_subset), or random features."
+                f"the kernel matrix of {n:,} rows takes {format_bytes(8 * n * n)}, which do not fit into "
+                "memory: use fewer rows (n_subset), or random features."
             ) from None
         for part, block in self.kernel.blocks(X):
             matrix[part] = block
@@ -339,7 +339,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return self.kernel.blocks(X, self.X_train_, rows=rows)
 
     def _joint(self, X: Any) -> tuple[Array, Array]:
-        """Return the posterior mean of f and its covariance, only the upper triangle of which is filled."""
+        """Return the posterior mean of f and its covariance, with only its upper triangle filled."""
         m = X.shape[0]
         covariance = self._kernel_matrix(X)
         mean, white = np.empty(m), np.empty((m, len(self.alpha_)))
@@ -394,7 +394,7 @@ def _check_variance(y: Array) -> None:
         raise InputError(ONE_LABEL)
     if float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max()):
         raise InputError(
-            f"y is without variance over {len(y)} rows (all are {y[0]:.6g}): give labels that differ, or fix "
+            f"y has no variance over {len(y)} rows (all are {y[0]:.6g}): give labels that differ, or fix "
             "both signal_variance and noise_variance."
         )
 

@@ -226,9 +226,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         check_columns_of(self, X)
         check_of(of, *(["both"] if return_std else []))
         if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not for both.")
+            raise InputError("ask for return_std or return_cov, not both.")
         if return_cov and target is not None:
-            raise InputError("return_cov is of all targets: leave target out.")
+            raise InputError("return_cov covers all targets: leave target out.")
         if return_cov:
             return self._predict_joint(X, of, diagonal)
         chosen = list(range(len(self.mean_))) if target is None else [target]
@@ -631,7 +631,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if self.statistics_ is None:
             raise InputError(
-                "this model is without statistics (stored so, or a draw) and predicts means only."
+                "this model has no statistics (it was stored without, or is a draw) and predicts means only."
             )
         if self.statistics_.n != self.n_rows_:
             raise InputError(

@@ -53,8 +53,8 @@ def fit_map(
 ) -> FeatureMap:
     """Return a copy of a feature map that is fitted to the molecules of a fingerprint store.
 
-    `featurize` and `fit` call it by themselves. Call it to share one fitted map between several stores, or to
-    featurize dask arrays. What is learned does not depend on partitions, workers or the order of tasks.
+    `featurize` and `fit` call it when they need it. Call it to share one fitted map between several stores,
+    or to featurize dask arrays. What is learned does not depend on partitions, workers or the order of tasks.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
     """Return the model at `path`, read once per process; refuse another one than that of `spec_hash`."""
     model = read_model(path, statistics=statistics)
     if model.metadata["spec_hash"] != spec_hash:
-        raise StoreError(f"The model {path} was fitted anew while it was in use; run the same command again.")
+        raise StoreError(f"The model {path} was fitted again during the run; run the same command again.")
     return model
 
 

@@ -53,7 +53,7 @@ __all__ = [
 
 _SHOWN = 80  # characters of a SMILES in a message
 _WAY_OUT = (
-    "; leave that molecule out, or make the features and the model again with a range that reaches it: "
+    "; leave that molecule out, or make the features and the model again with a range that includes it: "
     "--norm-range LOW HIGH, in Python norm_range (a wider one is less accurate)."
 )
 
@@ -444,8 +444,8 @@ def open_source(
         store = FeatureStore.open(path)
         if feature_map is not None and not agrees(feature_map, store.spec["map"]):
             raise InputError(
-                f"{path} holds {map_words(store.spec['map'])}, and another map is asked for, "
-                f"{map_words(feature_map.state())}; name the fingerprint store to use that one."
+                f"{path} holds {map_words(store.spec['map'])}, and you asked for another map, "
+                f"{map_words(feature_map.state())}; give the fingerprint store to use that one."
             )
         store.require_complete()
         features = FeatureSource.of(store, bits)

@@ -442,7 +442,7 @@ def test_bad_input_is_refused():
     keyed = SparseGP(LandmarkFeatures(8, random_state=1)).fit(X, y)
     with pytest.raises(InputError, match="of the map"):
         SparseGP(feature_map).fit_statistics(keyed.statistics_)
-    with pytest.raises(InputError, match="without variance"):
+    with pytest.raises(InputError, match="has no variance"):
         SparseGP(LandmarkFeatures(8)).fit(X, np.ones(30))
     with pytest.raises(InputError, match="noise_variance must be positive"):
         SparseGP(feature_map, noise_variance=-1.0).fit_statistics(statistics)
