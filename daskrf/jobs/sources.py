@@ -138,6 +138,11 @@ class Source(ABC):
         """What the map's tables take in each process, at most."""
 
     @property
+    def nonzeros(self) -> int | None:
+        """Most non-zeros of a partition: None where they are not counted, 0 where none are read."""
+        return None
+
+    @property
     @abstractmethod
     def seconds_per_row(self) -> float:
         """Rough cost of the features of a row on one core, from which tasks are sized."""
@@ -303,6 +308,10 @@ class FingerprintSource(StoreSource):
         return self.feature_map.table_bytes(self.store.n_columns)
 
     @property
+    def nonzeros(self) -> int:
+        return most_nonzeros(self.store)
+
+    @property
     def seconds_per_row(self) -> float:
         """See `Source`: as the map says."""
         made = self.feature_map.block_size if self.predicts else self.feature_map.n_components
@@ -345,6 +354,10 @@ class FeatureSource(StoreSource):
         return 0
 
     @property
+    def nonzeros(self) -> int:
+        return 0
+
+    @property
     def seconds_per_row(self) -> float:
         """See `Source`: reading from a disk."""
         return 3e-6
@@ -356,23 +369,14 @@ def planned_rows(store: RowStore) -> list[int]:
 
 
 def making_of(source: Source) -> Making:
-    """Return what making the features of the largest partition of a source takes, as it is held.
-
-    Non-zeros are 0 where features are read, and None where fingerprints are made on the way, by batches.
-    """
-    feature_map, rows, nonzeros = source.feature_map, max(source.partition_rows), None
-    if isinstance(source, FeatureSource):
-        nonzeros = 0
-    elif isinstance(source, FingerprintSource):
-        nonzeros = most_nonzeros(source.store)
-    else:
-        rows = min(rows, BATCH_ROWS)
+    """Return what making the features of the largest partition, or batch, of a source takes."""
+    feature_map, rows = source.feature_map, max(source.partition_rows)
     return Making(
         feature_map.n_components,
-        rows,
+        rows if isinstance(source, StoreSource) else min(rows, BATCH_ROWS),
         source.bits,
         SumsShape.of(feature_map),
-        nonzeros,
+        source.nonzeros,
         source.table_bytes,
     )
 
