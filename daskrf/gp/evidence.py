@@ -45,7 +45,7 @@ Array = npt.NDArray[np.float64]
 
 Given = npt.ArrayLike | None
 
-ONE_LABEL = "one label tells nothing of signal variance and noise variance: give more labels, or fix both."
+ONE_LABEL = "one label says nothing about signal and noise variance: give more labels, or fix both."
 _GUESS_SIZE = 512  # features that the first guess of the Cholesky route comes from
 _LARGE = 8_192  # above, a Cholesky factorization takes so long that few are made: see `approach_evidence`
 
@@ -171,7 +171,7 @@ def _check_variance(moments: Moments, target: int) -> None:
         raise InputError(ONE_LABEL)
     if variance <= error:
         raise InputError(
-            f"y of target {target} is without variance over {moments.n} rows, as far as their sums can tell "
+            f"y of target {target} has no variance over {moments.n} rows, as far as their sums can tell "
             f"(it deviates by at most {math.sqrt(error / moments.n):.1g} from {moments.shift[target]:.6g}): "
             "give labels that differ, subtract a constant from y, or fix both variances."
         )
@@ -279,7 +279,7 @@ def log_likelihood(
 def maximize_evidence(
     solver: Solver, target: int, fixed: Fixed, start: float | None = None
 ) -> tuple[Hyperparameters, bool]:
-    """Maximize the evidence of one target over whatever is not fixed.
+    """Maximize the evidence of one target over what is not fixed.
 
     Parameters
     ----------
@@ -371,7 +371,8 @@ def _climb(solver: Solver, target: int, fixed: Fixed, start: Peak) -> Peak | Non
         if curvature < 10:  # log lambda is known to no better than 0.3, if at all: no signal, or no noise
             return None
         top = round(0.5 * (x0 + x1) + slope / curvature, 12)
-        if 0.5 * curvature * (top - best) ** 2 < 0.005:
+        # A curvature of fewer features, or a parabola through distant points, may be far from the top.
+        if rest and abs(x1 - x0) < 0.3 and 0.5 * curvature * (top - best) ** 2 < 0.005:
             return Peak(best, curvature)
         x = min(max(top, best - 1.0), best + 1.0)
     return None

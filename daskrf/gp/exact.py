@@ -9,15 +9,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.linalg import blas
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from daskrf import seeds
-from daskrf.arrays import as_csr, check_columns_of, check_finite, check_rows_to_fit, learn_columns
+from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
-from daskrf.gp.chunks import check_of
+from daskrf.gp.chunks import check_of, check_rows
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
 from daskrf.gp.posterior import standard_normal
@@ -130,9 +129,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
         InputError
             If there are no rows, shapes do not fit, a value is not finite or not what the kernel serves, y
             has several targets, or no variance where one is needed, a hyperparameter is out of range, or the
-            n x n matrix cannot be had.
+            n x n matrix does not fit into memory.
         """
-        given, X, y = X, _check_rows(X), _check_target(y)
+        given, X, y = X, check_rows(X, self.kernel), _check_target(y)
         if X.shape[0] != len(y):
             raise InputError(f"X has {X.shape[0]} rows, but y has {len(y)}: they must be the same.")
         if len(y) == 0:
@@ -197,9 +196,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         check_of(of)
         if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not for both.")
+            raise InputError("ask for return_std or return_cov, not both.")
         check_columns_of(self, X)
-        X = _check_rows(X)
+        X = check_rows(X, self.kernel)
         noise_variance = float(self.noise_variance_[0]) if of == "y" else 0.0
         if return_cov:
             mean, matrix = self._joint(X)
@@ -238,7 +237,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             raise InputError(f"the number of draws must not be negative, but is {n_samples}.")
         seeds.check_seed(random_state)
         check_columns_of(self, X)
-        X = _check_rows(X)
+        X = check_rows(X, self.kernel)
         if hasattr(self, "alpha_"):
             noise_variance = float(self.noise_variance_[0])
             mean, covariance = self._joint(X)
@@ -327,8 +326,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
             matrix = np.empty((n, n))
         except MemoryError:
             raise InputError(
-                f"the kernel matrix of {n:,} rows takes {format_bytes(8 * n * n)}, which cannot be had: use "
-                "fewer rows (n_subset), or random features."
+                f"the kernel matrix of {n:,} rows takes {format_bytes(8 * n * n)}, which do not fit into "
+                "memory: use fewer rows (n_subset), or random features."
             ) from None
         for part, block in self.kernel.blocks(X):
             matrix[part] = block
@@ -340,7 +339,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return self.kernel.blocks(X, self.X_train_, rows=rows)
 
     def _joint(self, X: Any) -> tuple[Array, Array]:
-        """Return the posterior mean of f and its covariance, only the upper triangle of which is filled."""
+        """Return the posterior mean of f and its covariance, with only its upper triangle filled."""
         m = X.shape[0]
         covariance = self._kernel_matrix(X)
         mean, white = np.empty(m), np.empty((m, len(self.alpha_)))
@@ -380,22 +379,6 @@ class _Sampler(ShiftedCholesky):
         return blas.dtrmm(1.0, self._work.T, right, lower=0, trans_a=1)
 
 
-def _check_rows(X: Any) -> Any:
-    """Return X as a canonical CSR matrix or a two-dimensional array of finite numbers."""
-    if sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr"):
-        return check_finite(as_csr(X))
-    array = np.asarray(X)
-    if array.ndim != 2 or array.dtype.kind not in "buif":
-        raise InputError(f"X must be numbers of shape (n, n_columns), not {array.dtype} of {array.shape}.")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise InputError(
-            f"Value {array[row, column]} in row {row}, column {column} is not a finite number; remove or "
-            "repair that row."
-        )
-    return array
-
-
 def _check_target(y: npt.ArrayLike) -> Array:
     targets = check_targets(y)
     if targets.shape[1] != 1:
@@ -411,7 +394,7 @@ def _check_variance(y: Array) -> None:
         raise InputError(ONE_LABEL)
     if float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max()):
         raise InputError(
-            f"y is without variance over {len(y)} rows (all are {y[0]:.6g}): give labels that differ, or fix "
+            f"y has no variance over {len(y)} rows (all are {y[0]:.6g}): give labels that differ, or fix "
             "both signal_variance and noise_variance."
         )
 

@@ -114,7 +114,7 @@ def choose_length_scale(
     if targets.shape != (rows.shape[0],):
         raise InputError(f"X has {rows.shape[0]} rows, but y has shape {targets.shape}: one number a row.")
     if not min(rows.shape[0], n_rows) > 0:
-        raise InputError("there is no row to choose a length scale by: pass some, and n_rows above 0.")
+        raise InputError("there are no rows to choose a length scale from: pass some, and n_rows above 0.")
     order = seeds.generator(random_state, "length-scale").permutation(rows.shape[0])
     chosen = np.sort(order[:n_rows])
     rows, targets = rows[chosen], targets[chosen]
@@ -146,6 +146,6 @@ def _bounds(rows: Any, seed: int) -> tuple[float, float]:
     distances = np.sqrt(np.asarray(squares.sum(axis=1)).reshape(-1))
     distances = distances[distances > 0.0]
     if not distances.size:
-        raise InputError("All rows are equal, so that no length scale can be told; give bounds.")
+        raise InputError("All rows are equal, so no length scale can be found; give bounds.")
     middle = float(np.median(distances))
     return middle / 10.0, middle * 10.0

@@ -71,6 +71,9 @@ class LocalGaussianGP(FeatureSpaceGP):
     is not in the paper. Predictions jump where the nearest centroid changes; values of f at rows of different
     centroids are taken as independent in joint covariances and draws, and the residuals of all rows, too.
 
+    For w of `sample_weights`, mean_[target] + phi(x) . w, phi(x) from
+    `LocalGaussianFeatures.transform_nearest`, is a draw of f without its residual.
+
     Examples
     --------
     >>> from daskrf.features import LocalGaussianFeatures
@@ -83,6 +86,7 @@ class LocalGaussianGP(FeatureSpaceGP):
     """
 
     method: Literal["auto", "eigh", "cholesky"] = "eigh"
+    _options = ("rows", "residual")
 
     def __init__(
         self,
@@ -102,7 +106,6 @@ class LocalGaussianGP(FeatureSpaceGP):
         self.residual = residual
 
     def check_parameters(self, n_targets: int | None = None) -> None:
-        """Raise InputError if a parameter is bad, as `fit` does before it sums anything."""
         super().check_parameters(n_targets)
         if self.rows not in ("all", "nearest"):
             raise InputError(f"rows must be 'all' or 'nearest', not {self.rows!r}.")
@@ -110,7 +113,6 @@ class LocalGaussianGP(FeatureSpaceGP):
             raise InputError(f"residual must be True or False, not {self.residual!r}.")
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return why deviations of one target cannot be trusted, in one sentence each; mostly none."""
         said = super().cautions(target)
         if (
             self.rows_ == "all"
@@ -132,37 +134,14 @@ class LocalGaussianGP(FeatureSpaceGP):
         drawn.local_map_ = self.local_map_
         return drawn
 
-    def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
-        """Return n exact draws from the posterior of the weights of one target, shape (M, n).
-
-        mean_[target] + phi(x) . w, phi(x) from `LocalGaussianFeatures.transform_nearest`, is then a draw of f
-        without its residual, independent from centroid to centroid. Draw i does not depend on n.
-        """
-        return super().sample_weights(n, seed, target)
-
     def state(self) -> dict[str, Any]:
-        """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
-        known = super().state()
-        own = {"rows": self.rows_, "residual": self.residual}
-        return {**known, **own, "feature_map": self.local_map_.state()}
+        return {**super().state(), "rows": self.rows_, "feature_map": self.local_map_.state()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
-        """Rebuild a fitted model from `state` and `arrays`.
-
-        Raises
-        ------
-        InputError
-            If the state is of another version, or the weights are missing.
-        """
         model = super().from_state(state, arrays)
         model.rows_ = model.rows
         return model
-
-    @classmethod
-    def _blank(cls, parameters: dict[str, Any], **given: Any) -> Self:
-        own = {name: parameters[name] for name in ("rows", "residual") if name in parameters}
-        return cls(**own, **given)
 
     def _set_map(self, feature_map: Any) -> None:
         if getattr(feature_map, "gram_block", None) is None:

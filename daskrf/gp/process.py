@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal, Self
 
@@ -40,10 +39,15 @@ from daskrf.gp.solvers import CholeskySolver, EigenSolver, with_deficit
 from daskrf.gp.statistics import Moments, SufficientStatistics
 from daskrf.gp.sums import Statistics, Summation
 
-__all__ = ["FeatureSpaceGP", "RandomFeatureGP"]
+__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP"]
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
 STATE_VERSION = 2
+PER_TARGET = (
+    *("mean_", "signal_variance_", "noise_variance_"),
+    *("left_out_", "log_marginal_likelihoods_", "at_bound_"),
+)
+"""Attributes of a fitted process that have one entry each a target."""
 _SMALLEST_LEFT = 1e-6  # of k(x, x): less than this is rounding of features
 _FEW_LEFT = 0.05  # of the signal variance: a prior of what features leave out that the labels contradict
 _FACTOR_LOCK = threading.Lock()
@@ -63,6 +67,11 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         "n_components",
     )
     """Parameters that are not of one kind of process alone."""
+
+    # What of parameters and of what was found makes up a state, beside what all have.
+    _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
+    _per_target: ClassVar[tuple[str, ...]] = PER_TARGET
+    _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
 
     feature_map: Any
     mean: npt.ArrayLike | None
@@ -217,9 +226,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         check_columns_of(self, X)
         check_of(of, *(["both"] if return_std else []))
         if return_std and return_cov:
-            raise InputError("ask for return_std or return_cov, not for both.")
+            raise InputError("ask for return_std or return_cov, not both.")
         if return_cov and target is not None:
-            raise InputError("return_cov is of all targets: leave target out.")
+            raise InputError("return_cov covers all targets: leave target out.")
         if return_cov:
             return self._predict_joint(X, of, diagonal)
         chosen = list(range(len(self.mean_))) if target is None else [target]
@@ -273,7 +282,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         It has no statistics, hence no deviations of its own, and is not for storing: keep the model and the
         seed. Draw `seed` is ``sample_weights(1, seed)``.
         """
-        drawn = self._blank({"method": self.method, "n_components": self.n_components})
+        drawn = type(self)(**{name: getattr(self, name) for name in self._options})
         drawn.weights_ = self.sample_weights(1, seed, target)
         drawn.mean_ = self.mean_[[target]]
         drawn.feature_map_, drawn.one_bit_, drawn.statistics_ = self.feature_map_, self.one_bit_, None
@@ -338,26 +347,17 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
                 "a posterior draw cannot be stored: store the model, and draw again by the seed."
             )
         given = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
-        names = (
-            "mean_",
-            "signal_variance_",
-            "noise_variance_",
-            "left_out_",
-            "log_marginal_likelihoods_",
-            "at_bound_",
-        )
         return {
             "class": type(self).__name__,
             "version": STATE_VERSION,
             "n": self.n_rows_,
-            "n_components": len(self.weights_),
             "one_bit": self.one_bit_,
-            "method": self.method,
+            **{name: getattr(self, name) for name in ("method", *self._options)},
+            "n_components": len(self.weights_),
             "given": {k: None if v is None else np.asarray(v).tolist() for k, v in given.items()},
-            "jitter": self.jitter_,
-            "mean_left": self.mean_left_,
             "feature_map": None if self.feature_map_ is None else self.feature_map_.state(),
-            **{name.rstrip("_"): getattr(self, name).tolist() for name in names},
+            **{name.rstrip("_"): getattr(self, name) for name in self._numbers},
+            **{name.rstrip("_"): getattr(self, name).tolist() for name in self._per_target},
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
@@ -382,14 +382,15 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
                 f"the model has state version {state.get('version')!r}, but this daskrf reads "
                 f"version {STATE_VERSION}: fit again."
             )
-        model = cls._blank(state, **state["given"])
+        model = cls(**{name: state[name] for name in cls._options}, **state["given"])
         model._set_map(None if state["feature_map"] is None else from_state(state["feature_map"]))
         model.feature_map = model.feature_map_
-        for name in ("mean", "signal_variance", "noise_variance", "left_out", "log_marginal_likelihoods"):
-            setattr(model, f"{name}_", np.array(state[name], dtype=np.float64))
-        model.at_bound_ = np.array(state["at_bound"], dtype=bool)
-        model.n_rows_, model.one_bit_, model.jitter_ = state["n"], state["one_bit"], state["jitter"]
-        model.mean_left_ = float(state["mean_left"])
+        for name in cls._per_target:
+            kind = bool if name == "at_bound_" else np.float64
+            setattr(model, name, np.array(state[name.rstrip("_")], dtype=kind))
+        for name in cls._numbers:
+            setattr(model, name, float(state[name.rstrip("_")]))
+        model.n_rows_, model.one_bit_ = state["n"], state["one_bit"]
         model.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
         kept = {k.removeprefix("statistics/"): v for k, v in arrays.items() if k.startswith("statistics/")}
         model.statistics_ = Summation.restore(kept) if kept else None
@@ -404,11 +405,6 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_factors": {}, "_eigen": None}
-
-    @classmethod
-    @abstractmethod
-    def _blank(cls, parameters: dict[str, Any], **given: Any) -> Self:
-        """Return an unfitted model with the parameters of a state."""
 
     def _set_map(self, feature_map: Any) -> None:
         """Take a fitted feature map (or None: features are given)."""
@@ -635,7 +631,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if self.statistics_ is None:
             raise InputError(
-                "this model is without statistics (stored so, or a draw) and predicts means only."
+                "this model has no statistics (it was stored without, or is a draw) and predicts means only."
             )
         if self.statistics_.n != self.n_rows_:
             raise InputError(
@@ -736,7 +732,3 @@ class RandomFeatureGP(FeatureSpaceGP):
         self.noise_variance = noise_variance
         self.method = method
         self.n_components = n_components
-
-    @classmethod
-    def _blank(cls, parameters: dict[str, Any], **given: Any) -> Self:
-        return cls(method=parameters["method"], n_components=parameters["n_components"], **given)

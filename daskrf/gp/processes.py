@@ -63,7 +63,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
 def model_from_state(
     state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
 ) -> FeatureSpaceGP | SeparateGP:
-    """Rebuild a fitted model of whatever class from its `state` and `arrays`.
+    """Rebuild a fitted model of any class from its `state` and `arrays`.
 
     Raises
     ------

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.gp.process import FeatureSpaceGP
+from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
 
 __all__ = ["SeparateGP", "process_of", "processes_of"]
 
@@ -51,6 +51,14 @@ class SeparateGP:
     np.float64(0.0)
     """
 
+    mean_: npt.NDArray[np.float64]
+    signal_variance_: npt.NDArray[np.float64]
+    noise_variance_: npt.NDArray[np.float64]
+    left_out_: npt.NDArray[np.float64]
+    weights_: npt.NDArray[np.float64]
+    log_marginal_likelihoods_: npt.NDArray[np.float64]
+    at_bound_: npt.NDArray[np.bool_]
+
     def __init__(self, parts: Sequence[FeatureSpaceGP], targets: Sequence[Sequence[int]]) -> None:
         self.parts = tuple(parts)
         self.targets = tuple(tuple(int(t) for t in own) for own in targets)
@@ -61,22 +69,9 @@ class SeparateGP:
         whose = (part for part, size in zip(self.parts, sizes, strict=True) for _ in range(size))
         within = (own for size in sizes for own in range(size))
         self._places = dict(zip(numbers, zip(whose, within, strict=True), strict=True))
-        names = (
-            *("mean_", "signal_variance_", "noise_variance_", "left_out_"),
-            *("log_marginal_likelihoods_", "at_bound_", "weights_"),
-        )
-        (
-            self.mean_,
-            self.signal_variance_,
-            self.noise_variance_,
-            self.left_out_,
-            self.log_marginal_likelihoods_,
-            self.at_bound_,
-            self.weights_,
-        ) = (
-            np.concatenate([getattr(part, name) for part in self.parts], axis=-1)[..., self._order]
-            for name in names
-        )
+        for name in (*PER_TARGET, "weights_"):
+            values = np.concatenate([getattr(part, name) for part in self.parts], axis=-1)
+            setattr(self, name, values[..., self._order])
         self.one_bit_ = self.parts[0].one_bit_
         self.jitter_ = max(part.jitter_ for part in self.parts)
 

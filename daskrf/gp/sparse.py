@@ -11,7 +11,7 @@ from daskrf.errors import InputError
 from daskrf.gp.chunks import FeatureBlock
 from daskrf.gp.posterior import PosteriorFactor
 from daskrf.gp.prior import PriorPrecision
-from daskrf.gp.process import FeatureSpaceGP
+from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.statistics import Moments, SufficientStatistics
 
@@ -82,6 +82,10 @@ class SparseGP(FeatureSpaceGP):
     [1.0, 2.0]
     """
 
+    _options = ("method", "criterion")
+    _per_target = (*PER_TARGET, "bounds_")
+    _numbers = (*FeatureSpaceGP._numbers, "deficit_", "prior_jitter_")
+
     def __init__(
         self,
         feature_map: Any = None,
@@ -100,13 +104,11 @@ class SparseGP(FeatureSpaceGP):
         self.method = method
 
     def check_parameters(self, n_targets: int | None = None) -> None:
-        """Raise InputError if a parameter is bad, as `fit` does before it sums anything."""
         super().check_parameters(n_targets)
         if self.criterion not in ("evidence", "bound"):
             raise InputError(f"criterion must be 'evidence' or 'bound', not {self.criterion!r}.")
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return why deviations of one target cannot be trusted, in one sentence each; mostly none."""
         said = super().cautions(target)
         if said and self.criterion == "bound":
             said[0] += "; more landmarks may help, or the evidence in place of the bound"
@@ -125,63 +127,11 @@ class SparseGP(FeatureSpaceGP):
         self._check_fitted()
         return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, self.deficit_)
 
-    def sample_weights(self, n: int, seed: int, target: int = 0) -> Array:
-        """Return n exact draws from the posterior of the weights of one target, shape (M, n).
-
-        mean_[target] + phi(x) . w is then a draw of the projected process, as `draw` gives it: what f(Z)
-        tells of f. It leaves out the rest of f, of variance left_out_ (1 - phi^T K_ZZ^-1 phi), which counts
-        in the deviations of `predict`: draws vary less than f where no landmark is similar. Draw i does not
-        depend on n.
-        """
-        return super().sample_weights(n, seed, target)
-
-    def sample_y(
-        self,
-        X: Any,
-        n_samples: int = 1,
-        random_state: int = 0,
-        *,
-        of: Literal["y", "f"] = "y",
-        target: int = 0,
-    ) -> Array:
-        """Return draws from the posterior at the rows X, shape (n, n_samples); of y with noise, or of f.
-
-        What the landmarks leave out of f is drawn for each row on its own: variances are those of `predict`,
-        covariances are those of the projected process. Draw i does not depend on n_samples.
-        """
-        return super().sample_y(X, n_samples, random_state, of=of, target=target)
-
     def state(self) -> dict[str, Any]:
-        """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
-        return {
-            **super().state(),
-            "criterion": self.criterion,
-            "feature_map": self.landmark_map_.state(),
-            "bounds": self.bounds_.tolist(),
-            "deficit": self.deficit_,
-            "prior_jitter": self.prior_jitter_,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
-        """Rebuild a fitted model from `state` and `arrays`.
-
-        Raises
-        ------
-        InputError
-            If the state is of another version, or the weights are missing.
-        """
-        model = super().from_state(state, arrays)
-        model.bounds_ = np.array(state["bounds"], dtype=np.float64)
-        model.deficit_, model.prior_jitter_ = state["deficit"], state["prior_jitter"]
-        return model
+        return {**super().state(), "feature_map": self.landmark_map_.state()}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_prior": None}
-
-    @classmethod
-    def _blank(cls, parameters: dict[str, Any], **given: Any) -> Self:
-        return cls(method=parameters["method"], criterion=parameters.get("criterion", "evidence"), **given)
 
     def _set_map(self, feature_map: Any) -> None:
         if not hasattr(feature_map, "prior_precision"):

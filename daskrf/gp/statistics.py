@@ -35,6 +35,8 @@ __all__ = [
 Precision = Literal["single", "double"]
 Array = npt.NDArray[np.float64]
 
+_COUNTS = ("n", "kernel_trace")
+_SUMS = ("gram", "phi_sum", "phi_y", "y_sum", "yy")
 _ROWS = 16_384  # rows a block: bounds the memory that `update` needs beside the Gram matrix
 _DOUBLE_ROWS = 2_048  # the same for double precision
 _SUM_LIMIT = 1 << 62
@@ -301,22 +303,12 @@ class SufficientStatistics(ABC):
         self._check_partner(other)
         if other.n > self.n:
             raise InputError(f"cannot remove {other.n} rows from statistics of {self.n} rows.")
-        return replace(
-            self,
-            precision=_common_precision(self, other),
-            n=self.n - other.n,
-            kernel_trace=self.kernel_trace - other.kernel_trace,
-            gram=self.gram - other.gram,
-            phi_sum=self.phi_sum - other.phi_sum,
-            phi_y=self.phi_y - other.phi_y,
-            y_sum=self.y_sum - other.y_sum,
-            yy=self.yy - other.yy,
-        )
+        sums = {name: getattr(self, name) - getattr(other, name) for name in (*_COUNTS, *_SUMS)}
+        return replace(self, precision=_common_precision(self, other), **sums)
 
     def copy(self) -> SufficientStatistics:
         """Return an independent copy."""
-        names = ("gram", "phi_sum", "phi_y", "y_sum", "yy")
-        return replace(self, **{name: getattr(self, name).copy() for name in names})
+        return replace(self, **{name: getattr(self, name).copy() for name in _SUMS})
 
     def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
         return self.combine(other)
@@ -325,13 +317,10 @@ class SufficientStatistics(ABC):
         self._check_partner(other)
         self._check_sums(self.n + other.n, self.yy + other.yy)
         self.precision = _common_precision(self, other)
-        self.n += other.n
-        self.kernel_trace += other.kernel_trace
-        self.gram += other.gram
-        self.phi_sum += other.phi_sum
-        self.phi_y += other.phi_y
-        self.y_sum = self.y_sum + other.y_sum
-        self.yy = self.yy + other.yy
+        for name in (*_COUNTS, *_SUMS):
+            total = getattr(self, name)
+            total += getattr(other, name)  # in place, where it is an array
+            setattr(self, name, total)
         self.map_key = self.map_key or other.map_key
         return self
 

@@ -193,12 +193,12 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"Cannot read the cluster file {path}: {error.strerror}.") from error
     if len(text) > _MOST_BYTES:
-        raise InputError(f"{path} has more than {format_bytes(_MOST_BYTES)}, so that it is no cluster file.")
+        raise InputError(f"{path} has more than {format_bytes(_MOST_BYTES)}, so it is not a cluster file.")
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
         what = printable(" ".join(str(error).split()))
-        raise InputError(f"The cluster file {path} is no YAML: {what}.") from error
+        raise InputError(f"The cluster file {path} is not YAML: {what}.") from error
     except RecursionError:
         raise InputError(
             f"The cluster file {path} is nested too deeply; start from cluster/slurm.yaml."

@@ -83,13 +83,13 @@ class Jobs:
     accepted : set of str
         Numbers of the jobs that wait or run, as far as is known.
     barren : list of (str, float)
-        Numbers of the jobs that have begun and of which no worker has come, and when they began.
+        Numbers of the jobs that have begun without any worker coming, and when they began.
     refusal : str
         What the batch system said when it last refused a job.
     refused : float
         When that was, by `time.monotonic`.
     notes : tuple of str
-        Sentences on what was asked for, which the user should see.
+        Sentences on the request that the user should see.
     """
 
     system: str
@@ -177,7 +177,7 @@ def seconds_to_wait() -> float | None:
     Raises
     ------
     InputError
-        If the Dask setting ``daskrf.wait-for-workers`` is no time.
+        If the Dask setting ``daskrf.wait-for-workers`` is not a time.
     """
     value = dask.config.get("daskrf.wait-for-workers", None)
     try:
@@ -288,7 +288,7 @@ def connect(scheduler: str | None = None, scheduler_file: str | Path | None = No
         If the scheduler does not answer.
     """
     if (scheduler is None) == (scheduler_file is None):
-        raise InputError("Name the scheduler either by its address or by its scheduler file.")
+        raise InputError("Give either the address of the scheduler or its scheduler file.")
     options: dict[str, Any] = {"address": scheduler}
     address = scheduler
     if scheduler_file is not None:
@@ -323,7 +323,7 @@ def _check_address(address: str, where: str) -> None:
         raise _no_answer(where, error) from error
     if scheme in ("tls", "wss") and Security().get_connection_args("client").get("ssl_context") is None:
         raise InputError(
-            f"{where} wants certificates; name them in Dask's settings distributed.comm.tls.ca-file and "
+            f"{where} needs certificates; give them in Dask's settings distributed.comm.tls.ca-file and "
             "distributed.comm.tls.client.cert and .key."
         )
 
@@ -335,7 +335,7 @@ def _check_scheduler_file(path: Path) -> str:
     end = time.monotonic() + _FILE_SECONDS
     while (address := _address_in(path)) is None:
         if time.monotonic() > end:
-            raise InputError(f"{path} is no scheduler file; name the one that dask scheduler wrote.")
+            raise InputError(f"{path} is not a scheduler file; give the one that dask scheduler wrote.")
         time.sleep(0.1)
     return address
 

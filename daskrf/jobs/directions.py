@@ -68,13 +68,13 @@ def maximizes(model: Model, target: int, maximize: bool | None) -> tuple[bool, t
     Raises
     ------
     InputError
-        If nobody has said.
+        If it was not said.
     """
     name = printable(model.targets[target], 60)
     known = model.directions.get(model.targets[target])
     if maximize is None and known is None:
         raise InputError(
-            f"It is not known whether large or small values of '{name}' are good: say --maximize or "
+            f"It is not known whether large or small values of '{name}' are good: give --maximize or "
             "--minimize (maximize=True or maximize=False), or fit with --direction."
         )
     if maximize is None:

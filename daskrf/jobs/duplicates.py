@@ -56,7 +56,7 @@ def duplicates(
     except StoreError as error:  # damage elsewhere must not cost the hits
         n_copies, reason = 0, str(error)
     if reason:
-        return f"{repeats}; how many are {what} was not counted: {reason}"
+        return f"{repeats}; the number of {what} was not counted: {reason}"
     return f"{repeats}, and {n_copies:,} are {what}"
 
 
@@ -64,14 +64,14 @@ def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: 
     """Return how many hits are molecules of labelled rows, or why that was not counted."""
     store, n_labels = _library(model, path, source), int(model.metadata["labels"]["matched"])
     if store is None:
-        return 0, "the library that the model was fitted on is not where it was"
+        return 0, "the library that the model was fitted to is not where it was"
     if n_labels > _MOST_ROWS:
         return 0, f"the model has {n_labels:,} labels"
     n_rows, batches = _labelled_smiles(
         store, np.unique(load_model(path, names=["labelled_rows"]).arrays["labelled_rows"])
     )
     if n_rows > _MOST_ROWS:
-        return 0, f"it would take reading {n_rows:,} rows of {store.path}"
+        return 0, f"{n_rows:,} rows would have to be read from {store.path}"
     for batch in batches:
         hits.look(batch)
         if hits.exhausted:

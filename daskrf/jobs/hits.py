@@ -1,4 +1,4 @@
-"""The file of hits: what is written of the best molecules, and how it is known again."""
+"""The file of hits: what is written about the best molecules, and how the file is recognized."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def earlier_hits(output: PurePath) -> Earlier | None:
             with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):
                 known = pq.read_schema(readable(output)).metadata or {}
     if _MARK not in known:
-        raise InputError(f"{output} is there already and holds no hits of daskrf; give another output path.")
+        raise InputError(f"{output} exists and does not hold hits of daskrf; give another output path.")
     about: dict[str, Any] = {}
     with suppress(*DAMAGE):
         found = unsealed(known.get(_ABOUT, b""))

@@ -43,8 +43,8 @@ def scan_inputs(
 ) -> Library:
     """Read all input files once: digests, row counts, and where each partition begins.
 
-    Before that the user is told how each is read, and files of which most of the first lines are no molecules
-    are refused unless `accept_rejects` is set.
+    First the user is told how each is read, and files whose first lines are mostly not molecules are
+    refused unless `accept_rejects` is set.
     """
     files = lay_out(inputs, format)
     for line in table_words(files):
@@ -83,7 +83,7 @@ def library_of(
         Scan all the same where what lies deep in compressed files is not in the spool. Without it there is no
         spool, as for a complete store, which may lie on a read-only disk.
     accept_rejects : bool
-        Scan files of which most of the first lines are no molecules.
+        Scan files whose first lines are mostly not molecules.
 
     Raises
     ------

@@ -96,7 +96,7 @@ class Job(ABC, Generic[Report]):
         """Find out what is to be done: read, scan, join, fit a map. Nothing is written to the output."""
 
     def need(self) -> Need:
-        """Return what the job takes, of which `run` sees to it that it is there."""
+        """Return what the job takes; `run` checks that it is available."""
         return Need()
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Job(ABC, Generic[Report]):
 
     @abstractmethod
     def finish(self, run: Run, made: int) -> Report:
-        """Combine, solve, write and report, once all pieces are there, of which this run `made` some."""
+        """Combine, solve, write and report, once all pieces are there; this run `made` so many of them."""
 
 
 @dataclass

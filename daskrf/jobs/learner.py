@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -53,8 +53,8 @@ def fit_map(
 ) -> FeatureMap:
     """Return a copy of a feature map that is fitted to the molecules of a fingerprint store.
 
-    `featurize` and `fit` call it by themselves. Call it to share one fitted map between several stores, or to
-    featurize dask arrays. What is learned does not depend on partitions, workers or the order of tasks.
+    `featurize` and `fit` call it when they need it. Call it to share one fitted map between several stores,
+    or to featurize dask arrays. What is learned does not depend on partitions, workers or the order of tasks.
 
     Parameters
     ----------
@@ -91,16 +91,17 @@ def _fitted(
     run: Run, feature_map: FeatureMap, store: FingerprintStore, need: Callable[[], Need] = Need
 ) -> FeatureMap:
     """Return the map, fitted in this run; what follows it, of which `need` tells, is checked with it."""
-    kept = _kept(store)
+    kept = np.array(store.kept_rows(), dtype=np.int64)
     largest, total, nonzeros = int(kept.max(initial=0)), int(kept.sum()), most_nonzeros(store)
     reading = need_of_map(largest, 0, nonzeros, compiled=False)
     run.check(need(), Need(worker=reading, here=need_of_learning(feature_map, largest, total, nonzeros)))
     if not total:
         raise InputError(f"{store.path} has no molecule for {type(feature_map).__name__} to learn from.")
     if feature_map.learns_from == "summary":
-        fitted = clone(feature_map).fit_summaries(_summaries(run, feature_map, store, kept))
+        pieces = dict.fromkeys(np.flatnonzero(kept).tolist())
+        fitted = clone(feature_map).fit_summaries(_looked(run, feature_map, store, kept, pieces))
     else:
-        rows = _sample(run, feature_map, store, kept)
+        rows = sparse.vstack(_looked(run, feature_map, store, kept, _sample(feature_map, kept)), format="csr")
         with ONE_BLAS_THREAD:
             fitted = clone(feature_map).fit(rows)
     run.progress.finish()
@@ -217,33 +218,13 @@ def need_of_learning(
     return replace(need_of(feature_map), smaller={what: (number, 64, lambda n: need_of(with_number(n)))})
 
 
-def _kept(store: FingerprintStore) -> npt.NDArray[np.int64]:
-    """Return the molecules of each partition."""
-    records = store.records()
-    return np.array([records[p].counts["kept"] for p in range(store.n_partitions)], dtype=np.int64)
-
-
-def _summaries(
-    run: Run, feature_map: FeatureMap, store: FingerprintStore, kept: npt.NDArray[np.int64]
-) -> list[dict[str, Any]]:
-    """Return the summaries of all partitions that have rows, in their order."""
-    look = _Look(absolute(store.path), store.spec_hash, MapReference.of(feature_map.state()))
-    found = _looked(run, look.summaries, {int(p): None for p in np.flatnonzero(kept)}, kept)
-    return [found[p] for p in sorted(found)]
-
-
-def _sample(
-    run: Run, feature_map: FeatureMap, store: FingerprintStore, kept: npt.NDArray[np.int64]
-) -> sparse.csr_matrix:
-    """Return the sampled rows, in the order of the library."""
+def _sample(feature_map: FeatureMap, kept: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
+    """Return the places of the sampled rows within each partition that has some."""
     total = int(kept.sum())
     wanted = sampled_rows(total, feature_map.sample_size(total), getattr(feature_map, "random_state", 0))
     bounds = np.concatenate([[0], np.cumsum(kept)])
     cuts = np.searchsorted(wanted, bounds)
-    pieces = {int(p): wanted[cuts[p] : cuts[p + 1]] - bounds[p] for p in np.flatnonzero(np.diff(cuts))}
-    look = _Look(absolute(store.path), store.spec_hash, MapReference.of(feature_map.state()))
-    found = _looked(run, look.rows, pieces, kept)
-    return _joined([found[p] for p in sorted(found)], store.n_columns)
+    return {int(p): wanted[cuts[p] : cuts[p + 1]] - bounds[p] for p in np.flatnonzero(np.diff(cuts))}
 
 
 def sampled_rows(n_rows: int, size: int, seed: int) -> npt.NDArray[np.int64]:
@@ -272,20 +253,15 @@ def sampled_rows(n_rows: int, size: int, seed: int) -> npt.NDArray[np.int64]:
         count *= 2
 
 
-def _joined(parts: Sequence[tuple[npt.NDArray[Any], ...]], n_columns: int) -> sparse.csr_matrix:
-    """Return the rows of (lengths, indices, counts) as one matrix."""
-    lengths, indices, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(indices.dtype)
-    return sparse.csr_matrix((counts, indices, indptr), shape=(len(lengths), n_columns))
-
-
 def _looked(
     run: Run,
-    look: Callable[[dict[int, Any]], dict[int, Any]],
-    pieces: dict[int, Any],
+    feature_map: FeatureMap,
+    store: FingerprintStore,
     kept: npt.NDArray[np.int64],
-) -> dict[int, Any]:
-    """Call `look` on all `pieces` by groups of partitions, and return what it finds of each."""
+    pieces: Mapping[int, npt.NDArray[np.int64] | None],
+) -> list[Any]:
+    """Look at all `pieces` by groups of partitions, and return what is found of each, in their order."""
+    look = _Look(absolute(store.path), store.spec_hash, MapReference.of(feature_map.state()))
     sizes = [(p, int(kept[p])) for p in pieces]
     total = sum(size for _, size in sizes)
     groups = group_by_rows(sizes, rows_of_task(total, _READ_SECONDS, run.client))
@@ -301,7 +277,7 @@ def _looked(
     )
     found: dict[int, Any] = {}
     submit(look, tasks, run.client, run.progress, lambda _, result: found.update(result))
-    return found
+    return [found[p] for p in sorted(found)]
 
 
 @dataclass(frozen=True)
@@ -312,22 +288,13 @@ class _Look:
     spec_hash: str
     map: MapReference
 
-    def summaries(self, partitions: dict[int, None]) -> dict[int, dict[str, Any]]:
-        """Return a summary of the rows of each partition."""
+    def __call__(self, pieces: dict[int, npt.NDArray[np.int64] | None]) -> dict[int, Any]:
+        """Return the chosen rows of each partition, or, where none are chosen, a summary of all."""
+        store, found = opened(FingerprintStore, self.path, self.spec_hash), {}
         with ONE_BLAS_THREAD:
-            store = opened(FingerprintStore, self.path, self.spec_hash)
-            found = {}
-            for p in partitions:
+            for p, chosen in pieces.items():
                 check_stop()
-                found[p] = self.map.feature_map.summarize(store.read_fingerprints(p))
-            return found
-
-    def rows(self, wanted: dict[int, npt.NDArray[np.int64]]) -> dict[int, tuple[npt.NDArray[Any], ...]]:
-        """Return lengths, indices and counts of the wanted rows of each partition."""
-        store = opened(FingerprintStore, self.path, self.spec_hash)
-        found: dict[int, tuple[npt.NDArray[Any], ...]] = {}
-        for p, positions in wanted.items():
-            check_stop()
-            rows = store.read_fingerprints(p)[positions]
-            found[p] = (np.diff(rows.indptr), rows.indices, rows.data)
+                rows = store.read_fingerprints(p)
+                found[p] = self.map.feature_map.summarize(rows) if chosen is None else rows[chosen]
+                del rows  # before the next partition is read
         return found

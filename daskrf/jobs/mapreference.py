@@ -73,9 +73,9 @@ class MapReference:
         found = read_checkpoint(self.path, self.digest)
         if found is None or hashlib.sha256(found.metadata["text"].encode()).hexdigest() != self.digest:
             raise StoreError(
-                f"The file {self.path}, which holds the feature map, is gone or damaged, or lies where this "
-                "worker cannot see it; run the same command again, which writes it anew, with outputs in a "
-                "folder that all workers share."
+                f"The file {self.path}, which holds the feature map, is missing or damaged, or this worker "
+                "cannot see it; run the same command again, which writes it anew, with outputs in a folder "
+                "that all workers share."
             )
         return found.metadata["text"]
 

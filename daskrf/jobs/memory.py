@@ -284,7 +284,7 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
 
 
 def fewer_rows(rows: int, nonzeros: int | None, need_of: Callable[[int, int | None], MemoryNeed]) -> Smaller:
-    """Return what is told of partitions that could be smaller: nothing where features are read."""
+    """Return what to say of partitions that could be smaller: nothing where features are read."""
     if nonzeros == 0:
         return {}
     name = "rows a partition (--rows-per-partition of fingerprint)"

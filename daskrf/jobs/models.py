@@ -11,7 +11,7 @@ import numpy as np
 
 from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
-from daskrf.gp.process import FeatureSpaceGP
+from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
 from daskrf.gp.separate import SeparateGP
 from daskrf.jobs.mapreference import rebuild
 from daskrf.storage.integrity import believed
@@ -83,15 +83,7 @@ def _check(gp: FeatureSpaceGP | SeparateGP, metadata: dict[str, Any]) -> None:
         if not isinstance(metadata.get(name), kind):
             raise ValueError(f"its {name} is missing or wrong")
     n_targets = len(metadata["targets"])
-    names = (
-        "mean_",
-        "signal_variance_",
-        "noise_variance_",
-        "left_out_",
-        "log_marginal_likelihoods_",
-        "at_bound_",
-    )
-    numbers = [getattr(gp, name) for name in names]
+    numbers = [getattr(gp, name) for name in PER_TARGET]
     shapes = {(n_targets,), *(array.shape for array in numbers), gp.weights_.shape[1:]}
     ranges = np.array(metadata["range"], dtype=np.float64)
     texts = all(isinstance(name, str) for name in metadata["targets"])
@@ -104,7 +96,7 @@ def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
     """Return the model at `path`, read once per process; refuse another one than that of `spec_hash`."""
     model = read_model(path, statistics=statistics)
     if model.metadata["spec_hash"] != spec_hash:
-        raise StoreError(f"The model {path} was fitted anew while it was in use; run the same command again.")
+        raise StoreError(f"The model {path} was fitted again during the run; run the same command again.")
     return model
 
 

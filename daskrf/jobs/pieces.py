@@ -76,7 +76,7 @@ class Maker(Protocol):
 
 
 def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
-    """Return the store at `path`, of which a process reads the plan once: with many partitions it is long.
+    """Return the store at `path`; a process reads its plan once, which is long for many partitions.
 
     Raises
     ------
@@ -91,13 +91,13 @@ def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
 def _opened(kind: Any, path: str, spec_hash: str) -> Any:
     store = kind.open(path)
     if store.spec_hash != spec_hash:
-        raise StoreError(f"{path} was replaced while it was in use; run the same command again.")
+        raise StoreError(f"{path} was replaced during the run; run the same command again.")
     return store
 
 
 @dataclass(frozen=True)
 class Done:
-    """The pieces of a result that is there, of which nothing is to be made."""
+    """The pieces of a result that is there already: nothing has to be made."""
 
     total: int
     unit: str

@@ -2,7 +2,7 @@
 
 Every call that a driver sends carries what a worker must have in common with it: the versions of what makes
 the bytes, and a file system. A worker process looks once a run, in some milliseconds, so that one which joins
-later is looked at too. Workers that do not come at all are told of by what their jobs have printed.
+later is looked at too. Of workers that never come, the message quotes what their jobs have printed.
 """
 
 from __future__ import annotations

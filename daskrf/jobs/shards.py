@@ -152,9 +152,9 @@ class Share:
         if shard is None:
             return cls(None, prepare)
         if prepare:
-            raise InputError("Preparing is for all shards at once; give shard or prepare, not both.")
+            raise InputError("Preparing serves all shards at once; give shard or prepare, not both.")
         if client is not None:
-            raise InputError("A shard works in its own process; give a client, or a shard, not both.")
+            raise InputError("A shard runs in its own process; give a client or a shard, not both.")
         return cls(Shard.of(shard))
 
     @property

@@ -63,7 +63,7 @@ def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
     path = as_path(directory) / _LIBRARY
     plan = read_sealed(path, _ADVICE)
     if hash_of(plan) != spec_hash:
-        raise InputError(f"{directory} was replaced while it was in use; run the same command again.")
+        raise InputError(f"{directory} was replaced during the run; run the same command again.")
     with believed(path, _ADVICE):
         fingerprinter = Fingerprinter(FingerprintSpec.from_state(plan["fingerprint"]), plan["fragments"])
         return Library.from_state(plan["library"]), fingerprinter

@@ -52,7 +52,7 @@ __all__ = [
 
 _SHOWN = 80  # characters of a SMILES in a message
 _WAY_OUT = (
-    "; leave that molecule out, or make the features and the model again with a range that reaches it: "
+    "; leave that molecule out, or make the features and the model again with a range that includes it: "
     "--norm-range LOW HIGH, in Python norm_range (a wider one is less accurate)."
 )
 
@@ -135,6 +135,11 @@ class Source(ABC):
     @abstractmethod
     def table_bytes(self) -> int:
         """What the map's tables take in each process, at most."""
+
+    @property
+    def nonzeros(self) -> int | None:
+        """Most non-zeros of a partition: None where they are not counted, 0 where none are read."""
+        return None
 
     @property
     @abstractmethod
@@ -302,6 +307,10 @@ class FingerprintSource(StoreSource):
         return self.feature_map.table_bytes(self.store.n_columns)
 
     @property
+    def nonzeros(self) -> int:
+        return most_nonzeros(self.store)
+
+    @property
     def seconds_per_row(self) -> float:
         """See `Source`: as the map says."""
         made = self.feature_map.block_size if self.predicts else self.feature_map.n_components
@@ -344,6 +353,10 @@ class FeatureSource(StoreSource):
         return 0
 
     @property
+    def nonzeros(self) -> int:
+        return 0
+
+    @property
     def seconds_per_row(self) -> float:
         """See `Source`: reading from a disk."""
         return 3e-6
@@ -355,23 +368,14 @@ def planned_rows(store: RowStore) -> list[int]:
 
 
 def making_of(source: Source) -> Making:
-    """Return what making the features of the largest partition of a source takes, as it is held.
-
-    Non-zeros are 0 where features are read, and None where fingerprints are made on the way, by batches.
-    """
-    feature_map, rows, nonzeros = source.feature_map, max(source.partition_rows), None
-    if isinstance(source, FeatureSource):
-        nonzeros = 0
-    elif isinstance(source, FingerprintSource):
-        nonzeros = most_nonzeros(source.store)
-    else:
-        rows = min(rows, BATCH_ROWS)
+    """Return what making the features of the largest partition, or batch, of a source takes."""
+    feature_map, rows = source.feature_map, max(source.partition_rows)
     return Making(
         feature_map.n_components,
-        rows,
+        rows if isinstance(source, StoreSource) else min(rows, BATCH_ROWS),
         source.bits,
         SumsShape.of(feature_map),
-        nonzeros,
+        source.nonzeros,
         source.table_bytes,
     )
 
@@ -443,8 +447,8 @@ def open_source(
         store = FeatureStore.open(path)
         if feature_map is not None and not agrees(feature_map, store.spec["map"]):
             raise InputError(
-                f"{path} holds {map_words(store.spec['map'])}, and another map is asked for, "
-                f"{map_words(feature_map.state())}; name the fingerprint store to use that one."
+                f"{path} holds {map_words(store.spec['map'])}, and you asked for another map, "
+                f"{map_words(feature_map.state())}; give the fingerprint store to use that one."
             )
         store.require_complete()
         features = FeatureSource.of(store, bits)

@@ -293,12 +293,12 @@ def _fingerprints_of(smiles: Iterable[str], metadata: dict[str, Any]) -> Any:
     """Return the counts of SMILES, all of which can be read."""
     given = list(smiles)
     if not all(isinstance(text, str) for text in given):
-        raise InputError("Give SMILES as texts, fingerprints as a sparse matrix, or features as an array.")
+        raise InputError("Give SMILES as strings, fingerprints as a sparse matrix, or features as an array.")
     block = Fingerprinter(FingerprintSpec.from_state(metadata["fingerprint"]), metadata["fragments"])(given)
     if block.rejects:
         position, reason = block.rejects[0]
         raise InputError(
-            f"SMILES number {position}, from 0 ({given[position][:80]!r}), is no molecule: {reason}"
+            f"SMILES number {position}, from 0 ({given[position][:80]!r}), is not a molecule: {reason}"
         )
     return block.fingerprints
 
@@ -318,6 +318,6 @@ def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
 
 
 def _unnamed(rows: npt.NDArray[np.int64]) -> pa.Table:
-    """Describe rows of which nothing is known but their number."""
+    """Describe rows of which only the number is known."""
     unknown = ["unknown"] * len(rows)
     return pa.table({"id": unknown, "smiles": unknown, "source": unknown, "line": rows})

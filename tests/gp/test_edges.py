@@ -25,7 +25,7 @@ def test_one_row(method):
     mean, covariance = naive.posterior(phi, y, phi, 1.0, 1.5, 0.2)
     np.testing.assert_allclose(gp.predict(phi), mean)
     np.testing.assert_allclose(gp.predict(phi, return_std=True, of="f")[1] ** 2, np.diag(covariance))
-    with pytest.raises(InputError, match="one label tells nothing"):
+    with pytest.raises(InputError, match="one label says nothing"):
         RandomFeatureGP(method=method).fit(phi, y)
 
 
@@ -33,7 +33,7 @@ def test_one_row(method):
 def test_constant_y(method):
     phi = np.random.default_rng(0).standard_normal((20, 3))
     for y in (np.full(20, 4.2), np.zeros(20)):
-        with pytest.raises(InputError, match="target 0 is without variance over 20 rows"):
+        with pytest.raises(InputError, match="target 0 has no variance over 20 rows"):
             RandomFeatureGP(method=method).fit(phi, y)
         np.testing.assert_allclose(
             RandomFeatureGP(method=method, **GIVEN).fit(phi, y).predict(phi), y, atol=1e-9
@@ -199,7 +199,7 @@ def test_wrong_input_is_refused():
             gp.predict(wrong)
         with pytest.raises(InputError, match="use the map it was fitted with"):
             gp.predict(wrong, return_cov=True)
-    with pytest.raises(InputError, match="not for both"):
+    with pytest.raises(InputError, match="not both"):
         gp.predict(np.eye(3), return_std=True, return_cov=True)
 
 
@@ -222,5 +222,5 @@ def test_one_target_of_several_is_what_all_give_with_one_factor():
     assert len(gp._factors) == 1
     for one, several in zip(found, gp.predict(phi, return_std=True), strict=True):
         assert one.tobytes() == several[:, 1].tobytes()
-    with pytest.raises(InputError, match="of all targets"):
+    with pytest.raises(InputError, match="covers all targets"):
         gp.predict(phi, return_cov=True, target=1)

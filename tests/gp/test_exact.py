@@ -269,10 +269,10 @@ def test_one_row_and_constant_y():
     assert ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=0.25).fit(
         X, y
     ).mean_ == pytest.approx(y)
-    with pytest.raises(InputError, match="one label tells nothing"):
+    with pytest.raises(InputError, match="one label says nothing"):
         ExactGP(TanimotoMinMax()).fit(X, y)
     X, _ = counts(9)
-    with pytest.raises(InputError, match="without variance over 9 rows"):
+    with pytest.raises(InputError, match="has no variance over 9 rows"):
         ExactGP(TanimotoMinMax(), noise_variance=0.1).fit(X, np.full(9, 3.3))
     flat = ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=0.1).fit(X, np.full(9, 3.3))
     np.testing.assert_allclose(flat.predict(X), 3.3)
@@ -340,7 +340,7 @@ def test_bad_input_is_refused_in_one_sentence():
         (lambda: ExactGP(TanimotoMinMax(), n_subset=0).fit(X, y), "n_subset"),
         (lambda: ExactGP(TanimotoMinMax(), n_subset=3, random_state=-1).fit(X, y), "random_state"),
         (lambda: gp.fit(X, y).predict(X[:, :3]), "columns"),
-        (lambda: gp.fit(X, y).predict(X, return_std=True, return_cov=True), "not for both"),
+        (lambda: gp.fit(X, y).predict(X, return_std=True, return_cov=True), "not both"),
         (lambda: gp.fit(X, y).predict(X, of="g"), "of must be"),
         (lambda: gp.fit(X, y).sample_y(X, -1), "not be negative"),
         (lambda: gp.fit(X, y).log_marginal_likelihood(noise_variance=0.0), "noise_variance must be positive"),

@@ -269,6 +269,6 @@ def test_what_no_process_can_use_is_one_sentence(make):
             make().fit(np.zeros(shape), LABELS[: shape[0]])
     with pytest.raises(InputError, match="one label"):
         make().fit(ROWS[:1], LABELS[:1])
-    with pytest.raises(InputError, match="without variance"):
+    with pytest.raises(InputError, match="has no variance"):
         make().fit(ROWS, np.full(30, 2.5))
     assert len(gp.predict(ROWS[:0])) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from unittest.mock import patch
 
 import numpy as np
@@ -13,7 +14,8 @@ from daskrf.arrays import unpack_bits
 from daskrf.errors import MemoryLimitError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp import RandomFeatureGP, SufficientStatistics
-from daskrf.gp.solvers import CholeskySolver
+from daskrf.gp.evidence import Fixed, Peak, approach_evidence, maximize_evidence
+from daskrf.gp.solvers import CholeskySolver, EigenSolver
 from tests.bits import pack_signs
 from tests.gp.strategies import SEEDS
 
@@ -48,6 +50,17 @@ def test_given_hyperparameters_are_kept_in_few_steps(given: dict[str, float]) ->
     for name, value in given.items():
         assert getattr(found, f"{name}_")[0] == pytest.approx(value, rel=1e-12)
     assert found.log_marginal_likelihoods_[0] > plain.log_marginal_likelihoods_[0] - 0.03
+
+
+@pytest.mark.parametrize("offset", [0.5, 0.8, 1.05, 1.4, 2.6])
+def test_a_start_that_is_far_off_costs_no_evidence(offset: float) -> None:
+    """A parabola through distant points, or of another curvature, seems to be at its top before it is."""
+    solver, fixed = EigenSolver(_problem(3, 8_000, 60, 0.5).moments()), Fixed()
+    best, _ = maximize_evidence(solver, 0, fixed)
+    for curvature in (None, 50.0, 1_000.0):
+        start = Peak(math.log(best.ratio) + offset, curvature)
+        found, _, _ = approach_evidence(solver, 0, fixed, start)
+        assert found.log_marginal_likelihood > best.log_marginal_likelihood - 0.03
 
 
 def test_four_factorizations_at_most() -> None:

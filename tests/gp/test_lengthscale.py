@@ -62,5 +62,5 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match="All rows are equal"):
         choose_length_scale(feature_map, np.ones((20, 2)), y)
     for rows, n_rows in ((0, 10), (20, 0)):
-        with pytest.raises(InputError, match="no row to choose a length scale by"):
+        with pytest.raises(InputError, match="no rows to choose a length scale from"):
             choose_length_scale(feature_map, X[:rows], y[:rows], n_rows=n_rows)

@@ -31,7 +31,7 @@ def packed(phi):
 def test_constant_y_is_seen(constant, n, one_bit):
     phi = linear(n, 8, 0.0)[0]
     rows = packed(phi) if one_bit else phi
-    with pytest.raises(InputError, match="one label" if n == 1 else "target 0 is without variance"):
+    with pytest.raises(InputError, match="one label" if n == 1 else "target 0 has no variance"):
         RandomFeatureGP(n_components=8).fit(rows, np.full(n, constant))
     given = RandomFeatureGP(n_components=8, signal_variance=1.0, noise_variance=0.1).fit(
         rows, np.full(n, constant)

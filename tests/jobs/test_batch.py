@@ -192,7 +192,7 @@ def test_decimal_units_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: [", "is no YAML"),
+        ("kind: [", "is not YAML"),
         ("", "is a section jobqueue with one batch system"),
         ("kind: slurm\nworkers: 4", "is a section jobqueue with one batch system"),
         ("jobqueue: {slurm: {}, pbs: {}}", "is a section jobqueue with one batch system"),
@@ -220,7 +220,7 @@ def test_decimal_units_are_told(tmp_path: Path) -> None:
         ("a: &a [x, x]\nb: &b [*a, *a]\njobqueue: *b", "is a section jobqueue with one batch system"),
         ("[" * 5000, "is nested too deeply"),
         ("a: " + "x" * 70_000, "more than 64.0 KiB"),
-        ("kind: \0", "is no YAML"),
+        ("kind: \0", "is not YAML"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(text: str, words: str, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_workers_that_could_not_live_are_refused(options: dict, message: str) ->
 @pytest.mark.parametrize(
     ("address", "kind", "message"),
     [
-        ("tls://127.0.0.1:8786", InputError, "wants certificates; name them in Dask's settings"),
+        ("tls://127.0.0.1:8786", InputError, "needs certificates; give them in Dask's settings"),
         ("nowhere", WorkerError, "No Dask scheduler answers at nowhere"),
         ("http://127.0.0.1:8786", WorkerError, "http:// is none of tcp://, tls://, ws://, wss://"),
         ("tcp://[::1", WorkerError, "No Dask scheduler answers"),

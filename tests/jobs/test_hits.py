@@ -147,7 +147,7 @@ def test_a_file_in_place_of_the_rejects_is_kept(made: Path, tmp_path: Path) -> N
     precious = tmp_path / "hits.rejects.parquet"
     precious.write_text("precious")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match=r"hits\.rejects\.parquet is there already"):
+        with pytest.raises(InputError, match=r"hits\.rejects\.parquet exists and does not hold hits"):
             screen(made / "model", made / "fp", tmp_path / "hits.parquet", overwrite=overwrite)
     assert precious.read_text() == "precious"
 
@@ -201,15 +201,15 @@ def test_copies_are_counted(
     assert "of the best 20 hits are the same molecule" in counts(tmp_path / "fp", k=61)[2]
     monkeypatch.setattr(duplicates, "_MOST_PARSED", 3)
     assert counts(tmp_path / "fp", k=62)[2].endswith(
-        "how many are labelled molecules or copies of them was not counted: more than 3 of the 250 labelled "
+        "the number of labelled molecules or copies of them was not counted: more than 3 of the 250 labelled "
         "molecules may be among them"
     )
     monkeypatch.setattr(duplicates, "_MOST_ROWS", 300)
-    assert "was not counted: it would take reading 600 rows of" in counts(tmp_path / "fp", k=63)[2]
+    assert "was not counted: 600 rows would have to be read from" in counts(tmp_path / "fp", k=63)[2]
     monkeypatch.setattr(duplicates, "_MOST_ROWS", 100)
     assert counts(tmp_path / "fp", k=65)[2].endswith("was not counted: the model has 250 labels")
     shutil.move(tmp_path / "fp", tmp_path / "moved")
-    reason = "was not counted: the library that the model was fitted on is not where it was"
+    reason = "was not counted: the library that the model was fitted to is not where it was"
     assert counts(twice, k=64)[2].endswith(reason)
 
 

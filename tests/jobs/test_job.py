@@ -129,12 +129,12 @@ def test_rejects_do_not_replace_a_file_of_the_user(
     mine = tmp_path / "hits.rejects.parquet"
     for content in (b"do not touch", b"PAR1" + b"\0" * 40 + b"PAR1"):
         mine.write_bytes(content)
-        with pytest.raises(InputError, match=r"hits\.rejects\.parquet is there already and holds no hits"):
+        with pytest.raises(InputError, match=r"hits\.rejects\.parquet exists and does not hold hits"):
             screen(done / "model", inputs[0], tmp_path / "hits.parquet", k=3)
         assert mine.read_bytes() == content
     mine.unlink()
     os.mkfifo(mine)
-    with pytest.raises(InputError, match="holds no hits"):
+    with pytest.raises(InputError, match="does not hold hits"):
         screen(done / "model", done / "phi", tmp_path / "hits.parquet", k=3)
     assert [item.name for item in tmp_path.iterdir()] == [mine.name]
 

@@ -275,7 +275,7 @@ def test_a_changed_map_is_refused_before_it_learns(
         with pytest.raises(StoreError, match=r"map\.(parameters|class)") as error:
             fit(store, inputs[1], tmp_path / "model", feature_map=other)
         _one_sentence(error)
-        with pytest.raises(InputError, match="another map is asked for") as refusal:
+        with pytest.raises(InputError, match="you asked for another map") as refusal:
             fit(tmp_path / "phi", inputs[1], tmp_path / "m", feature_map=other)
         _one_sentence(refusal)
 
@@ -304,10 +304,11 @@ def test_a_long_state_lies_in_a_file(store: Path, tmp_path: Path) -> None:
     assert carried == source
     assert repr(carried) == repr(source)
     assert carried.map.state == fitted.state()
-    file = Path(carried.map.path)
-    assert file.parent == tmp_path / "work"
+    files = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
+    assert all(path.is_relative_to(carried.map.path) for path in files)
+    (file,) = (path for path in files if b"landmarks" in path.read_bytes())
     file.write_bytes(file.read_bytes().replace(b"landmarks", b"landmarkz"))
-    with pytest.raises(StoreError, match="gone or damaged") as error:
+    with pytest.raises(StoreError, match="missing or damaged") as error:
         _ = carried.map.state
     _one_sentence(error)
     assert source.carried(tmp_path / "work").map.state == fitted.state()

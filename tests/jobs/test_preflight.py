@@ -142,5 +142,5 @@ def test_a_scheduler_file_may_be_half_written(tmp_path: Path, monkeypatch: pytes
     timer.join()
     monkeypatch.setattr("daskrf.jobs.clusters._FILE_SECONDS", 0.2)
     file.write_text('{"id": 7}')
-    with pytest.raises(InputError, match=r"scheduler\.json is no scheduler file"):
+    with pytest.raises(InputError, match=r"scheduler\.json is not a scheduler file"):
         _check_scheduler_file(file)

@@ -334,7 +334,7 @@ def test_screen_options(inputs: tuple[Path, Path], store: Path, tmp_path: Path) 
             screen(*run, **options, maximize=False)
     precious = _write(tmp_path / "precious.parquet", "not hits")
     for output, message in (
-        (precious, "no hits of daskrf"),
+        (precious, "not hold hits of daskrf"),
         (tmp_path / "hits.csv", "Parquet"),
         (tmp_path, "name"),
     ):

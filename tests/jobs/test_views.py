@@ -106,9 +106,9 @@ def test_a_model_predicts_from_smiles_fingerprints_and_features(job: Path) -> No
 
 def test_what_a_model_cannot_predict_is_said(job: Path) -> None:
     model = daskrf.load(job / "model")
-    with pytest.raises(InputError, match=r"SMILES number 1, from 0 \('C1CC'\), is no molecule"):
+    with pytest.raises(InputError, match=r"SMILES number 1, from 0 \('C1CC'\), is not a molecule"):
         model.predict(["CCO", "C1CC"])
     with pytest.raises(InputError, match="have 8 columns, and those of the model"):
         model.predict(sparse.csr_matrix(np.eye(8)))
-    with pytest.raises(InputError, match="Give SMILES as texts"):
+    with pytest.raises(InputError, match="Give SMILES as strings"):
         model.predict([1.0, 2.0])
