@@ -18,7 +18,7 @@ __all__ = ["KernelMatrix"]
 
 Single = npt.NDArray[np.float32]
 
-_TILE = 4096  # rows and columns
+_TILE = 2048  # rows and columns: 16 MiB, which the allocator uses again
 _LEFT = 1024  # rows of other molecules that are predicted at a time
 
 
@@ -34,7 +34,7 @@ class KernelMatrix:
     kernel : Kernel
     X : CSR or dense array, shape (n, d)
     keep_bytes : int
-        For tiles; the whole triangle takes 2 n (n + 4096).
+        For tiles; the whole triangle takes 2 n (n + 2048).
     n_threads : int, optional
         Default: as many as this process may use.
 
@@ -52,25 +52,37 @@ class KernelMatrix:
         self.n_rows = int(X.shape[0])
         self.n_threads = n_threads or len(os.sched_getaffinity(0))
         self._slices = [slice(a, min(a + _TILE, self.n_rows)) for a in range(0, self.n_rows, _TILE)]
-        self._columns: list[Prepared] = self._each(lambda q: kernel.against(self._rows(q)), self._slices)
+        self._columns: list[Prepared] = []
         self._kept: dict[tuple[int, int], Single] = {}
-        room = keep_bytes
-        chosen = []
+        room, chosen = keep_bytes, []
         for p, rows in enumerate(self._slices):
             for q in range(p + 1):
                 room -= 4 * (rows.stop - rows.start) * (self._slices[q].stop - self._slices[q].start)
                 if room >= 0:
                     chosen.append((p, q))
-        self._kept.update(zip(chosen, self._each(lambda at: self._made(*at), chosen), strict=True))
+        if chosen:
+            self._prepare()
+            self._kept.update(zip(chosen, self._each(lambda at: self._made(*at), chosen), strict=True))
 
     @staticmethod
     def bytes_of(n_rows: int) -> int:
         """Return the bytes of all tiles of the lower triangle."""
         return 2 * n_rows * (n_rows + _TILE)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "X": self.X}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def forget(self) -> None:
+        """Free the tiles that were kept."""
+        self._kept.clear()
+
     def product(self, vectors: Single) -> Single:
         """Return k(X, X) times vectors, float32 of shape (n, any)."""
         out = np.empty(vectors.shape, np.float32)
+        self._prepare()
 
         def panel(p: int) -> None:
             own = out[self._slices[p]]
@@ -83,6 +95,7 @@ class KernelMatrix:
 
     def cross(self, X: Any, vectors: Single, use: Callable[[slice, Single], None]) -> None:
         """Call `use` with slices of the rows of another X, and k(X, own rows) times vectors for these."""
+        self._prepare()
         parts = [slice(a, min(a + _LEFT, X.shape[0])) for a in range(0, X.shape[0], _LEFT)]
 
         def part_of(part: slice) -> None:
@@ -93,6 +106,11 @@ class KernelMatrix:
             use(part, total)
 
         self._each(part_of, parts)
+
+    def _prepare(self) -> None:
+        """Prepare the columns, once; a matrix that comes from a file has them when it is first used."""
+        if len(self._columns) < len(self._slices):
+            self._columns = self._each(lambda rows: self.kernel.against(self._rows(rows)), self._slices)
 
     def _rows(self, rows: slice) -> Any:
         return row_slice(self.X, rows.start, rows.stop)

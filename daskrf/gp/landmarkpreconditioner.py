@@ -109,6 +109,12 @@ class LandmarkVariance:
         self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
         self._prepared = kernel.against(landmarks)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "landmarks": self.landmarks, "weights": self.weights}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
     def __call__(self, X: Any) -> Double:
         """Return the variance at each row, float64 of shape (n,)."""
         found = self.kernel.diag(X)

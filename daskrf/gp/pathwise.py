@@ -41,10 +41,10 @@ _SEARCH = 10.0  # times the tolerance: enough for the gradient of the evidence
 _ROUNDS = 6
 _STEP = 0.1  # of log lambda: a search that would move by less ends. The evidence is flat there.
 _LARGEST_STEP = 1.5
-_RANGE = (1e-6, 1e6)
+_RANGE = (1e-3, 1e6)  # of lambda that is searched: below, single precision does not resolve what it adds to K
 _VARIANCE_LANDMARKS = 512
 _LEFT_OUT_ROWS = 2000  # whose variances calibrate those of new rows
-_FEWEST_ROWS = 100
+_FEWEST_ROWS = 100  # that calibrate anything
 _SMALLEST = 1e-12
 
 
@@ -78,6 +78,8 @@ class PathwisePosterior:
     hyperparameters : Hyperparameters
     alpha : float32 array, shape (n, 1 + S)
         C^-1 times y - mean, and times draws from the prior with noise.
+    at_bound : bool
+        Whether lambda ran into an end of its range.
     residual : float
         Largest |b - C x| / |b| of all right-hand sides.
     n_iterations : int
@@ -92,9 +94,12 @@ class PathwisePosterior:
     calibration: tuple[float, float, float]
     hyperparameters: Hyperparameters
     alpha: Single
+    at_bound: bool
     residual: float
     n_iterations: int
     left_out: LeaveOneOut
+    n_landmarks: int
+    random_state: int
 
     def mean(self, X: Any) -> Double:
         """Return the posterior mean at each row, float64 of shape (m,)."""
@@ -117,6 +122,29 @@ class PathwisePosterior:
         self.matrix.cross(X, self.alpha, use)
         draws *= np.float32(math.sqrt(self.hyperparameters.signal_variance))
         return self.hyperparameters.mean + mean, draws
+
+    def covariance(self, X: Any, tolerance: float, max_iterations: int) -> tuple[Double, Double]:
+        """Return the mean of f and its exact covariance, by a solve for each row: for a shortlist.
+
+        Raises
+        ------
+        InputError
+            If the residuals do not fall to the tolerance.
+        """
+        kernel, own = self.matrix.kernel, self.matrix.X
+        cross = kernel(own, X)
+        preconditioner = LandmarkPreconditioner(kernel, own, self.n_landmarks, self.random_state)
+        preconditioner.set_ratio(self.hyperparameters.noise_variance / self.hyperparameters.signal_variance)
+        found = _solved(
+            self.matrix,
+            preconditioner,
+            cross.astype(np.float32),
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+        )
+        covariance = kernel(X) - cross.T @ found.x
+        covariance = self.hyperparameters.signal_variance * (covariance + covariance.T) / 2
+        return self.mean(X), covariance
 
     def variances(self, X: Any, deviations: Single) -> Double:
         """Return the variance of f at each row, float64 of shape (m,), from the draws there.
@@ -175,12 +203,16 @@ def fit_pathwise(
     matrix = KernelMatrix(kernel, X, keep_bytes=keep_bytes)
     preconditioner = LandmarkPreconditioner(kernel, X, n_landmarks, random_state)
     system = _System(matrix, preconditioner, y, prior(X), given, max_iterations, random_state)
-    search = _Search(math.log(start.noise_variance / start.signal_variance))
-    free = given[1] is None or given[2] is None
-    while free and not search.done:
-        system.solve(search.log_ratio, _SEARCH * tolerance)
-        search.tell(system.slope())
-    system.solve(search.log_ratio, tolerance)
+    log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
+    if given[1] is None or given[2] is None:
+        search = _Search(log_ratio)
+        while not search.done:
+            system.solve(search.log_ratio, _SEARCH * tolerance)
+            search.tell(system.slope())
+        log_ratio, at_bound = search.log_ratio, search.at_bound
+    system.solve(log_ratio, tolerance)
+    system.refine(tolerance / 10)
+    matrix.forget()
     found = system.hyperparameters()
     left_out, calibration, variance = _calibrated(system, found)
     alpha = np.column_stack([system.alpha().astype(np.float32), system.solution.x[:, 2:]])
@@ -191,10 +223,44 @@ def fit_pathwise(
         calibration,
         found,
         alpha,
+        at_bound,
         float(system.solution.residuals.max()),
         system.n_iterations,
         left_out,
+        n_landmarks,
+        random_state,
     )
+
+
+def _solved(
+    matrix: KernelMatrix,
+    preconditioner: LandmarkPreconditioner,
+    right: Single,
+    *,
+    tolerance: float,
+    max_iterations: int,
+    start: Single | None = None,
+    before: int = 0,
+) -> Solution:
+    """Solve (K + lambda I) x = b, after so many iterations before; refuse what does not converge."""
+    ratio = np.float32(preconditioner.ratio)
+
+    def multiply(vectors: Single) -> Single:
+        product = matrix.product(vectors)
+        product += ratio * vectors
+        return product
+
+    found = solve(
+        multiply, right, preconditioner, start=start, tolerance=tolerance, max_iterations=max_iterations
+    )
+    worst = float(found.residuals.max(initial=0.0))
+    if not worst <= tolerance:
+        raise InputError(
+            f"conjugate gradients reached a residual of {worst:.1e}, not {tolerance:.1e}, in "
+            f"{before + found.n_iterations} products with the kernel matrix: give a larger noise variance, "
+            "more landmarks (n_landmarks) or a larger tolerance."
+        )
+    return found
 
 
 class _System:
@@ -216,36 +282,34 @@ class _System:
         self.y = y - self.shift
         self.noise = standard_normal(random_state, "gp/pathwise", *draws.shape).astype(np.float32)
         self.n_iterations = 0
-        self.solution = Solution(np.zeros((len(y), 2 + draws.shape[1]), np.float32), np.array([np.inf]), 0)
+        size = 2 + draws.shape[1]
+        self.solution = Solution(np.zeros((len(y), size), np.float32), np.full(size, np.inf), 0)
 
     def solve(self, log_ratio: float, tolerance: float) -> None:
+        """Solve for a ratio, from the last solution on."""
         self.ratio = math.exp(log_ratio)
         self.preconditioner.set_ratio(self.ratio)
-        right = np.empty((len(self.y), 2 + self.draws.shape[1]), np.float32)
-        right[:, 0], right[:, 1] = self.y, 1.0
-        right[:, 2:] = self.draws + np.float32(math.sqrt(self.ratio)) * self.noise
+        self._solve(slice(None), tolerance)
 
-        def multiply(vectors: Single) -> Single:
-            product = self.matrix.product(vectors)
-            product += np.float32(self.ratio) * vectors
-            return product
+    def refine(self, tolerance: float) -> None:
+        """Solve for labels and ones, of which the mean is made, more precisely than for draws."""
+        self._solve(slice(2), tolerance)
 
-        self.solution = solve(
-            multiply,
-            right,
+    def _solve(self, columns: slice, tolerance: float) -> None:
+        draws = self.draws + np.float32(math.sqrt(self.ratio)) * self.noise
+        right = np.column_stack([self.y, np.ones(len(self.y)), draws]).astype(np.float32)[:, columns]
+        found = _solved(
+            self.matrix,
             self.preconditioner,
-            start=self.solution.x if self.n_iterations else None,
+            np.ascontiguousarray(right),
+            start=np.ascontiguousarray(self.solution.x[:, columns]) if self.n_iterations else None,
             tolerance=tolerance,
             max_iterations=self.max_iterations - self.n_iterations,
+            before=self.n_iterations,
         )
-        self.n_iterations += self.solution.n_iterations
-        worst = float(self.solution.residuals.max())
-        if not worst <= tolerance:
-            raise InputError(
-                f"conjugate gradients reached a residual of {worst:.1e}, not {tolerance:.1e}, in "
-                f"{self.n_iterations} products with the kernel matrix: give a larger noise variance, more "
-                "landmarks (n_landmarks) or a larger tolerance."
-            )
+        self.n_iterations += found.n_iterations
+        self.solution.x[:, columns] = found.x
+        self.solution.residuals[columns] = found.residuals
 
     def alpha(self) -> Double:
         """Return C^-1 (y - mean)."""
@@ -286,8 +350,8 @@ class _Search:
     """Find where a falling function of log lambda is 0: a step of its value, then secants."""
 
     def __init__(self, log_ratio: float) -> None:
-        self.log_ratio = log_ratio
-        self.done = False
+        self.log_ratio = _within_range(log_ratio)
+        self.done = self.at_bound = False
         self._known: list[tuple[float, float]] = []
 
     def tell(self, value: float) -> None:
@@ -299,21 +363,26 @@ class _Search:
             fall = (v0 - v1) / (x1 - x0) if x1 != x0 else 1.0
             step = value / min(max(fall, 0.05), 2.0)
         step = min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
-        low, high = (math.log(end) for end in _RANGE)
-        target = min(max(self.log_ratio + step, low), high)
+        target = _within_range(self.log_ratio + step)
+        self.at_bound = target != self.log_ratio + step
         first = len(self._known) == 1
         self.done = (abs(target - self.log_ratio) < _STEP and not first) or len(self._known) >= _ROUNDS
         self.log_ratio = target
+
+
+def _within_range(log_ratio: float) -> float:
+    return min(max(log_ratio, math.log(_RANGE[0])), math.log(_RANGE[1]))
 
 
 def _calibrated(
     system: _System, found: Hyperparameters
 ) -> tuple[LeaveOneOut, tuple[float, float, float], LandmarkVariance]:
     """Return how labels are predicted from others, and how variances follow from those of landmarks."""
-    variance = system.preconditioner.shortened(_VARIANCE_LANDMARKS)
-    rows = np.arange(system.matrix.n_rows)
-    others = np.setdiff1d(rows, system.preconditioner.landmarks[:_VARIANCE_LANDMARKS])
-    rows = others if len(others) >= _FEWEST_ROWS else rows  # landmarks have next to no variance
+    n = system.matrix.n_rows
+    size = min(_VARIANCE_LANDMARKS, -(-n // 4))
+    variance = system.preconditioner.shortened(size)
+    # Landmarks have next to no variance of their own: they say nothing of new rows.
+    rows = np.arange(n) if n < 4 else np.setdiff1d(np.arange(n), system.preconditioner.landmarks[:size])
     rows = rows[:: max(1, -(-len(rows) // _LEFT_OUT_ROWS))]
     guess = np.log(variance(system.matrix.X[rows]))
     beta = system.solution.x[rows, 2:].astype(np.float64)
@@ -327,7 +396,7 @@ def _calibrated(
     power, shift = _line(guess, logs)
     chance = float(polygamma(1, beta.shape[1] / 2))
     scatter = float(np.var(logs - (power * guess + shift)))
-    weight = max(0.0, 1.0 - chance / scatter) if scatter > 0 else 0.0
+    weight = max(0.0, 1.0 - chance / scatter) if len(rows) >= _FEWEST_ROWS else 1.0  # 1: the draws alone
     std = np.sqrt(found.signal_variance * left)
     return LeaveOneOut(rows, system.alpha()[rows] * left, std), (power, shift, weight), variance
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -185,3 +186,86 @@ def test_draws_of_the_prior_have_the_covariance_of_the_kernel(name: str) -> None
     diagonal = np.diag(expected)
     error = np.sqrt((np.outer(diagonal, diagonal) + expected**2) / n_draws)
     assert (np.abs(sampled - expected) < 5 * error + 0.05 * diagonal.max()).all()
+
+
+def public(X: Any, y: np.ndarray, **options: Any) -> ExactGP:
+    m, a, s = GIVEN
+    fixed: dict[str, Any] = {"mean": m, "signal_variance": a, "noise_variance": s, "solver": "cg"}
+    return ExactGP(TanimotoMinMax(), **{**fixed, **options}).fit(X, y)
+
+
+def test_the_public_process_predicts_as_that_of_a_factorization() -> None:
+    X, new = rows(300), rows(25, 1)
+    y = labels(X, TanimotoMinMax())
+    gp, reference = public(X, y, n_draws=200), exact(X, y)
+    noise = GIVEN.noise_variance**0.5
+    np.testing.assert_allclose(gp.predict(new), reference.predict(new), rtol=0, atol=1e-3 * noise)
+    for of in ("y", "f"):
+        mean, std = gp.predict(new, return_std=True, of=of)
+        np.testing.assert_allclose(mean, gp.predict(new), rtol=0, atol=1e-4)
+        np.testing.assert_allclose(std, reference.predict(new, return_std=True, of=of)[1], rtol=0.15)
+        _, covariance = gp.predict(new, return_cov=True, of=of)
+        expected = reference.predict(new, return_cov=True, of=of)[1]
+        np.testing.assert_allclose(covariance, expected, rtol=0, atol=1e-3 * GIVEN.signal_variance)
+    assert gp.solver_ == "cg"
+    assert gp.residual_ <= 1e-3
+    assert gp.n_iterations_ > 1
+    assert not gp.at_bound_[0]
+
+
+def test_public_draws_are_those_of_the_fit() -> None:
+    X, new = rows(150), rows(8, 1)
+    gp = public(X, labels(X, TanimotoMinMax()), n_draws=16)
+    draws = gp.sample_y(new, 16, of="f")
+    assert (gp.sample_y(new, 5, of="f") == draws[:, :5]).all()
+    noise = gp.sample_y(new, 16, random_state=1) - draws
+    assert noise.std() == pytest.approx(GIVEN.noise_variance**0.5, rel=0.3)
+    with pytest.raises(InputError, match="n_draws=17"):
+        gp.sample_y(new, 17)
+    with pytest.raises(InputError, match="cholesky"):
+        gp.log_marginal_likelihood()
+
+
+def test_a_model_that_was_pickled_predicts_the_same() -> None:
+    X, new = rows(150), rows(20, 1)
+    gp = public(X, labels(X, TanimotoMinMax()))
+    again = pickle.loads(pickle.dumps(gp))
+    for own, other in zip(gp.predict(new, return_std=True), again.predict(new, return_std=True), strict=True):
+        assert own.tobytes() == other.tobytes()
+    np.testing.assert_allclose(again.predict(new, return_cov=True)[1], gp.predict(new, return_cov=True)[1])
+
+
+def test_few_rows_are_factorized_and_many_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = rows(80)
+    y = labels(X, TanimotoMinMax())
+    assert ExactGP(TanimotoMinMax()).fit(X, y).solver_ == "cholesky"
+    monkeypatch.setattr("daskrf.gp.exact._LARGEST_FACTOR", 50)
+    assert ExactGP(TanimotoMinMax()).fit(X, y).solver_ == "cg"
+    assert ExactGP(TanimotoMinMax(), n_subset=50).fit(X, y).solver_ == "cholesky"
+
+
+def test_tiles_that_are_kept_do_not_show() -> None:
+    X, new = rows(150), rows(20, 1)
+    y = labels(X, TanimotoMinMax())
+    none, all_of_them = (public(X, y, cache_bytes=size).predict(new) for size in (0, 2**30))
+    np.testing.assert_allclose(none, all_of_them, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "qr"}, "solver must be"),
+        ({"n_draws": 0}, "n_draws must be a positive integer"),
+        ({"n_features": 2.5}, "n_features must be a positive integer"),
+        ({"n_landmarks": 0}, "n_landmarks must be a positive integer"),
+        ({"tolerance": 0.0}, "tolerance must be between 0 and 1"),
+        ({"tolerance": float("nan")}, "tolerance must be between 0 and 1"),
+        ({"cache_bytes": -1}, "cache_bytes must be"),
+        ({"max_iterations": 2, "n_landmarks": 5}, "conjugate gradients reached"),
+        ({"noise_variance": 0.0}, "noise_variance must be positive"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    X = rows(60)
+    with pytest.raises(InputError, match=message):
+        public(X, labels(X, TanimotoMinMax()), **options)
