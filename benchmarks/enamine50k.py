@@ -80,7 +80,8 @@ def report(name: str, gp: RandomFeatureGP, bits: np.ndarray, y: np.ndarray, seco
     c = calibration_report(y, mean, std)
     evidence = gp.log_marginal_likelihood_value_
     print(
-        f"  {name:17s} mean {gp.mean_[0]:7.3f}  a {gp.signal_variance_[0]:.4f}  noise {gp.noise_[0]:.4f}  "
+        f"  {name:17s} mean {gp.mean_[0]:7.3f}  a {gp.signal_variance_[0]:.4f}  "
+        f"noise {gp.noise_variance_[0]:.4f}  "
         f"log evidence {evidence:9.1f} | R2 {c.r2:.4f}  mlp {c.mean_log_probability:.4f}  "
         f"coverage {c.coverage_50:.3f} {c.coverage_80:.3f} {c.coverage_95:.3f}  z {c.z_std:.3f}  "
         f"ECE {c.calibration_error:.4f} ({seconds:.0f} s)",

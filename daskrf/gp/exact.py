@@ -19,6 +19,7 @@ from daskrf.errors import InputError
 from daskrf.gp.chunks import check_of, check_rows
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
+from daskrf.gp.pathwise import Hyperparameters, PathwisePosterior, fit_pathwise
 from daskrf.gp.posterior import standard_normal
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.kernels.kernel import Kernel
@@ -28,6 +29,8 @@ __all__ = ["ExactGP"]
 
 _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
 _DRAW_JITTER = 1e-10  # of the variance: what a draw of f has in addition, 1e-5 of its deviation
+_LARGEST_FACTOR = 4096  # rows, above which conjugate gradients take less time
+_FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts from
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
@@ -37,8 +40,10 @@ class ExactGP(RegressorMixin, BaseEstimator):
     """Exact Gaussian process regression with the kernel signal_variance * k(x, x').
 
     y = mean + f(x) + noise, f ~ GP(0, signal_variance k), with any kernel of `daskrf.kernels`: what random
-    features and landmarks approximate. It is for up to some 10,000 rows, or a random subset of that size.
-    Hyperparameters that are not given maximize the evidence of the rows it is fitted to.
+    features and landmarks approximate. Hyperparameters that are not given maximize the evidence of the rows
+    it is fitted to. Up to some thousand rows K is factorized. Above, conjugate gradients solve for the labels
+    and for draws from the prior at once; means are then exact to `tolerance`, and deviations and draws are
+    those of `n_draws` draws from the posterior.
 
     Parameters
     ----------
@@ -46,14 +51,31 @@ class ExactGP(RegressorMixin, BaseEstimator):
     mean, signal_variance, noise_variance : float, optional
         Hyperparameters to keep fixed: the mean of y, the variance of f where k(x, x) = 1, and the variance
         of the noise. Any combination; the others are optimized.
+    solver : {"auto", "cholesky", "cg"}
+        How to solve: a Cholesky factorization, conjugate gradients, or the former up to 4,096 rows.
+    n_draws : int
+        Draws from the posterior that conjugate gradients solve for.
+    n_features : int
+        Random features that their prior is made of; more are closer to the kernel.
+    n_landmarks : int, optional
+        Rows that precondition conjugate gradients; default: n / 20, from 500 to 2,000.
+    tolerance : float
+        Of the residuals of conjugate gradients, relative to the right-hand sides. The one of the mean is a
+        tenth of it.
+    max_iterations : int
+        Products with K, at most.
+    cache_bytes : int
+        Memory for float32 tiles of K, of which 2 n^2 bytes are enough; what is not kept is made anew for each
+        product.
     n_subset : int, optional
         Fit to so many rows, drawn at random without replacement; all rows where there are no more.
     random_state : int
-        Seed of that choice.
+        Seed of that choice, of landmarks and of draws.
 
     Attributes
     ----------
-    mean_, signal_variance_, noise_ : float64 arrays, shape (1,), as those of `RandomFeatureGP` for one target
+    mean_, signal_variance_, noise_variance_ : float64 arrays, shape (1,)
+        As those of `RandomFeatureGP` for one target.
     log_marginal_likelihood_value_ : float
         Of the rows in the subset.
     subset_ : int64 array, shape (n,)
@@ -69,12 +91,25 @@ class ExactGP(RegressorMixin, BaseEstimator):
     jitter_ : float
         What the Cholesky factorization of K needed in addition to noise_variance / signal_variance, usually
         0.
+    solver_ : str
+        "cholesky" or "cg".
+    leave_one_out_ : LeaveOneOut
+        How well up to 2,000 labels are predicted from all others; this and the following are only there
+        with conjugate gradients.
+    residual_ : float
+        The largest of all right-hand sides, relative to them.
+    n_iterations_ : int
+        Products with K.
 
     Notes
     -----
-    Memory: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and some 0.2 GB of
-    blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for all steps of the search together
-    (none where both variances are given), and n^3 / 3 for the posterior.
+    With conjugate gradients there is no log marginal likelihood, since nothing tells log det K; its gradient
+    follows from the draws, and the search goes by that. A deviation is that of the draws, corrected by the
+    variance that 512 landmarks leave (`daskrf.gp.pathwise`).
+
+    Memory of a factorization: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and
+    some 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for all steps of the
+    search together (none where both variances are given), and n^3 / 3 for the posterior.
 
     Source: Rasmussen & Williams 2006, algorithm 2.1 and section 5.4.1; the baseline of Tripp et al. 2023,
     section 6.2 and appendix F.4, with the fitted noise in its predictions.
@@ -92,6 +127,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
 
     _factor: ShiftedCholesky | None
     _solver: KernelSolver | None
+    _pathwise: PathwisePosterior
 
     def __init__(
         self,
@@ -100,6 +136,13 @@ class ExactGP(RegressorMixin, BaseEstimator):
         mean: float | None = None,
         signal_variance: float | None = None,
         noise_variance: float | None = None,
+        solver: Literal["auto", "cholesky", "cg"] = "auto",
+        n_draws: int = 32,
+        n_features: int = 16384,
+        n_landmarks: int | None = None,
+        tolerance: float = 1e-3,
+        max_iterations: int = 300,
+        cache_bytes: int = 4 * 2**30,
         n_subset: int | None = None,
         random_state: int = 0,
     ) -> None:
@@ -107,6 +150,13 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.mean = mean
         self.signal_variance = signal_variance
         self.noise_variance = noise_variance
+        self.solver = solver
+        self.n_draws = n_draws
+        self.n_features = n_features
+        self.n_landmarks = n_landmarks
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.cache_bytes = cache_bytes
         self.n_subset = n_subset
         self.random_state = random_state
 
@@ -138,11 +188,54 @@ class ExactGP(RegressorMixin, BaseEstimator):
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
         m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
-        subset = self._choose(len(y))
-        if len(subset) < len(y):
-            X, y = X[subset], y[subset]
+        self.subset_ = self._choose(len(y))
+        if len(self.subset_) < len(y):
+            X, y = X[self.subset_], y[self.subset_]
         if a is None or s is None:
             _check_variance(y)
+        self.X_train_, self.y_train_ = X, y
+        self.solver_ = self._solver_for(len(y))
+        if self.solver_ == "cg":
+            self._fit_pathwise(X, y, (m, a, s))
+        else:
+            self._fit_factor(X, y, m, a, s)
+        learn_columns(self, given)
+        return self
+
+    def _fit_pathwise(self, X: Any, y: Array, given: tuple[float | None, float | None, float | None]) -> None:
+        m, a, s = given
+        part: Any
+        if a is not None and s is not None:
+            start = Hyperparameters(y.mean() if m is None else m, a, s)
+        else:
+            part = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
+            part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
+            start = Hyperparameters(
+                *(float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
+            )
+        n_landmarks = min(2000, max(500, len(y) // 20)) if self.n_landmarks is None else self.n_landmarks
+        self._pathwise = fit_pathwise(
+            self.kernel,
+            X,
+            y,
+            start=start,
+            given=given,
+            n_draws=self.n_draws,
+            n_features=self.n_features,
+            n_landmarks=min(n_landmarks, len(y)),
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations,
+            keep_bytes=self.cache_bytes,
+            random_state=self.random_state,
+        )
+        found = self._pathwise.hyperparameters
+        self.mean_, self.signal_variance_, self.noise_variance_ = (np.array([value]) for value in found)
+        self.alpha_ = self._pathwise.alpha[:, 0].astype(np.float64)
+        self.at_bound_ = np.array([self._pathwise.at_bound])
+        self.leave_one_out_ = self._pathwise.left_out
+        self.residual_, self.n_iterations_ = self._pathwise.residual, self._pathwise.n_iterations
+
+    def _fit_factor(self, X: Any, y: Array, m: float | None, a: float | None, s: float | None) -> None:
         matrix = self._kernel_matrix(X)
         factor = ShiftedCholesky(matrix)
         solver, at_bound = None, False
@@ -158,13 +251,11 @@ class ExactGP(RegressorMixin, BaseEstimator):
         alpha = factor.solve(residual)[:, 0]
         form = float(residual[:, 0] @ alpha) / a
         value = -0.5 * (len(y) * math.log(2 * math.pi * a) + factor.log_det() + form)
-        self.X_train_, self.y_train_, self.alpha_, self.subset_ = X, y, alpha, subset
+        self.alpha_ = alpha
         self.mean_, self.signal_variance_, self.noise_variance_ = np.array([m]), np.array([a]), np.array([s])
         self.log_marginal_likelihood_value_ = value
         self.at_bound_, self.jitter_ = np.array([at_bound]), factor.jitter
         self._factor, self._solver = factor, solver
-        learn_columns(self, given)
-        return self
 
     def predict(
         self,
@@ -200,6 +291,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         check_columns_of(self, X)
         X = check_rows(X, self.kernel)
         noise_variance = float(self.noise_variance_[0]) if of == "y" else 0.0
+        if self.solver_ == "cg":
+            return self._predict_pathwise(X, return_std, return_cov, noise_variance)
         if return_cov:
             mean, matrix = self._joint(X)
             covariance = np.triu(matrix)
@@ -215,6 +308,16 @@ class ExactGP(RegressorMixin, BaseEstimator):
                 explained = np.einsum("ij,ij->j", half, half)
                 variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
         return (mean, np.sqrt(np.maximum(variance, 0.0) + noise_variance)) if return_std else mean
+
+    def _predict_pathwise(self, X: Any, return_std: bool, return_cov: bool, noise_variance: float) -> Any:
+        if not (return_std or return_cov):
+            return self._pathwise.mean(X)
+        if return_cov:
+            mean, covariance = self._pathwise.covariance(X, self.tolerance, self.max_iterations)
+            covariance[np.diag_indices(len(mean))] += noise_variance
+            return mean, covariance
+        mean, deviations = self._pathwise.deviations(X)
+        return mean, np.sqrt(self._pathwise.variances(X, deviations) + noise_variance)
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
@@ -238,6 +341,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         seeds.check_seed(random_state)
         check_columns_of(self, X)
         X = check_rows(X, self.kernel)
+        if getattr(self, "solver_", None) == "cg":
+            return self._draws_pathwise(X, n_samples, random_state, of)
         if hasattr(self, "alpha_"):
             noise_variance = float(self.noise_variance_[0])
             mean, covariance = self._joint(X)
@@ -264,6 +369,19 @@ class ExactGP(RegressorMixin, BaseEstimator):
             )
         return draws
 
+    def _draws_pathwise(self, X: Any, n_samples: int, random_state: int, of: str) -> Array:
+        if n_samples > self.n_draws:
+            raise InputError(
+                f"this model has {self.n_draws} draws from the posterior, not {n_samples}: fit it with "
+                f"n_draws={n_samples}, or with solver='cholesky'."
+            )
+        mean, deviations = self._pathwise.deviations(X)
+        draws = mean[:, None] + deviations[:, :n_samples]
+        if of == "y":
+            noise = standard_normal(random_state, "gp/noise/0", len(mean), n_samples)
+            draws += math.sqrt(float(self.noise_variance_[0])) * noise
+        return draws
+
     def log_marginal_likelihood(
         self,
         mean: float | None = None,
@@ -277,6 +395,10 @@ class ExactGP(RegressorMixin, BaseEstimator):
         `fit`, the first call reduces the kernel matrix (4/3 n^3 multiply-adds, 8 n^2 bytes).
         """
         self._check_fitted()
+        if self.solver_ == "cg":
+            raise InputError(
+                "conjugate gradients do not tell the log marginal likelihood: fit with solver='cholesky'."
+            )
         given = [mean, signal_variance, noise_variance]
         fitted = [self.mean_[0], self.signal_variance_[0], self.noise_variance_[0]]
         m, a, s = (float(f if g is None else g) for g, f in zip(given, fitted, strict=True))
@@ -304,6 +426,24 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if name != "mean":
             check_positive(name, number)
         return number
+
+    def _solver_for(self, n_rows: int) -> str:
+        """Return how to solve for so many rows."""
+        if self.solver not in ("auto", "cholesky", "cg"):
+            raise InputError(f"solver must be 'auto', 'cholesky' or 'cg', not {self.solver!r}.")
+        for name in ("n_draws", "n_features", "n_landmarks", "max_iterations"):
+            value = getattr(self, name)
+            if name == "n_landmarks" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise InputError(f"{name} must be a positive integer, not {value!r}.")
+        if self.cache_bytes < 0:
+            raise InputError(f"cache_bytes must be at least 0, not {self.cache_bytes!r}.")
+        if not 0 < self.tolerance < 1:
+            raise InputError(f"tolerance must be between 0 and 1, not {self.tolerance!r}.")
+        if self.solver == "auto":
+            return "cg" if n_rows > _LARGEST_FACTOR else "cholesky"
+        return self.solver
 
     def _choose(self, n_rows: int) -> npt.NDArray[np.int64]:
         """Return the rows to fit to, ascending."""

@@ -683,7 +683,7 @@ class RandomFeatureGP(FeatureSpaceGP):
 
     Attributes
     ----------
-    mean_, signal_variance_, noise_ : float64 arrays, shape (n_targets,)
+    mean_, signal_variance_, noise_variance_ : float64 arrays, shape (n_targets,)
     weights_ : float64 array, shape (M, n_targets)
         Posterior mean of the feature weights.
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets

@@ -30,8 +30,8 @@ class SeparateGP:
 
     Attributes
     ----------
-    mean_, signal_variance_, noise_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays, shape
-    (n_targets,)
+    mean_, signal_variance_, noise_variance_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays
+        Of shape (n_targets,).
     weights_ : float64 array, shape (M, n_targets)
     one_bit_, jitter_ : as of the processes; the largest jitter
 

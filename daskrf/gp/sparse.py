@@ -45,7 +45,7 @@ class SparseGP(FeatureSpaceGP):
 
     Attributes
     ----------
-    mean_, signal_variance_, noise_ : float64 arrays, shape (n_targets,)
+    mean_, signal_variance_, noise_variance_ : float64 arrays, shape (n_targets,)
     weights_ : float64 array, shape (M, n_targets)
         A prediction is mean_ + phi(x) . weights_.
     log_marginal_likelihoods_, bounds_ : float64 arrays, shape (n_targets,)

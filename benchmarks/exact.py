@@ -1,0 +1,146 @@
+"""The exact process by conjugate gradients, on real docking scores (Enamine50k) and beside its peers.
+
+40,000 molecules to fit, 9,706 to test, Morgan counts of radius 1, min-max Tanimoto kernel; each fit in a
+fresh process. "kept": tiles of the kernel matrix are kept in memory. "anew": they are made anew for every
+product. Then 5,000 molecules, where a factorization serves, too: the same hyperparameters for conjugate
+gradients, for the factorization, and for scikit-learn's process on the same kernel matrix.
+
+    python benchmarks/exact.py [--labels 40000] [--parts large peers rates]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.common import enamine50k, merit, parser, print_header, run_fresh, write_results
+from daskrf import ExactGP
+from daskrf.kernels import TanimotoMinMax
+
+N_PEERS = 5000
+
+
+def large(n_labels: int, cache_bytes: int, seed: int) -> dict[str, Any]:
+    """Fit to n_labels molecules and predict the test molecules; return figures."""
+    data = enamine50k()
+    train = data.train[:n_labels]
+    start = time.perf_counter(), time.process_time()
+    gp = ExactGP(TanimotoMinMax(), solver="cg", cache_bytes=cache_bytes, random_state=seed)
+    gp.fit(data.X[train], data.y[train])
+    fitted = time.perf_counter(), time.process_time()
+    mean, std = gp.predict(data.X[data.test], return_std=True)
+    left = gp.leave_one_out_
+    labels = data.y[train][left.rows]
+    return {
+        "fit_wall_s": fitted[0] - start[0],
+        "fit_cpu_s": fitted[1] - start[1],
+        "test_rows_a_cpu_s": len(data.test) / (time.process_time() - fitted[1]),
+        "products": gp.n_iterations_,
+        "residual": gp.residual_,
+        "signal_variance": float(gp.signal_variance_[0]),
+        "noise_variance": float(gp.noise_variance_[0]),
+        **merit(data.y[data.test], mean, std),
+        **{f"left_out_{k}": v for k, v in merit(labels, labels - left.residuals, left.std).items()},
+    }
+
+
+def peers(seed: int) -> dict[str, Any]:
+    """Compare conjugate gradients, the factorization and scikit-learn at 5,000 labels."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import Kernel as PeerKernel
+
+    data = enamine50k()
+    train, test = data.train[:N_PEERS], data.test[:2000]
+    X, y, new = data.X[train], data.y[train], data.X[test]
+    given = {"mean": -6.0, "signal_variance": 0.32, "noise_variance": 0.07}
+    found: dict[str, Any] = {}
+    for solver in ("cholesky", "cg"):
+        start = time.process_time()
+        gp = ExactGP(TanimotoMinMax(), solver=solver, random_state=seed, **given).fit(X, y)
+        seconds = time.process_time() - start
+        found[solver] = seconds, *gp.predict(new, return_std=True, of="f")
+
+    class Given(PeerKernel):  # scikit-learn's process on our kernel values
+        def __call__(self, a: Any, b: Any = None, eval_gradient: bool = False) -> Any:
+            rows = (X, new)
+            left = rows[int(a[0, 0] >= N_PEERS)]
+            right = left if b is None else rows[int(b[0, 0] >= N_PEERS)]
+            return given["signal_variance"] * TanimotoMinMax()(left, right)
+
+        def diag(self, a: Any) -> Any:
+            return np.full(len(a), given["signal_variance"])
+
+        def is_stationary(self) -> bool:
+            return False
+
+    start = time.process_time()
+    numbers = np.arange(N_PEERS + len(test), dtype=float)[:, None]
+    peer = GaussianProcessRegressor(Given(), alpha=given["noise_variance"], optimizer=None)
+    peer.fit(numbers[:N_PEERS], y - given["mean"])
+    seconds = time.process_time() - start
+    mean, std = peer.predict(numbers[N_PEERS:], return_std=True)
+    found["scikit-learn"] = seconds, mean + given["mean"], std
+    _, exact_mean, exact_std = found["cholesky"]
+    return {
+        name: {
+            "fit_cpu_s": own[0],
+            "mean_error_over_noise_std": float(
+                np.abs(own[1] - exact_mean).max() / given["noise_variance"] ** 0.5
+            ),
+            "log_variance_error_std": float(np.std(2 * np.log(own[2] / exact_std))),
+            "log_variance_error_mean": float(np.mean(2 * np.log(own[2] / exact_std))),
+        }
+        for name, own in found.items()
+    }
+
+
+def rates(seed: int) -> dict[str, float]:
+    """Return kernel values a second of one core, single precision, and SciPy's way with the minimum."""
+    from sklearn.metrics.pairwise import manhattan_distances
+
+    data = enamine50k()
+    X, new = data.X[data.train], data.X[data.test[:2000]]
+    prepared = TanimotoMinMax().against(X)
+    prepared(new, dtype=np.float32)
+    start = time.process_time()
+    size = prepared(new, dtype=np.float32).size
+    ours = size / (time.process_time() - start)
+    start = time.process_time()
+    distances = manhattan_distances(new[:20].astype(float), X.astype(float))
+    both = np.add.outer(np.asarray(new[:20].sum(axis=1)).ravel(), np.asarray(X.sum(axis=1)).ravel())
+    similarities = (both - distances) / (both + distances)
+    theirs = similarities.size / (time.process_time() - start)
+    return {"daskrf": ours, "scikit-learn": theirs, "ratio": ours / theirs}
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    options = parser(__doc__)
+    options.add_argument("--labels", type=int, default=40_000, help="to fit (default: %(default)s)")
+    options.add_argument("--parts", nargs="+", default=["large", "peers", "rates"])
+    given = options.parse_args()
+    print_header(given.seed)
+    results: dict[str, Any] = {}
+    if "large" in given.parts:
+        for name, cache in (("kept", 2 * given.labels * (given.labels + 2048)), ("anew", 0)):
+            found, cost = run_fresh(large, given.labels, cache, given.seed)
+            results[name] = {**found, "peak_gib": cost.peak_gib}
+    for name, part in (("peers", peers), ("rates", rates)):
+        if name in given.parts:
+            results[name], _ = run_fresh(part, given.seed)
+    for name, figures in results.items():
+        print(name)
+        for key, value in figures.items():
+            print(f"  {key:28s} {value}")
+    write_results(given.output, "exact", seed=given.seed, settings={"labels": given.labels}, results=results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Products of the kernel matrix of many rows with blocks of vectors, tile by tile, in single precision."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from daskrf.arrays import row_slice
+from daskrf.kernels.kernel import Kernel, Prepared
+
+__all__ = ["KernelMatrix"]
+
+Single = npt.NDArray[np.float32]
+
+_TILE = 2048  # rows and columns: 16 MiB, which the allocator uses again
+_LEFT = 1024  # rows of other molecules that are predicted at a time
+
+
+class KernelMatrix:
+    """The matrix k(X, X) of n rows, as a linear operator that never holds more of it than it is allowed to.
+
+    Tiles of the lower triangle are kept as far as `keep_bytes` reaches; the others are made anew for each
+    product. Each row of a product is one sum in a fixed order, so that it does not depend on threads, or on
+    which tiles are kept.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : CSR or dense array, shape (n, d)
+    keep_bytes : int
+        For tiles; the whole triangle takes 2 n (n + 2048).
+    n_threads : int, optional
+        Default: as many as this process may use.
+
+    Examples
+    --------
+    >>> from daskrf.kernels import TanimotoMinMax
+    >>> matrix = KernelMatrix(TanimotoMinMax(), np.array([[1, 0], [1, 1]]))
+    >>> matrix.product(np.eye(2, dtype=np.float32)).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, *, keep_bytes: int = 0, n_threads: int | None = None) -> None:
+        self.kernel = kernel
+        self.X = X
+        self.n_rows = int(X.shape[0])
+        self.n_threads = n_threads or len(os.sched_getaffinity(0))
+        self._slices = [slice(a, min(a + _TILE, self.n_rows)) for a in range(0, self.n_rows, _TILE)]
+        self._columns: list[Prepared] = []
+        self._kept: dict[tuple[int, int], Single] = {}
+        room, chosen = keep_bytes, []
+        for p, rows in enumerate(self._slices):
+            for q in range(p + 1):
+                room -= 4 * (rows.stop - rows.start) * (self._slices[q].stop - self._slices[q].start)
+                if room >= 0:
+                    chosen.append((p, q))
+        if chosen:
+            self._prepare()
+            self._kept.update(zip(chosen, self._each(lambda at: self._made(*at), chosen), strict=True))
+
+    @staticmethod
+    def bytes_of(n_rows: int) -> int:
+        """Return the bytes of all tiles of the lower triangle."""
+        return 2 * n_rows * (n_rows + _TILE)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "X": self.X}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def forget(self) -> None:
+        """Free the tiles that were kept."""
+        self._kept.clear()
+
+    def product(self, vectors: Single) -> Single:
+        """Return k(X, X) times vectors, float32 of shape (n, any)."""
+        out = np.empty(vectors.shape, np.float32)
+        self._prepare()
+
+        def panel(p: int) -> None:
+            own = out[self._slices[p]]
+            own[:] = 0
+            for q, columns in enumerate(self._slices):
+                own += self._tile(p, q) @ vectors[columns]
+
+        self._each(panel, range(len(self._slices)))
+        return out
+
+    def cross(self, X: Any, vectors: Single, use: Callable[[slice, Single], None]) -> None:
+        """Call `use` with slices of the rows of another X, and k(X, own rows) times vectors for these."""
+        self._prepare()
+        parts = [slice(a, min(a + _LEFT, X.shape[0])) for a in range(0, X.shape[0], _LEFT)]
+
+        def part_of(part: slice) -> None:
+            left = row_slice(X, part.start, part.stop)
+            total = np.zeros((part.stop - part.start, vectors.shape[1]), np.float32)
+            for prepared, columns in zip(self._columns, self._slices, strict=True):
+                total += prepared(left, dtype=np.float32) @ vectors[columns]
+            use(part, total)
+
+        self._each(part_of, parts)
+
+    def _prepare(self) -> None:
+        """Prepare the columns, once; a matrix that comes from a file has them when it is first used."""
+        if len(self._columns) < len(self._slices):
+            self._columns = self._each(lambda rows: self.kernel.against(self._rows(rows)), self._slices)
+
+    def _rows(self, rows: slice) -> Any:
+        return row_slice(self.X, rows.start, rows.stop)
+
+    def _tile(self, p: int, q: int) -> Single:
+        if (p, q) in self._kept:
+            return self._kept[p, q]
+        if (q, p) in self._kept:
+            return self._kept[q, p].T
+        return self._made(p, q)
+
+    def _made(self, p: int, q: int) -> Single:
+        return self._columns[q](self._rows(self._slices[p]), dtype=np.float32)
+
+    def _each(self, function: Callable[[Any], Any], items: Any) -> list[Any]:
+        """Return the function of each item; threads share the items, and BLAS has one thread in each."""
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(self.n_threads) as pool:
+            return list(pool.map(function, items))

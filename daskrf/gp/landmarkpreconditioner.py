@@ -1,0 +1,125 @@
+"""A preconditioner for K + ratio I from landmarks: what K is where some of its columns are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from daskrf import seeds
+from daskrf.arrays import row_slice
+from daskrf.kernels.kernel import Kernel
+
+__all__ = ["LandmarkPreconditioner", "LandmarkVariance"]
+
+Single = npt.NDArray[np.float32]
+Double = npt.NDArray[np.float64]
+
+_ROWS = 4096
+_SMALLEST = 1e-9  # variance
+_JITTER = 1e-6  # of the diagonal: repeated landmarks
+
+
+class LandmarkPreconditioner:
+    """(F F^T + ratio I)^-1 with F F^T = K_XZ K_ZZ^-1 K_ZX, for random rows Z of X.
+
+    By the Woodbury identity it is (I - F (F^T F + ratio I)^-1 F^T) / ratio: one more ratio costs one Cholesky
+    factorization of an L x L matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : CSR or dense array, shape (n, d)
+    n_landmarks : int
+        At most n.
+    random_state : int
+
+    Attributes
+    ----------
+    landmarks : int64 array, shape (L,)
+        Numbers of rows of X, in random order: the first ones are a random sample, too.
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, n_landmarks: int, random_state: int) -> None:
+        n = X.shape[0]
+        order = np.argsort(seeds.words(random_state, "gp/landmarks", n), kind="stable")
+        self.landmarks = order[:n_landmarks]
+        self.kernel, self.chosen = kernel, X[self.landmarks]
+        chosen = self.chosen
+        self._prepared = kernel.against(chosen)
+        own = self._prepared(chosen)
+        own.flat[:: len(own) + 1] += _JITTER * own.diagonal().mean()
+        # Single precision is enough for what only has to be near, symmetric and positive definite.
+        self._root = np.linalg.cholesky(own).astype(np.float32)
+        self._features = np.empty((n, len(own)), np.float32)
+        self._products = np.zeros(own.shape)
+        for start in range(0, n, _ROWS):
+            block = self.features(row_slice(X, start, min(start + _ROWS, n)))
+            self._features[start : start + _ROWS] = block
+            self._products += block.T @ block
+
+    @staticmethod
+    def memory(n_rows: int, n_landmarks: int) -> int:
+        """Return the bytes that it takes."""
+        return 4 * n_rows * n_landmarks + 24 * n_landmarks**2
+
+    def features(self, X: Any) -> Single:
+        """Return F of the rows of another X, float32 of shape (n, L)."""
+        values = self._prepared(X, dtype=np.float32)
+        found = scipy.linalg.solve_triangular(
+            self._root, values.T, lower=True, overwrite_b=True, check_finite=False
+        )
+        return np.ascontiguousarray(found.T)
+
+    def set_ratio(self, ratio: float) -> None:
+        """Prepare for K + ratio I."""
+        shifted = self._products.copy()
+        shifted.flat[:: len(shifted) + 1] += ratio
+        self.ratio = ratio
+        self._factor = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True).astype(np.float32)
+
+    def __call__(self, vectors: Single) -> Single:
+        """Return the preconditioner times vectors, float32 of shape (n, any)."""
+        inner = scipy.linalg.cho_solve((self._factor, True), self._features.T @ vectors, check_finite=False)
+        found: Single = (vectors - self._features @ inner) / np.float32(self.ratio)
+        return found
+
+    def shortened(self, n_landmarks: int) -> LandmarkVariance:
+        """Return the variances that the first landmarks alone leave, for the ratio that is set."""
+        size = min(n_landmarks, len(self.landmarks))
+        root = self._root[:size, :size].astype(np.float64)
+        inner = self._products[:size, :size] / self.ratio
+        inner.flat[:: size + 1] += 1.0
+        # k - F^T F + F^T (F^T F / ratio + I)^-1 F = k - |left F|^2, of which F = root^-1 k_Z(x).
+        spread, vectors = scipy.linalg.eigh(inner)
+        left = vectors * np.sqrt(np.maximum(1.0 - 1.0 / spread, 0.0))
+        weights = scipy.linalg.solve_triangular(root, left, lower=True, trans="T")
+        return LandmarkVariance(self.kernel, self.chosen[:size], weights.astype(np.float32))
+
+
+class LandmarkVariance:
+    """The posterior variance of f over the signal variance, if only few landmarks told of the labels.
+
+    It is k(x, x) - |W^T k_Z(x)|^2, more than that of the exact process, and follows it closely.
+    """
+
+    def __init__(self, kernel: Kernel, landmarks: Any, weights: Single) -> None:
+        self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
+        self._prepared = kernel.against(landmarks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "landmarks": self.landmarks, "weights": self.weights}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __call__(self, X: Any) -> Double:
+        """Return the variance at each row, float64 of shape (n,)."""
+        found = self.kernel.diag(X)
+        for start in range(0, X.shape[0], _ROWS):
+            part = slice(start, min(start + _ROWS, X.shape[0]))
+            values = self._prepared(row_slice(X, part.start, part.stop), dtype=np.float32) @ self.weights
+            found[part] -= np.einsum("ij,ij->i", values, values, dtype=np.float64)
+        return np.maximum(found, _SMALLEST)

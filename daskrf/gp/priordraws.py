@@ -1,0 +1,87 @@
+"""Draws from the prior of a Gaussian process as functions of a row, made of random features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.engine import engine
+from daskrf.errors import InputError
+from daskrf.features.composed import CompositionFeatures
+from daskrf.features.featuremap import FeatureMap
+from daskrf.features.fourier import RandomFourierFeatures
+from daskrf.features.maclaurin import RandomMaclaurinFeatures
+from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.features.tanimotodot import TanimotoDotProductFeatures
+from daskrf.gp.posterior import standard_normal
+from daskrf.kernels.composition import Composition
+from daskrf.kernels.dotproduct import TanimotoDotProduct
+from daskrf.kernels.kernel import Kernel
+from daskrf.kernels.powerseries import DotProductKernel
+from daskrf.kernels.radial import RadialKernel
+from daskrf.kernels.tanimoto import TanimotoMinMax
+
+__all__ = ["PriorDraws", "map_of"]
+
+_BLOCK_ENTRIES = 1 << 24  # features in memory at a time
+_TERMS = 8
+
+
+def map_of(kernel: Kernel, n_components: int, random_state: int) -> FeatureMap:
+    """Return the random features whose inner products have the mean `kernel`.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    common: dict[str, Any] = {"n_components": n_components, "random_state": random_state}
+    if isinstance(kernel, TanimotoMinMax):
+        return TanimotoMinMaxFeatures(**common)
+    if isinstance(kernel, TanimotoDotProduct):
+        # Without a residual the features of a whole series have the mean of a truncated one.
+        terms: dict[str, Any] = {"n_terms": kernel.n_terms or _TERMS}
+        if kernel.n_terms is None:
+            terms["bias_correction"] = "residual"
+        return TanimotoDotProductFeatures(input_transform=kernel.transform, **terms, **common)
+    if isinstance(kernel, RadialKernel):
+        return RandomFourierFeatures(kernel, **common)
+    if isinstance(kernel, Composition):
+        return CompositionFeatures(kernel.outer, map_of(kernel.inner, n_components, random_state), **common)
+    if isinstance(kernel, DotProductKernel):
+        return RandomMaclaurinFeatures(kernel, **common)
+    raise InputError(f"{kernel.words()} has no random features to draw from: fit with solver='cholesky'.")
+
+
+class PriorDraws:
+    """Draws f_s(x) = w_s . phi(x) / sqrt(M), w_s standard normal, with covariance of about k.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : rows that the features are fitted to
+    n_draws, n_components, random_state : int
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, n_draws: int, n_components: int, random_state: int) -> None:
+        self.feature_map = map_of(kernel, n_components, random_state).fit(X)
+        size = self.feature_map.n_components
+        self.weights = standard_normal(random_state, "gp/prior", size, n_draws).astype(np.float32)
+        if self.feature_map.one_bit:
+            self.weights /= np.float32(np.sqrt(size))
+
+    def __call__(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return each draw at each row, float32 of shape (n, n_draws)."""
+        size, n_draws = self.weights.shape
+        found = np.empty((X.shape[0], n_draws), np.float32)
+        step = max(1, _BLOCK_ENTRIES // size)
+        for start in range(0, X.shape[0], step):
+            rows = X[start : start + step]
+            if self.feature_map.one_bit:
+                bits = self.feature_map.transform_bits(rows)
+                found[start : start + step] = engine().bit_means(bits, size, self.weights)
+            else:
+                found[start : start + step] = self.feature_map.transform(rows) @ self.weights
+        return found

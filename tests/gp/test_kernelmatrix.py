@@ -1,0 +1,72 @@
+"""Products with a kernel matrix that is made tile by tile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daskrf.gp import kernelmatrix
+from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.kernels import Gaussian, TanimotoMinMax
+
+N = 83
+
+
+def rows(n: int = N, seed: int = 0) -> sp.csr_matrix:
+    rng = np.random.default_rng(seed)
+    return sp.csr_matrix(rng.poisson(0.3, (n, 40)).astype(np.uint8))
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernelmatrix, "_TILE", 16)
+    monkeypatch.setattr(kernelmatrix, "_LEFT", 10)
+
+
+@pytest.mark.parametrize("kernel", [TanimotoMinMax(), Gaussian(2.0)])
+@pytest.mark.parametrize("kept", [0.0, 0.4, 1.0])
+def test_products_are_those_of_the_whole_matrix(kernel, kept) -> None:
+    X, vectors = rows(), np.random.default_rng(1).standard_normal((N, 5)).astype(np.float32)
+    matrix = KernelMatrix(kernel, X, keep_bytes=int(kept * KernelMatrix.bytes_of(N)))
+    np.testing.assert_allclose(matrix.product(vectors), kernel(X) @ vectors, atol=2e-5)
+    others, found = rows(37, 2), np.full((37, 5), np.nan)
+
+    def use(part: slice, values: np.ndarray) -> None:
+        found[part] = values
+
+    matrix.cross(others, vectors, use)
+    np.testing.assert_allclose(found, kernel(others, X) @ vectors, atol=2e-5)
+
+
+def test_products_do_not_depend_on_threads() -> None:
+    vectors = np.random.default_rng(1).standard_normal((N, 5)).astype(np.float32)
+    found = [KernelMatrix(TanimotoMinMax(), rows(), n_threads=n).product(vectors) for n in (1, 2, 7)]
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+def test_no_tile_is_made_that_is_kept_and_no_more_are_kept_than_allowed(monkeypatch) -> None:
+    made = []
+    own = KernelMatrix._made
+    monkeypatch.setattr(KernelMatrix, "_made", lambda self, p, q: made.append((p, q)) or own(self, p, q))
+    vectors = np.ones((N, 1), np.float32)
+    n_tiles = -(-N // 16)
+    whole = KernelMatrix(TanimotoMinMax(), rows(), keep_bytes=KernelMatrix.bytes_of(N))
+    assert len(made) == n_tiles * (n_tiles + 1) // 2
+    made.clear()
+    whole.product(vectors)
+    assert not made
+    allowed = 4 * 16 * 16 * 5
+    part = KernelMatrix(TanimotoMinMax(), rows(), keep_bytes=allowed)
+    assert 4 <= len(made) <= 5
+    made.clear()
+    part.product(vectors)
+    assert n_tiles**2 - 10 <= len(made) < n_tiles**2
+
+
+def test_rows_of_their_own_kind() -> None:
+    X = rows().toarray().astype(np.float64)
+    vectors = np.ones((N, 1), np.float32)
+    np.testing.assert_allclose(
+        KernelMatrix(Gaussian(2.0), X).product(vectors), Gaussian(2.0)(X) @ vectors, rtol=1e-5
+    )

@@ -1,0 +1,271 @@
+"""Posteriors by conjugate gradients and pathwise samples, against the formulas."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daskrf import ExactGP
+from daskrf.errors import InputError
+from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
+from daskrf.gp.pathwise import Hyperparameters, fit_pathwise
+from daskrf.gp.priordraws import PriorDraws
+from daskrf.kernels import Composition, Gaussian, Intersection, Polynomial, TanimotoDotProduct, TanimotoMinMax
+
+GIVEN = Hyperparameters(0.3, 1.4, 0.2)
+FREE = (None, None, None)
+
+
+def rows(n: int, seed: int = 0) -> sp.csr_matrix:
+    """Rows like fingerprints: each has the counts of one of a dozen families, and some of its own."""
+    rng = np.random.default_rng(seed)
+    families = np.random.default_rng(9).poisson(0.5, (12, 60))
+    counts = families[rng.integers(0, 12, n)] * rng.integers(0, 2, (n, 60)) + rng.poisson(0.2, (n, 60))
+    return sp.csr_matrix(counts.astype(np.uint8))
+
+
+def labels(X: Any, kernel: Any, found: Hyperparameters = GIVEN, seed: int = 5) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    covariance = found.signal_variance * kernel(X) + found.noise_variance * np.eye(X.shape[0])
+    return found.mean + np.linalg.cholesky(covariance) @ rng.standard_normal(X.shape[0])
+
+
+def fitted(X: Any, y: np.ndarray, kernel: Any = TanimotoMinMax(), **options: Any) -> Any:  # noqa: B008
+    keywords: dict[str, Any] = {
+        "start": GIVEN, "given": tuple(GIVEN), "n_draws": 32, "n_features": 8192, "n_landmarks": 40,
+        "tolerance": 1e-4, "max_iterations": 500, "keep_bytes": 0, "random_state": 0,
+    }  # fmt: skip
+    return fit_pathwise(kernel, X, y, **{**keywords, **options})
+
+
+def exact(X: Any, y: np.ndarray, kernel: Any = TanimotoMinMax()) -> ExactGP:  # noqa: B008
+    m, a, s = GIVEN
+    return ExactGP(kernel, mean=m, signal_variance=a, noise_variance=s).fit(X, y)
+
+
+KERNELS = {
+    "minmax": TanimotoMinMax(),
+    "gaussian": Gaussian(4.0),
+    "dot-product": TanimotoDotProduct(),
+    "composition": Composition(Polynomial(2, c=0.5), TanimotoMinMax()),
+    "polynomial": Polynomial(2, c=1.0),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_means_are_those_of_a_factorization(name: str) -> None:
+    kernel, X, new = KERNELS[name], rows(150), rows(40, 1)
+    if name == "polynomial":
+        X, new = X.multiply(0.2).tocsr(), new.multiply(0.2).tocsr()
+    y = labels(X, kernel)
+    gp, found = exact(X, y, kernel), fitted(X, y, kernel)
+    noise = GIVEN.noise_variance**0.5
+    np.testing.assert_allclose(found.mean(new), gp.predict(new), rtol=0, atol=1e-3 * noise)
+    np.testing.assert_allclose(found.deviations(new)[0], found.mean(new), rtol=0, atol=1e-4)
+
+
+def test_draws_have_the_covariance_of_the_posterior() -> None:
+    X, new, n_draws = rows(60), rows(6, 1), 6000
+    y = labels(X, TanimotoMinMax())
+    found = fitted(X, y, n_draws=n_draws, n_features=65536)
+    _, deviations = found.deviations(new)
+    _, covariance = exact(X, y).predict(new, return_cov=True, of="f")
+    sampled = deviations.astype(np.float64) @ deviations.T / n_draws
+    diagonal = np.diag(covariance)
+    # Standard errors: of n_draws draws, and of the kernel by 65,536 bits, which is below 1 / 256.
+    error = np.sqrt((np.outer(diagonal, diagonal) + covariance**2) / n_draws) + GIVEN.signal_variance / 256
+    assert (np.abs(sampled - covariance) < 5 * error).all()
+    # The bound can fail: the draws of the prior are far from it.
+    prior = found.prior(new).astype(np.float64)
+    assert (np.abs(GIVEN.signal_variance * prior @ prior.T / n_draws - covariance) > 5 * error).any()
+
+
+def test_labels_are_predicted_from_all_others() -> None:
+    X, kernel = rows(150), TanimotoMinMax()
+    y = labels(X, kernel)
+    left = fitted(X, y, n_draws=2000).left_out
+    m, a, s = GIVEN
+    inverse = np.linalg.inv(kernel(X) + s / a * np.eye(150))
+    c = np.diag(inverse)[left.rows]
+    np.testing.assert_allclose(left.std, np.sqrt(a / c), rtol=0.1)
+    np.testing.assert_allclose(left.residuals, (inverse @ (y - m))[left.rows] / c, rtol=0.2, atol=1e-6)
+    assert len(left.rows) >= 100
+
+
+def test_variances_are_closer_than_those_of_the_draws_alone() -> None:
+    X, new = rows(800), rows(400, 1)
+    y = labels(X, TanimotoMinMax())
+    found = fitted(X, y, n_landmarks=300)
+    _, deviations = found.deviations(new)
+    _, std = exact(X, y).predict(new, return_std=True, of="f")
+    off = np.log(found.variances(new, deviations)) - 2 * np.log(std)
+    raw = np.log((deviations**2).mean(axis=1)) - 2 * np.log(std)
+    assert abs(off.mean()) < 0.1
+    assert off.std() < 0.15 < 0.2 < raw.std()  # 32 draws: sqrt(2 / 32) = 0.25
+
+
+@pytest.mark.parametrize("fixed", [(), (0,), (1,), (2,), (0, 1)])
+def test_hyperparameters_maximize_the_evidence(fixed: tuple[int, ...]) -> None:
+    X, kernel = rows(500), TanimotoMinMax()
+    y = labels(X, kernel)
+    given = tuple(GIVEN[i] if i in fixed else None for i in range(3))
+    m, a, s = given
+    best = ExactGP(kernel, mean=m, signal_variance=a, noise_variance=s).fit(X, y)
+    for start in (Hyperparameters(0.0, 1.0, 0.01), Hyperparameters(0.0, 1.0, 3.0)):
+        found = fitted(X, y, given=given, start=start, n_draws=64).hyperparameters
+        for i in fixed:
+            assert found[i] == GIVEN[i]
+        lost = best.log_marginal_likelihood_value_ - best.log_marginal_likelihood(*found)
+        assert -1e-6 < lost < 0.5
+
+
+def test_results_follow_from_the_seed() -> None:
+    X, new = rows(150), rows(20, 1)
+    y = labels(X, TanimotoMinMax())
+    first, again, other = (fitted(X, y, random_state=seed).deviations(new)[1] for seed in (0, 0, 1))
+    assert first.tobytes() == again.tobytes()
+    assert not np.allclose(first, other, atol=0.01)
+
+
+def test_what_does_not_converge_is_no_model() -> None:
+    X = rows(150)
+    with pytest.raises(InputError, match=r"residual of .*, not 1\.0e-04, in .* larger noise variance"):
+        fitted(X, labels(X, TanimotoMinMax()), max_iterations=3)
+
+
+def test_a_kernel_without_random_features_has_no_draws() -> None:
+    X = rows(50)
+    with pytest.raises(InputError, match="cholesky"):
+        fitted(X, np.arange(50.0), Intersection())
+
+
+def test_repeated_rows_and_few_rows() -> None:
+    X = rows(3)
+    many = sp.vstack([X] * 20).tocsr()
+    y = labels(many, TanimotoMinMax())
+    found = fitted(many, y, n_landmarks=60)
+    np.testing.assert_allclose(found.mean(X), exact(many, y).predict(X), atol=1e-3)
+    for n in (1, 2, 3):
+        found = fitted(X[:n], y[:n], n_landmarks=n)
+        np.testing.assert_allclose(found.mean(X), exact(X[:n], y[:n]).predict(X), atol=1e-3)
+        assert np.isfinite(found.variances(X, found.deviations(X)[1])).all()
+
+
+def test_all_rows_as_landmarks_make_an_exact_preconditioner() -> None:
+    X, kernel, ratio = rows(60), TanimotoMinMax(), 0.3
+    preconditioner = LandmarkPreconditioner(kernel, X, 60, 0)
+    preconditioner.set_ratio(ratio)
+    found = preconditioner(np.eye(60, dtype=np.float32))
+    np.testing.assert_allclose(found, np.linalg.inv(kernel(X) + ratio * np.eye(60)), atol=1e-3)
+
+
+def test_the_variance_of_few_landmarks_is_that_of_the_formula() -> None:
+    X, new, kernel, ratio = rows(200), rows(30, 1), TanimotoMinMax(), 0.3
+    preconditioner = LandmarkPreconditioner(kernel, X, 50, 0)
+    preconditioner.set_ratio(ratio)
+    for size in (50, 20):
+        Z = X[preconditioner.landmarks[:size]]
+        k_zz, k_zx, k_zs = kernel(Z), kernel(Z, X), kernel(Z, new)
+        inner = np.linalg.inv(ratio * k_zz + k_zx @ k_zx.T)
+        left = 1 - np.einsum("is,is->s", k_zs, np.linalg.solve(k_zz, k_zs))
+        expected = left + ratio * np.einsum("is,is->s", k_zs, inner @ k_zs)
+        np.testing.assert_allclose(preconditioner.shortened(size)(new), expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_draws_of_the_prior_have_the_covariance_of_the_kernel(name: str) -> None:
+    kernel, X, n_draws = KERNELS[name], rows(8), 4000
+    if name == "polynomial":
+        X = X.multiply(0.2).tocsr()
+    draws = PriorDraws(kernel, X, n_draws, 16384, 3)(X).astype(np.float64)
+    sampled, expected = draws @ draws.T / n_draws, kernel(X)
+    diagonal = np.diag(expected)
+    error = np.sqrt((np.outer(diagonal, diagonal) + expected**2) / n_draws)
+    assert (np.abs(sampled - expected) < 5 * error + 0.05 * diagonal.max()).all()
+
+
+def public(X: Any, y: np.ndarray, **options: Any) -> ExactGP:
+    m, a, s = GIVEN
+    fixed: dict[str, Any] = {"mean": m, "signal_variance": a, "noise_variance": s, "solver": "cg"}
+    return ExactGP(TanimotoMinMax(), **{**fixed, **options}).fit(X, y)
+
+
+def test_the_public_process_predicts_as_that_of_a_factorization() -> None:
+    X, new = rows(300), rows(25, 1)
+    y = labels(X, TanimotoMinMax())
+    gp, reference = public(X, y, n_draws=200), exact(X, y)
+    noise = GIVEN.noise_variance**0.5
+    np.testing.assert_allclose(gp.predict(new), reference.predict(new), rtol=0, atol=1e-3 * noise)
+    for of in ("y", "f"):
+        mean, std = gp.predict(new, return_std=True, of=of)
+        np.testing.assert_allclose(mean, gp.predict(new), rtol=0, atol=1e-4)
+        np.testing.assert_allclose(std, reference.predict(new, return_std=True, of=of)[1], rtol=0.15)
+        _, covariance = gp.predict(new, return_cov=True, of=of)
+        expected = reference.predict(new, return_cov=True, of=of)[1]
+        np.testing.assert_allclose(covariance, expected, rtol=0, atol=1e-3 * GIVEN.signal_variance)
+    assert gp.solver_ == "cg"
+    assert gp.residual_ <= 1e-3
+    assert gp.n_iterations_ > 1
+    assert not gp.at_bound_[0]
+
+
+def test_public_draws_are_those_of_the_fit() -> None:
+    X, new = rows(150), rows(8, 1)
+    gp = public(X, labels(X, TanimotoMinMax()), n_draws=16)
+    draws = gp.sample_y(new, 16, of="f")
+    assert (gp.sample_y(new, 5, of="f") == draws[:, :5]).all()
+    noise = gp.sample_y(new, 16, random_state=1) - draws
+    assert noise.std() == pytest.approx(GIVEN.noise_variance**0.5, rel=0.3)
+    with pytest.raises(InputError, match="n_draws=17"):
+        gp.sample_y(new, 17)
+    with pytest.raises(InputError, match="cholesky"):
+        gp.log_marginal_likelihood()
+
+
+def test_a_model_that_was_pickled_predicts_the_same() -> None:
+    X, new = rows(150), rows(20, 1)
+    gp = public(X, labels(X, TanimotoMinMax()))
+    again = pickle.loads(pickle.dumps(gp))
+    for own, other in zip(gp.predict(new, return_std=True), again.predict(new, return_std=True), strict=True):
+        assert own.tobytes() == other.tobytes()
+    np.testing.assert_allclose(again.predict(new, return_cov=True)[1], gp.predict(new, return_cov=True)[1])
+
+
+def test_few_rows_are_factorized_and_many_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = rows(80)
+    y = labels(X, TanimotoMinMax())
+    assert ExactGP(TanimotoMinMax()).fit(X, y).solver_ == "cholesky"
+    monkeypatch.setattr("daskrf.gp.exact._LARGEST_FACTOR", 50)
+    assert ExactGP(TanimotoMinMax()).fit(X, y).solver_ == "cg"
+    assert ExactGP(TanimotoMinMax(), n_subset=50).fit(X, y).solver_ == "cholesky"
+
+
+def test_tiles_that_are_kept_do_not_show() -> None:
+    X, new = rows(150), rows(20, 1)
+    y = labels(X, TanimotoMinMax())
+    none, all_of_them = (public(X, y, cache_bytes=size).predict(new) for size in (0, 2**30))
+    np.testing.assert_allclose(none, all_of_them, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"solver": "qr"}, "solver must be"),
+        ({"n_draws": 0}, "n_draws must be a positive integer"),
+        ({"n_features": 2.5}, "n_features must be a positive integer"),
+        ({"n_landmarks": 0}, "n_landmarks must be a positive integer"),
+        ({"tolerance": 0.0}, "tolerance must be between 0 and 1"),
+        ({"tolerance": float("nan")}, "tolerance must be between 0 and 1"),
+        ({"cache_bytes": -1}, "cache_bytes must be"),
+        ({"max_iterations": 2, "n_landmarks": 5}, "conjugate gradients reached"),
+        ({"noise_variance": 0.0}, "noise_variance must be positive"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    X = rows(60)
+    with pytest.raises(InputError, match=message):
+        public(X, labels(X, TanimotoMinMax()), **options)
