@@ -6,6 +6,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import cache
 from inspect import isabstract, signature
 from typing import Any, ClassVar, Protocol
 
@@ -144,7 +145,7 @@ class Kernel(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able: attributes of the same names."""
-        return {name: _plain(getattr(self, name)) for name in signature(type(self)).parameters}
+        return {name: _plain(getattr(self, name)) for name in _names(type(self))}
 
     def words(self) -> str:
         """Return what the kernel is, for people, in one line."""
@@ -189,6 +190,11 @@ def as_positive(name: str, value: Any) -> float:
     if not 0.0 < number < math.inf:
         raise InputError(f"{name} must be a finite number above 0, not {value!r}.")
     return number
+
+
+@cache
+def _names(cls: Any) -> tuple[str, ...]:
+    return tuple(signature(cls).parameters)
 
 
 def _plain(value: Any) -> Any:
