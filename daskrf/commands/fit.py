@@ -677,20 +677,19 @@ def size_of_sums(
     group_rows : sequence of int
         Labelled rows of each group, of which each leaves one partial sum a strip.
     one_bit : bool
-        Sums of bits are stored as the smallest integers that hold them.
+        Sums of bits take as many bits as the largest of them may have.
     shape : SumsShape, optional
         Default: of one matrix.
     """
     strips = shape.stored(columns, one_bit=one_bit)
-    leaves = len(group_rows) * _item(max(group_rows, default=0), one_bit)
-    return leaves * sum(strips), leaves * max(strips), _item(sum(group_rows), one_bit) * sum(strips)
+    leaves = len(group_rows) * _bits(max(group_rows, default=0), one_bit)
+    root = _bits(sum(group_rows), one_bit)
+    return leaves * sum(strips) // 8, leaves * max(strips) // 8, root * sum(strips) // 8
 
 
-def _item(rows: int, one_bit: bool) -> int:
-    """Return the bytes that one sum over so many rows takes on the disk."""
-    if not one_bit:
-        return 8
-    return next(size for size in (1, 2, 4, 8) if rows < 2 ** (8 * size - 1))
+def _bits(rows: int, one_bit: bool) -> int:
+    """Return the bits that one sum over so many rows takes on the disk."""
+    return rows.bit_length() + 1 if one_bit else 64
 
 
 def _advice(name: str, y: npt.NDArray[np.float64]) -> str:

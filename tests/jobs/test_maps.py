@@ -304,9 +304,9 @@ def test_a_long_state_lies_in_a_file(store: Path, tmp_path: Path) -> None:
     assert carried == source
     assert repr(carried) == repr(source)
     assert carried.map.state == fitted.state()
-    files = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
-    assert all(path.is_relative_to(carried.map.path) for path in files)
-    (file,) = (path for path in files if b"landmarks" in path.read_bytes())
+    folder = Path(carried.map.path)
+    assert folder.parent == tmp_path / "work"
+    file = folder / "_arrays.json"
     file.write_bytes(file.read_bytes().replace(b"landmarks", b"landmarkz"))
     with pytest.raises(StoreError, match="missing or damaged") as error:
         _ = carried.map.state

@@ -144,7 +144,8 @@ def test_damaged_bits_are_made_again(
     def damaging(self: Sums, chunk: Labelled) -> Any:
         if self.summation.columns is None:
             return plain(self, chunk)
-        path = tmp_path / ".model.daskrf" / f"bits-{chunk.partitions[0]:08d}"
+        held = tmp_path / ".model.daskrf" / f"bits-{chunk.partitions[0]:08d}"
+        path = next(held.glob("arrays-*/bits/c.*"))
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
