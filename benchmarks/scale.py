@@ -295,7 +295,7 @@ def costs(folder: Path, components: list[int], seed: int, output: Path) -> None:
             files,
             feature_map=TanimotoMinMaxFeatures(m, random_state=seed),
             rows_per_partition=PLANNED,  # the driver's own choice for large libraries
-            n_labels=PLANNED,
+            labels=PLANNED,
         )
         found += [
             {

@@ -1,6 +1,7 @@
 """Gaussian processes with random features over ultra-large molecular libraries, on Dask.
 
-Every command of the command line is a function of the same name here. Names are imported on first
+Every command of the command line is a function of the same name here, found by its file in
+`daskrf.commands`; those below are for type checkers. Names are imported on first
 use, so that ``import daskrf`` costs nothing.
 
 Examples
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from daskrf.commands.featurize import featurize as featurize
     from daskrf.commands.fingerprint import fingerprint as fingerprint
     from daskrf.commands.fit import fit as fit
+    from daskrf.commands.maps import maps as maps
     from daskrf.commands.plan import plan as plan
     from daskrf.commands.predict import predict as predict
+    from daskrf.commands.quickstart import quickstart as quickstart
     from daskrf.commands.screen import screen as screen
     from daskrf.commands.status import status as status
     from daskrf.commands.verify import verify as verify
-    from daskrf.demo import quickstart as quickstart
     from daskrf.errors import DaskrfError as DaskrfError
     from daskrf.errors import InputError as InputError
     from daskrf.errors import MemoryLimitError as MemoryLimitError
@@ -48,8 +50,7 @@ if TYPE_CHECKING:
     from daskrf.kernels import *  # noqa: F403
     from daskrf.molecules.fingerprints import FingerprintSpec as FingerprintSpec
     from daskrf.molecules.formats import TableFormat as TableFormat
-    from daskrf.report.maptable import maps as maps
 
 __version__ = "0.2.0.dev0"
 
-__getattr__, __dir__ = lazy(__name__, __file__)
+__getattr__, __dir__ = lazy(__name__, __file__, functions="commands")

@@ -36,12 +36,21 @@ def _derived(kind: Any) -> Iterator[Any]:
         yield from _derived(cls)
 
 
-def lazy(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy(
+    package: str, file: str, functions: str = ""
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package, of what its block ``if TYPE_CHECKING:`` imports.
 
     So that each name is declared once, for type checkers and for Python. After ``from ... import *`` the
     names are the classes and constants in `__all__` of that module, which is imported when a name is not
     found elsewhere. `__all__` of the package is one of the names, too.
+
+    Parameters
+    ----------
+    package, file : str
+        Its name, and its ``__init__.py``.
+    functions : str
+        A package within it, each file of which holds a function of the file's name: names, too.
 
     Examples
     --------
@@ -61,9 +70,14 @@ def lazy(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
                 homes |= dict.fromkeys(names, node.module) if names != ["*"] else {}
                 whole += [node.module] if names == ["*"] else []
 
+    def one_a_file() -> dict[str, str]:
+        folder = importlib.import_module(f"{package}.{functions}")
+        return {each.name: f"{folder.__name__}.{each.name}" for each in pkgutil.iter_modules(folder.__path__)}
+
     def exported() -> list[str]:
         starred = (name for home in whole for name in importlib.import_module(home).__all__)
-        return sorted({*homes, *(name for name in starred if name[0].isupper())})
+        classes = (name for name in starred if name[0].isupper())
+        return sorted({*homes, *classes, *(one_a_file() if functions else ())})
 
     def find(name: str) -> Any:
         if name == "__all__":
@@ -71,6 +85,8 @@ def lazy(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
         # No private name, nor one of a module, is worth an import.
         among = whole if name[0].isupper() else []
         home = homes.get(name) or next((h for h in among if name in importlib.import_module(h).__all__), None)
+        if home is None and functions and name != functions:
+            home = one_a_file().get(name)
         if home is None:
             try:
                 return importlib.import_module(f"{package}.{name}")

@@ -1,33 +1,96 @@
-"""The parameters of a class, as its constructor and its docstring declare them."""
+"""What a class or function says of its parameters, by signature and docstring: options are made from it."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
+import os
 import re
 import types
 import typing
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Union
 
-__all__ = ["GIVEN", "Parameter", "parameters_of", "summary_of"]
+__all__ = ["GIVEN", "Command", "Option", "Parameter", "description_of", "parameters_of", "summary_of"]
 
 GIVEN: Final = object()
 """In place of a default: the user has to give a value."""
 
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .*)?$")
+_SECTION = re.compile(r"^\w+\n-+$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Option:
+    """What neither signature nor docstring says of an option on the command line.
+
+    Attributes
+    ----------
+    flags : str
+        A short name (``"-n"``), which is added to the one made from the parameter; or long names in its
+        place, such as ``"--maximize/--minimize"`` for true and false.
+    metavar : str
+        What stands for the value in the help; made from the type where it is empty.
+    least : int, optional
+        The smallest value that an integer may have.
+    repeated : bool
+        Whether it may be given several times; `convert` then gets all texts.
+    convert : callable, optional
+        Makes the value of the parameter from what is given; a ValueError says what is wrong with it.
+    section : str
+        The heading of the help that it stands under.
+    """
+
+    flags: str = ""
+    metavar: str = ""
+    least: int | None = None
+    repeated: bool = False
+    convert: Callable[[Any], Any] | None = None
+    section: str = "Options"
+
+
+@dataclass(frozen=True)
+class Command:
+    """What neither signature nor docstring of a function says of its command: `CLI` in a file of a command.
+
+    Attributes
+    ----------
+    example : str
+        A command line that shows it at work.
+    step : int
+        Its place in the list of commands; those without come last.
+    options : mapping of str to Option
+        By the names of parameters, where a signature is not enough.
+    without : tuple of str
+        Options of a dataclass that make no sense here, such as ``"format__extra"``.
+    resumable : bool
+        Whether the same command goes on where an interrupted one has stopped.
+    workers_with : str
+        The flag without which it starts no workers of its own.
+    check : callable, optional
+        Called before workers start, with those arguments of the function whose names it has: refuses what
+        cannot work.
+    """
+
+    example: str
+    step: int = 99
+    options: Mapping[str, Option] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    resumable: bool = False
+    workers_with: str = ""
+    check: Callable[..., None] | None = None
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a constructor.
+    """One parameter of a function, or of the constructor of a class.
 
     Attributes
     ----------
     name : str
-    kind : type or generic alias
-        What a value is, apart from `choices` and None; `str` where there are choices alone.
+    kinds : tuple of types or generic aliases
+        What a value may be, apart from `choices` and None.
     choices : tuple
         Values of which one is taken, without None.
     optional : bool
@@ -36,21 +99,53 @@ class Parameter:
         `GIVEN` where there is none.
     help : str
         What the docstring says of it.
+    positional : bool
+        Whether it may be given without its name.
     """
 
     name: str
-    kind: Any
+    kinds: tuple[Any, ...]
     choices: tuple[Any, ...]
     optional: bool
     default: Any
     help: str
+    positional: bool = False
+
+    @property
+    def kind(self) -> Any:
+        """The first of `kinds`; `str` where there are choices alone."""
+        return self.kinds[0] if self.kinds else str
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it may be a path."""
+        kinds = (typing.get_origin(kind) or kind for kind in self.kinds)
+        return any(isinstance(kind, type) and issubclass(kind, os.PathLike) for kind in kinds)
+
+    @property
+    def is_column(self) -> bool:
+        """Whether it is a column: a name or a position, or a sequence of them."""
+        items = (item for kind in self.kinds for item in typing.get_args(kind))
+        return {str, int} <= {*self.kinds, *(each for item in items for each in typing.get_args(item))}
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it may be a sequence of what else it may be."""
+        return any(typing.get_origin(kind) is Sequence for kind in self.kinds)
+
+    def class_below(self, base: type) -> Any:
+        """Return the class among `kinds` that derives from `base`, or None."""
+        return next((kind for kind in self.kinds if isinstance(kind, type) and issubclass(kind, base)), None)
 
 
-def parameters_of(cls: type, *, without: Mapping[str, Any] | tuple[str, ...] = ()) -> list[Parameter]:
-    """Return the parameters of the constructor of a class, but those `without`.
+def parameters_of(
+    called: Callable[..., Any], *, without: Mapping[str, Any] | tuple[str, ...] = ()
+) -> list[Parameter]:
+    """Return the parameters of a function, or of the constructor of a class, but those `without`.
 
     A class may have `option_defaults`: values that take the place of its constructor's defaults on the
-    command line, where rows are counts of molecules; `GIVEN` where none would make sense.
+    command line, where rows are counts of molecules; `GIVEN` where none would make sense. Parameters such as
+    ``**options`` are not among them.
 
     Examples
     --------
@@ -70,24 +165,39 @@ def parameters_of(cls: type, *, without: Mapping[str, Any] | tuple[str, ...] = (
     >>> kind.choices, kind.optional, kind.default
     (('even', 'odd'), True, None)
     """
-    hints, said = typing.get_type_hints(cls.__init__), _described(cls)  # type: ignore[misc]
-    defaults: Mapping[str, Any] = getattr(cls, "option_defaults", {})
+    constructor = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
+    hints, said = typing.get_type_hints(constructor), _described(called)
+    defaults: Mapping[str, Any] = getattr(called, "option_defaults", {})
     found = []
-    for name, declared in inspect.signature(cls).parameters.items():
-        if name not in without:
+    for name, declared in inspect.signature(called).parameters.items():
+        if name not in without and declared.kind is not declared.VAR_KEYWORD:
             default = GIVEN if declared.default is declared.empty else declared.default
-            kind = _kind(hints.get(name, str))
-            found.append(Parameter(name, *kind, defaults.get(name, default), said.get(name, "")))
+            kinds = _kinds(hints.get(name, str))
+            positional = declared.kind is declared.POSITIONAL_OR_KEYWORD
+            found.append(Parameter(name, *kinds, defaults.get(name, default), said.get(name, ""), positional))
     return found
 
 
-def summary_of(cls: type) -> str:
-    """Return the first line of the docstring of a class."""
-    return (inspect.getdoc(cls) or "").partition("\n")[0]
+def summary_of(called: object) -> str:
+    """Return the first line of the docstring of a class or function."""
+    return (inspect.getdoc(called) or "").partition("\n")[0]
 
 
-def _kind(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
-    """Return the kind, the choices, and whether None is one of the values of a type hint."""
+def description_of(called: object) -> str:
+    """Return the docstring of a class or function up to its first section.
+
+    Examples
+    --------
+    >>> description_of(description_of)
+    'Return the docstring of a class or function up to its first section.'
+    """
+    text = inspect.getdoc(called) or ""
+    section = _SECTION.search(text)
+    return (text[: section.start()] if section else text).rstrip()
+
+
+def _kinds(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
+    """Return the kinds, the choices, and whether None is one of the values of a type hint."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
     choices: list[Any] = []
     kinds: list[Any] = []
@@ -97,13 +207,16 @@ def _kind(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
         elif typing.get_origin(member) is not dict:  # the state of what is meant
             kinds.append(member)
     optional = type(None) in kinds or None in choices
-    kinds = [kind for kind in kinds if kind is not type(None)]
-    return kinds[0] if kinds else str, tuple(c for c in choices if c is not None), optional
+    return (
+        tuple(kind for kind in kinds if kind is not type(None)),
+        tuple(choice for choice in choices if choice is not None),
+        optional,
+    )
 
 
-def _described(cls: type) -> dict[str, str]:
+def _described(called: object) -> dict[str, str]:
     """Return what the section Parameters of the docstring says of each parameter."""
-    lines = (inspect.getdoc(cls) or "").splitlines()
+    lines = (inspect.getdoc(called) or "").splitlines()
     found: dict[str, str] = {}
     names: list[str] = []
     start = next((i + 2 for i, line in enumerate(lines) if line == "Parameters"), len(lines))

@@ -40,7 +40,7 @@ MODULES = [
     "daskrf.screening",
 ]
 GROUPS = {
-    **dict.fromkeys(["commands", "report", "demo"], "Commands"),
+    **dict.fromkeys(["commands"], "Commands"),
     "features": "Feature maps",
     "kernels": "Exact kernels",
     "gp": "Gaussian processes",

@@ -37,7 +37,7 @@ def main() -> None:
                 folder / "labels.csv",
                 folder / "model",
                 feature_map=daskrf.TanimotoMinMaxFeatures(n_components=1024),
-                targets=["score"],
+                target="score",
                 direction="minimize",
                 client=client,
             )

@@ -33,9 +33,8 @@ LAYERS = [
     "acquisition",
     "screening",
     "jobs",
-    "commands",
     "report",
-    "demo",
+    "commands",
     "cli",
 ]
 
@@ -196,7 +195,7 @@ def test_a_wrong_import_is_found(part, source):
 
 def test_a_type_checking_import_of_a_library_is_no_import():
     source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from distributed import Client"
-    assert layer_faults("demo", source) == []
+    assert layer_faults("features", source) == []
 
 
 # How a job is shared, locked and checked is known in jobs/ alone.

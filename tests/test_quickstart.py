@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from daskrf.cli.app import run
-from daskrf.demo import quickstart
+from daskrf.commands.quickstart import quickstart
 from daskrf.errors import InputError
 from daskrf.molecules import objective
 
-SMALL = {"n": 800, "n_labelled": 300, "n_components": 512}
+SMALL = {"molecules": 800, "labelled": 300, "n_components": 512}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_directory_of_the_user_is_refused(tmp_path):
 
 def test_too_few_molecules_are_refused(tmp_path):
     with pytest.raises(InputError, match="200 others"):
-        quickstart(tmp_path / "demo", n=300, n_labelled=200)
+        quickstart(tmp_path / "demo", molecules=300, labelled=200)
     assert not (tmp_path / "demo").exists()
 
 

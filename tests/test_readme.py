@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import daskrf
-from daskrf.cli.commands import COMMANDS
+from daskrf.cli.commands import commands
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCS = sorted((REPOSITORY / "docs").glob("*.md"))
@@ -93,7 +93,7 @@ def command_lines() -> list[str]:
 @pytest.mark.parametrize("line", sorted(set(command_lines())))
 def test_command_lines_parse(line):
     _, name, *arguments = shlex.split(line)
-    next(command for command in COMMANDS if command.name == name).make_context(name, arguments)
+    commands()[name].make_context(name, arguments)
 
 
 def test_there_are_command_lines():

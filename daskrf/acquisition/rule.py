@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.exports import declared
+from daskrf.parameters import Parameter, parameters_of
 
-__all__ = ["Acquisition", "Array", "acquisition_for", "rules"]
+__all__ = ["Acquisition", "Array", "acquisition_for", "parameters_of_rules", "rules"]
 
 Array = npt.NDArray[np.float64]
 
@@ -112,11 +113,28 @@ def rules() -> dict[str, type[Acquisition]]:
 
     Examples
     --------
-    >>> list(rules())
-    ['ei', 'greedy', 'pi', 'thompson', 'ucb']
+    >>> rules()["ucb"].__name__
+    'ConfidenceBound'
     """
     known = declared(__package__, Acquisition).values()
     return {rule.name: rule for rule in sorted((r for r in known if "name" in vars(r)), key=lambda r: r.name)}
+
+
+def parameters_of_rules() -> list[Parameter]:
+    """Return the parameters that only some rules have, with the names of these in what is said of them.
+
+    Examples
+    --------
+    >>> {parameter.name: parameter.help for parameter in parameters_of_rules()}["kappa"]
+    'Standard deviations that are added (ucb).'
+    """
+    found: dict[str, Parameter] = {}
+    names: dict[str, list[str]] = {}
+    for name, rule in rules().items():
+        for parameter in parameters_of(rule, without=tuple(field.name for field in fields(Acquisition))):
+            found.setdefault(parameter.name, parameter)
+            names.setdefault(parameter.name, []).append(name)
+    return [replace(p, help=f"{p.help.rstrip('.')} ({', '.join(names[p.name])}).") for p in found.values()]
 
 
 def acquisition_for(rule: str, **settings: Any) -> Acquisition:

@@ -12,15 +12,20 @@ from collections.abc import Sequence
 import click
 
 from daskrf import __version__
-from daskrf.cli.commands import COMMANDS
 from daskrf.cli.options import Session, debug_option
 from daskrf.cli.signals import Signals
+from daskrf.commands import summaries
 from daskrf.errors import DaskrfError, printable
 
 __all__ = ["main", "run"]
 
 OK, FAILED, USAGE, DEFECT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 
+_HELP = """Gaussian processes over ultra-large molecular libraries.
+
+From SMILES files to fingerprints, to one-bit random features, to a Gaussian
+process with calibrated uncertainty, to the best molecules of the whole library.
+"""
 _EPILOG = """\b
 Start here:
   daskrf quickstart
@@ -36,26 +41,30 @@ _RESUME = " Finished work is kept: run the same command again and it goes on fro
 
 
 class _Program(click.Group):
-    """A group whose commands are listed in the order in which they are used."""
+    """The commands in the order of use; each is made, and what it needs imported, when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(summaries())
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in summaries():
+            return None
+        from daskrf.cli.commands import command_of  # which imports everything
+
+        return command_of(name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(summaries().items()))
 
 
-@click.group(
-    cls=_Program,
-    commands={command.name: command for command in COMMANDS if command.name},
+program = _Program(
+    params=[debug_option()],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help=_HELP,
     epilog=_EPILOG,
 )
-@click.version_option(__version__, prog_name="daskrf")
-@debug_option
-def program() -> None:
-    """Gaussian processes over ultra-large molecular libraries.
-
-    From SMILES files to fingerprints, to one-bit random features, to a Gaussian
-    process with calibrated uncertainty, to the best molecules of the whole library.
-    """
+click.version_option(__version__, prog_name="daskrf")(program)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,26 +6,23 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import click
 
-from daskrf.cli.mapoptions import MapName
-from daskrf.cli.options import FEATURES, SectionOption
+from daskrf.cli.options import SectionOption, option_of
 from daskrf.features import FeatureMap, default_map, known_maps
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.processes import process_named
 from daskrf.kernels import Kernel
 from daskrf.kernels.kernel import known_kernels
-from daskrf.parameters import GIVEN, Parameter, parameters_of, summary_of
+from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of
 
-__all__ = ["PREFIX", "PROCESS", "Component", "Own", "flags_of_any", "known", "map_page", "process_options"]
+__all__ = ["Component", "MapOptions", "Own", "flags_of_any", "known", "map_page", "process_options"]
 
-PREFIX = "map__"
-"""What Click calls an option of a map is this, and the path of its parameter joined by two underscores."""
-
-PROCESS = "process"
-"""The first of the path of an option of a Gaussian process."""
+_FEATURES = "Random features"
+_PREFIX = "map__"  # what Click calls an option of a map: this, and the path of its parameter joined by "__"
+_PROCESS = "process"  # the first of the path of an option of a Gaussian process
 
 
 @dataclass(frozen=True)
@@ -72,24 +69,19 @@ class Own:
             default = ",".join(f"{number:g}" for number in default)
         return self.parameter.help + (f"  [default: {default}]" if default is not None else "")
 
-    def as_click(self, *, hidden: bool = False) -> click.Option:
+    def as_click(self, *, hidden: bool = False) -> SectionOption:
         """Return the option as Click takes it."""
-        parameter, flag = self.parameter, self.flag
-        more: dict[str, Any] = {"section": FEATURES, "hidden": hidden, "help": self.help, "default": None}
+        parameter, more, choices = self.parameter, Option(section=_FEATURES), list(self.components)
         if parameter.kind is bool:
-            flag = f"{flag}/--no-{flag[2:]}"
-        elif isinstance(parameter.kind, type) and issubclass(parameter.kind, FeatureMap):
-            more |= {"type": MapName(), "metavar": "NAME"}
-        elif self.components or (parameter.choices and parameter.kind is str):
-            none = ["none"] if parameter.optional and parameter.choices else []
-            more["type"] = click.Choice([*(self.components or map(str, parameter.choices)), *none])
-        elif get_origin(parameter.kind) is tuple:
-            more |= {"nargs": len(get_args(parameter.kind)), "type": float, "metavar": "LOW HIGH"}
-        elif parameter.kind in (int, float):
-            more |= {"type": parameter.kind, "metavar": "N" if parameter.kind is int else "X"}
-        else:
-            more["metavar"] = "A,B,..."
-        return SectionOption([flag, PREFIX + "__".join(self.path)], show_default=False, **more)
+            more = replace(more, flags=f"{self.flag}/--no-{self.flag[2:]}")
+        elif parameter.class_below(FeatureMap):
+            more, choices = replace(more, convert=known_name, metavar="NAME"), []
+        elif not choices and parameter.choices and parameter.kind is str:
+            choices = [*map(str, parameter.choices), *(["none"] if parameter.optional else [])]
+        elif parameter.repeated:
+            more = replace(more, convert=str, metavar="A,B,...")
+        name, said = _PREFIX + "__".join(self.path), {"help": self.help, "required": False, "hidden": hidden}
+        return option_of(parameter, more, name=name, flag=self.flag, choices=choices, **said)
 
     def value(self, given: Any) -> Any:
         """Return the value of the parameter that Click has read."""
@@ -193,6 +185,86 @@ class Component:
         return needs or any(path[: len(self.path)] == self.path for path in values)
 
 
+class MapOptions:
+    """The options of a parameter that is a feature map: those that all maps have, and those of the one named.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    fits : bool
+        Whether the Gaussian process of the map has options, too.
+    """
+
+    def __init__(self, name: str, *, fits: bool) -> None:
+        self.name, self.fits = name, fits
+
+    def common(self) -> list[SectionOption]:
+        """Return the options that all maps have."""
+        said = {
+            "": "The kernel, and how it is approximated: `daskrf maps` lists all. Each has options of its "
+            "own, which go here too: `daskrf maps NAME` shows them.  [default: one-bit features of the "
+            "Tanimoto similarity]",
+            "n_components": "Number of features: more is more accurate and costs more.  "
+            "[default: that of the map]",
+            "random_state": "Seed of every random number of the map.  [default: 0]",
+        }
+        more = {
+            "": Option("--map", metavar="NAME", convert=known_name, section=_FEATURES),
+            "n_components": Option(least=1, section=_FEATURES),
+            "random_state": Option(least=0, section=_FEATURES),
+        }
+        return [
+            option_of(Parameter(name, (int,), (), True, None, said[name]), more[name], name=_PREFIX + name)
+            for name in said
+        ]
+
+    def parse(self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]) -> list[str]:
+        """Parse arguments with the options of the map that they name; leave the map among the parameters."""
+        named = _value_of(args, "--map")
+        if named is None and {"-h", "--help"} & set(args):
+            return parse_args(ctx, args)
+        cls = known().get(named or "") or type(default_map())
+        chosen = Component(cls, f"--map {cls.facts.name}", lambda flag: _value_of(args, flag))
+        own = list(chosen)
+        have = ", ".join(each.flag for each in [*own, *(process_options([cls]) if self.fits else [])])
+        if self.fits:  # also of a feature store, whose map is not named
+            own += process_options([cls] if named else known().values())
+        ctx.meta["own"] = [each.as_click(hidden=named is None) for each in own]
+        try:
+            rest = parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name.replace("--no-", "--") not in flags_of_any():
+                raise
+            words = f"{chosen.label} has no option {error.option_name}; it has {have}."
+            raise click.UsageError(words, ctx) from None
+        by_path = {each.path: each for each in own}
+        values = {}
+        for key in [key for key in ctx.params if key.startswith(_PREFIX)]:
+            path, value = tuple(key.removeprefix(_PREFIX).split("__")), ctx.params.pop(key)
+            if value is not None and path != ("",):
+                values[path] = by_path[path].value(value) if path in by_path else value
+        ctx.params |= {path[1]: values.pop(path) for path in list(values) if path[0] == _PROCESS}
+        ctx.params[self.name] = chosen.make(values) if values or named else None
+        return rest
+
+
+def _value_of(args: list[str], flag: str) -> str | None:
+    """Return what is given for an option, before Click has read it.
+
+    Examples
+    --------
+    >>> _value_of(["fps", "--map", "fourier", "--kernel=matern"], "--kernel")
+    'matern'
+    """
+    for word, after in zip(args, [*args[1:], ""], strict=True):
+        if word == flag:
+            return after
+        if word.startswith(f"{flag}="):
+            return word.removeprefix(f"{flag}=")
+    return None
+
+
 def process_options(maps: Iterable[type[FeatureMap]]) -> list[Own]:
     """Return the options that only the Gaussian processes of these maps have.
 
@@ -206,7 +278,7 @@ def process_options(maps: Iterable[type[FeatureMap]]) -> list[Own]:
     for name in dict.fromkeys(cls.process for cls in maps):
         for parameter in parameters_of(process_named(name), without=FeatureSpaceGP.common):
             flag = f"--{parameter.name.replace('_', '-')}"
-            found[flag] = Own((PROCESS, parameter.name), parameter, flag)
+            found[flag] = Own((_PROCESS, parameter.name), parameter, flag)
     return list(found.values())
 
 
@@ -246,6 +318,13 @@ def known() -> dict[str, type[FeatureMap]]:
     return {cls.facts.name: cls for cls in known_maps()}
 
 
+def known_name(text: str) -> str:
+    """Return the name of a map; a ValueError of another one has all names."""
+    if text not in known():
+        raise ValueError(f"{text!r} is none of the maps {', '.join(known())}.")
+    return text
+
+
 def flags_of_any() -> set[str]:
     """Return the options of all maps, kernels and processes.
 
@@ -261,9 +340,9 @@ def flags_of_any() -> set[str]:
 
 def _options_of_commands() -> set[str]:
     """Return the options that commands have whatever the map."""
-    from daskrf.cli.commands import COMMANDS
+    from daskrf.cli.commands import commands  # which imports this module
 
-    options = [p for command in COMMANDS for p in command.params if isinstance(p, click.Option)]
+    options = [p for command in commands().values() for p in command.params if isinstance(p, click.Option)]
     return {flag for each in options for flag in (*each.opts, *each.secondary_opts)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from daskrf.errors import printable
 from daskrf.jobs.progress import Progress
@@ -38,14 +38,48 @@ def shown(text: object) -> str:
     return "\n".join(printable(line, _LONGEST_LINE) for line in str(text).split("\n"))
 
 
-def _to_do(total: int, unit: str) -> str:
-    """Return what a stage starts with; without a unit, nobody knows how much it is."""
-    if total:
-        return f"{amount(total, unit)} to do"
-    return "nothing left to do" if unit else "begins"
+class _Stages(Progress):
+    """Counts what is done of a stage, and puts it in words that subclasses show."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._stage, self._unit = "", ""
+        self._total = self._done = self._before = 0
+        self._begun = clock()
+
+    def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self._stage, self._unit, self._total, self._done, self._before = stage, unit, total, done, done
+        self._begun = self._clock()
+        # Without a unit, nobody knows how much it is.
+        some = f"{amount(total - done, unit)} to do" if total > done else ""
+        self._begin(some or ("nothing left to do" if unit else "begins"))
+
+    def advance(self, amount: int) -> None:
+        self._done += amount
+        self._move()
+
+    def finish(self, text: str = "") -> None:
+        some = self._unit and self._done > self._before
+        made = f"{amount(self._done - self._before, self._unit)} in " if some else ""
+        words = f"{made}{duration(self._clock() - self._begun)}{'. ' + text if text else ''}"
+        self._end(words if self._total or not self._unit else "")  # else the first line has said it all
+
+    def _speed(self) -> str:
+        """Return units a second and the time left; nothing before anything is done."""
+        seconds, made = self._clock() - self._begun, self._done - self._before
+        if seconds <= 0 or made <= 0:
+            return ""
+        left = duration(max(0, self._total - self._done) * seconds / made)
+        return f"{amount(made / seconds, self._unit)}/s, {left} left"
+
+    def _begin(self, words: str) -> None: ...
+
+    def _move(self) -> None: ...
+
+    def _end(self, words: str) -> None: ...
 
 
-class LineProgress(Progress):
+class LineProgress(_Stages):
     """Plain lines, one every few seconds at most: for log files and batch systems.
 
     Parameters
@@ -57,11 +91,9 @@ class LineProgress(Progress):
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
         self._stream = stream
-        self._clock = clock
-        self._stage, self._total, self._unit = "", 0, ""
-        self._done = self._before = 0
-        self._begun = self._told = clock()
+        self._told = clock()
 
     def __enter__(self) -> LineProgress:
         return self
@@ -69,40 +101,26 @@ class LineProgress(Progress):
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        self._stage, self._total, self._unit, self._done = stage, total, unit, done
-        self._before = done
-        self._begun = self._told = self._clock()
-        self._write(f"{stage}: {_to_do(total - done, unit)}")
+    def note(self, text: str) -> None:
+        print(shown(text), file=self._stream, flush=True)
 
-    def advance(self, amount: int) -> None:
-        self._done += amount
+    def _begin(self, words: str) -> None:
+        self._told = self._begun
+        self.note(f"{self._stage}: {words}")
+
+    def _move(self) -> None:
         now = self._clock()
         if now - self._told >= _SECONDS_BETWEEN_LINES and self._done < self._total:
             self._told = now
-            self._write(f"{self._stage}: {self._state(now - self._begun)}")
+            done = amount(self._done, self._unit).removesuffix(f" {self._unit}")
+            self.note(f"{self._stage}: {done} of {amount(self._total, self._unit)}, {self._speed()}")
 
-    def note(self, text: str) -> None:
-        self._write(shown(text))
-
-    def finish(self, text: str = "") -> None:
-        seconds = self._clock() - self._begun
-        made = self._done - self._before
-        done = f"{amount(made, self._unit)} in " if made else ""
-        if self._total or not self._unit:  # else the first line has said it all
-            self._write(f"{self._stage}: done, {done}{duration(seconds)}{'. ' + text if text else ''}")
-
-    def _state(self, seconds: float) -> str:
-        rate = (self._done - self._before) / seconds if seconds > 0 else 0.0
-        left = f", {duration((self._total - self._done) / rate)} left" if rate > 0 else ""
-        done = amount(self._done, self._unit).removesuffix(f" {self._unit}")
-        return f"{done} of {amount(self._total, self._unit)}, {amount(rate, self._unit)}/s{left}"
-
-    def _write(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+    def _end(self, words: str) -> None:
+        if words:
+            self.note(f"{self._stage}: done, {words}")
 
 
-class TerminalProgress(Progress):
+class TerminalProgress(_Stages):
     """Bars with rate and time left, by rich."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -110,6 +128,7 @@ class TerminalProgress(Progress):
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bars
 
+        super().__init__()
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -119,9 +138,6 @@ class TerminalProgress(Progress):
             refresh_per_second=5,
         )
         self._task: TaskID | None = None
-        self._unit = ""
-        self._before = 0.0
-        self._begun = time.monotonic()
 
     def __enter__(self) -> TerminalProgress:
         self._bars.start()
@@ -130,39 +146,21 @@ class TerminalProgress(Progress):
     def __exit__(self, *exception: object) -> None:
         self._bars.stop()
 
-    def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        self._unit, self._begun, self._before = unit, time.monotonic(), done
-        state = _to_do(total - done, unit)
-        self._task = self._bars.add_task(f"{stage:<24}", total=total or None, completed=done, state=state)
-
-    def advance(self, amount: int) -> None:
-        if self._task is not None:
-            self._bars.update(self._task, advance=amount)
-            self._show(self._state())
-
     def note(self, text: str) -> None:
         self._bars.console.print(shown(text), markup=False)
 
-    def finish(self, text: str = "") -> None:
-        if self._task is None:
-            return
-        task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        seconds, made = time.monotonic() - self._begun, task.completed - self._before
-        done = f"{amount(made, self._unit)} in " if self._unit and made else ""
-        if task.total or not self._unit:  # else "nothing left to do" stays
-            self._show(f"{done}{duration(seconds)}{'. ' + text if text else ''}")
-        self._bars.update(self._task, total=task.completed or 1, completed=task.completed or 1)
-        self._task = None
+    def _begin(self, words: str) -> None:
+        total = self._total or None
+        self._task = self._bars.add_task(f"{self._stage:<24}", total=total, completed=self._done, state=words)
 
-    def _show(self, state: str) -> None:
-        assert self._task is not None
-        self._bars.update(self._task, state=state)
+    def _move(self) -> None:
+        if self._task is not None:
+            state = (self._total and self._speed()) or amount(self._done, self._unit)
+            self._bars.update(self._task, completed=self._done, state=state)
 
-    def _state(self) -> str:
-        task: Any = self._bars.tasks[self._bars.task_ids.index(self._task)]  # type: ignore[arg-type]
-        seconds = time.monotonic() - self._begun
-        rate = (task.completed - self._before) / seconds if seconds > 0 else 0.0
-        if not task.total or rate == 0:
-            return amount(task.completed, self._unit)
-        left = max(0.0, task.total - task.completed) / rate
-        return f"{amount(rate, self._unit)}/s, {duration(left)} left"
+    def _end(self, words: str) -> None:
+        if self._task is not None:
+            if words:
+                self._bars.update(self._task, state=words)
+            self._bars.update(self._task, total=self._done or 1, completed=self._done or 1)
+            self._task = None

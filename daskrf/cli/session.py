@@ -28,11 +28,11 @@ Shown = LineProgress | TerminalProgress
 
 @contextmanager
 def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Take the cluster options out of `options`; yield the keywords `client` and `progress` of a driver."""
+    """Take the options on where to work out of `options`; yield client, progress, shard and prepare."""
     share: dict[str, Any] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
     _keep_here(options, share)
-    places = {name: options.pop(name) for name in ("cluster", "scheduler", "scheduler_file")}
-    here = {name: options.pop(name) for name in ("workers", "memory_limit")}
+    places = {name: options.pop(name, None) for name in ("cluster", "scheduler", "scheduler_file")}
+    here = {name: options.pop(name, None) for name in ("workers", "memory_limit")}
     _check_usage(here, places)
     with make_progress() as progress:
         click.get_current_context().ensure_object(Session).progress = progress
@@ -47,7 +47,7 @@ def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
     places = ("scheduler", "scheduler_file", "cluster", "workers")
     asked = [name for name in places if options.get(name) is not None]
     sharded = share.get("shard") is not None
-    if sharded and asked and options["workers"] != 0:
+    if sharded and asked and options.get("workers") != 0:
         name = asked[0].replace("_", "-")
         raise click.UsageError(f"A shard works in its own process; give --shard or --{name}, not both.")
     if not asked and (sharded or share.get("prepare")):

@@ -1,1 +1,36 @@
-"""The commands: one file each."""
+"""The commands, one file each: a function of the file's name, and `CLI`, what its signature does not say."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+from daskrf.parameters import Command, Option
+
+__all__ = ["READING", "summaries"]
+
+READING = Option(section="Reading the files")
+"""Of an option that is only for SMILES files."""
+
+
+def summaries() -> dict[str, str]:
+    """Return the first line on each command, in the order of use; none of them is imported.
+
+    Examples
+    --------
+    >>> list(summaries())[:3], summaries()["status"]
+    (['quickstart', 'fingerprint', 'featurize'], 'Say what an output holds, and how a job on it is doing.')
+    """
+    found = []
+    for file in (file for folder in __path__ for file in Path(folder).glob("*.py")):
+        step, summary = Command.step, None
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name == file.stem:
+                summary = inspect.cleandoc(ast.get_docstring(node) or "").partition("\n")[0]
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CLI":
+                assert isinstance(node.value, ast.Call)
+                step = next((ast.literal_eval(k.value) for k in node.value.keywords if k.arg == "step"), step)
+        if summary is not None:
+            found.append((step, file.stem, summary))
+    return {name: summary for _, name, summary in sorted(found)}

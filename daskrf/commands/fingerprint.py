@@ -13,6 +13,7 @@ import pyarrow as pa
 from distributed import Client
 from scipy import sparse
 
+from daskrf.commands import READING
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs import memory
 from daskrf.jobs.inputs import library_of, tables_of
@@ -28,6 +29,8 @@ from daskrf.molecules import (
     rdkit_version,
 )
 from daskrf.molecules.formats import BATCH_ROWS
+from daskrf.molecules.spec import Fragments
+from daskrf.parameters import Command, Option
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -38,6 +41,18 @@ from daskrf.storage.records import CommitRecord
 __all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]
 
 Paths = str | os.PathLike[str]
+
+CLI = Command(
+    "daskrf fingerprint 'REAL_*.cxsmiles.bz2' -o real.fingerprints",
+    step=1,
+    options={
+        "fragments": READING,
+        "strict": READING,
+        "accept_rejects": READING,
+        "rows_per_partition": Option(least=1),
+    },
+    resumable=True,
+)
 
 _BYTES_A_ROW = 60  # on disk, with ID and SMILES: measured 57 - 66
 
@@ -94,7 +109,7 @@ def fingerprint(
     *,
     spec: FingerprintSpec | None = None,
     format: TableFormat | None = None,
-    fragments: str = "keep",
+    fragments: Fragments = "keep",
     strict: bool = False,
     accept_rejects: bool = False,
     rows_per_partition: int | None = None,
@@ -103,12 +118,16 @@ def fingerprint(
     shard: AnyShard = None,
     prepare: bool = False,
 ) -> FingerprintReport | ShardReport:
-    """Turn SMILES files into a fingerprint store; a second run does what the first one left.
+    """Turn SMILES files into a fingerprint store.
+
+    Prints which columns it takes. Lines that cannot be used are kept aside with file, line, text and reason.
+    A second run does what the first one left.
 
     Parameters
     ----------
     inputs : path, glob, or a sequence of them
-        Tables of text (plain, or compressed by gzip, bzip2 or zstd) or Parquet, whatever their names.
+        Tables of text, plain or compressed by gzip, bzip2 or zstd, and Parquet, whatever the names of the
+        files.
     output : path
         Directory of the store, new or of an earlier run with the same options.
     spec : FingerprintSpec, optional
@@ -116,21 +135,24 @@ def fingerprint(
     format : TableFormat, optional
         Columns and header; default: detected.
     fragments : {"keep", "largest", "reject"}
-        What to do with molecules of several fragments.
+        What to do with molecules of several fragments, such as salts and mixtures.
     strict : bool
-        Stop at the first rejected row instead of counting it.
+        Stop at the first line that cannot be read, instead of counting it.
     accept_rejects : bool
-        Go on with files of which more than half of the first 1,000 lines are no molecules.
+        Go on even if more than half of a file's first 1,000 lines are not molecules.
     rows_per_partition : int, optional
-        Default: a 64th of the rows, between 2,000 and 100,000.
+        Lines worked on at a time; default: a 64th of all, between 2,000 and 100,000.
     client : distributed.Client, optional
         Where to run; default: this process.
     progress : Progress, optional
+        Is told what goes on.
     shard : Shard or str, optional
-        ``"i/n"``: make only the partitions p with p % n = i, here and without a client. Shards run at the
-        same time on any hosts; a last call without `shard` makes what is missing and ends the job.
+        ``"i/n"``: make only share i (from 0) of n, in this process and without a client, as in job arrays.
+        Shards run at the same time on any hosts; a last call without `shard` makes what is missing and
+        finishes the job.
     prepare : bool
-        Do only what comes before the partitions, so that shards start at once.
+        Do only what comes before the shards (read the inputs, fit the map, make the plan), so that they can
+        start at once.
 
     Returns
     -------

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,18 @@ from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.sources import FeatureSource, FingerprintSource, Source, making_of, open_source
+from daskrf.jobs.sources import (
+    FeatureSource,
+    FingerprintSource,
+    Source,
+    check_map_for,
+    making_of,
+    open_source,
+)
 from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules.measurements import label_words
+from daskrf.parameters import Command, Option
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.files import work_folder
 from daskrf.storage.inspection import kind_of
@@ -46,7 +54,32 @@ from daskrf.storage.plans import differences, hash_of
 
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
+Direction = Literal["maximize", "minimize"]
+
+
+def _directions(texts: Sequence[str]) -> str | dict[str, str]:
+    """Return one direction for all targets, or those of targets by name, from [NAME=]DIRECTION."""
+    named = {name: direction for name, mark, direction in (text.rpartition("=") for text in texts) if mark}
+    if len(named) != len(texts) and len(texts) > 1:
+        raise ValueError("give one for all targets, or NAME=... for each.")
+    if wrong := [text for text in texts if text.rpartition("=")[2] not in get_args(Direction)]:
+        raise ValueError(f"{wrong[0]!r} is neither maximize nor minimize.")
+    return named or texts[0]
+
+
+CLI = Command(
+    "daskrf fit real.fingerprints docking.csv -o docking.model --target score --direction minimize",
+    step=3,
+    options={
+        "direction": Option(metavar="[NAME=]maximize|minimize", repeated=True, convert=_directions),
+    },
+    resumable=True,
+    check=check_map_for,
+)
+
 COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped")
+
+Paths = str | os.PathLike[str]
 
 _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task sums: few checkpoints, yet work for 1,000 cores
 _STRIP_BYTES = STRIP_BYTES
@@ -115,34 +148,38 @@ class FitReport:
 
 
 def fit(
-    source: str | os.PathLike[str],
-    labels: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    source: Paths,
+    labels: Paths,
+    output: Paths,
     *,
     feature_map: FeatureMap | None = None,
-    key: str = "id",
+    key: Literal["id", "smiles", "row"] = "id",
     key_column: str | int | None = None,
-    targets: Sequence[str | int] | None = None,
+    target: str | int | Sequence[str | int] | None = None,
     drop_non_finite: bool = False,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
-    direction: str | Mapping[str, str] | None = None,
+    direction: Direction | Mapping[str, str] | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: AnyShard = None,
     prepare: bool = False,
     **model_options: Any,
 ) -> FitReport | ShardReport:
-    """Fit a Gaussian process to the labelled molecules of a library; a second run goes on where one ended.
+    """Fit a Gaussian process to labels.
+
+    Prior mean, signal variance and noise variance are chosen by the evidence of all labels. The process is
+    that of the map: `daskrf maps NAME` shows what options of fit it adds. A second run goes on where the
+    first one ended.
 
     Parameters
     ----------
     source : path
-        A feature store, or a fingerprint store with `feature_map` (features are then not stored; above
-        M = 8,192 a dense map then makes them once for each strip of the sums and once more: featurize first).
+        A feature store, or a fingerprint store: features are then not stored, and above M = 8,192 a dense map
+        makes them once for each strip of the sums and once more, so that it pays to featurize first.
     labels : path
-        CSV, TSV or Parquet with a key and one or more targets.
+        CSV, TSV or Parquet file with a key and one or more targets.
     output : path
         Directory of the model.
     feature_map : FeatureMap, optional
@@ -150,26 +187,27 @@ def fit(
         and is not fitted yet is fitted to the store first, as by `fit_map`. The model is the one that the map
         names (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
     key : {"id", "smiles", "row"}
-        What of a library row the key column of `labels` names.
+        What joins a label to its molecule: the ID, the text of the SMILES exactly as it stands in the
+        library's files (not canonicalised), or the number of the row, from 0.
     key_column : str or int, optional
-        Column of `labels` with the keys; default: the one named like `key`, or the first.
-    targets : sequence of str or int, optional
-        Columns of `labels`; default: its only other column of numbers.
+        Column of the labels that holds the key: a name, or a position counted from 0. Default: the one named
+        like the key, or the first.
+    target : str or int, or sequence of them, optional
+        Column to predict, by name or position; several for several targets. Default: the only other column of
+        numbers.
     drop_non_finite : bool
-        Drop labels that are not finite instead of refusing them.
-    mean, signal_variance, noise_variance : float, optional
-        Hyperparameters to keep fixed; default: those of the greatest evidence on all labelled rows.
+        Leave out labels that are NaN or infinite, instead of refusing them.
+    mean : float, optional
+        Prior mean, instead of the fitted one.
+    signal_variance : float, optional
+        Prior variance of the objective, instead of the fitted one.
+    noise_variance : float, optional
+        Variance of the noise, instead of the fitted one.
     direction : {"maximize", "minimize"}, or dict of str to these, optional
-        Whether large or small values are good, of all targets or by their names: what `screen` takes unless
-        it is told otherwise. It changes nothing else, and may be said, or changed, of a model that is there.
-    client : distributed.Client, optional
-        Where sums are made; default: this process, which also solves in any case.
-    progress : Progress, optional
-    shard : Shard or str, optional
-        ``"i/n"``: make only every n-th part of the sum, from the i-th on, here and without a client. Shards
-        run at the same time on any hosts; a last call without `shard` makes what is missing, and solves.
-    prepare : bool
-        Only join the labels, and fit the map if it learns, so that shards start at once.
+        Whether large or small values are good, of all targets or by their names: what screen takes unless it
+        is told otherwise. It changes nothing else, and may be given, or changed, for a model that is there.
+    client, progress, shard, prepare
+        As in `fingerprint`; this process solves in any case.
     **model_options
         What only the model of that map has: `criterion` of `daskrf.gp.SparseGP`, `rows` and `residual` of
         `daskrf.gp.LocalGaussianGP`. Other values than those of the model at `output` need no further pass
@@ -196,6 +234,7 @@ def fit(
     options = _checked(fixed, **model_options)
     features = open_source(source, feature_map)
     gp_for(features.feature_map, **options)  # refuses options that are not of its model, before the labels
+    targets = [target] if isinstance(target, (str, int)) else target
     columns = (key, key_column, targets, drop_non_finite)
     job = _Fit(features, labels, columns, as_path(output), fixed, options, direction)
     return run(job, client, progress, shard, prepare)
@@ -206,7 +245,7 @@ class _Fit(Job[FitReport]):
     """The job of a fit; see `daskrf.jobs.job.Job`. From `given` on it is what `plan` has found."""
 
     features: FeatureSource | FingerprintSource
-    labels: str | os.PathLike[str]
+    labels: Paths
     columns: tuple[str, str | int | None, Sequence[str | int] | None, bool]
     output: PurePath
     fixed: dict[str, float | None]

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from daskrf import seeds
+from daskrf.commands import READING
 from daskrf.commands.featurize import need_of_features
 from daskrf.commands.fingerprint import need_of_rows
 from daskrf.commands.fit import need_of_solve, need_of_sums
@@ -32,10 +33,25 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.smiles import rejects_table, rows_table
 from daskrf.jobs.sources import check_map
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
+from daskrf.molecules.spec import Fragments
+from daskrf.parameters import Command, Option
 from daskrf.quantities import format_bytes
 from daskrf.storage.fingerprintstore import FingerprintStore
 
 __all__ = ["PlanReport", "StageCost", "plan"]
+
+CLI = Command(
+    "daskrf plan 'REAL_*.cxsmiles.bz2' -M 8192 --labels 1000000",
+    step=9,
+    options={
+        "fragments": READING,
+        "accept_rejects": READING,
+        "rows_per_partition": Option(least=1),
+        "labels": Option(least=1),
+        "sample": Option(least=100),
+        "seed": Option(least=0),
+    },
+)
 
 _GRAM_ROWS = 4_096
 _MORE_BITS = 8  # times as many of bits, which are summed so fast that each block's look at M x M sums shows
@@ -112,30 +128,32 @@ def plan(
     *,
     spec: FingerprintSpec | None = None,
     format: TableFormat | None = None,
-    fragments: str = "keep",
+    fragments: Fragments = "keep",
     feature_map: FeatureMap | None = None,
     rows_per_partition: int | None = None,
-    n_labels: int | None = None,
-    n_sample: int = 2_000,
+    labels: int | None = None,
+    sample: int = 2_000,
     seed: int = 0,
     accept_rejects: bool = False,
     progress: Progress | None = None,
 ) -> PlanReport:
-    """Time a random sample of the rows of SMILES files and say what the whole job will cost.
+    """Say what a run would cost, before anything big starts.
+
+    Times a random sample of the lines, here and on one core, and prints rows, bytes on disk, memory a worker,
+    and core-hours by stage.
 
     Parameters
     ----------
-    inputs, spec, format, fragments, rows_per_partition, accept_rejects
+    inputs, spec, format, fragments, rows_per_partition, accept_rejects, progress
         As in `fingerprint`.
     feature_map : FeatureMap, optional
         As in `featurize`; one that is not fitted yet is fitted to the sample here.
-    n_labels : int, optional
-        Labelled rows; default: all.
-    n_sample : int
-        Rows that are timed; at least twice as many as a map chooses of the library.
+    labels : int, optional
+        Number of labelled rows; default: all.
+    sample : int
+        Number of rows that are timed; at least twice as many as a map chooses of the library.
     seed : int
-        Of the sample.
-    progress : Progress, optional
+        Seed of the sample.
 
     Returns
     -------
@@ -154,8 +172,8 @@ def plan(
     unfitted = feature_map
     learns = feature_map.learns_from == "sample" and not feature_map.is_fitted()
     if learns:
-        n_sample = max(n_sample, 2 * (getattr(feature_map, "n_landmarks", None) or M))
-    _check_memory(feature_map, spec.n_columns, n_sample, learns)
+        sample = max(sample, 2 * (getattr(feature_map, "n_landmarks", None) or M))
+    _check_memory(feature_map, spec.n_columns, sample, learns)
     with tempfile.TemporaryDirectory() as directory, threadpool_limits(limits=1):
         scratch = Path(directory)
         library = scan_inputs(
@@ -167,9 +185,9 @@ def plan(
             accept_rejects=accept_rejects,
         )
         stages, fingerprints, sampled, rejected = _time_fingerprints(
-            library, spec, fragments, min(n_sample, library.n_rows), seed, scratch
+            library, spec, fragments, min(sample, library.n_rows), seed, scratch
         )
-        n_labels = library.n_rows if n_labels is None else n_labels
+        n_labels = library.n_rows if labels is None else labels
         feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
         stages += learning + _time_features(feature_map, fingerprints, n_labels, seed)
     needs = _needs(unfitted, feature_map, library, fingerprints, n_labels)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from distributed import Client
 
+from daskrf.commands import READING
 from daskrf.features.featuremap import brief_state
 from daskrf.gp.separate import processes_of
 from daskrf.jobs.inputs import inputs_of, source_for
@@ -23,6 +24,8 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.molecules import TableFormat
 from daskrf.molecules.names import listed
+from daskrf.molecules.spec import Fragments
+from daskrf.parameters import Command
 from daskrf.storage.backend import absolute, as_list, as_path
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.records import CommitRecord
@@ -30,6 +33,14 @@ from daskrf.storage.records import CommitRecord
 __all__ = ["PredictReport", "PredictStage", "predict"]
 
 Paths = str | os.PathLike[str]
+
+CLI = Command(
+    "daskrf predict docking.model real.fingerprints -o real.predictions",
+    step=4,
+    options={"fragments": READING, "accept_rejects": READING},
+    without=("format__extra",),
+    resumable=True,
+)
 
 _ROW_BYTES = 12  # of a prediction's row number and ID in compressed Parquet
 
@@ -76,45 +87,41 @@ class PredictReport:
 
 
 def predict(
-    model: str | os.PathLike[str],
+    model: Paths,
     source: Paths | Sequence[Paths],
-    output: str | os.PathLike[str],
+    output: Paths,
     *,
     std: bool = True,
     format: TableFormat | None = None,
-    fragments: str | None = None,
+    fragments: Fragments | None = None,
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: AnyShard = None,
     prepare: bool = False,
 ) -> PredictReport | ShardReport:
-    """Predict every molecule of a library; a second run does what the first one left.
+    """Predict every molecule of a library.
 
-    The mean of a molecule costs M additions, its standard deviation M^2 / 2 multiply-adds: at
-    M = 4096 on one core, about a microsecond against a fifth of a millisecond.
+    Writes one Parquet file a partition: row, id, mean, std (of the function), std_y (of a new measurement,
+    noise included); of several targets mean_NAME and so on. A second run does what the first one left.
 
     Parameters
     ----------
     model : path
-        Directory that `fit` wrote.
+        Directory that fit wrote.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files.
+        A fingerprint store, a feature store, or SMILES files as they are.
     output : path
-        Directory of the predictions: one Parquet file a partition, with row, id, mean, and with `std`
-        also ``std`` (of the function) and ``std_y`` (of a new measurement, noise included).
+        Directory of the predictions, a Parquet dataset.
     std : bool
-        Standard deviations too.
-    format, fragments, accept_rejects
-        For SMILES files, as in `fingerprint`; fingerprints are those of the model.
-    client : distributed.Client, optional
-        Where to run; default: this process.
-    progress : Progress, optional
-    shard : Shard or str, optional
-        ``"i/n"``: make only the partitions p with p % n = i, here and without a client. Shards run at the
-        same time on any hosts; a last call without `shard` makes what is missing and ends the job.
-    prepare : bool
-        Only read SMILES files once and make the plan, so that shards start at once.
+        Standard deviations too. The mean of a molecule costs M additions, its standard deviation M^2 / 2
+        multiply-adds: at M = 4096 on one core, about a microsecond against a fifth of a millisecond.
+    format : TableFormat, optional
+        How to read SMILES files, as in `fingerprint`; fingerprints are those of the model.
+    fragments : {"keep", "largest", "reject"}, optional
+        What to do with molecules of several fragments; default: as in the model's library.
+    accept_rejects, client, progress, shard, prepare
+        As in `fingerprint`.
 
     Returns
     -------

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf.acquisition import Acquisition, acquisition_for
+from daskrf.commands import READING
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
@@ -39,6 +40,8 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
+from daskrf.molecules.spec import Fragments
+from daskrf.parameters import Command, Option
 from daskrf.screening import TopK
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
@@ -48,6 +51,31 @@ from daskrf.storage.plans import hash_of
 __all__ = ["ScreenReport", "screen"]
 
 Paths = str | os.PathLike[str]
+Std = Literal["candidates", "all", "none"]
+
+
+def _one_target(texts: Sequence[str]) -> str:
+    """Return the target that is named, of which there is one."""
+    if len(texts) > 1:
+        names = " and ".join(f"'{name}'" for name in texts)
+        raise ValueError(f"a screen ranks by one target, and not by {names}.")
+    return texts[0]
+
+
+CLI = Command(
+    "daskrf screen docking.model real.fingerprints -o hits.parquet -k 1000 --acquisition ucb --minimize",
+    step=5,
+    options={
+        "k": Option(least=1),
+        "maximize": Option("--maximize/--minimize"),
+        "seed": Option(least=0),
+        "target": Option(metavar="NAME", repeated=True, convert=_one_target),
+        "fragments": READING,
+        "accept_rejects": READING,
+    },
+    without=("format__extra",),
+    resumable=True,
+)
 
 _TASK_SECONDS = 30.0  # a task's aim
 _LEAST_ROWS = 10_000  # of a task: fewer are not worth a checkpoint
@@ -109,72 +137,74 @@ class ScreenReport:
 
 
 def screen(
-    model: str | os.PathLike[str],
+    model: Paths,
     source: Paths | Sequence[Paths],
-    output: str | os.PathLike[str],
+    output: Paths,
     *,
     k: int = 1000,
-    acquisition: str = "greedy",
+    acquisition: Acquisition | str = "greedy",
     maximize: bool | None = None,
-    kappa: float | None = None,
-    best: float | None = None,
-    std: str = "candidates",
+    std: Std = "candidates",
     seed: int = 0,
     target: str | int | None = None,
     exclude_labelled: bool = False,
     overwrite: bool = False,
     format: TableFormat | None = None,
-    fragments: str | None = None,
+    fragments: Fragments | None = None,
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: AnyShard = None,
     prepare: bool = False,
+    **settings: Any,
 ) -> ScreenReport | ShardReport:
-    """Find the k best molecules of a library; exact over any number of rows, in bounded memory.
+    """Find the best molecules of a library.
+
+    Exact over any number of rows, in bounded memory. The hits come best first, in these columns::
+
+      rank, row, id, smiles    rank from 1; number of the row in the library, from 0
+      source, line             the file it came from, and the line there, from 1
+      mean, std                of the predicted function
+      std_y                    of a new measurement: noise included
+      acquisition              what was ranked by, larger is better: minus the mean for
+                               greedy with --minimize; natural logarithms for ei and pi
 
     Parameters
     ----------
     model : path
-        Directory that `fit` wrote.
+        Directory that fit wrote.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files; features are not stored.
+        A fingerprint store, a feature store, or SMILES files as they are; features are not stored.
     output : path
         Parquet file of the hits, best first. What they depend on is in its metadata.
     k : int
-        How many.
-    acquisition : {"greedy", "ucb", "ei", "pi", "thompson"}
-        Rank by the mean, the confidence bound, expected improvement, the probability of improvement, or
-        one draw of the whole function from the posterior.
+        How many molecules to keep.
+    acquisition : Acquisition or str
+        Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
+        improvement (pi), one draw of the whole function from the posterior (thompson), or another rule of
+        `daskrf.acquisition`. In Python also the rule itself, with its settings; its own `maximize` counts
+        where it is true.
     maximize : bool, optional
-        Whether large values are good; may be left out where the model was fitted with a direction.
-    kappa : float, optional
-        Standard deviations that "ucb" adds; default: 2.
-    best : float, optional
-        What "ei" and "pi" improve on; default: the best label of the model.
+        Whether large or small values are good; may be left out where the model was fitted with a direction.
     std : {"candidates", "all", "none"}
-        Who gets a standard deviation, which costs M^2 / 2 multiply-adds a molecule. "all": every molecule,
-        so that "ucb", "ei" and "pi" are exact. "candidates": the hits; "ucb", "ei" and "pi" then rank the
-        10 k molecules of the best mean, an approximation. "none": nobody.
+        Which molecules get a standard deviation, which costs M^2 / 2 multiply-adds each. With all, rules that
+        need them are exact; with candidates, only the hits get one, and such rules rank the 10 k molecules of
+        the best mean, an approximation.
     seed : int
-        Of the draw of "thompson".
+        Seed of the draw of thompson.
     target : str or int, optional
-        Which target of the model; may be left out where it has only one.
+        Which target; needed only for a model of several.
     exclude_labelled : bool
-        Leave out the molecules that the model was fitted to (same library only).
+        Leave out the rows that the model was fitted to, where the library is the same; copies of them under
+        other rows stay, and are counted.
     overwrite : bool
-        Replace the hits of another search that are at `output`.
-    format, fragments, accept_rejects
-        For SMILES files, as in `fingerprint`.
-    client : distributed.Client, optional
-        Where to run; default: this process.
-    progress : Progress, optional
-    shard : Shard or str, optional
-        ``"i/n"``: score only every n-th part of the library, from the i-th on, here and without a client.
-        Shards run at the same time on any hosts; a last call without `shard` scores what is missing, and
-        ranks all.
-    prepare : bool
-        Only read SMILES files once, and draw the function of "thompson", so that shards start at once.
+        Replace the hits of another search at the output.
+    format, fragments
+        As in `predict`.
+    accept_rejects, client, progress, shard, prepare
+        As in `fingerprint`.
+    **settings
+        Those of the rule that `acquisition` names, such as ``kappa=3.0`` of "ucb" and ``best=-9.0`` of "ei".
 
     Returns
     -------
@@ -191,9 +221,12 @@ def screen(
     output = as_path(output)
     _check_options(k, std, output)
     files = (source, format, fragments, accept_rejects)
-    settings = {name: value for name, value in (("kappa", kappa), ("best", best)) if value is not None}
-    asked = (acquisition, maximize, settings, target)
-    job = _Screen(as_path(model), files, output, k, std, seed, asked, exclude_labelled, overwrite)
+    rule, maximize = _asked_for(acquisition, maximize, settings)
+    if rule.needs_std and std == "none":
+        raise InputError(f"{rule.name} ranks by standard deviations, so that std cannot be none.")
+    job = _Screen(
+        as_path(model), files, output, k, std, seed, rule, maximize, target, exclude_labelled, overwrite
+    )
     return run(job, client, progress, shard, prepare)
 
 
@@ -207,12 +240,13 @@ class _Screen(Job[ScreenReport]):
     k: int
     std: str
     seed: int
-    asked: tuple[str, bool | None, dict[str, Any], str | int | None]
+    rule: Acquisition
+    maximize: bool | None
+    asked: str | int | None
     exclude_labelled: bool
     overwrite: bool
     model: Model = field(init=False)
     features: Source = field(init=False)
-    rule: Acquisition = field(init=False)
     target: int = 0
     notes: tuple[str, ...] = ()
     earlier: Earlier | None = None
@@ -237,14 +271,14 @@ class _Screen(Job[ScreenReport]):
 
     def plan(self, run: Run) -> None:
         """Find out as early as can be whether the hits are there, or others."""
-        acquisition, maximize, settings, target = self.asked
         name, earlier = source_words(self.files[0]), earlier_hits(self.output)
         earlier_hits(rejects_of(self.output))  # refuses what else may be there
         # Tasks read the model themselves.
-        self.model = read_model(self.path, statistics=self.std == "candidates" or acquisition == "thompson")
-        self.target = target_of(self.model, target)
-        up, self.notes = maximizes(self.model, self.target, maximize)
-        self.rule = _rule(acquisition, up, settings, _best(self.model, self.target, up), self.std)
+        statistics = self.std == "candidates" or self.rule.needs_sample
+        self.model = read_model(self.path, statistics=statistics)
+        self.target = target_of(self.model, self.asked)
+        up, self.notes = maximizes(self.model, self.target, self.maximize)
+        self.rule = replace(self.rule, maximize=up).with_best(_best(self.model, self.target, up))
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self._asked(), name)
         self.features = source_for(run, self.model, *self.files)
@@ -374,7 +408,7 @@ def _check_options(k: int, std: str, output: PurePath) -> None:
     """Refuse impossible options."""
     if k < 1:
         raise InputError(f"The number of hits must be at least 1, not {k}.")
-    if std not in ("candidates", "all", "none"):
+    if std not in get_args(Std):
         raise InputError(f"std is one of candidates, all, none, not {std!r}.")
     if output.suffix != ".parquet":
         raise InputError(
@@ -382,11 +416,18 @@ def _check_options(k: int, std: str, output: PurePath) -> None:
         )
 
 
-def _rule(acquisition: str, maximize: bool, settings: dict[str, Any], best: float, std: str) -> Acquisition:
-    rule = acquisition_for(acquisition, maximize=maximize, **settings).with_best(best)
-    if rule.needs_std and std == "none":
-        raise InputError(f"{acquisition} ranks by standard deviations, so that std cannot be none.")
-    return rule
+def _asked_for(
+    acquisition: Acquisition | str, maximize: bool | None, settings: dict[str, Any]
+) -> tuple[Acquisition, bool | None]:
+    """Return the rule that is asked for, and whether large values are said to be good."""
+    if isinstance(acquisition, str):
+        given = {name: value for name, value in settings.items() if value is not None}
+        return acquisition_for(acquisition, **given), maximize
+    if settings:
+        raise InputError(f"Give {', '.join(settings)} to the acquisition itself, or name its rule instead.")
+    if acquisition.maximize and maximize is False:
+        raise InputError("The acquisition says maximize, and maximize is False; leave one of them out.")
+    return acquisition, acquisition.maximize or maximize
 
 
 def _best(model: Model, target: int, maximize: bool) -> float:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 
+from daskrf.parameters import Command
 from daskrf.storage import inspection
 
 __all__ = ["status"]
 
+CLI = Command("daskrf status real.fingerprints", step=6)
+
 
 def status(store: str | os.PathLike[str]) -> inspection.StoreStatus:
-    """Say what a store, a model or hits hold, who is at work on them, and how far they are.
+    """Say what an output holds, and how a job on it is doing.
+
+    Works on every output, finished or being made: stores, models and hits. Looks at commit records, sizes of
+    files and run logs, which is quick; verify reads every byte.
+
+    Parameters
+    ----------
+    store : path
+        What a command has written, or is writing.
 
     Raises
     ------

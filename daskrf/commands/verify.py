@@ -19,6 +19,7 @@ from daskrf.jobs.pieces import Partitions, Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, planned_rows
 from daskrf.molecules import Library
+from daskrf.parameters import Command
 from daskrf.storage import inspection
 from daskrf.storage.backend import absolute, as_path, backend, is_file
 from daskrf.storage.featurestore import FeatureStore
@@ -31,6 +32,8 @@ __all__ = ["VerifyReport", "verify"]
 
 Paths = str | os.PathLike[str]
 
+CLI = Command("daskrf verify real.fingerprints --repair", step=7, workers_with="repair")
+
 
 def _partitions(numbers: tuple[int, ...]) -> str:
     """Partitions in words, as "partition 0" or "partitions 1, 4"."""
@@ -38,37 +41,43 @@ def _partitions(numbers: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class VerifyReport:
+class VerifyReport(inspection.VerifyReport):
     """What `verify` found in the end, and which partitions it made again before.
 
     Attributes
     ----------
-    found : daskrf.storage.inspection.VerifyReport
     repaired : tuple of int
+        Partitions.
     """
 
-    found: inspection.VerifyReport
     repaired: tuple[int, ...] = ()
 
     @property
-    def damaged(self) -> dict[int, list[str]]:
-        """Partitions whose digests do not match, and what is wrong with each."""
-        return self.found.damaged
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """Partitions that were never finished, or were taken out."""
-        return self.found.missing
+    def exit_code(self) -> int:
+        """1 if something is damaged or missing, else 0."""
+        return int(bool(self.damaged or self.missing))
 
     def __str__(self) -> str:
         made = f"made again: {_partitions(self.repaired)}\n" if self.repaired else ""
-        return made + str(self.found)
+        return made + super().__str__()
 
 
 def verify(
     store: Paths, *, repair: bool = False, client: Client | None = None, progress: Progress | None = None
 ) -> VerifyReport:
-    """Check every digest of a store; with `repair`, make what is damaged or missing again, and only that.
+    """Check every byte of a store against its digests.
+
+    The command ends with exit code 1 if partitions are damaged or missing and were not made again.
+
+    Parameters
+    ----------
+    store : path
+        What a command has written.
+    repair : bool
+        Make damaged and missing partitions again, and only those. Damaged predictions are only taken out; run
+        predict again to make them.
+    client, progress
+        As in `fingerprint`.
 
     Raises
     ------
@@ -79,7 +88,7 @@ def verify(
     progress = progress or Progress()
     found = _checked(store, progress)
     if not repair or not (found.damaged or found.missing):
-        return VerifyReport(found)
+        return VerifyReport(**vars(found))
     path = as_path(store)
     kind = inspection.kind_of(path)
     if kind == "predictions":
@@ -128,7 +137,8 @@ class _Repair(Job[VerifyReport]):
         again = _checked(self.output, run.progress)
         if again.damaged:
             raise StoreError(f"{self.output} is still damaged after the repair; look for a failing disk.")
-        return VerifyReport(again, tuple(sorted({*self.found.damaged, *self.found.missing})))
+        repaired = tuple(sorted({*self.found.damaged, *self.found.missing}))
+        return VerifyReport(**vars(again), repaired=repaired)
 
 
 def _checked(store: Paths, progress: Progress) -> inspection.VerifyReport:

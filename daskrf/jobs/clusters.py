@@ -136,14 +136,17 @@ def client_of(
     Parameters
     ----------
     workers : int or str, optional
-        Number of worker processes; 0 is none, this process works itself, and there is no client. Of jobs it
-        may be a range, ``"1-64"``.
+        Number of worker processes to start; 0 runs everything in this process. For batch jobs also a
+        smallest and a largest number, such as 1-64.
     memory_limit : str or int, optional
-        Of a worker on this machine.
+        Memory of one worker on this machine, such as 4GiB or 500MiB.
     cluster : str or Path, optional
-        Batch system, or file of Dask's configuration: see `daskrf.jobqueue_cluster`.
-    scheduler, scheduler_file : str or Path, optional
-        Of a cluster that is there already: see `connect`.
+        Submit the workers as jobs to a batch system (slurm, pbs, sge, lsf, ...), as described in Dask's
+        configuration (jobqueue.yaml) or in a file of that format, such as cluster/slurm.yaml.
+    scheduler : str, optional
+        Join a running Dask scheduler, such as tcp://10.0.0.1:8786.
+    scheduler_file : str or Path, optional
+        Join the running Dask scheduler that wrote this file.
 
     Yields
     ------

@@ -406,16 +406,16 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
         feature_map.transform(sparse.csr_matrix((0, n_columns), dtype=np.uint16))
 
 
-def check_map_for(feature_map: FeatureMap | None, path: str | os.PathLike[str]) -> None:
-    """Refuse a map that cannot serve the fingerprint store at `path`, if there is one; before workers start.
+def check_map_for(feature_map: FeatureMap | None, source: str | os.PathLike[str]) -> None:
+    """Refuse a map that cannot serve the fingerprint store `source`, if there is one; before workers start.
 
     Raises
     ------
     InputError
         As :func:`check_map`.
     """
-    if kind_of(path, missing_ok=True) == "fingerprints":
-        check_map(feature_map or default_map(), FingerprintStore.open(path).n_columns)
+    if kind_of(source, missing_ok=True) == "fingerprints":
+        check_map(feature_map or default_map(), FingerprintStore.open(source).n_columns)
 
 
 def open_source(

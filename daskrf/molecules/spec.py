@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, get_args
 
 from daskrf.errors import InputError
+from daskrf.parameters import Option
 
-__all__ = ["FRAGMENTS", "KINDS", "FingerprintSpec"]
+__all__ = ["FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
 
-KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo")
-FRAGMENTS = ("keep", "largest", "reject")
+Kind = Literal["morgan", "atompair", "torsion", "rdkit", "lingo"]
+Fragments = Literal["keep", "largest", "reject"]
+KINDS, FRAGMENTS = get_args(Kind), get_args(Fragments)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,12 +27,12 @@ class FingerprintSpec:
         (branched ones too, one identifier a path), or LINGOs: windows of four characters of RDKit's canonical
         SMILES (see `daskrf.molecules.lingo`).
     radius : int, default 1
-        Of the Morgan environments; the other kinds have none and take the default only.
+        Radius of the Morgan environments; the other kinds have none and take the default only.
     counts : bool, default True
-        Count how often a feature occurs; if false, whether it does (0 or 1).
+        Count how often a feature occurs, or only whether it does (0 or 1).
     size : int, default 0
-        Number of columns. 0 is unfolded: a column for each of the 2**32 identifiers. Otherwise RDKit folds
-        the identifiers to `size` columns, the same as ``GetCountFingerprint`` with ``fpSize=size`` and count
+        Number of columns to fold to; 0 keeps a column for each of the 2**32 identifiers, which predicts
+        slightly better. RDKit folds, the same as ``GetCountFingerprint`` with ``fpSize=size`` and count
         simulation off, and the counts of features that meet in a column add up.
     chirality : bool, default False
         Tell stereoisomers apart (not for "rdkit"); for "lingo" isotopes, too.
@@ -57,7 +60,14 @@ class FingerprintSpec:
     'torsion'
     """
 
-    kind: str = "morgan"
+    section: ClassVar[str] = "Fingerprints"
+    options: ClassVar[Mapping[str, Option]] = {
+        "radius": Option(least=0),
+        "size": Option(least=0),
+        "counts": Option("--counts/--binary"),
+    }
+
+    kind: Kind = "morgan"
     radius: int = 1
     counts: bool = True
     size: int = 0

@@ -116,8 +116,9 @@ def test_settings_round_trip(rule):
 
 
 def test_needs():
-    assert [name for name, rule in rules().items() if rule.needs_std] == ["ei", "pi", "ucb"]
-    assert [name for name, rule in rules().items() if rule.needs_sample] == ["thompson"]
+    needs = {name: (rule.needs_std, rule.needs_sample) for name, rule in rules().items()}
+    assert [needs[name] for name in ("greedy", "thompson")] == [(False, False), (False, True)]
+    assert [needs[name] for name in ("ei", "pi", "ucb")] == [(True, False)] * 3
 
 
 def test_a_new_rule_is_found_by_its_name(monkeypatch, tmp_path):
@@ -142,7 +143,7 @@ def test_a_new_rule_is_found_by_its_name(monkeypatch, tmp_path):
 
 
 def test_refusals():
-    with pytest.raises(InputError, match="choose one of ei, greedy"):
+    with pytest.raises(InputError, match=f"choose one of {', '.join(rules())}"):
         acquisition_for("best")
     with pytest.raises(InputError, match="pass best"):
         acquisition_for("ei")([1.0], [1.0])

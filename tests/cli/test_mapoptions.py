@@ -11,7 +11,7 @@ import pytest
 
 from daskrf.cli import session
 from daskrf.cli.app import run
-from daskrf.cli.commands import COMMANDS
+from daskrf.cli.commands import commands
 from daskrf.commands.fit import fit
 from daskrf.errors import InputError
 from daskrf.features import (
@@ -114,9 +114,8 @@ def test_every_map_runs(name: str, made: Path, tmp_path: Path, capsys: pytest.Ca
 
 
 def _map(arguments: str, command: str = "featurize") -> FeatureMap | None:
-    chosen = next(each for each in COMMANDS if each.name == command)
     files = ["a", "b", "-o", "c"] if command == "fit" else ["a", "-o", "b"]
-    found: Any = chosen.make_context(command, [*files, *arguments.split()]).params["feature_map"]
+    found: Any = commands()[command].make_context(command, [*files, *arguments.split()]).params["feature_map"]
     return found
 
 

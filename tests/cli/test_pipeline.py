@@ -10,7 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from daskrf.acquisition.confidence import ConfidenceBound
 from daskrf.cli.app import run
+from daskrf.commands.screen import screen
+from daskrf.errors import InputError
 from daskrf.molecules import objective
 from daskrf.molecules.enumeration import enumerate_to_file
 
@@ -93,6 +96,33 @@ def test_hits_name_the_line_they_stand_on(made, tmp_path):
     lines = (made / "library.smi").read_text().splitlines()
     for hit in pq.read_table(hits).to_pylist():
         assert lines[hit["line"] - 1] == f"{hit['smiles']} {hit['id']}"
+
+
+def test_rules_by_name_and_as_objects(made, tmp_path, capsys):
+    hits = [tmp_path / f"hits-{k}.parquet" for k in range(2)]
+    given = {"k": 20, "std": "all"}
+    model, store = made / "model", made / "fps"
+    named = screen(model, store, hits[0], acquisition="ucb", kappa=3.0, maximize=True, best=None, **given)
+    rule = ConfidenceBound(kappa=3.0, maximize=True)
+    assert screen(model, store, hits[1], acquisition=rule, **given).table.equals(named.table)
+    options = ["-k", "20", "--std", "all", "--acquisition", "ucb", "--kappa", "3", "--maximize"]
+    assert run(["screen", str(model), str(store), "-o", str(hits[1]), *options, *HERE]) == 0
+    assert "holds these very hits already" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"acquisition": "greedy", "kappa": 1.0, "maximize": True}, "'greedy' has no kappa"),
+        ({"acquisition": ConfidenceBound(), "kappa": 1.0, "maximize": True}, "to the acquisition itself"),
+        ({"acquisition": ConfidenceBound(maximize=True), "maximize": False}, "leave one of them out"),
+        ({"acquisition": ConfidenceBound()}, "maximize"),  # the default of a rule is no direction
+        ({"acquisition": "ei", "std": "none", "maximize": True}, "std cannot be none"),
+    ],
+)
+def test_rules_that_cannot_be_meant(given, words, made, tmp_path):
+    with pytest.raises(InputError, match=words):
+        screen(made / "model", made / "fps", tmp_path / "hits.parquet", **given)
 
 
 def test_predict_writes_every_molecule(made, tmp_path, capsys):

@@ -43,7 +43,7 @@ def two(inputs: tuple[Path, Path], store: Path) -> Path:
         labels,
         store.parent / "two",
         feature_map=FEATURES,
-        targets=["dock", "pIC50"],
+        target=["dock", "pIC50"],
         direction={"pIC50": "maximize"},
     )
     return store.parent / "two"

@@ -110,7 +110,7 @@ def test_predict_screen_and_plan_take_the_same_lines(files: Path, tmp_path: Path
     predicted = predict(files / "model", files / "mixed.smi", tmp_path / "predicted")
     assert (predicted.rows, predicted.rejected) == counts
     assert PredictionStore.open(tmp_path / "predicted").counts()["read"] == sum(counts)
-    planned = plan(files / "mixed.smi", n_labels=10, feature_map=TanimotoMinMaxFeatures(64))
+    planned = plan(files / "mixed.smi", labels=10, feature_map=TanimotoMinMaxFeatures(64))
     assert planned.rejected == len(LINES)
 
 

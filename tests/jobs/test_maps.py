@@ -474,7 +474,7 @@ def test_half_precision_of_landmarks(inputs: tuple[Path, Path], store: Path, tmp
 
 @pytest.mark.parametrize("name", ["dot-product", "landmarks"])
 def test_plan_fits_the_map_to_its_sample(name: str, inputs: tuple[Path, Path]) -> None:
-    report = plan(inputs[0], feature_map=MAPS[name], n_sample=200)
+    report = plan(inputs[0], feature_map=MAPS[name], sample=200)
     assert [stage.stage for stage in report.stages][:3] == ["fingerprint", "map", "featurize"]
     assert not MAPS[name].is_fitted()
     assert ("map" in [need.stage for need in report.memory]) == (name == "landmarks")
@@ -490,7 +490,7 @@ def test_a_plan_knows_that_local_sums_are_small_and_made_at_once(inputs: tuple[P
     ):
         plan(inputs[0], feature_map=many)
     with patch("daskrf.gp.shapes.strip_columns", return_value=[(0, 25), (25, 75)]):
-        report = plan(inputs[0], feature_map=MAPS["local"], n_sample=200)
+        report = plan(inputs[0], feature_map=MAPS["local"], sample=200)
     assert [s.stage for s in report.stages][:4] == ["fingerprint", "map", "featurize", "nearest features"]
     assert "times" not in str(report)
 

@@ -200,7 +200,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
             stack.enter_context(patch("daskrf.commands.fit._STRIP_BYTES", 30_000))
             stack.enter_context(small_groups())
         report = fit(
-            store, labels, tmp_path / "all", feature_map=MAPS[name], key="row", targets=list("abcd"),
+            store, labels, tmp_path / "all", feature_map=MAPS[name], key="row", target=list("abcd"),
             drop_non_finite=True,
         )  # fmt: skip
         alone = {}
@@ -239,7 +239,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
 def test_gaps_by_shards_and_again(gaps: Gaps, store: Path, tmp_path: Path) -> None:
     """Shards share the sums of all sets of rows; other hyperparameters need no further pass."""
     labels, _, _ = gaps
-    options = {"feature_map": ONE_BIT, "key": "row", "targets": list("abcd"), "drop_non_finite": True}
+    options = {"feature_map": ONE_BIT, "key": "row", "target": list("abcd"), "drop_non_finite": True}
     with small_groups():
         fit(store, labels, tmp_path / "model", **options)
         sharded(fit, 3, store, labels, tmp_path / "by-shards", trees=3, **options)
@@ -261,15 +261,15 @@ def test_a_target_without_values_is_refused(store: Path, tmp_path: Path) -> None
     y = np.random.default_rng(0).standard_normal(9)
     labels = _table(tmp_path / "labels.csv", rows[:9], a=y, b=np.full(9, np.nan))
     with pytest.raises(InputError, match="no label of b left: none of its values is finite"):
-        fit(store, labels, tmp_path / "model", key="row", targets=["a", "b"], drop_non_finite=True)
+        fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_finite=True)
     labels = _table(tmp_path / "labels.csv", rows[:9], a=y, b=np.where(np.arange(9) > 4, 1.5, np.nan))
     with pytest.raises(InputError, match="The 4 labels of b are without variance"):
-        fit(store, labels, tmp_path / "model", key="row", targets=["a", "b"], drop_non_finite=True)
+        fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_finite=True)
 
 
 def test_only_rows_with_labels_of_the_target_are_left_out(gaps: Gaps, store: Path, tmp_path: Path) -> None:
     labels, rows, targets = gaps
-    options = {"feature_map": ONE_BIT, "key": "row", "targets": list("abcd"), "drop_non_finite": True}
+    options = {"feature_map": ONE_BIT, "key": "row", "target": list("abcd"), "drop_non_finite": True}
     fit(store, labels, tmp_path / "model", **options)
     for target, values in targets.items():
         hits = screen(

@@ -304,7 +304,7 @@ def test_more_landmarks_than_memory(store: Path, monkeypatch: pytest.MonkeyPatch
 def test_plan_counts_landmarks(inputs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which there may be more than features, and more than half of the rows that are timed at least."""
     large = NystromFeatures(16, n_landmarks=80)
-    report = plan(inputs[0], feature_map=large, n_sample=100)
+    report = plan(inputs[0], feature_map=large, sample=100)
     learning = next(need for need in report.memory if need.stage == "map")
     assert dict(learning.parts)["fitting the map"] == large.fit_bytes(0)
     tables = {dict(need.parts).get("tables of the map", 0) for need in report.memory}
@@ -414,7 +414,7 @@ def test_progress_of_an_interrupted_run_is_kept(
 
 
 def test_plan_prints_what_the_job_needs(inputs: tuple[Path, Path]) -> None:
-    report = plan(inputs[0], feature_map=FEATURES, n_sample=200, n_labels=100)
+    report = plan(inputs[0], feature_map=FEATURES, sample=200, labels=100)
     text = str(report)
     assert report.rows == 604
     assert report.n_labels == 100
@@ -441,7 +441,7 @@ def test_tables_of_a_map_are_counted(
     for source in (store, library):
         predict(model, source, tmp_path / f"p-{source.name}")
         screen(model, source, tmp_path / f"{source.name}.parquet", maximize=False)
-    foretold = plan(library, feature_map=large, spec=FingerprintSpec(size=64), n_sample=100).memory
+    foretold = plan(library, feature_map=large, spec=FingerprintSpec(size=64), sample=100).memory
     for stages in (needs, foretold):
         counted = {need.stage for need in stages if dict(need.parts).get(tables) == large.table_bytes(64)}
         assert {"featurize", "fit", "screen", "standard deviations"} <= counted

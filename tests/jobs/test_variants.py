@@ -131,7 +131,7 @@ def test_several_targets(inputs: tuple[Path, Path], store: Path, client: Client,
     labels = tmp_path / "two.csv"
     lines = inputs[1].read_text().splitlines()[1:]
     labels.write_text("id,a,b\n" + "".join(f"{line},{i % 7 - 3.5}\n" for i, line in enumerate(lines)))
-    report = fit(store, labels, tmp_path / "two", feature_map=FEATURES, targets=["a", "b"], client=client)
+    report = fit(store, labels, tmp_path / "two", feature_map=FEATURES, target=["a", "b"], client=client)
     assert report.labels.names == ("a", "b")
     fit(store, inputs[1], tmp_path / "one", feature_map=FEATURES)
     for model in ("one", "two"):

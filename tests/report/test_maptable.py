@@ -13,11 +13,11 @@ import pytest
 
 import daskrf
 from daskrf.cli.app import run
+from daskrf.commands.maps import MapTable
 from daskrf.features import FeatureMap
 from daskrf.features.facts import MapFacts
 from daskrf.features.featuremap import known_maps
 from daskrf.parameters import parameters_of
-from daskrf.report.maptable import MapTable
 from tests.features.maps import MAPS
 
 KNOWN = [cls for cls in known_maps() if cls.__module__.startswith("daskrf.")]

@@ -14,7 +14,7 @@ import inspect
 import itertools
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.molecules.streams import compression_of, text_blocks
+from daskrf.parameters import Option
 
 if TYPE_CHECKING:
     from daskrf.molecules.spool import Spool, SpoolWriter
@@ -64,24 +65,37 @@ _ALL = 2**62
 _ENOUGH = 4096  # bytes that tell one format from another
 
 
+_DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+
+
+def _columns(texts: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns named on the command line, those that are numbers as positions."""
+    words = [word.strip() for text in texts for word in text.split(",")]
+    return tuple(int(word) if word.isdecimal() else word for word in words if word)
+
+
 @dataclass(frozen=True)
 class TableFormat:
     """How to read the rows of the input files; everything that is None is found out for each file.
 
     Parameters
     ----------
-    smiles, id : str or int, optional
-        Column by name (then the file, or an earlier one of the same layout, needs a header) or by position
-        from 0.
+    smiles : str or int, optional
+        Column of the SMILES: a name (the file, or an earlier one of the same layout, then needs a header), or
+        a position counted from 0. Detected when left out.
+    id : str or int, optional
+        Column of the IDs, by name or position. Detected when left out; rows without an ID are called row-0,
+        row-1, and so on.
     extra : sequence of str or int
-        Further columns to keep, as text.
+        Other columns to keep beside each molecule, as text, by name or position; on the command line
+        separated by commas.
     header : bool, optional
-        Whether the first line holds the names of the columns.
+        Whether the first line holds the names of the columns. Detected when left out.
     delimiter : str, optional
-        One character, or " " for any white space; by default the one of comma, semicolon, tab and white space
-        by which most of the first lines have a valid SMILES. The ending of the file is only a hint, where
-        several do equally well: comma for .csv, tab for .tsv, and for all others tab if the first lines have
-        tabs, else white space.
+        What separates the columns: one character, or "tab", "comma" or "semicolon", or "space" for any white
+        space. When left out, the one of these by which most of the first lines have a valid SMILES. The
+        ending of the file is only a hint, where several do equally well: comma for .csv, tab for .tsv, and
+        for all others tab if the first lines have tabs, else white space.
 
     Raises
     ------
@@ -95,6 +109,14 @@ class TableFormat:
     TableFormat(smiles=1, id=0, extra=(), header=None, delimiter=None)
     """
 
+    section: ClassVar[str] = "Reading the files"
+    options: ClassVar[Mapping[str, Option]] = {
+        "smiles": Option("--smiles-column"),
+        "id": Option("--id-column"),
+        "extra": Option("--keep-columns", metavar="COLUMNS", repeated=True, convert=_columns),
+        "delimiter": Option(metavar="CHARACTER"),
+    }
+
     smiles: Column | None = None
     id: Column | None = None
     extra: tuple[Column, ...] = ()
@@ -104,6 +126,7 @@ class TableFormat:
     def __post_init__(self) -> None:
         extra = (self.extra,) if isinstance(self.extra, (str, int)) else tuple(self.extra)
         object.__setattr__(self, "extra", extra)
+        object.__setattr__(self, "delimiter", _DELIMITERS.get(self.delimiter or "", self.delimiter))
         for column in (self.smiles, self.id, *extra):
             is_position = isinstance(column, int) and not isinstance(column, bool) and column >= 0
             if not (column is None or is_position or (isinstance(column, str) and column)):

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from daskrf.errors import InputError
 from daskrf.features.facts import SYMBOLS
 from daskrf.features.featuremap import FeatureMap, known_maps
+from daskrf.parameters import Command
 from daskrf.report.tabulation import text_table
 
 __all__ = ["MapTable", "maps"]
+
+CLI = Command("daskrf maps landmarks", step=8)
 
 
 @dataclass(frozen=True)
@@ -19,9 +23,12 @@ class MapTable:
     Attributes
     ----------
     maps : tuple of classes
+    named : bool
+        Whether it is of the one map that was asked for.
     """
 
     maps: tuple[type[FeatureMap], ...]
+    named: bool = False
 
     def __str__(self) -> str:
         header = ["map", "kernel", "input", "features", "cost a row", "holds"]
@@ -52,13 +59,30 @@ class MapTable:
 
 
 def maps(name: str | None = None) -> MapTable:
-    """Return the table of all feature maps, or of one: kernel, input, cost, memory and reference of each.
+    """List every feature map, or describe one.
 
-    A map of your own is in it if its class has `facts`.
+    Of all: the name that --map takes, the kernel that its features approximate, its input, what a row costs,
+    what it holds and learns, and the paper. Of one: its own options and an example, too. A map of your own is
+    among them if its class has `facts`.
+
+    Parameters
+    ----------
+    name : str, optional
+        Of the map to describe.
+
+    Raises
+    ------
+    InputError
+        If there is no such map.
 
     Examples
     --------
     >>> print(str(maps()).splitlines()[0].rstrip())  # doctest: +NORMALIZE_WHITESPACE
     map  kernel  input  features  cost a row  holds
     """
-    return MapTable(tuple(cls for cls in known_maps() if name in (None, cls.facts.name)))
+    known = {cls.facts.name: cls for cls in known_maps()}
+    if name is None:
+        return MapTable(tuple(known.values()))
+    if name not in known:
+        raise InputError(f"{name!r} is none of the maps {', '.join(known)}.")
+    return MapTable((known[name],), named=True)

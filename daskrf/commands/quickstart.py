@@ -9,17 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from distributed import Client
 
 from daskrf import seeds
 from daskrf.commands.featurize import featurize
 from daskrf.commands.fingerprint import fingerprint
 from daskrf.commands.fit import FitReport, fit
 from daskrf.commands.predict import predict
-from daskrf.commands.screen import screen
+from daskrf.commands.screen import ScreenReport, screen
 from daskrf.errors import InputError
 from daskrf.features import default_map
 from daskrf.gp import Calibration, calibration_report
@@ -27,22 +30,27 @@ from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
 from daskrf.molecules import objective
 from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.report.evaluation import (
-    LibraryPredictions,
-    read_hits,
-    read_molecules,
-    read_predictions,
-    write_table,
-)
+from daskrf.parameters import Command, Option
 from daskrf.report.plots import HeldOut, plot_screen
 from daskrf.report.recovery import Recovery, recovery
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.backend import as_path
-
-if TYPE_CHECKING:
-    from distributed import Client
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.predictions import PredictionStore
 
 __all__ = ["QuickstartReport", "quickstart"]
+
+CLI = Command(
+    "daskrf quickstart",
+    step=0,
+    options={
+        "molecules": Option("-n", least=100),
+        "labelled": Option(least=20),
+        "n_components": Option(least=1),
+        "seed": Option(least=0),
+    },
+    resumable=True,
+)
 
 _N_BEST = 100
 _SELECTED = (100, 500, 1000)
@@ -112,70 +120,83 @@ class QuickstartReport:
 def quickstart(
     directory: str | os.PathLike[str] = "daskrf-quickstart",
     *,
-    n: int = 20_000,
-    n_labelled: int = 2_000,
+    molecules: int = 20_000,
+    labelled: int = 2_000,
     n_components: int = 4096,
     seed: int = 0,
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> QuickstartReport:
-    """Make a library, label a random part of it, run the whole pipeline, and compare with the truth.
+    """See the whole pipeline work.
 
-    The library is a random part of a make-on-demand space (:mod:`daskrf.molecules.enumeration`). The
-    objective is computed (:mod:`daskrf.molecules.objective`): it stands in for a docking score, lower is
-    better. Run again, it keeps what is done.
+    Makes a make-on-demand library by reactions of building blocks, scores a random part of it by a computed
+    objective, which stands in for docking (lower is better), and runs fingerprint, featurize, fit, predict
+    and screen on it. Then scores everything, to show how many of the truly best molecules were found. Run
+    again, it keeps what is done.
 
     Parameters
     ----------
     directory : path
-        Where everything is written: ``library.smi``, ``labels.csv``, the stores, ``model``, ``hits.parquet``,
-        ``truth.parquet`` and ``hits.png``.
-    n, n_labelled : int
-        Molecules in the library, and how many of them are labelled.
+        Where everything is written: library.smi, labels.csv, the stores, the model, hits.parquet,
+        truth.parquet and hits.png.
+    molecules : int
+        Size of the library.
+    labelled : int
+        How many of them are scored.
     n_components : int
         Number of one-bit features.
     seed : int
-        Seed of the choice of molecules and labels, and of the features.
-    client : distributed.Client, optional
-        Where to run; in this process when left out.
-    progress : Progress, optional
-        Told what goes on.
+        Seed of every random choice.
+    client, progress
+        As in `fingerprint`.
 
     Raises
     ------
     InputError
-        If `n_labelled` leaves fewer than 200 molecules without a label, or `directory` holds a quickstart
+        If `labelled` leaves fewer than 200 molecules without a label, or `directory` holds a quickstart
         with other parameters.
 
     Examples
     --------
     >>> from daskrf import quickstart
-    >>> print(quickstart("demo", n=2000, n_labelled=500))  # doctest: +SKIP
+    >>> print(quickstart("demo", molecules=2000, labelled=500))  # doctest: +SKIP
     """
-    if n_labelled < 20 or n - n_labelled < 2 * _N_BEST:
+    if labelled < 20 or molecules - labelled < 2 * _N_BEST:
         raise InputError(
             f"A quickstart needs at least 20 labelled molecules and {2 * _N_BEST} others, "
-            f"not {n_labelled} labelled of {n}."
+            f"not {labelled} labelled of {molecules}."
         )
     as_path(directory)  # refuses a name that no store could hold
-    run = _Run(Path(directory), n, n_labelled, n_components, seed, client, progress or Progress())
-    run.prepare()
-    run.label()
-    run.learn()
-    hits = run.screen()
-    predictions = run.predict()
-    return run.evaluate(hits, predictions)
+    run = _Run(Path(directory), client, progress or Progress())
+    run.begin({"molecules": molecules, "labelled": labelled, "n_components": n_components, "seed": seed})
+    run.make_library(molecules, seed)
+    store, labels, model, features = map(run.path, ("fingerprints", "labels.csv", "model", "features"))
+    here: dict[str, Any] = {"client": client, "progress": run.progress}
+    with run.timed("fingerprint"):
+        fingerprint([run.path("library.smi")], store, **here)
+    with run.timed("featurize"):
+        feature_map = default_map().set_params(n_components=n_components, random_state=seed)
+        featurize(store, feature_map, features, **here)
+    with run.timed("label"):
+        library = _whole(FingerprintStore.open(store), ["row", "id", "smiles"])
+        chosen = run.label(library, labelled, seed)
+    with run.timed("fit"):
+        fitted = fit(features, labels, model, target="score", direction="minimize", **here)
+        assert isinstance(fitted, FitReport)
+        run.progress.note(str(replace(fitted, inputs=())))  # how labels are read has been told
+    with run.timed("screen"):
+        best = screen(model, features, run.path("hits.parquet"), k=1000, exclude_labelled=True, **here)
+        assert isinstance(best, ScreenReport)
+    with run.timed("predict"):
+        predict(model, features, run.path("predictions"), **here)
+    return run.evaluate(library, chosen, best.table.slice(0, 10).to_pylist())
 
 
 @dataclass
 class _Run:
-    """The stages of one quickstart, in order."""
+    """What the stages of one quickstart share."""
 
     directory: Path
-    n: int
-    n_labelled: int
-    n_components: int
-    seed: int
     client: Client | None
     progress: Progress
     seconds: dict[str, float] = field(default_factory=dict)
@@ -183,20 +204,14 @@ class _Run:
     def path(self, name: str) -> Path:
         return self.directory / name
 
-    @property
-    def where(self) -> dict[str, Any]:
-        return {"client": self.client, "progress": self.progress}
-
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         begun = time.perf_counter()
         yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begun
+        self.seconds[stage] = time.perf_counter() - begun
 
-    def prepare(self) -> None:
-        """Make the library, unless it is there."""
-        names = ("n", "n_labelled", "n_components", "seed")
-        wanted = {name: getattr(self, name) for name in names}
+    def begin(self, wanted: dict[str, int]) -> None:
+        """Make the directory, or see that it holds a quickstart with these parameters."""
         settings = self.path("quickstart.json")
         if settings.exists():
             there = json.loads(settings.read_text())
@@ -212,95 +227,49 @@ class _Run:
         if not settings.exists() and any(item.name not in own for item in self.directory.iterdir()):
             raise InputError(f"{self.directory} holds other files; name another directory.")
         _write_text(settings, json.dumps(wanted, indent=1) + "\n")  # first, so that it is known again
+
+    def make_library(self, n: int, seed: int) -> None:
+        """Write random molecules of the make-on-demand space, unless they are there."""
         if not self.path("library.smi").exists():
             with self.timed("make library"):
-                lines = self.in_parallel("make library", _library_lines, range(self.n), self.seed)
+                lines = self.in_parallel("make library", _library_lines, range(n), seed)
                 _write_text(self.path("library.smi"), "smiles name\n" + "".join(lines))
-        with self.timed("fingerprint"):
-            fingerprint([self.path("library.smi")], self.path("fingerprints"), **self.where)
-        with self.timed("featurize"):
-            feature_map = default_map().set_params(n_components=self.n_components, random_state=self.seed)
-            featurize(self.path("fingerprints"), feature_map, self.path("features"), **self.where)
 
-    def label(self) -> None:
-        """Score the labelled molecules, as if each score were expensive."""
-        with self.timed("label"):
-            molecules = read_molecules(self.path("fingerprints"))
-            if len(molecules.id) < self.n_labelled + 2 * _N_BEST:
-                raise InputError(
-                    f"Only {len(molecules.id)} molecules of {self.path('library.smi')} could be read."
-                )
-            generator = seeds.generator(self.seed, "quickstart/labels")
-            chosen = np.sort(generator.choice(len(molecules.id), self.n_labelled, replace=False))
-            self.labelled = chosen
-            scores = self.score("label", [molecules.smiles[i] for i in chosen])
-            rows = (
-                f"{molecules.id[i]},{score!r}\n" for i, score in zip(chosen, scores.tolist(), strict=True)
+    def label(self, library: pa.Table, n: int, seed: int) -> npt.NDArray[np.int64]:
+        """Score some molecules, as if each score were expensive; return their positions."""
+        if library.num_rows < n + 2 * _N_BEST:
+            raise InputError(
+                f"Only {library.num_rows} molecules of {self.path('library.smi')} could be read."
             )
-            _write_text(self.path("labels.csv"), "id,score\n" + "".join(rows))
+        generator = seeds.generator(seed, "quickstart/labels")
+        chosen = np.sort(generator.choice(library.num_rows, n, replace=False))
+        own = library.take(chosen)
+        scores = self.score("label", own["smiles"].to_pylist()).tolist()
+        rows = (f"{name},{score!r}\n" for name, score in zip(own["id"].to_pylist(), scores, strict=True))
+        _write_text(self.path("labels.csv"), "id,score\n" + "".join(rows))
+        return chosen
 
-    def learn(self) -> None:
-        """Fit the model to the labels."""
-        with self.timed("fit"):
-            report = fit(
-                self.path("features"),
-                self.path("labels.csv"),
-                self.path("model"),
-                targets=["score"],
-                direction="minimize",
-                **self.where,
-            )
-            assert isinstance(report, FitReport)
-            self.progress.note(str(replace(report, inputs=())))  # how labels are read has been told
-
-    def screen(self) -> list[dict[str, Any]]:
-        """Find the hits; return the first ten."""
-        with self.timed("screen"):
-            hits = self.path("hits.parquet")
-            screen(
-                self.path("model"),
-                self.path("features"),
-                hits,
-                k=1000,
-                exclude_labelled=True,
-                **self.where,
-            )
-            return read_hits(hits, 10)
-
-    def predict(self) -> LibraryPredictions:
-        """Predict every molecule."""
-        with self.timed("predict"):
-            predict(
-                self.path("model"), self.path("features"), self.path("predictions"), std=True, **self.where
-            )
-            return read_predictions(self.path("predictions"))
-
-    def evaluate(self, hits: list[dict[str, Any]], predictions: LibraryPredictions) -> QuickstartReport:
-        """Score everything, and compare."""
+    def evaluate(
+        self, library: pa.Table, chosen: npt.NDArray[np.int64], hits: list[dict[str, Any]]
+    ) -> QuickstartReport:
+        """Score everything, and compare with what was predicted for the molecules without a label."""
+        found = _whole(PredictionStore.open(self.path("predictions")), ["mean", "std_y"])
         with self.timed("truth"):
-            molecules = read_molecules(self.path("fingerprints"))
-            truth = self.score("truth of the whole library", molecules.smiles)
-            write_table(
-                self.path("truth.parquet"), {"row": molecules.row, "id": molecules.id, "score": truth}
-            )
+            truth = self.score("truth of the whole library", library["smiles"].to_pylist())
+            table = pa.table({"row": library["row"], "id": library["id"], "score": truth})
+            temporary = self.path("truth.parquet.part")
+            pq.write_table(table, temporary, compression="zstd")
+            temporary.replace(self.path("truth.parquet"))
         with self.timed("picture"):
-            by_row = dict(zip(molecules.row.tolist(), truth.tolist(), strict=True))
             for hit in hits:
-                hit["truth"] = by_row[hit["row"]]
-            unseen = np.setdiff1d(np.arange(len(truth)), self.labelled)
-            rest = HeldOut(truth[unseen], predictions.mean[unseen], predictions.std[unseen])
-            found = recovery(-rest.truth, -rest.mean, _N_BEST)  # lower scores are better
-            quality = calibration_report(rest.truth, rest.mean, rest.std)
-            plot_screen(self.path("hits.png"), rest, found, quality.r2, "score (lower is better)")
-        return QuickstartReport(
-            directory=self.directory,
-            n=len(truth),
-            n_labelled=self.n_labelled,
-            hits=hits,
-            recovery=found,
-            calibration=quality,
-            seconds=self.seconds,
-        )
+                hit["truth"] = float(truth[np.searchsorted(library["row"].to_numpy(), hit["row"])])
+            rest = np.setdiff1d(np.arange(len(truth)), chosen)
+            mean, std = (found[name].to_numpy()[rest] for name in ("mean", "std_y"))
+            ranking = recovery(-truth[rest], -mean, _N_BEST)  # lower scores are better
+            quality = calibration_report(truth[rest], mean, std)
+            held_out = HeldOut(truth[rest], mean, std)
+            plot_screen(self.path("hits.png"), held_out, ranking, quality.r2, "score (lower is better)")
+        return QuickstartReport(self.directory, len(truth), len(chosen), hits, ranking, quality, self.seconds)
 
     def score(self, stage: str, smiles: Sequence[str]) -> npt.NDArray[np.float64]:
         """Compute the objective of every SMILES string."""
@@ -323,6 +292,12 @@ class _Run:
             self.progress.advance(len(result))
         self.progress.finish()
         return [item for task in tasks for item in results[task.key]]
+
+
+def _whole(store: FingerprintStore | PredictionStore, columns: list[str]) -> pa.Table:
+    """Return some columns of all rows of a store."""
+    read = store.read if isinstance(store, PredictionStore) else store.read_rows
+    return pa.concat_tables([read(partition, columns) for partition in range(store.n_partitions)])
 
 
 def _library_lines(indexes: range, seed: int) -> list[str]:
