@@ -150,7 +150,7 @@ def _say(text: str) -> None:
 def _leave_broken_pipe() -> int:
     """Leave quietly when the reader of standard output (`head`, say) has gone."""
     devnull = os.open(os.devnull, os.O_WRONLY)
-    with contextlib.suppress(OSError, ValueError):  # ValueError: standard output is no real file
+    with contextlib.suppress(OSError, ValueError):  # ValueError: standard output is not a real file
         os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
     return BROKEN_PIPE

@@ -161,7 +161,7 @@ def option_of(
 
 
 def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str, Any]:
-    """Return type and metavar of an option that is no flag."""
+    """Return type and metavar of an option that takes a value."""
     kind = parameter.kind
     if choices or (parameter.choices and not parameter.kinds):
         return {"type": click.Choice(choices or [*map(str, parameter.choices)])}

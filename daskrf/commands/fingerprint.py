@@ -161,7 +161,7 @@ def fingerprint(
     Raises
     ------
     InputError
-        If a file or a column is not there, most of the first lines are no molecules (unless
+        If a file or a column is not there, most of the first lines are not molecules (unless
         `accept_rejects`), no row could be used, or, with `strict`, a row is rejected.
     StoreError
         If `output` was made from other files or with other options; what differs is named.

@@ -292,8 +292,8 @@ class FastfoodDotProductFeatures(DotProductMap):
             found = monomial_shares(shares.sum(axis=0), length)
             if found.min() < -1e-12:
                 raise InputError(
-                    f"{self.kernel!r} is no sum of powers <x, v>^p with coefficients of at least 0 (that of "
-                    f'degree {int(found.argmin())} is below); use expansion="legendre".'
+                    f"{self.kernel!r} is not a sum of powers <x, v>^p with coefficients of at least 0 (that "
+                    f'of degree {int(found.argmin())} is below); use expansion="legendre".'
                 )
             shares = np.diag(np.maximum(found, 0.0))
         degree, power = np.nonzero(shares.T > _NOTHING)

@@ -56,7 +56,7 @@ class NystromFeatures(LandmarkMap):
         l, at least k; default k. More landmarks for the same number of features are more accurate, and cost
         a kernel value and k multiplications each.
     selection : {"random", "kmedoids", "kmeans", "farthest"}
-        As for `LandmarkFeatures`. "kmeans" takes means of clusters by Euclidean distance, which are no rows
+        As for `LandmarkFeatures`. "kmeans" takes means of clusters by Euclidean distance, which are not rows
         of the library and suit kernels of the distance; "kmedoids" clusters by the kernel itself, with rows
         as centres, and suits any kernel.
     n_candidates : int, optional

@@ -233,7 +233,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         reason = "is not a finite number"
         if self.measure == "tanimoto" and not bad.any():
             bad = (found < _LOWEST - _EXCESS) | (found > 1.0 + _EXCESS)
-            reason = 'is no Tanimoto coefficient; take measure="product" for inner products'
+            reason = 'is not a Tanimoto coefficient; take measure="product" for inner products'
         if bad.any():
             i, j = np.argwhere(bad)[0]
             raise InputError(f"The similarity {found[i, j]:g} in row {i}, column {j} {reason}.")

@@ -33,8 +33,8 @@ class Composition(Kernel):
     Raises
     ------
     InputError
-        If `outer` is no dot-product kernel, `inner` no kernel, or f(1) too large for float64; when called, if
-        k is.
+        If `outer` is not a dot-product kernel, `inner` is not a kernel, or f(1) is too large for float64;
+        when called, if k is.
 
     Examples
     --------

@@ -143,7 +143,7 @@ def _checked_centre(centre: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
 
 
 def check_length_scale(length_scale: Any) -> float:
-    """Return a length scale as a float, or raise InputError if its fourth power or 1 over it is no number."""
+    """Return a length scale as a float, or raise InputError if its fourth power or its inverse overflows."""
     good = isinstance(length_scale, (int, float, np.integer, np.floating)) and not isinstance(
         length_scale, bool
     )

@@ -372,7 +372,7 @@ def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
     with contextlib.suppress(OSError):
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     output = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not an answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limited = False
     while select.select([0], [], [], idle)[0] and (said := os.read(0, _WORD.size)):

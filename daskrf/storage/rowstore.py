@@ -47,7 +47,7 @@ def parse_parquet(data: bytes, name: str, columns: Sequence[str] | None = None) 
     Raises
     ------
     OSError, pyarrow.ArrowException
-        It is no Parquet.
+        It is not Parquet.
     StoreError
         It has no such column; `name` is that of the file.
     """

@@ -59,7 +59,7 @@ _SHOWN_ERRORS = 3
 _SENTENCE = 300  # characters
 LATEST = 2.0**33  # seconds since 1970: of any time that can be shown
 _MOST = 2**63  # of any number of rows or bytes
-# What readers take from each record. A log may be anybody's, and a record that lacks these is no record.
+# What readers take from each record. A log may be anybody's, and one without them is not a record.
 _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "start": {
         **{"stage": str, "unit": str, "command": str, "host": str},

@@ -161,7 +161,7 @@ BAD_MAPS: dict[str, FeatureMap] = {
     r"takes 1 \+ 64 features": RandomMaclaurinFeatures(n_components=65, h01=True),
     "n_landmarks must be": NystromFeatures(64, n_landmarks=9),
     "length_scale must be": GaussianMaclaurinFeatures(length_scale=-1.0),
-    "is no sum of powers": FastfoodDotProductFeatures(
+    "is not a sum of powers": FastfoodDotProductFeatures(
         Polynomial(2, c=0.0, normalize=True), expansion="monomials"
     ),
     "inner maps of 64 features each": CompositionFeatures(inner=TanimotoDotProductFeatures(n_terms=99)),
