@@ -23,12 +23,16 @@ from daskrf.kernels import Gaussian, RadialKernel
 __all__ = [
     "BLOCKS",
     "LEAST",
+    "SCRATCH",
     "FastfoodFeatures",
     "check_width",
 ]
 
 LEAST = 64
 """Length of blocks of orthogonal directions, at least: shorter ones are further from uniform."""
+
+SCRATCH = 64
+"""Bytes for each place of a block while it is projected: eight rows at a time, before and after."""
 
 _NUMBERS = 2**16  # that are transformed by SciPy at a time, and stay in the cache
 
@@ -137,7 +141,8 @@ class FastfoodFeatures(FourierFeatures):
         orthogonal = self._kind() == "orthogonal"
         n_blocks, length = _shape(n_columns, self.n_components // 2, LEAST)
         # Words, the order that they give, doubles; but for orthogonal rows, some whose lengths are taken.
-        return n_blocks * length * (56 if orthogonal else 80) + (0 if orthogonal else 4 * 2**20)
+        scratch = 0 if self._kind() == "fft" else SCRATCH * length
+        return n_blocks * length * (56 if orthogonal else 80) + (0 if orthogonal else 4 * 2**20) + scratch
 
     def _kind(self) -> str:
         """Return the projection that is meant."""

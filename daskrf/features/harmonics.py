@@ -14,7 +14,7 @@ from daskrf import seeds
 from daskrf.arrays import squared_norms
 from daskrf.engine import Blocks, Rows, engine
 from daskrf.errors import InputError
-from daskrf.features.fastfood import BLOCKS, LEAST, check_width
+from daskrf.features.fastfood import BLOCKS, LEAST, SCRATCH, check_width
 from daskrf.features.featuremap import MapFacts
 from daskrf.features.maclaurin import DotProductMap, degree_measure, draw_degrees
 from daskrf.features.projections import refuse_overflow, scale_rows
@@ -262,7 +262,7 @@ class FastfoodDotProductFeatures(DotProductMap):
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the transforms' diagonals as they are made; see `FeatureMap`."""
         length = _length(n_columns)
-        return 40 * length * -(-self.n_components // length)
+        return 40 * length * -(-self.n_components // length) + SCRATCH * length
 
     def _powers(self, csr: Any, most: int) -> npt.NDArray[np.float32]:
         """Return (|x| / R)^n of each row, n = 0 .. most; lengths are 1 or 0 for a kernel with normalize."""

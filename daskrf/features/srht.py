@@ -67,10 +67,11 @@ class SubsampledHadamard:
     def table_bytes(parts: Iterable[tuple[int, int]], width: int) -> int:
         """Return the bytes of the tables of objects of so many features and factors, made one by one.
 
-        Signs and places come from words of 64 bits and their order.
+        Signs and places come from words of 64 bits and their order. Then eight rows are transformed
+        together.
         """
         numbers = [degree * width * -(-size // width) for size, degree in parts]
-        return 5 * sum(numbers) + 24 * max(numbers, default=0)
+        return 5 * sum(numbers) + max(24 * max(numbers, default=0), 32 * width)
 
     def write(
         self,

@@ -104,8 +104,8 @@ def test_a_screen_asks_for_direction_and_target(
     hits = tmp_path / "hits.parquet"
     assert screened(made / "one", made / "fps", "-o", hits) == 1
     assert capsys.readouterr().err == (
-        "daskrf: error: It is not known whether large or small values of 'pIC50' are good: say --maximize or "
-        "--minimize (maximize=True or maximize=False), or fit with --direction.\n"
+        "daskrf: error: It is not known whether large or small values of 'pIC50' are good: give --maximize "
+        "or --minimize (maximize=True or maximize=False), or fit with --direction.\n"
     )
     assert screened(made / "two", made / "fps", "-o", hits, "--maximize") == 1
     assert capsys.readouterr().err == (

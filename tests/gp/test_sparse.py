@@ -247,7 +247,7 @@ def test_repeated_landmarks_change_nothing(method):
     feature_map, X, y, new = problem(60, 10)
     Z = feature_map.landmarks_
     twice = LandmarkFeatures(23)
-    twice._set_landmarks(sp.vstack([Z, Z, Z[:3]], format="csr"))
+    twice._keep(sp.vstack([Z, Z, Z[:3]], format="csr"))
     options = {"mean": 1.0, "signal_variance": 2.0, "noise_variance": 0.1, "method": method}
     once, repeated = fitted(feature_map, X, y, **options), fitted(twice, X, y, **options)
     assert once.prior_jitter_ == 0.0
