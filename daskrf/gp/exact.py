@@ -213,8 +213,26 @@ class ExactGP(RegressorMixin, BaseEstimator):
             start = Hyperparameters(
                 *(float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
             )
+        try:
+            self._pathwise = self._solved_pathwise(X, y, start, given)
+        except MemoryError:
+            raise InputError(
+                f"conjugate gradients for {len(y):,} rows do not fit into memory, beside at most "
+                f"{format_bytes(self.cache_bytes)} for tiles (cache_bytes): take fewer n_landmarks or "
+                "n_draws, or random features."
+            ) from None
+        found = self._pathwise.hyperparameters
+        self.mean_, self.signal_variance_, self.noise_variance_ = (np.array([value]) for value in found)
+        self.alpha_ = self._pathwise.scale * self._pathwise.alpha[:, 0].astype(np.float64)
+        self.at_bound_ = np.array([self._pathwise.at_bound])
+        self.leave_one_out_ = self._pathwise.left_out
+        self.residual_, self.n_iterations_ = self._pathwise.residual, self._pathwise.n_iterations
+
+    def _solved_pathwise(
+        self, X: Any, y: Array, start: Hyperparameters, given: tuple[float | None, float | None, float | None]
+    ) -> PathwisePosterior:
         n_landmarks = min(2000, max(500, len(y) // 20)) if self.n_landmarks is None else self.n_landmarks
-        self._pathwise = fit_pathwise(
+        return fit_pathwise(
             self.kernel,
             X,
             y,
@@ -228,12 +246,6 @@ class ExactGP(RegressorMixin, BaseEstimator):
             keep_bytes=self.cache_bytes,
             random_state=self.random_state,
         )
-        found = self._pathwise.hyperparameters
-        self.mean_, self.signal_variance_, self.noise_variance_ = (np.array([value]) for value in found)
-        self.alpha_ = self._pathwise.alpha[:, 0].astype(np.float64)
-        self.at_bound_ = np.array([self._pathwise.at_bound])
-        self.leave_one_out_ = self._pathwise.left_out
-        self.residual_, self.n_iterations_ = self._pathwise.residual, self._pathwise.n_iterations
 
     def _fit_factor(self, X: Any, y: Array, m: float | None, a: float | None, s: float | None) -> None:
         matrix = self._kernel_matrix(X)

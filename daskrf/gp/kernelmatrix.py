@@ -22,6 +22,11 @@ _TILE = 2048  # rows and columns: 16 MiB, which the allocator uses again
 _LEFT = 1024  # rows of other molecules that are predicted at a time
 
 
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class KernelMatrix:
     """The matrix k(X, X) of n rows, as a linear operator that never holds more of it than it is allowed to.
 
@@ -50,7 +55,7 @@ class KernelMatrix:
         self.kernel = kernel
         self.X = X
         self.n_rows = int(X.shape[0])
-        self.n_threads = n_threads or len(os.sched_getaffinity(0))
+        self.n_threads = n_threads or _processors()
         self._slices = [slice(a, min(a + _TILE, self.n_rows)) for a in range(0, self.n_rows, _TILE)]
         self._columns: list[Prepared] = []
         self._kept: dict[tuple[int, int], Single] = {}

@@ -77,7 +77,9 @@ class PathwisePosterior:
     ----------
     hyperparameters : Hyperparameters
     alpha : float32 array, shape (n, 1 + S)
-        C^-1 times y - mean, and times draws from the prior with noise.
+        C^-1 times (y - mean) / scale, and times draws from the prior with noise.
+    scale : float
+        The largest |y| less the mean of y: squares of labels need not fit float32.
     at_bound : bool
         Whether lambda ran into an end of its range.
     residual : float
@@ -94,6 +96,7 @@ class PathwisePosterior:
     calibration: tuple[float, float, float]
     hyperparameters: Hyperparameters
     alpha: Single
+    scale: float
     at_bound: bool
     residual: float
     n_iterations: int
@@ -109,7 +112,7 @@ class PathwisePosterior:
             found[part] = values[:, 0]
 
         self.matrix.cross(X, self.alpha[:, :1], use)
-        return self.hyperparameters.mean + found
+        return self.hyperparameters.mean + self.scale * found
 
     def deviations(self, X: Any) -> tuple[Double, Single]:
         """Return the mean, and each draw of f less the mean, float32 of shape (m, S)."""
@@ -121,7 +124,7 @@ class PathwisePosterior:
 
         self.matrix.cross(X, self.alpha, use)
         draws *= np.float32(math.sqrt(self.hyperparameters.signal_variance))
-        return self.hyperparameters.mean + mean, draws
+        return self.hyperparameters.mean + self.scale * mean, draws
 
     def covariance(self, X: Any, tolerance: float, max_iterations: int) -> tuple[Double, Double]:
         """Return the mean of f and its exact covariance, by a solve for each row: for a shortlist.
@@ -156,7 +159,7 @@ class PathwisePosterior:
         signal = self.hyperparameters.signal_variance
         power, shift, weight = self.calibration
         guess = power * np.log(self.variance(X)) + shift
-        guess += weight * (_log_variance(deviations) - math.log(signal) - guess)
+        guess += weight * (_log_variance(deviations / np.float32(math.sqrt(signal))) - guess)
         return signal * np.exp(guess)
 
 
@@ -215,7 +218,7 @@ def fit_pathwise(
     matrix.forget()
     found = system.hyperparameters()
     left_out, calibration, variance = _calibrated(system, found)
-    alpha = np.column_stack([system.alpha().astype(np.float32), system.solution.x[:, 2:]])
+    alpha = np.column_stack([system.alpha() / system.scale, system.solution.x[:, 2:]]).astype(np.float32)
     return PathwisePosterior(
         matrix,
         prior,
@@ -223,6 +226,7 @@ def fit_pathwise(
         calibration,
         found,
         alpha,
+        system.scale,
         at_bound,
         float(system.solution.residuals.max()),
         system.n_iterations,
@@ -280,6 +284,7 @@ class _System:
         self.draws, self.max_iterations = draws, max_iterations
         self.shift = float(y.mean())
         self.y = y - self.shift
+        self.scale = float(np.abs(self.y).max(initial=0.0)) or 1.0
         self.noise = standard_normal(random_state, "gp/pathwise", *draws.shape).astype(np.float32)
         self.n_iterations = 0
         size = 2 + draws.shape[1]
@@ -297,7 +302,9 @@ class _System:
 
     def _solve(self, columns: slice, tolerance: float) -> None:
         draws = self.draws + np.float32(math.sqrt(self.ratio)) * self.noise
-        right = np.column_stack([self.y, np.ones(len(self.y)), draws]).astype(np.float32)[:, columns]
+        right = np.column_stack([self.y / self.scale, np.ones(len(self.y)), draws]).astype(np.float32)[
+            :, columns
+        ]
         found = _solved(
             self.matrix,
             self.preconditioner,
@@ -313,7 +320,8 @@ class _System:
 
     def alpha(self) -> Double:
         """Return C^-1 (y - mean)."""
-        labels, ones = self.solution.x[:, 0].astype(np.float64), self.solution.x[:, 1].astype(np.float64)
+        labels, ones = self.solution.x[:, :2].astype(np.float64).T
+        labels = labels * self.scale
         mean = labels.sum() / ones.sum() if self.given[0] is None else self.given[0] - self.shift
         self.mean = self.shift + mean
         return labels - mean * ones

@@ -269,3 +269,27 @@ def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
     X = rows(60)
     with pytest.raises(InputError, match=message):
         public(X, labels(X, TanimotoMinMax()), **options)
+
+
+@pytest.mark.parametrize("unit", [1e-24, 1e24])
+def test_labels_of_any_unit(unit: float) -> None:
+    X, new = rows(120), rows(20, 1)
+    y = labels(X, TanimotoMinMax())
+    given = {"mean": 0.3, "signal_variance": 1.4, "noise_variance": 0.2}
+    scaled = {"mean": 0.3 * unit, "signal_variance": 1.4 * unit**2, "noise_variance": 0.2 * unit**2}
+    mean, std = ExactGP(TanimotoMinMax(), solver="cg", **given).fit(X, y).predict(new, return_std=True)
+    gp = ExactGP(TanimotoMinMax(), solver="cg", **scaled).fit(X, y * unit)
+    other, spread = gp.predict(new, return_std=True)
+    np.testing.assert_allclose(other / unit, mean, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(spread / unit, std, rtol=1e-3)
+    np.testing.assert_allclose(gp.predict(new) / unit, mean, rtol=0, atol=1e-4)
+
+
+def test_what_does_not_fit_into_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("daskrf.gp.exact.fit_pathwise", too_large)
+    X = rows(60)
+    with pytest.raises(InputError, match="60 rows do not fit into memory"):
+        public(X, labels(X, TanimotoMinMax()))
