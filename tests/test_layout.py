@@ -24,6 +24,7 @@ LAYERS = [
     "backend",
     "arrays",
     "seeds",
+    "blas",
     "engine",
     "kernels",
     "features",

@@ -291,7 +291,7 @@ def map_page(cls: type[FeatureMap]) -> str:
         told |= {"bytes a row": facts.bytes_a_row, "cost a row": facts.cost, "holds": facts.holds}
         page.write_dl(list({**told, "learns": facts.learns, "reference": facts.reference}.items()))
     whole = Component(cls, "", lambda flag: None)
-    common = ("n_components", "-M"), ("random_state", "--random-state")
+    common = ("n_components", "--n-components"), ("random_state", "--random-state")
     by_name = {parameter.name: parameter for parameter in whole.parameters}
     own = [Own((name,), by_name[name], flag) for name, flag in common if name in by_name]
     _write_options(page, "Options", [*own, *whole.options.values()])

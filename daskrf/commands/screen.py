@@ -16,11 +16,11 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf.acquisition import Acquisition, acquisition_for
+from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
-from daskrf.jobs.calls import ONE_BLAS_THREAD
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.hits import (

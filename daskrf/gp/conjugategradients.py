@@ -71,11 +71,13 @@ def solve(
     residual = right.copy() if start is None else right - multiply(x)
     found, before = _norms(residual) / norms, np.inf
     n = int(start is not None)
-    while found.max(initial=0.0) > tolerance and n < max_iterations:
+    while found.max(initial=0.0) > tolerance and n + 1 < max_iterations:  # the last one is the residual
         if found.max() > 0.5 * before:
             break  # rounding does not let it fall any further
         before = found.max()
-        n += _iterate(multiply, precondition, x, residual, _SAFETY * tolerance * norms, max_iterations - n)
+        n += _iterate(
+            multiply, precondition, x, residual, _SAFETY * tolerance * norms, max_iterations - n - 1
+        )
         residual = right - multiply(x)
         found = _norms(residual) / norms
         n += 1

@@ -1,4 +1,4 @@
-"""Exact Gaussian process regression with an exact kernel, in scikit-learn's manner: n x n, cubic in n."""
+"""Exact Gaussian process regression with an exact kernel, in scikit-learn's manner."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from daskrf.errors import InputError
 from daskrf.gp.chunks import check_of, check_rows
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
-from daskrf.gp.pathwise import Hyperparameters, PathwisePosterior, fit_pathwise
+from daskrf.gp.pathwise import PathwisePosterior, ProcessParameters, fit_pathwise
 from daskrf.gp.posterior import standard_normal
+from daskrf.gp.priordraws import has_map
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.kernels.kernel import Kernel
 from daskrf.quantities import format_bytes
@@ -30,7 +31,9 @@ __all__ = ["ExactGP"]
 _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
 _DRAW_JITTER = 1e-10  # of the variance: what a draw of f has in addition, 1e-5 of its deviation
 _LARGEST_FACTOR = 4096  # rows, above which conjugate gradients take less time
+_OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
 _FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts from
+_LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugate gradients converge slowly
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
@@ -42,8 +45,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
     y = mean + f(x) + noise, f ~ GP(0, signal_variance k), with any kernel of `daskrf.kernels`: what random
     features and landmarks approximate. Hyperparameters that are not given maximize the evidence of the rows
     it is fitted to. Up to some thousand rows K is factorized. Above, conjugate gradients solve for the labels
-    and for draws from the prior at once; means are then exact to `tolerance`, and deviations and draws are
-    those of `n_draws` draws from the posterior.
+    and for draws from the prior at once; means then have residuals of `tolerance`, and deviations and draws
+    are those of `n_draws` draws from the posterior.
 
     Parameters
     ----------
@@ -93,19 +96,17 @@ class ExactGP(RegressorMixin, BaseEstimator):
         0.
     solver_ : str
         "cholesky" or "cg".
-    leave_one_out_ : LeaveOneOut
-        How well up to 2,000 labels are predicted from all others; this and the following are only there
-        with conjugate gradients.
     residual_ : float
-        The largest of all right-hand sides, relative to them.
+        Largest |b - C x| / |b| of all right-hand sides b, C = K + noise_variance / signal_variance I. Only
+        with conjugate gradients, as is the following.
     n_iterations_ : int
         Products with K.
 
     Notes
     -----
-    With conjugate gradients there is no log marginal likelihood, since nothing tells log det K; its gradient
-    follows from the draws, and the search goes by that. A deviation is that of the draws, corrected by the
-    variance that 512 landmarks leave (`daskrf.gp.pathwise`).
+    With conjugate gradients log det K is not computed, so there is no log marginal likelihood; its gradient
+    follows from the draws, and the search goes by that. Standard deviations are those of the draws, which
+    tell them to 1 / sqrt(2 n_draws): 12 % of 32 draws.
 
     Memory of a factorization: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and
     some 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for all steps of the
@@ -188,6 +189,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
         m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
+        for name in _OF_ONE_SOLVER:  # of an earlier fit
+            self.__dict__.pop(name, None)
         self.subset_ = self._choose(len(y))
         if len(self.subset_) < len(y):
             X, y = X[self.subset_], y[self.subset_]
@@ -204,15 +207,18 @@ class ExactGP(RegressorMixin, BaseEstimator):
 
     def _fit_pathwise(self, X: Any, y: Array, given: tuple[float | None, float | None, float | None]) -> None:
         m, a, s = given
-        part: Any
-        if a is not None and s is not None:
-            start = Hyperparameters(y.mean() if m is None else m, a, s)
+        if a is None or s is None:
+            part: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
+            try:
+                part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
+                m0, a0, s0 = (float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
+            except InputError:  # no labels that differ among those, as of rare hits
+                m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
+            start = ProcessParameters(m0, a0, s0)
+            if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
+                given = m, a0, s0
         else:
-            part = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
-            part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
-            start = Hyperparameters(
-                *(float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
-            )
+            start = ProcessParameters(float(y.mean()) if m is None else m, a, s)
         try:
             self._pathwise = self._solved_pathwise(X, y, start, given)
         except MemoryError:
@@ -225,11 +231,14 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.mean_, self.signal_variance_, self.noise_variance_ = (np.array([value]) for value in found)
         self.alpha_ = self._pathwise.scale * self._pathwise.alpha[:, 0].astype(np.float64)
         self.at_bound_ = np.array([self._pathwise.at_bound])
-        self.leave_one_out_ = self._pathwise.left_out
         self.residual_, self.n_iterations_ = self._pathwise.residual, self._pathwise.n_iterations
 
     def _solved_pathwise(
-        self, X: Any, y: Array, start: Hyperparameters, given: tuple[float | None, float | None, float | None]
+        self,
+        X: Any,
+        y: Array,
+        start: ProcessParameters,
+        given: tuple[float | None, float | None, float | None],
     ) -> PathwisePosterior:
         n_landmarks = min(2000, max(500, len(y) // 20)) if self.n_landmarks is None else self.n_landmarks
         return fit_pathwise(
@@ -328,13 +337,16 @@ class ExactGP(RegressorMixin, BaseEstimator):
             mean, covariance = self._pathwise.covariance(X, self.tolerance, self.max_iterations)
             covariance[np.diag_indices(len(mean))] += noise_variance
             return mean, covariance
-        mean, deviations = self._pathwise.deviations(X)
-        return mean, np.sqrt(self._pathwise.variances(X, deviations) + noise_variance)
+        mean, std = self._pathwise.std(X)
+        return mean, np.sqrt(std**2 + noise_variance)
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
     ) -> Array:
-        """Return exact joint draws at the rows X, shape (m, n_samples); of y with noise, or of f.
+        """Return joint draws at the rows X, shape (m, n_samples); of y with noise, or of f.
+
+        With conjugate gradients they are taken from the `n_draws` of the fit, in an order that `random_state`
+        chooses, and cost n kernel values a row. The rest is about a factorization, where they are exact.
 
         From the posterior after `fit`, from the prior before (mean 0 and signal variance 1 unless given; y
         needs `noise_variance`). A Cholesky factorization of the covariance of all m rows: m^3 / 3
@@ -345,7 +357,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         Raises
         ------
         InputError
-            As `predict`, and if `noise_variance` is needed but not known, or `n_samples` is negative.
+            As `predict`, and if `noise_variance` is needed but not known, or `n_samples` is negative, or more
+            than the `n_draws` of a fit by conjugate gradients.
         """
         check_of(of)
         if n_samples < 0:
@@ -388,7 +401,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
                 f"n_draws={n_samples}, or with solver='cholesky'."
             )
         mean, deviations = self._pathwise.deviations(X)
-        draws = mean[:, None] + deviations[:, :n_samples]
+        chosen = np.argsort(seeds.words(random_state, "gp/draws", self.n_draws), kind="stable")[:n_samples]
+        draws = mean[:, None] + deviations[:, chosen]
         if of == "y":
             noise = standard_normal(random_state, "gp/noise/0", len(mean), n_samples)
             draws += math.sqrt(float(self.noise_variance_[0])) * noise
@@ -409,7 +423,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if self.solver_ == "cg":
             raise InputError(
-                "conjugate gradients do not tell the log marginal likelihood: fit with solver='cholesky'."
+                "the log marginal likelihood is not available with solver='cg': fit with solver='cholesky'."
             )
         given = [mean, signal_variance, noise_variance]
         fitted = [self.mean_[0], self.signal_variance_[0], self.noise_variance_[0]]
@@ -449,13 +463,13 @@ class ExactGP(RegressorMixin, BaseEstimator):
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise InputError(f"{name} must be a positive integer, not {value!r}.")
-        if self.cache_bytes < 0:
-            raise InputError(f"cache_bytes must be at least 0, not {self.cache_bytes!r}.")
-        if not 0 < self.tolerance < 1:
-            raise InputError(f"tolerance must be between 0 and 1, not {self.tolerance!r}.")
-        if self.solver == "auto":
-            return "cg" if n_rows > _LARGEST_FACTOR else "cholesky"
-        return self.solver
+        if not isinstance(self.cache_bytes, (int, np.integer)) or self.cache_bytes < 0:
+            raise InputError(f"cache_bytes must be an integer of at least 0, not {self.cache_bytes!r}.")
+        if not isinstance(self.tolerance, (float, np.floating)) or not 0 < self.tolerance < 1:
+            raise InputError(f"tolerance must be a number between 0 and 1, not {self.tolerance!r}.")
+        if self.solver != "auto":
+            return self.solver
+        return "cg" if n_rows > _LARGEST_FACTOR and has_map(self.kernel) else "cholesky"
 
     def _choose(self, n_rows: int) -> npt.NDArray[np.int64]:
         """Return the rows to fit to, ascending."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from daskrf.arrays import row_slice
+from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.kernels.kernel import Kernel, Prepared
 
 __all__ = ["KernelMatrix"]
@@ -28,9 +28,9 @@ def _processors() -> int:
 
 
 class KernelMatrix:
-    """The matrix k(X, X) of n rows, as a linear operator that never holds more of it than it is allowed to.
+    """The matrix k(X, X) of n rows, as a linear operator that keeps at most `keep_bytes` of it.
 
-    Tiles of the lower triangle are kept as far as `keep_bytes` reaches; the others are made anew for each
+    Tiles of the lower triangle are kept as far as `keep_bytes` reaches; the others are recomputed for each
     product. Each row of a product is one sum in a fixed order, so that it does not depend on threads, or on
     which tiles are kept.
 
@@ -132,5 +132,5 @@ class KernelMatrix:
 
     def _each(self, function: Callable[[Any], Any], items: Any) -> list[Any]:
         """Return the function of each item; threads share the items, and BLAS has one thread in each."""
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(self.n_threads) as pool:
+        with ONE_BLAS_THREAD, ThreadPoolExecutor(self.n_threads) as pool:
             return list(pool.map(function, items))

@@ -12,13 +12,11 @@ from daskrf import seeds
 from daskrf.arrays import row_slice
 from daskrf.kernels.kernel import Kernel
 
-__all__ = ["LandmarkPreconditioner", "LandmarkVariance"]
+__all__ = ["LandmarkPreconditioner"]
 
 Single = npt.NDArray[np.float32]
-Double = npt.NDArray[np.float64]
 
 _ROWS = 4096
-_SMALLEST = 1e-9  # variance
 _JITTER = 1e-6  # of the diagonal: repeated landmarks
 
 
@@ -39,15 +37,14 @@ class LandmarkPreconditioner:
     Attributes
     ----------
     landmarks : int64 array, shape (L,)
-        Numbers of rows of X, in random order: the first ones are a random sample, too.
+        Numbers of rows of X.
     """
 
     def __init__(self, kernel: Kernel, X: Any, n_landmarks: int, random_state: int) -> None:
         n = X.shape[0]
         order = np.argsort(seeds.words(random_state, "gp/landmarks", n), kind="stable")
-        self.landmarks = order[:n_landmarks]
-        self.kernel, self.chosen = kernel, X[self.landmarks]
-        chosen = self.chosen
+        self.landmarks = np.sort(order[:n_landmarks])
+        chosen = X[self.landmarks]
         self._prepared = kernel.against(chosen)
         own = self._prepared(chosen)
         own.flat[:: len(own) + 1] += _JITTER * own.diagonal().mean()
@@ -85,41 +82,3 @@ class LandmarkPreconditioner:
         inner = scipy.linalg.cho_solve((self._factor, True), self._features.T @ vectors, check_finite=False)
         found: Single = (vectors - self._features @ inner) / np.float32(self.ratio)
         return found
-
-    def shortened(self, n_landmarks: int) -> LandmarkVariance:
-        """Return the variances that the first landmarks alone leave, for the ratio that is set."""
-        size = min(n_landmarks, len(self.landmarks))
-        root = self._root[:size, :size].astype(np.float64)
-        inner = self._products[:size, :size] / self.ratio
-        inner.flat[:: size + 1] += 1.0
-        # k - F^T F + F^T (F^T F / ratio + I)^-1 F = k - |left F|^2, of which F = root^-1 k_Z(x).
-        spread, vectors = scipy.linalg.eigh(inner)
-        left = vectors * np.sqrt(np.maximum(1.0 - 1.0 / spread, 0.0))
-        weights = scipy.linalg.solve_triangular(root, left, lower=True, trans="T")
-        return LandmarkVariance(self.kernel, self.chosen[:size], weights.astype(np.float32))
-
-
-class LandmarkVariance:
-    """The posterior variance of f over the signal variance, if only few landmarks told of the labels.
-
-    It is k(x, x) - |W^T k_Z(x)|^2, more than that of the exact process, and follows it closely.
-    """
-
-    def __init__(self, kernel: Kernel, landmarks: Any, weights: Single) -> None:
-        self.kernel, self.landmarks, self.weights = kernel, landmarks, weights
-        self._prepared = kernel.against(landmarks)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"kernel": self.kernel, "landmarks": self.landmarks, "weights": self.weights}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
-
-    def __call__(self, X: Any) -> Double:
-        """Return the variance at each row, float64 of shape (n,)."""
-        found = self.kernel.diag(X)
-        for start in range(0, X.shape[0], _ROWS):
-            part = slice(start, min(start + _ROWS, X.shape[0]))
-            values = self._prepared(row_slice(X, part.start, part.stop), dtype=np.float32) @ self.weights
-            found[part] -= np.einsum("ij,ij->i", values, values, dtype=np.float64)
-        return np.maximum(found, _SMALLEST)

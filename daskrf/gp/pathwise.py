@@ -1,6 +1,6 @@
 """The exact posterior by conjugate gradients and pathwise samples, for more rows than a factorization takes.
 
-A draw from the posterior is a draw from the prior, corrected by what the labels contradict (Matheron's rule;
+A draw from the posterior is a draw from the prior, corrected by its misfit to the labels (Matheron's rule;
 Wilson et al. 2020). With C = K + lambda I, lambda = noise_variance / signal_variance, labels y less their
 mean in units of the signal's standard deviation, f a draw from the prior and e independent standard normal
 numbers:
@@ -9,8 +9,7 @@ numbers:
 
 So one solve with the right-hand sides y and f_s(X) + sqrt(lambda) e_s, s = 1..S, gives the mean k(x, X) alpha
 and S draws, which deviate from it by f_s(x) - k(x, X) beta_s. It also gives the gradient of the evidence,
-since the mean of e_s . beta_s is sqrt(lambda) tr C^-1; and the variance of beta_s at a row is the entry of
-C^-1 on the diagonal, which says how well all other rows predict the label of this one.
+since the mean of |beta_s|^2 is tr C^-1.
 """
 
 from __future__ import annotations
@@ -21,35 +20,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, polygamma
 
 from daskrf import seeds
+from daskrf.arrays import row_slice
 from daskrf.errors import InputError
 from daskrf.gp.conjugategradients import Solution, solve
 from daskrf.gp.kernelmatrix import KernelMatrix
-from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner, LandmarkVariance
+from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.gp.posterior import standard_normal
 from daskrf.gp.priordraws import PriorDraws
 from daskrf.kernels.kernel import Kernel
 
-__all__ = ["Hyperparameters", "PathwisePosterior", "fit_pathwise"]
+__all__ = ["PathwisePosterior", "ProcessParameters", "fit_pathwise"]
 
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 
 _SEARCH = 10.0  # times the tolerance: enough for the gradient of the evidence
+_COARSEST = 0.05  # tolerance of that
 _REFINED = 0.1  # of the tolerance: that of the mean
 _ROUNDS = 6
 _STEP = 0.1  # of log lambda: a search that would move by less ends. The evidence is flat there.
 _LARGEST_STEP = 1.5
-_RANGE = (1e-3, 1e6)  # of lambda that is searched: below, single precision does not resolve what it adds to K
-_VARIANCE_LANDMARKS = 512
-_LEFT_OUT_ROWS = 2000  # whose variances calibrate those of new rows
-_FEWEST_ROWS = 100  # that calibrate anything
-_SMALLEST = 1e-12
+_RANGE = (1e-3, 1e6)
+"""Of lambda over the mean of k(x, x), searched: single precision does not resolve what less adds to K."""
+
+_RANGE_OF_SIGNAL = (1e-6, 1e6)
+"""The same where the noise variance is given, so that the signal variance alone is found."""
+
+_PREDICTED = 16384  # rows whose draws are in memory at a time
 
 
-class Hyperparameters(NamedTuple):
+class ProcessParameters(NamedTuple):
     """Mean, signal variance and noise variance."""
 
     mean: float
@@ -58,25 +60,12 @@ class Hyperparameters(NamedTuple):
 
 
 @dataclass
-class LeaveOneOut:
-    """How well some labels are predicted from all others.
-
-    `rows` are their numbers, `residuals` the labels less their predictions, `std` the standard deviations
-    that were predicted with them.
-    """
-
-    rows: npt.NDArray[np.int64]
-    residuals: Double
-    std: Double
-
-
-@dataclass
 class PathwisePosterior:
-    """A posterior as weights of kernel values: its mean, its draws, and its variances from both.
+    """A posterior as weights of kernel values: its mean, and its draws.
 
     Attributes
     ----------
-    hyperparameters : Hyperparameters
+    hyperparameters : ProcessParameters
     alpha : float32 array, shape (n, 1 + S)
         C^-1 times (y - mean) / scale, and times draws from the prior with noise.
     scale : float
@@ -87,21 +76,16 @@ class PathwisePosterior:
         Largest |b - C x| / |b| of all right-hand sides.
     n_iterations : int
         Products with K, the search of hyperparameters included.
-    left_out : LeaveOneOut
-        Of up to 2,000 rows.
     """
 
     matrix: KernelMatrix
     prior: PriorDraws
-    variance: LandmarkVariance
-    calibration: tuple[float, float, float]
-    hyperparameters: Hyperparameters
+    hyperparameters: ProcessParameters
     alpha: Single
     scale: float
     at_bound: bool
     residual: float
     n_iterations: int
-    left_out: LeaveOneOut
     n_landmarks: int
     random_state: int
 
@@ -151,18 +135,18 @@ class PathwisePosterior:
         covariance = self.hyperparameters.signal_variance * (covariance + covariance.T) / 2
         return self.mean(X), covariance
 
-    def variances(self, X: Any, deviations: Single) -> Double:
-        """Return the variance of f at each row, float64 of shape (m,), from the draws there.
+    def std(self, X: Any) -> tuple[Double, Double]:
+        """Return the mean, and the standard deviation of f: that of the S draws around the mean.
 
-        S draws tell a variance to a factor of 1 +- sqrt(2 / S). What a few landmarks leave of it follows the
-        true one more closely, but for a power and a factor, which were found by leaving out labelled rows;
-        the draws correct that by as much as they are better than chance.
+        S draws tell a standard deviation to 1 / sqrt(2 S) of it, with the same error wherever x is.
         """
-        signal = self.hyperparameters.signal_variance
-        power, shift, weight = self.calibration
-        guess = power * np.log(self.variance(X)) + shift
-        guess += weight * (_log_variance(deviations / np.float32(math.sqrt(signal))) - guess)
-        return signal * np.exp(guess)
+        mean, std = np.empty(X.shape[0]), np.empty(X.shape[0])
+        for start in range(0, X.shape[0], _PREDICTED):
+            part = slice(start, min(start + _PREDICTED, X.shape[0]))
+            mean[part], deviations = self.deviations(row_slice(X, part.start, part.stop))
+            square = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64)
+            std[part] = np.sqrt(square / deviations.shape[1])
+        return mean, std
 
 
 def fit_pathwise(
@@ -170,7 +154,7 @@ def fit_pathwise(
     X: Any,
     y: Double,
     *,
-    start: Hyperparameters,
+    start: ProcessParameters,
     given: tuple[float | None, float | None, float | None],
     n_draws: int,
     n_features: int,
@@ -184,7 +168,7 @@ def fit_pathwise(
 
     Parameters
     ----------
-    start : Hyperparameters
+    start : ProcessParameters
         Where the search begins.
     given : (float or None, float or None, float or None)
         Mean, signal variance and noise variance that are fixed.
@@ -210,29 +194,26 @@ def fit_pathwise(
     system = _System(matrix, preconditioner, y, prior(X), given, max_iterations, random_state)
     log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
     if given[1] is None or given[2] is None:
-        search = _Search(log_ratio)
+        size = float(np.mean(kernel.diag(X)))
+        search = _Search(log_ratio, size, _RANGE if given[2] is None else _RANGE_OF_SIGNAL)
         while not search.done:
-            system.solve(search.log_ratio, _SEARCH * tolerance)
+            system.solve(search.log_ratio, min(_SEARCH * tolerance, max(tolerance, _COARSEST)))
             search.tell(system.slope())
         log_ratio, at_bound = search.log_ratio, search.at_bound
     system.solve(log_ratio, tolerance)
     system.refine(tolerance)
     matrix.forget()
     found = system.hyperparameters()
-    left_out, calibration, variance = _calibrated(system, found)
     alpha = np.column_stack([system.alpha() / system.scale, system.solution.x[:, 2:]]).astype(np.float32)
     return PathwisePosterior(
         matrix,
         prior,
-        variance,
-        calibration,
         found,
         alpha,
         system.scale,
         at_bound,
         float(system.solution.residuals.max()),
         system.n_iterations,
-        left_out,
         n_landmarks,
         random_state,
     )
@@ -247,9 +228,8 @@ def _solved(
     accepted: float,
     max_iterations: int,
     start: Single | None = None,
-    before: int = 0,
 ) -> Solution:
-    """Solve (K + lambda I) x = b, after so many iterations before; refuse residuals above `accepted`."""
+    """Solve (K + lambda I) x = b; refuse residuals above `accepted`."""
     ratio = np.float32(preconditioner.ratio)
 
     def multiply(vectors: Single) -> Single:
@@ -261,11 +241,16 @@ def _solved(
         multiply, right, preconditioner, start=start, tolerance=tolerance, max_iterations=max_iterations
     )
     worst = float(found.residuals.max(initial=0.0))
+    spent = found.n_iterations >= max_iterations
     if not worst <= accepted:
+        end = (
+            "in all products with the kernel matrix that max_iterations allows; give more of them, "
+            if spent
+            else "and rounding in single precision keeps it from falling further; give "
+        )
         raise InputError(
-            f"conjugate gradients reached a residual of {worst:.1e}, not {accepted:.1e}, in "
-            f"{before + found.n_iterations} products with the kernel matrix: give a larger noise variance, "
-            "more landmarks (n_landmarks) or a larger tolerance."
+            f"conjugate gradients reached a residual of {worst:.1e}, not {accepted:.1e}, {end}"
+            "a larger noise variance, or solver='cholesky'."
         )
     return found
 
@@ -317,7 +302,6 @@ class _System:
             tolerance=tolerance,
             accepted=accepted or tolerance,
             max_iterations=self.max_iterations - self.n_iterations,
-            before=self.n_iterations,
         )
         self.n_iterations += found.n_iterations
         self.solution.x[:, columns] = found.x
@@ -331,7 +315,7 @@ class _System:
         self.mean = self.shift + mean
         return labels - mean * ones
 
-    def hyperparameters(self) -> Hyperparameters:
+    def hyperparameters(self) -> ProcessParameters:
         """Return the best mean and signal variance for the ratio, where they are not given."""
         alpha = self.alpha()
         _, signal, noise = self.given
@@ -339,7 +323,7 @@ class _System:
             signal = noise / self.ratio
         elif signal is None:
             signal = float((self.y - (self.mean - self.shift)) @ alpha) / len(alpha)
-        return Hyperparameters(self.mean, signal, self.ratio * signal)
+        return ProcessParameters(self.mean, signal, self.ratio * signal)
 
     def slope(self) -> float:
         """Return how far log lambda is from where the gradient of the evidence vanishes, to first order.
@@ -349,21 +333,25 @@ class _System:
         """
         alpha, n = self.alpha(), len(self.y)
         residual = self.y - (self.mean - self.shift)
-        trace = float(np.einsum("ij,ij->", self.noise, self.solution.x[:, 2:], dtype=np.float64))
-        trace /= self.draws.shape[1] * math.sqrt(self.ratio)
+        beta = self.solution.x[:, 2:]
+        trace = float(np.einsum("ij,ij->", beta, beta, dtype=np.float64)) / beta.shape[1]
         _, signal, noise = self.given
+        tiny = float(np.finfo(np.float64).tiny)
         if noise is not None:
-            best = float(alpha @ (residual - self.ratio * alpha)) / (n - self.ratio * trace)
+            # Sampling errors may leave nothing of the degrees of freedom.
+            freedom = max(n - self.ratio * trace, 1e-3 * n)
+            best = max(float(alpha @ (residual - self.ratio * alpha)), tiny) / freedom
             return math.log(noise / best / self.ratio)
-        a = float(residual @ alpha) / n if signal is None else signal
-        return math.log(float(alpha @ alpha) / a / trace)
+        a = max(float(residual @ alpha), tiny) / n if signal is None else signal
+        return math.log(max(float(alpha @ alpha), tiny) / a / trace)
 
 
 class _Search:
     """Find where a falling function of log lambda is 0: a step of its value, then secants."""
 
-    def __init__(self, log_ratio: float) -> None:
-        self.log_ratio = _within_range(log_ratio)
+    def __init__(self, log_ratio: float, size: float, ends: tuple[float, float]) -> None:
+        self.low, self.high = (math.log(end * size) for end in ends)
+        self.log_ratio = min(max(log_ratio, self.low), self.high)
         self.done = self.at_bound = False
         self._known: list[tuple[float, float]] = []
 
@@ -376,55 +364,8 @@ class _Search:
             fall = (v0 - v1) / (x1 - x0) if x1 != x0 else 1.0
             step = value / min(max(fall, 0.05), 2.0)
         step = min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
-        target = _within_range(self.log_ratio + step)
+        target = min(max(self.log_ratio + step, self.low), self.high)
         self.at_bound = target != self.log_ratio + step
         first = len(self._known) == 1
         self.done = (abs(target - self.log_ratio) < _STEP and not first) or len(self._known) >= _ROUNDS
         self.log_ratio = target
-
-
-def _within_range(log_ratio: float) -> float:
-    return min(max(log_ratio, math.log(_RANGE[0])), math.log(_RANGE[1]))
-
-
-def _calibrated(
-    system: _System, found: Hyperparameters
-) -> tuple[LeaveOneOut, tuple[float, float, float], LandmarkVariance]:
-    """Return how labels are predicted from others, and how variances follow from those of landmarks."""
-    n = system.matrix.n_rows
-    size = min(_VARIANCE_LANDMARKS, -(-n // 4))
-    variance = system.preconditioner.shortened(size)
-    # Landmarks have next to no variance of their own: they say nothing of new rows.
-    rows = np.arange(n) if n < 4 else np.setdiff1d(np.arange(n), system.preconditioner.landmarks[:size])
-    rows = rows[:: max(1, -(-len(rows) // _LEFT_OUT_ROWS))]
-    guess = np.log(variance(system.matrix.X[rows]))
-    beta = system.solution.x[rows, 2:].astype(np.float64)
-    # The label of a row, less its prediction from all others, is beta / c, c the row's entry of C^-1: the
-    # variance of beta, which is smooth in the landmarks' variance.
-    own = np.log(system.ratio + np.exp(guess))
-    power, shift = _line(own, -_log_variance(beta))
-    left = np.exp(power * own + shift)  # 1 / c
-    deviations = beta * left[:, None] - math.sqrt(system.ratio) * system.noise[rows]
-    logs = _log_variance(deviations)
-    power, shift = _line(guess, logs)
-    chance = float(polygamma(1, beta.shape[1] / 2))
-    scatter = float(np.var(logs - (power * guess + shift)))
-    weight = max(0.0, 1.0 - chance / scatter) if len(rows) >= _FEWEST_ROWS else 1.0  # 1: the draws alone
-    std = np.sqrt(found.signal_variance * left)
-    return LeaveOneOut(rows, system.alpha()[rows] * left, std), (power, shift, weight), variance
-
-
-def _log_variance(deviations: npt.NDArray[Any]) -> Double:
-    """Return an unbiased estimate of the logarithm of the variance of each row's numbers around 0."""
-    half = deviations.shape[1] / 2
-    square = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64) / (2 * half)
-    found: Double = np.log(np.maximum(square, _SMALLEST)) - (digamma(half) - math.log(half))
-    return found
-
-
-def _line(x: Double, y: Double) -> tuple[float, float]:
-    """Return slope and intercept of the least-squares line, of slope 1 where x hardly varies."""
-    spread = float(np.var(x))
-    slope = float(np.cov(x, y, bias=True)[0, 1]) / spread if spread > 1e-4 else 1.0
-    slope = min(max(slope, 0.25), 4.0)
-    return slope, float(y.mean() - slope * x.mean())

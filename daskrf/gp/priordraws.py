@@ -23,7 +23,7 @@ from daskrf.kernels.powerseries import DotProductKernel
 from daskrf.kernels.radial import RadialKernel
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
-__all__ = ["PriorDraws", "map_of"]
+__all__ = ["PriorDraws", "has_map", "map_of"]
 
 _BLOCK_ENTRIES = 1 << 24  # features in memory at a time
 _TERMS = 8
@@ -53,6 +53,15 @@ def map_of(kernel: Kernel, n_components: int, random_state: int) -> FeatureMap:
     if isinstance(kernel, DotProductKernel):
         return RandomMaclaurinFeatures(kernel, **common)
     raise InputError(f"{kernel.words()} has no random features to draw from: fit with solver='cholesky'.")
+
+
+def has_map(kernel: Kernel) -> bool:
+    """Return whether the kernel has random features."""
+    try:
+        map_of(kernel, 2, 0)
+    except InputError:
+        return False
+    return True
 
 
 class PriorDraws:

@@ -42,7 +42,7 @@ from daskrf.gp.sums import Statistics, Summation
 __all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP"]
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
-STATE_VERSION = 2
+STATE_VERSION = 3
 PER_TARGET = (
     *("mean_", "signal_variance_", "noise_variance_"),
     *("left_out_", "log_marginal_likelihoods_", "at_bound_"),
@@ -273,8 +273,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         if n < 0:
             raise InputError(f"the number of draws must not be negative, but is {n}.")
-        noise_variance = self._feature_weights(self._factor(target).sample(n, seed, target))
-        return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * noise_variance
+        draws = self._feature_weights(self._factor(target).sample(n, seed, target))
+        return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * draws
 
     def draw(self, seed: int, target: int = 0) -> Self:
         """Return a model of one target whose mean is one exact posterior draw of the whole function.

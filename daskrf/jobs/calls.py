@@ -6,18 +6,15 @@ Workers share a host, and BLAS rounds by its number of threads.
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import dask
-from threadpoolctl import threadpool_limits
 
-__all__ = ["ONE_BLAS_THREAD", "Outcome", "call", "call_of_run", "check_stop", "stop_run", "stop_within"]
+__all__ = ["Outcome", "call", "call_of_run", "check_stop", "stop_run", "stop_within"]
 
 _STOP_WITHIN = 60.0  # seconds
 
@@ -73,34 +70,3 @@ def stop_run(run: str) -> None:
 def stop_within() -> float:
     """Return how many seconds the partitions in hand have to end: the Dask setting ``daskrf.stop-within``."""
     return float(dask.config.get("daskrf.stop-within", _STOP_WITHIN))
-
-
-class _OneBlasThread:
-    """Reusable context manager; the limit is the process's, so it ends when the last task leaves.
-
-    Workers of several threads run tasks at once, and a plain `threadpool_limits` would give one task's
-    threads back in the middle of another.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tasks = 0
-        self._limits: threadpool_limits | None = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._tasks == 0:
-                self._limits = threadpool_limits(limits=1)
-            self._tasks += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._lock:
-            self._tasks -= 1
-            if self._tasks == 0 and self._limits is not None:
-                self._limits.restore_original_limits()
-                self._limits = None
-
-
-ONE_BLAS_THREAD = _OneBlasThread()

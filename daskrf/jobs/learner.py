@@ -21,10 +21,11 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf import seeds
+from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
 from daskrf.jobs import memory
-from daskrf.jobs.calls import ONE_BLAS_THREAD, check_stop
+from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.mapreference import MapReference, agrees

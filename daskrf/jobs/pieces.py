@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar, cast
 
 from distributed import Client
 
+from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import StoreError, WorkerError
-from daskrf.jobs.calls import ONE_BLAS_THREAD, check_stop
+from daskrf.jobs.calls import check_stop
 from daskrf.jobs.clusters import worker_threads
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress

@@ -26,7 +26,7 @@ import numpy as np
 from dask.delayed import Delayed
 from distributed import Client
 
-from daskrf.jobs.calls import ONE_BLAS_THREAD
+from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.jobs.execution import Task
 from daskrf.jobs.pieces import submit
 from daskrf.jobs.progress import Progress

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePath
 from typing import Any
 
+from daskrf import __version__
 from daskrf.errors import StoreError, printable
 from daskrf.storage.backend import atomic_write, backend, is_file, readable
 from daskrf.storage.files import canonical_json, file_errors
@@ -28,7 +29,7 @@ _OLD_PLAN_FILE = "plan.json"  # of format version 1
 ARRAYS_FILE = "_arrays.json"  # of a model
 _OLD_MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
-PACKAGES = ("daskrf", "numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
+PACKAGES = ("numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
 _VECTOR = 8  # numbers of a list that is shown whole, such as a range of norms
 _SHOWN = 200  # characters of a value in an error message
 _MOST_PARTITIONS = 10**6  # of a plan that gives their number alone: it need not be as long as its list
@@ -63,6 +64,7 @@ def provenance() -> dict[str, Any]:
     ['created', 'dask', 'daskrf']
     """
     found: dict[str, Any] = {
+        "daskrf": __version__,
         "python": platform.python_version(),
         "host": socket.gethostname(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -164,7 +166,7 @@ def check_format(found: Any, path: PurePath) -> None:
         number = printable(found.get("format_version"), 20)
         raise StoreError(
             f"{path} has format version {number} (made by daskrf {made_by}), and this daskrf "
-            f"{version('daskrf')} knows version {FORMAT_VERSION} only: use the daskrf that made it, or make "
+            f"{__version__} knows version {FORMAT_VERSION} only: use the daskrf that made it, or make "
             "it again"
         )
 
@@ -228,6 +230,8 @@ def read_plan(path: PurePath) -> dict[str, Any]:
                 raise StoreError(
                     f"{path} is a model, and a store of partitions is needed here; check the path"
                 )
+            if not is_file(path) and not backend(path).names(path):
+                raise StoreError(f"{path} does not exist, or is empty; check the path")
             raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
     advice = "restore it from a copy, or make the store again"
     with file_errors("read", file), believed(file, advice):

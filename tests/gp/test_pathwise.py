@@ -12,11 +12,19 @@ import scipy.sparse as sp
 from daskrf import ExactGP
 from daskrf.errors import InputError
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
-from daskrf.gp.pathwise import Hyperparameters, fit_pathwise
+from daskrf.gp.pathwise import ProcessParameters, fit_pathwise
 from daskrf.gp.priordraws import PriorDraws
-from daskrf.kernels import Composition, Gaussian, Intersection, Polynomial, TanimotoDotProduct, TanimotoMinMax
+from daskrf.kernels import (
+    Composition,
+    DotProduct,
+    Gaussian,
+    Intersection,
+    Polynomial,
+    TanimotoDotProduct,
+    TanimotoMinMax,
+)
 
-GIVEN = Hyperparameters(0.3, 1.4, 0.2)
+GIVEN = ProcessParameters(0.3, 1.4, 0.2)
 FREE = (None, None, None)
 
 
@@ -28,7 +36,7 @@ def rows(n: int, seed: int = 0) -> sp.csr_matrix:
     return sp.csr_matrix(counts.astype(np.uint8))
 
 
-def labels(X: Any, kernel: Any, found: Hyperparameters = GIVEN, seed: int = 5) -> np.ndarray:
+def labels(X: Any, kernel: Any, found: ProcessParameters = GIVEN, seed: int = 5) -> np.ndarray:
     rng = np.random.default_rng(seed)
     covariance = found.signal_variance * kernel(X) + found.noise_variance * np.eye(X.shape[0])
     return found.mean + np.linalg.cholesky(covariance) @ rng.standard_normal(X.shape[0])
@@ -84,30 +92,6 @@ def test_draws_have_the_covariance_of_the_posterior() -> None:
     assert (np.abs(GIVEN.signal_variance * prior @ prior.T / n_draws - covariance) > 5 * error).any()
 
 
-def test_labels_are_predicted_from_all_others() -> None:
-    X, kernel = rows(150), TanimotoMinMax()
-    y = labels(X, kernel)
-    left = fitted(X, y, n_draws=2000).left_out
-    m, a, s = GIVEN
-    inverse = np.linalg.inv(kernel(X) + s / a * np.eye(150))
-    c = np.diag(inverse)[left.rows]
-    np.testing.assert_allclose(left.std, np.sqrt(a / c), rtol=0.1)
-    np.testing.assert_allclose(left.residuals, (inverse @ (y - m))[left.rows] / c, rtol=0.2, atol=1e-6)
-    assert len(left.rows) >= 100
-
-
-def test_variances_are_closer_than_those_of_the_draws_alone() -> None:
-    X, new = rows(800), rows(400, 1)
-    y = labels(X, TanimotoMinMax())
-    found = fitted(X, y, n_landmarks=300)
-    _, deviations = found.deviations(new)
-    _, std = exact(X, y).predict(new, return_std=True, of="f")
-    off = np.log(found.variances(new, deviations)) - 2 * np.log(std)
-    raw = np.log((deviations**2).mean(axis=1)) - 2 * np.log(std)
-    assert abs(off.mean()) < 0.1
-    assert off.std() < 0.15 < 0.2 < raw.std()  # 32 draws: sqrt(2 / 32) = 0.25
-
-
 @pytest.mark.parametrize("fixed", [(), (0,), (1,), (2,), (0, 1)])
 def test_hyperparameters_maximize_the_evidence(fixed: tuple[int, ...]) -> None:
     X, kernel = rows(500), TanimotoMinMax()
@@ -115,7 +99,7 @@ def test_hyperparameters_maximize_the_evidence(fixed: tuple[int, ...]) -> None:
     given = tuple(GIVEN[i] if i in fixed else None for i in range(3))
     m, a, s = given
     best = ExactGP(kernel, mean=m, signal_variance=a, noise_variance=s).fit(X, y)
-    for start in (Hyperparameters(0.0, 1.0, 0.01), Hyperparameters(0.0, 1.0, 3.0)):
+    for start in (ProcessParameters(0.0, 1.0, 0.01), ProcessParameters(0.0, 1.0, 3.0)):
         found = fitted(X, y, given=given, start=start, n_draws=64).hyperparameters
         for i in fixed:
             assert found[i] == GIVEN[i]
@@ -133,7 +117,7 @@ def test_results_follow_from_the_seed() -> None:
 
 def test_what_does_not_converge_is_no_model() -> None:
     X = rows(150)
-    with pytest.raises(InputError, match=r"residual of .*, not 1\.0e-04, in .* larger noise variance"):
+    with pytest.raises(InputError, match=r"residual of .*, not 1\.0e-04, in all .* max_iterations"):
         fitted(X, labels(X, TanimotoMinMax()), max_iterations=3)
 
 
@@ -152,7 +136,7 @@ def test_repeated_rows_and_few_rows() -> None:
     for n in (1, 2, 3):
         found = fitted(X[:n], y[:n], n_landmarks=n)
         np.testing.assert_allclose(found.mean(X), exact(X[:n], y[:n]).predict(X), atol=1e-3)
-        assert np.isfinite(found.variances(X, found.deviations(X)[1])).all()
+        assert np.isfinite(found.std(X)[1]).all()
 
 
 def test_all_rows_as_landmarks_make_an_exact_preconditioner() -> None:
@@ -161,19 +145,6 @@ def test_all_rows_as_landmarks_make_an_exact_preconditioner() -> None:
     preconditioner.set_ratio(ratio)
     found = preconditioner(np.eye(60, dtype=np.float32))
     np.testing.assert_allclose(found, np.linalg.inv(kernel(X) + ratio * np.eye(60)), atol=1e-3)
-
-
-def test_the_variance_of_few_landmarks_is_that_of_the_formula() -> None:
-    X, new, kernel, ratio = rows(200), rows(30, 1), TanimotoMinMax(), 0.3
-    preconditioner = LandmarkPreconditioner(kernel, X, 50, 0)
-    preconditioner.set_ratio(ratio)
-    for size in (50, 20):
-        Z = X[preconditioner.landmarks[:size]]
-        k_zz, k_zx, k_zs = kernel(Z), kernel(Z, X), kernel(Z, new)
-        inner = np.linalg.inv(ratio * k_zz + k_zx @ k_zx.T)
-        left = 1 - np.einsum("is,is->s", k_zs, np.linalg.solve(k_zz, k_zs))
-        expected = left + ratio * np.einsum("is,is->s", k_zs, inner @ k_zs)
-        np.testing.assert_allclose(preconditioner.shortened(size)(new), expected, rtol=2e-3)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -203,7 +174,7 @@ def test_the_public_process_predicts_as_that_of_a_factorization() -> None:
     for of in ("y", "f"):
         mean, std = gp.predict(new, return_std=True, of=of)
         np.testing.assert_allclose(mean, gp.predict(new), rtol=0, atol=1e-4)
-        np.testing.assert_allclose(std, reference.predict(new, return_std=True, of=of)[1], rtol=0.15)
+        np.testing.assert_allclose(std, reference.predict(new, return_std=True, of=of)[1], rtol=0.25)
         _, covariance = gp.predict(new, return_cov=True, of=of)
         expected = reference.predict(new, return_cov=True, of=of)[1]
         np.testing.assert_allclose(covariance, expected, rtol=0, atol=1e-3 * GIVEN.signal_variance)
@@ -218,7 +189,10 @@ def test_public_draws_are_those_of_the_fit() -> None:
     gp = public(X, labels(X, TanimotoMinMax()), n_draws=16)
     draws = gp.sample_y(new, 16, of="f")
     assert (gp.sample_y(new, 5, of="f") == draws[:, :5]).all()
-    noise = gp.sample_y(new, 16, random_state=1) - draws
+    others = gp.sample_y(new, 16, random_state=1, of="f")
+    assert (others != draws).any()
+    assert (np.sort(others, axis=1) == np.sort(draws, axis=1)).all()
+    noise = gp.sample_y(new, 16) - draws
     assert noise.std() == pytest.approx(GIVEN.noise_variance**0.5, rel=0.3)
     with pytest.raises(InputError, match="n_draws=17"):
         gp.sample_y(new, 17)
@@ -258,9 +232,12 @@ def test_tiles_that_are_kept_do_not_show() -> None:
         ({"n_draws": 0}, "n_draws must be a positive integer"),
         ({"n_features": 2.5}, "n_features must be a positive integer"),
         ({"n_landmarks": 0}, "n_landmarks must be a positive integer"),
-        ({"tolerance": 0.0}, "tolerance must be between 0 and 1"),
-        ({"tolerance": float("nan")}, "tolerance must be between 0 and 1"),
+        ({"tolerance": 0.0}, "tolerance must be a number between 0 and 1"),
+        ({"tolerance": float("nan")}, "tolerance must be a number between 0 and 1"),
+        ({"tolerance": "a"}, "tolerance must be a number"),
         ({"cache_bytes": -1}, "cache_bytes must be"),
+        ({"cache_bytes": "4GB"}, "cache_bytes must be"),
+        ({"cache_bytes": 1.5}, "cache_bytes must be"),
         ({"max_iterations": 2, "n_landmarks": 5}, "conjugate gradients reached"),
         ({"noise_variance": 0.0}, "noise_variance must be positive"),
     ],
@@ -293,3 +270,74 @@ def test_what_does_not_fit_into_memory_is_one_sentence(monkeypatch: pytest.Monke
     X = rows(60)
     with pytest.raises(InputError, match="60 rows do not fit into memory"):
         public(X, labels(X, TanimotoMinMax()))
+
+
+@pytest.mark.parametrize("where", ["labelled", "one count away", "new", "far from all"])
+@pytest.mark.parametrize("noise_variance", [0.2, 0.01])
+def test_deviations_are_those_of_a_factorization_wherever_a_row_is(where: str, noise_variance: float) -> None:
+    X = rows(600)
+    y = labels(X, TanimotoMinMax())
+    if where == "labelled":
+        new = X[:200]
+    elif where == "one count away":
+        new = X[:200].copy()
+        new.data[new.indptr[:-1][np.diff(new.indptr) > 0]] += 1
+    else:
+        new = rows(200, 1)
+    if where == "far from all":  # columns that no label has
+        X = sp.hstack([X, sp.csr_matrix((600, 60), dtype=np.uint8)]).tocsr()
+        new = sp.hstack([sp.csr_matrix((200, 60), dtype=np.uint8), new]).tocsr()
+        new = new[np.diff(new.indptr) > 0]
+    given = {"mean": 0.3, "signal_variance": 1.4, "noise_variance": noise_variance}
+    found = ExactGP(TanimotoMinMax(), solver="cg", n_draws=64, tolerance=1e-4, **given).fit(X, y)
+    expected = ExactGP(TanimotoMinMax(), **given).fit(X, y)
+    off = np.log(
+        found.predict(new, return_std=True, of="f")[1] / expected.predict(new, return_std=True, of="f")[1]
+    )
+    # 64 draws tell a deviation to 1 / sqrt(128) = 9 %; rows share them, so that their mean may be off, too.
+    assert abs(off.mean()) < 0.15
+    assert off.std() < 0.15
+
+
+def test_nothing_of_another_solver_is_left() -> None:
+    X = rows(150)
+    y = labels(X, TanimotoMinMax())
+    gp = ExactGP(TanimotoMinMax()).fit(X[:50], y[:50])
+    gp.set_params(solver="cg").fit(X, y)
+    assert not hasattr(gp, "log_marginal_likelihood_value_")
+    assert not hasattr(gp, "jitter_")
+    gp.set_params(solver="cholesky").fit(X, y)
+    assert not hasattr(gp, "n_iterations_")
+    assert gp.log_marginal_likelihood() == pytest.approx(gp.log_marginal_likelihood_value_)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_kernels_of_any_size_are_fitted(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daskrf.gp.exact._FIRST_GUESS", 100)  # so that there is a search
+    X = rows(400).multiply(0.2).tocsr()
+    kernel = DotProduct((0.0, 0.0, size), normalize=True)
+    y = labels(X, DotProduct((0.0, 0.0, 1.0), normalize=True))
+    found = ExactGP(kernel, solver="cg").fit(X, y)
+    best = ExactGP(kernel).fit(X, y)
+    own = found.mean_[0], found.signal_variance_[0], found.noise_variance_[0]
+    assert best.log_marginal_likelihood_value_ - best.log_marginal_likelihood(*own) < 1.0
+    assert not found.at_bound_[0]
+
+
+def test_labels_of_noise_alone_and_rare_hits_have_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daskrf.gp.exact._FIRST_GUESS", 60)
+    X = rows(600)
+    noise = np.random.default_rng(3).standard_normal(600)
+    hits = np.zeros(600)
+    hits[[17, 401]] = 1.0
+    for seed in range(3):
+        for y, options in ((noise, {"noise_variance": 1.0}), (noise, {}), (hits, {})):
+            gp = ExactGP(TanimotoMinMax(), solver="cg", random_state=seed, **options).fit(X, y)
+            assert np.isfinite(gp.predict(X[:5], return_std=True)).all()
+
+
+def test_kernels_without_features_are_factorized_however_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daskrf.gp.exact._LARGEST_FACTOR", 50)
+    X = rows(80)
+    gp = ExactGP(Intersection(), noise_variance=1.0, signal_variance=1.0).fit(X, np.arange(80.0))
+    assert gp.solver_ == "cholesky"

@@ -249,7 +249,7 @@ def test_a_store_stands_alone_until_it_is_made_again(tmp_path: Path) -> None:
     shutil.rmtree(source.path)
     assert store.read_rows(1)["id"][0].as_py() == "Z50"
     words = r"f was made from is not where it was \({}.*\); move it back, or run `daskrf featurize`"
-    with pytest.raises(StoreError, match=words.format(".*s is not a daskrf store")):
+    with pytest.raises(StoreError, match=words.format(".*s does not exist")):
         store.source()
     new_store(source.path, fragments="largest")
     with pytest.raises(StoreError, match=words.format(".*s is another fingerprint store")):

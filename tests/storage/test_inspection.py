@@ -160,7 +160,7 @@ def test_verify_tells_how_far_it_is(tmp_path: Path) -> None:
 
 def test_nothing_there(tmp_path: Path) -> None:
     for look in (status, verify):
-        with pytest.raises(StoreError, match="not a daskrf store"):
+        with pytest.raises(StoreError, match="does not exist, or is empty"):
             look(tmp_path)
 
 

@@ -185,7 +185,7 @@ def test_models_and_stores_are_not_mixed(tmp_path: Path) -> None:
         None,
         None,
     ]
-    with pytest.raises(StoreError, match="not a daskrf store"):
+    with pytest.raises(StoreError, match="does not exist, or is empty"):
         kind_of(tmp_path / "empty")
 
 

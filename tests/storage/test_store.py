@@ -96,7 +96,7 @@ def test_other_directories_are_left_alone(tmp_path: Path) -> None:
         new_store(tmp_path)
     with pytest.raises(StoreError, match="is not a daskrf store"):
         Store.open(tmp_path)
-    with pytest.raises(StoreError, match="not a daskrf store"):
+    with pytest.raises(StoreError, match="does not exist, or is empty"):
         Store.open(tmp_path / "nowhere")
     with pytest.raises(StoreError, match="cannot create"):
         new_store(tmp_path / "thesis.txt")

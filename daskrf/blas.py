@@ -1,0 +1,41 @@
+"""One BLAS thread while several threads or processes of a host compute at once."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+from threadpoolctl import threadpool_limits
+
+__all__ = ["ONE_BLAS_THREAD"]
+
+
+class _OneBlasThread:
+    """Reusable context manager; the limit is the process's, so it ends when the last task leaves.
+
+    Workers of several threads run tasks at once, and a plain `threadpool_limits` would give one task's
+    threads back in the middle of another.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tasks = 0
+        self._limits: threadpool_limits | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._tasks == 0:
+                self._limits = threadpool_limits(limits=1)
+            self._tasks += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._tasks -= 1
+            if self._tasks == 0 and self._limits is not None:
+                self._limits.restore_original_limits()
+                self._limits = None
+
+
+ONE_BLAS_THREAD = _OneBlasThread()
