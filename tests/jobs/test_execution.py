@@ -14,8 +14,8 @@ import pytest
 from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError, WorkerError
-from daskrf.jobs.calls import ONE_BLAS_THREAD
 from daskrf.jobs.clusters import local_cluster
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.memory import LIBRARIES, libraries_of
