@@ -285,7 +285,7 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
     stem : str
         Name of the finished file, if only what was to become that is meant.
     all_writers : bool
-        Take every writer for dead, those of other hosts too, which nobody here can look at.
+        Treat all writers as dead, including those on other hosts, which cannot be checked from here.
 
     Returns
     -------

@@ -441,8 +441,8 @@ def test_tables_of_a_map_are_counted(
     for source in (store, library):
         predict(model, source, tmp_path / f"p-{source.name}")
         screen(model, source, tmp_path / f"{source.name}.parquet", maximize=False)
-    foretold = plan(library, feature_map=large, spec=FingerprintSpec(size=64), sample=100).memory
-    for stages in (needs, foretold):
+    predicted = plan(library, feature_map=large, spec=FingerprintSpec(size=64), sample=100).memory
+    for stages in (needs, predicted):
         counted = {need.stage for need in stages if dict(need.parts).get(tables) == large.table_bytes(64)}
         assert {"featurize", "fit", "screen", "standard deviations"} <= counted
     learning = LandmarkFeatures(64)
