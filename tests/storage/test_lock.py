@@ -365,7 +365,7 @@ def test_a_file_of_somebody_else_is_no_lock(tmp_path: Path) -> None:
         assert lock.read_bytes() == content
     lock.unlink()
     os.mkfifo(lock)
-    with pytest.raises(StoreError, match="is not a lock of daskrf"), StoreLock(tmp_path):
+    with pytest.raises(StoreError, match="is not a lock file of daskrf"), StoreLock(tmp_path):
         pytest.fail("a pipe")
     lock.unlink()
     (tmp_path / f"{lock_module.GUARD}notes").write_text("mine")
