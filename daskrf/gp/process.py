@@ -258,10 +258,13 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             )
             said.append(f"{self._maximized()} sees no {lacks} in these labels, so that {so}")
         if self.left_out_[target] < _FEW_LEFT * self.signal_variance_[target]:
+            noise = self.noise_variance_[target] / self.signal_variance_[target]
+            kernel = getattr(self.feature_map_, "kernel_", None)
+            longer = ", or a longer length scale" if hasattr(kernel, "length_scale") else ""
             said.append(
                 f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
-                "the labels show next to no noise: deviations cannot be trusted; take more features, or a "
-                "longer length scale"
+                f"the noise is only {100 * noise:.2g}% of the signal variance: standard deviations cannot be "
+                f"trusted; take more features{longer}"
             )
         return said
 
