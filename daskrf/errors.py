@@ -11,6 +11,7 @@ __all__ = [
     "DaskrfError",
     "InputError",
     "MemoryLimitError",
+    "OptionError",
     "StoreError",
     "WorkerError",
     "printable",
@@ -88,6 +89,10 @@ class InputError(_FileError, ValueError):
     errno : int, optional
         As of `StoreError`.
     """
+
+
+class OptionError(InputError):
+    """An option does not exist, does not go with another one, or has an impossible value: wrong usage."""
 
 
 class StoreError(_FileError):

@@ -17,6 +17,7 @@ from daskrf.gp.processes import process_named
 from daskrf.kernels import Kernel
 from daskrf.kernels.kernel import known_kernels
 from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of
+from daskrf.quantities import either
 
 __all__ = ["Component", "MapOptions", "Own", "flags_of_any", "known", "map_page", "process_options"]
 
@@ -125,7 +126,7 @@ class Component:
         like: Any = None,
         taken: set[str] | None = None,
     ) -> None:
-        self.cls, self.label, self.path = cls, label, path
+        self.cls, self.label, self.path, self.given = cls, label, path, given
         own = getattr(cls, "option_defaults", {})
         self.told = {*own, *(name for name in vars(like or object) if name in signature(cls).parameters)}
         self.parameters = [
@@ -178,6 +179,22 @@ class Component:
             if path[:-1] == self.path and path[-1] not in found:
                 raise click.UsageError(f"{self.label} has no option --{path[-1].replace('_', '-')}.")
         return self.cls(**found)
+
+    def goes_with(self, flag: str) -> str | None:
+        """Say which kernel or map an option goes with that could be named in place of those that are."""
+        for own, part in ((self.options[name], part) for name, part in self.parts.items()):
+            taken = {each.flag for each in self.options.values()}
+            others = [
+                name
+                for name, cls in own.components.items()
+                if flag in {each.flag for each in _parts(own, cls, taken)}
+            ]
+            if others:
+                default = "" if part.given(own.flag) else " (the default)"
+                return f"{flag} goes with {either(own.flag, others)}, not with {part.label}{default}."
+            if (words := part.goes_with(flag)) is not None:
+                return words
+        return None
 
     def is_said(self, values: Iterable[tuple[str, ...]]) -> bool:
         """Tell whether it cannot be what the map has by itself."""
@@ -234,9 +251,14 @@ class MapOptions:
         try:
             rest = parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name.replace("--no-", "--") not in flags_of_any():
+            if (flag := error.option_name.replace("--no-", "--")) not in flags_of_any():
                 raise
-            words = f"{chosen.label} has no option {error.option_name}; it has {have}."
+            if (words := chosen.goes_with(flag)) is None:
+                default = "" if named else " (the default)"
+                maps = [cls.facts.name for cls in known_maps() if flag in _flags_of(cls, self.fits)]
+                goes = f"goes with {either('--map', maps)}" if maps else "is an option of fit"
+                words = f"{chosen.label}{default} has no option {error.option_name}; it has {have}."
+                words += f" {flag} {goes}." if maps or not self.fits else ""
             raise click.UsageError(words, ctx) from None
         by_path = {each.path: each for each in own}
         values = {}
@@ -336,6 +358,17 @@ def flags_of_any() -> set[str]:
     classes = [*known_maps(), *known_kernels().values()]
     names = {parameter.name for cls in classes for parameter in parameters_of(cls)}
     return {f"--{name.replace('_', '-')}" for name in names} | {o.flag for o in process_options(known_maps())}
+
+
+def _flags_of(cls: type[FeatureMap], fits: bool) -> set[str]:
+    """Return the options of a map, of the kernels that it may have and, where it `fits`, of its process."""
+    whole = Component(cls, "", lambda flag: None)
+    flags = {own.flag for own in whole.options.values()}
+    for own in whole.options.values():
+        for part in own.components.values():
+            if issubclass(part, Kernel):
+                flags |= {each.flag for each in _parts(own, part, set(flags))}
+    return flags | ({each.flag for each in process_options([cls])} if fits else set())
 
 
 def _options_of_commands() -> set[str]:

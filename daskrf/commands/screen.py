@@ -18,7 +18,7 @@ from distributed import Client
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
-from daskrf.errors import InputError, StoreError, printable
+from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
@@ -145,7 +145,7 @@ def screen(
     acquisition: Acquisition | str = "greedy",
     maximize: bool | None = None,
     std: Std = "candidates",
-    seed: int = 0,
+    seed: int | None = None,
     target: str | int | None = None,
     exclude_labelled: bool = False,
     overwrite: bool = False,
@@ -190,8 +190,8 @@ def screen(
         Which molecules get a standard deviation, which costs M^2 / 2 multiply-adds each. With all, rules that
         need them are exact; with candidates, only the hits get one, and such rules rank the 10 k molecules of
         the best mean, an approximation.
-    seed : int
-        Seed of the draw of thompson.
+    seed : int, optional
+        Seed of the draw of thompson; default 0. Other rules draw nothing, and refuse it.
     target : str or int, optional
         Which target; needed only for a model of several.
     exclude_labelled : bool
@@ -223,9 +223,11 @@ def screen(
     files = (source, format, fragments, accept_rejects)
     rule, maximize = _asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
-        raise InputError(f"{rule.name} ranks by standard deviations, so that std cannot be none.")
+        raise OptionError(f"{rule.name} ranks by standard deviations, so that --std cannot be none.")
+    if seed is not None and not rule.needs_sample:
+        raise OptionError(f"--seed is for a random draw, and {rule.name} makes none; leave it out.")
     job = _Screen(
-        as_path(model), files, output, k, std, seed, rule, maximize, target, exclude_labelled, overwrite
+        as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled, overwrite
     )
     return run(job, client, progress, shard, prepare)
 
@@ -407,11 +409,11 @@ class _Screen(Job[ScreenReport]):
 def _check_options(k: int, std: str, output: PurePath) -> None:
     """Refuse impossible options."""
     if k < 1:
-        raise InputError(f"The number of hits must be at least 1, not {k}.")
+        raise OptionError(f"The number of hits must be at least 1, not {k}.")
     if std not in get_args(Std):
-        raise InputError(f"std is one of candidates, all, none, not {std!r}.")
+        raise OptionError(f"std is one of candidates, all, none, not {std!r}.")
     if output.suffix != ".parquet":
-        raise InputError(
+        raise OptionError(
             f"The hits are a Parquet file; name it so, for example {output.with_suffix('.parquet')}."
         )
 

@@ -295,8 +295,8 @@ def _look(path: PurePath) -> tuple[bytes, dict[str, Any], float] | None:
         return None
     except ValueError:
         raise StoreError(
-            f"{path} is damaged, or is not a lock file of daskrf; delete it if no daskrf command is at work there, "
-            "or give another path"
+            f"{path} is damaged, or is not a lock file of daskrf; delete it if no daskrf command is at work "
+            "there, or give another path"
         ) from None
     return content, owner, touched
 

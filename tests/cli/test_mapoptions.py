@@ -234,13 +234,30 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--selection random", "--map minmax has no option --selection; it has --distribution, --hashing."),
+        (
+            "--selection random",
+            "--map minmax (the default) has no option --selection; it has --distribution, --hashing. "
+            "--selection goes with --map landmarks, local-gaussian or nystrom.",
+        ),
         ("--map landmarks --n-landmarks 9", "--map landmarks has no option --n-landmarks; it has --kernel,"),
         (
             "--map nystrom --length-scale 9",
-            "has no option --length-scale; it has --kernel, --n-landmarks, --selection, --n-candidates",
+            "--length-scale goes with --kernel gaussian, matern or unit-balls, not with --kernel minmax (the "
+            "default).",
         ),
-        ("--map landmarks --no-normalize", "--map landmarks has no option --no-normalize"),
+        (
+            "--map landmarks --kernel dot-product --length-scale 3",
+            "--length-scale goes with --kernel gaussian, matern or unit-balls, not with --kernel dot-product",
+        ),
+        (
+            "--length-scale 3",
+            "--map minmax (the default) has no option --length-scale; it has --distribution, --hashing. "
+            "--length-scale goes with --map fastfood, fourier,",
+        ),
+        (
+            "--map landmarks --no-normalize",
+            "--normalize goes with --kernel polynomial, exponential, series, ratio or composition, not with",
+        ),
         ("--map minmax --distribution uniform", "'uniform' is not one of 'rademacher', 'gaussian'"),
         (
             "--map maclaurin --kernel series --coefficients 0,x",
@@ -250,10 +267,16 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
         ("--map nothing", "'nothing' is none of the maps composition, dot-product,"),
         ("--map fourier", "--kernel gaussian needs --length-scale"),
         ("--map fourier --kernel minmax", "'minmax' is not one of 'gaussian', 'matern'"),
-        ("--map fastfood --length-scale 9 --nu 1", "has no option --nu; it has --kernel, --length-scale,"),
+        (
+            "--map fastfood --length-scale 9 --nu 1",
+            "--nu goes with --kernel matern, not with --kernel gaussian (the default).",
+        ),
         ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
         ("--map local-gaussian", "--map local-gaussian needs --length-scale"),
-        ("--map composition --n-terms 3", "--map composition has no option --n-terms; it has --outer,"),
+        (
+            "--map composition --n-terms 3",
+            "--n-terms goes with --inner dot-product, not with --inner minmax (the default).",
+        ),
         ("--map composition --inner fourier", "--kernel gaussian needs --length-scale"),
         ("--map composition --inner nothing", "'nothing' is none of the maps"),
         ("--map minmax --distribution gaussian --distribution gaussian", "is given 2 times; give it once"),
@@ -275,10 +298,16 @@ def test_options_of_another_map_are_wrong_usage(
 def test_a_criterion_needs_landmarks(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit = ["fit", str(made / "fps"), str(made / "labels.csv"), "-o", str(tmp_path / "m"), *HERE]
     assert run([*fit, "--criterion", "bound", "--map", "minmax"]) == 2
-    assert run([*fit, "--criterion", "bound"]) == 1
+    assert run([*fit, "--criterion", "bound"]) == 2
     shown = capsys.readouterr().err
     assert "--map minmax has no option --criterion; it has --distribution, --hashing." in shown
-    assert "has no option criterion" in shown.splitlines()[-1]
+    assert "--criterion goes with --map landmarks." in shown
+    assert shown.splitlines()[-1] == (
+        "daskrf: error: --criterion goes with --map landmarks, not with the map minmax (the default); leave "
+        "it out, or take such a map."
+    )
+    assert run(["featurize", str(made / "fps"), "-o", str(tmp_path / "f"), "--criterion", "bound"]) == 2
+    assert "--criterion is an option of fit." in " ".join(capsys.readouterr().err.split())
 
 
 def test_options_of_the_local_process(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,8 +315,10 @@ def test_options_of_the_local_process(made: Path, tmp_path: Path, capsys: pytest
     for option in (["--rows", "nearest"], ["--no-residual"]):
         assert run([*fit, *option, "--map", "minmax"]) == 2
         assert f"--map minmax has no option {option[0]}" in capsys.readouterr().err
-        assert run([*fit, *option]) == 1
-        assert "the model for TanimotoMinMaxFeatures, has no option" in capsys.readouterr().err
+        assert run([*fit, *option]) == 2
+        assert (
+            "goes with --map local-gaussian, not with the map minmax (the default)" in capsys.readouterr().err
+        )
     local = ["--map", "local-gaussian", "--length-scale", "12", "--n-centroids", "3", "-M", "40"]
     assert run([*fit, *local, "--rows", "nearest", "--no-residual"]) == 0
     gp = read_model(tmp_path / "m").gp

@@ -113,16 +113,40 @@ def test_rules_by_name_and_as_objects(made, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"acquisition": "greedy", "kappa": 1.0, "maximize": True}, "'greedy' has no kappa"),
+        (
+            {"acquisition": "greedy", "kappa": 1.0, "maximize": True},
+            "--kappa goes with --acquisition ucb",
+        ),
+        ({"acquisition": "greedy", "seed": 1, "maximize": True}, "--seed is for a random draw, and greedy"),
+        ({"acquisition": "ucb", "kappa": -1.0, "maximize": True}, "kappa must not be negative, but is -1"),
+        (
+            {"acquisition": "ucb", "best": 1.0, "maximize": True},
+            "--best goes with --acquisition ei or pi",
+        ),
+        ({"acquisition": "ucb", "depth": 1, "maximize": True}, "no acquisition rule has a setting 'depth'"),
         ({"acquisition": ConfidenceBound(), "kappa": 1.0, "maximize": True}, "to the acquisition itself"),
         ({"acquisition": ConfidenceBound(maximize=True), "maximize": False}, "leave one of them out"),
         ({"acquisition": ConfidenceBound()}, "maximize"),  # the default of a rule is no direction
-        ({"acquisition": "ei", "std": "none", "maximize": True}, "std cannot be none"),
+        ({"acquisition": "ei", "std": "none", "maximize": True}, "--std cannot be none"),
     ],
 )
 def test_rules_that_cannot_be_meant(given, words, made, tmp_path):
     with pytest.raises(InputError, match=words):
         screen(made / "model", made / "fps", tmp_path / "hits.parquet", **given)
+
+
+def test_options_that_do_not_go_together_are_wrong_usage(made, tmp_path, capsys):
+    command = ["screen", str(made / "model"), str(made / "fps"), "--maximize", *HERE]
+    for options in (
+        ["-o", "h.parquet", "--kappa", "2"],
+        ["-o", "h.parquet", "--seed", "1"],
+        ["-o", "h.parquet", "--acquisition", "ucb", "--kappa=-1"],
+        ["-o", "h.parquet", "--acquisition", "ei", "--std", "none"],
+        ["-o", "hits"],
+    ):
+        assert run([*command, options[0], str(tmp_path / options[1]), *options[2:]]) == 2
+        assert capsys.readouterr().err.splitlines()[-1].startswith("daskrf: error: ")
+    assert not list(tmp_path.iterdir())
 
 
 def test_predict_writes_every_molecule(made, tmp_path, capsys):

@@ -411,7 +411,7 @@ def test_local_options_need_no_further_pass(inputs: tuple[Path, Path], store: Pa
     assert not np.array_equal(found.weights_, whole["weights"])
     same = LocalGaussianGP(rows="nearest").fit_statistics(found.statistics_, found.local_map_)
     np.testing.assert_allclose(found.weights_, same.weights_, rtol=1e-6)
-    with pytest.raises(InputError, match="has no option residual, rows") as error:
+    with pytest.raises(InputError, match="--residual goes with --map local-gaussian, not") as error:
         fit(store, inputs[1], model, feature_map=MAPS["landmarks"], rows="nearest", residual=True)
     _one_sentence(error)
 
