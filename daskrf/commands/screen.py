@@ -23,14 +23,6 @@ from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
-from daskrf.jobs.hits import (
-    Earlier,
-    described,
-    earlier_hits,
-    rejects_of,
-    write_hits,
-    write_rejects,
-)
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_scores
@@ -45,6 +37,7 @@ from daskrf.parameters import Command, Option
 from daskrf.screening import TopK
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
+from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
@@ -365,15 +358,16 @@ class _Screen(Job[ScreenReport]):
             rejects = rejects_of(self.output) if about["rejected"] else None
             return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
         found: Hits = self.tree.result()
-        table = described(self.features, _ranked(found.top, self.model, self.rule, self.target, self.k))
+        table = _described(self.features, _ranked(found.top, self.model, self.rule, self.target, self.k))
         labelled = not self.exclude_labelled
         copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
         notes = (*self.notes, *ranking, copies)
-        rejected, rejects = write_rejects(self.features, self.output)
+        rejected, rejects = _write_rejects(self.features, self.output)
         about = {
             **self.spec,
             "direction": "maximize" if self.rule.maximize else "minimize",
+            "model_name": self.path.name,
             "source": source_words(self.files[0]),
             "rows": found.n_scored,
             "rejected": rejected,
@@ -609,3 +603,32 @@ def _ranked(top: TopK, model: Model, rule: Acquisition, target: int, k: int) -> 
             order = np.lexsort((columns["row"], -score))[:k]
     columns["acquisition"] = score
     return {name: values[order] for name, values in columns.items()}
+
+
+def _write_rejects(features: Source, output: PurePath) -> tuple[int, PurePath | None]:
+    """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
+    path = rejects_of(output)
+    tables = [features.rejects(p) for p in range(len(features.partition_rows))]
+    table = pa.concat_tables(tables).unify_dictionaries()
+    if not table.num_rows:
+        backend(path).remove(path)
+        return 0, None
+    write_hits(table, path)
+    return table.num_rows, path
+
+
+def _described(features: Source, columns: dict[str, Any]) -> pa.Table:
+    """Add rank, id, smiles, source file and line to the hits."""
+    rows = columns["row"]
+    partition = np.searchsorted(features.row_bounds, rows, side="right") - 1
+    tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
+    tables = tables or [features.describe(0, rows)]  # no hits: the columns all the same
+    table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})
+    found = pa.concat_tables(tables).unify_dictionaries()
+    order = np.searchsorted(found["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
+    for name in ("id", "smiles", "source", "line"):
+        table = table.append_column(name, found[name].take(pa.array(order)))
+    for name in ("mean", "std", "std_y", "acquisition"):
+        if name in columns:
+            table = table.append_column(name, pa.array(columns[name]))
+    return table

@@ -40,6 +40,7 @@ KIND_NAMES = {
     "model": "a model",
     "checkpoint": "a checkpoint",
     "hits": "hits",
+    "rejects": "rejected rows of a screen",
 }
 KIND_COMMANDS = {
     "fingerprints": "daskrf fingerprint",

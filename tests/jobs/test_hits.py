@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from daskrf import fingerprint, fit, screen
+from daskrf import fingerprint, fit, screen, status, verify
 from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs import duplicates
@@ -223,3 +223,50 @@ def test_a_damaged_library_does_not_cost_the_hits(
     assert "was not counted: " in report.notes[-1]
     assert "partition 1" in report.notes[-1]
     assert pa.table(report.table).num_rows == 5
+
+
+def test_status_and_verify_of_hits(
+    made: Path, inputs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hits.parquet"
+    report = screen(made / "model", inputs[0], path, k=7, acquisition="ucb", kappa=3.0)
+    shutil.rmtree(tmp_path / "hits.parquet.log")  # the file itself says what it is
+    found = status(path)
+    assert (found.kind, found.complete, found.bytes) == ("hits", True, path.stat().st_size)
+    text = str(found)
+    for words in (
+        "hits, complete",
+        f"7 hits (k = 7), the best of {report.rows} molecules by ucb, kappa 3.0",
+        "minimizing 'score'",
+        f"model: model, hash {read_model(made / 'model').metadata['spec_hash'][:12]}",
+        "library: library.smi, hash ",
+        *report.notes,
+    ):
+        assert words in text
+    assert f"hash: {text.split('model, hash ')[1][:12]}" in str(status(made / "model"))
+    assert verify(path).sound
+    assert str(verify(path)) == f"{path}: hits, every digest is right"
+    rejects = tmp_path / "hits.rejects.parquet"
+    assert "4 rows of the SMILES files, with file, line, text and reason" in str(status(rejects))
+    assert verify(rejects).sound
+
+    table = pq.read_table(path)
+    changed = table.set_column(
+        table.schema.get_field_index("mean"), "mean", pa.array(table["mean"].to_numpy() + 1)
+    )
+    pq.write_table(changed, path)
+    for victim, words in ((path, "does not match its CRC32C"), (rejects, "")):
+        if victim is rejects:
+            data = bytearray(victim.read_bytes())
+            data[20] ^= 1
+            victim.write_bytes(data)
+        broken = verify(victim)
+        assert broken.exit_code == 1
+        assert words in str(broken)
+        assert "with --overwrite" in str(broken)
+        with pytest.raises(StoreError, match=r"a damaged file of .*, which --repair cannot mend"):
+            verify(victim, repair=True)
+    for strange in (inputs[0], tmp_path / "none.parquet"):
+        for look in (status, verify):
+            with pytest.raises(StoreError, match=r"not a file of hits; give|does not exist"):
+                look(strange)
