@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["amount", "duration", "either", "format_bytes"]
+__all__ = ["amount", "duration", "either", "features_words", "format_bytes"]
 
 
 def format_bytes(size: float) -> str:
@@ -54,6 +54,17 @@ def amount(value: float, unit: str) -> str:
     if number == "1":
         unit = unit.removesuffix("es") if unit.endswith("sses") else unit.removesuffix("s")
     return f"{number} {unit}"
+
+
+def features_words(filled: int, asked: int) -> str:
+    """Return a number of features, and how many were asked for where these are more.
+
+    Examples
+    --------
+    >>> features_words(1024, 1024), features_words(2990, 5000)
+    ('1,024 features', '2,990 features (5,000 were asked for)')
+    """
+    return amount(filled, "features") + (f" ({asked:,} were asked for)" if filled < asked else "")
 
 
 def either(flag: str, names: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from distributed import Client
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
+from daskrf.features.featuremap import feature_bytes
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
 from daskrf.jobs.learner import prepared
@@ -24,6 +25,7 @@ from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, check_map, check_map_for, making_of, planned_rows
 from daskrf.parameters import Command
+from daskrf.quantities import amount, features_words
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -45,7 +47,7 @@ Dtype = Literal["bits", "float32", "float16"]
 class FeaturizeReport:
     """What `featurize` did: the store, its rows, components and bytes, and the partitions made now.
 
-    `warnings` say in what the map is less than was asked for.
+    `n_filled` features are not 0 in every row (`FeatureMap.n_filled`), and `warnings` say why not more are.
     """
 
     store: PurePath
@@ -57,12 +59,16 @@ class FeaturizeReport:
     made: int
     seconds: float
     warnings: tuple[str, ...] = ()
+    n_filled: int | None = None
 
     def __str__(self) -> str:
-        each = self.bytes / max(1, self.rows)
+        features = features_words(
+            self.n_components if self.n_filled is None else self.n_filled, self.n_components
+        )
         lines = [
-            f"{self.n_components:,} features ({self.dtype}) of {self.rows:,} molecules in {self.store}, "
-            f"{each:,.0f} bytes each ({self.seconds:.1f} s)"
+            f"{features} of {amount(self.rows, 'molecules')} in {self.store}: "
+            f"{feature_bytes(self.n_components, self.dtype):,} bytes a molecule as {self.dtype}, "
+            f"{self.bytes / max(1, self.rows):,.0f} with ID and SMILES ({self.seconds:.1f} s)"
         ]
         lines += found_words(self.made, self.partitions)
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
@@ -197,6 +203,7 @@ class _Featurize(Job[FeaturizeReport]):
             made,
             run.seconds,
             tuple(feature_map.cautions()),
+            feature_map.n_filled,
         )
 
 

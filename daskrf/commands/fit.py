@@ -45,6 +45,7 @@ from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules.measurements import label_words
 from daskrf.parameters import Command, Option
+from daskrf.quantities import amount, features_words
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.files import work_folder
 from daskrf.storage.inspection import kind_of
@@ -113,6 +114,8 @@ class FitReport:
         How the labels were read.
     directions : tuple of str or None
         Whether to "maximize" or to "minimize" each target, where that was said.
+    n_filled : int
+        Features that are not 0 in every row; see `FeatureMap.n_filled`.
     """
 
     model: PurePath
@@ -127,11 +130,15 @@ class FitReport:
     bound: tuple[float, ...] = ()
     inputs: tuple[str, ...] = ()
     directions: tuple[str | None, ...] = ()
+    n_filled: int | None = None
 
     def __str__(self) -> str:
+        features = features_words(
+            self.n_components if self.n_filled is None else self.n_filled, self.n_components
+        )
         lines = [
-            f"model of {self.labels.n_molecules:,} labelled molecules, {self.n_components:,} features, in "
-            f"{self.model} ({self.seconds:.1f} s)",
+            f"model of {amount(self.labels.n_molecules, 'labelled molecules')}, {features}, in {self.model} "
+            f"({self.seconds:.1f} s)",
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
         ]
@@ -387,6 +394,7 @@ class _Fit(Job[FitReport]):
             ),
             (self.words,),
             tuple(self.toward.get(name) for name in joined.names),
+            self.features.feature_map.n_filled,
         )
 
 

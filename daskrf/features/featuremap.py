@@ -356,6 +356,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         prefix = type(self).__name__.removesuffix("Features").lower()
         return np.array([f"{prefix}{m}" for m in range(self.n_components)], dtype=object)
 
+    @property
+    def n_filled(self) -> int:
+        """Number of features that are not 0 in every row: fewer than asked for, as `cautions` say why."""
+        return self.n_components
+
     def cautions(self) -> list[str]:
         """Return in what the fitted map is less than was asked for, in one sentence each; mostly none."""
         return []
@@ -599,6 +604,17 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     if names is not None:
         feature_map.feature_names_in_ = np.array(names, dtype=object)
     return feature_map
+
+
+def feature_bytes(n_components: int, dtype: str) -> int:
+    """Return the bytes that the features of a row take in a store.
+
+    Examples
+    --------
+    >>> feature_bytes(4096, "bits"), feature_bytes(4096, "float16")
+    (512, 8192)
+    """
+    return -(-n_components // 8) if dtype == "bits" else {"float16": 2, "float32": 4}[dtype] * n_components
 
 
 def map_key(state: dict[str, Any]) -> str:

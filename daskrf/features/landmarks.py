@@ -228,10 +228,15 @@ class LandmarkFeatures(LandmarkMap):
     def landmarks_wanted(self) -> int:
         return self.n_components
 
+    @property
+    def n_filled(self) -> int:
+        return self.landmarks_.shape[0] if self.is_fitted() else self.n_components
+
     def words(self) -> str:
+        fewer = f", of which {self.n_filled:,} are filled" if self.n_filled < self.n_components else ""
         return (
             f"{self.kernel.words()} similarities to molecules of the library chosen {self.selection_words} "
-            f"(landmarks), {self.size_words}"
+            f"(landmarks), {self.size_words}{fewer}"
         )
 
     def _fit(self, X: Any) -> None:

@@ -120,8 +120,13 @@ class NystromFeatures(LandmarkMap):
         # Half a column of the projection.
         return 6e-9 + 2e-11 * self.landmarks_wanted()
 
+    @property
+    def n_filled(self) -> int:
+        return self.rank_ if self.is_fitted() else self.n_components
+
     def words(self) -> str:
-        words = f"Nystroem features of {self.kernel.words()}, {self.landmarks_wanted()} landmarks"
+        n_landmarks = self.landmarks_.shape[0] if self.is_fitted() else self.landmarks_wanted()
+        words = f"Nystroem features of {self.kernel.words()}, {n_landmarks} landmarks"
         words = f"{words} chosen {self.selection_words}, {self.size_words}"
         if not self.is_fitted():
             return words

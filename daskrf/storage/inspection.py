@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import InputError, StoreError, printable
-from daskrf.features.featuremap import from_state, parameter_words
+from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
 from daskrf.kernels.kernel import short
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage import plans
@@ -155,7 +155,8 @@ class StoreStatus:
             lines.append(f"  molecules without any feature: {counts['empty']:,}")
         if counts.get("saturated"):
             lines.append(f"  counts above 65,535, stored as 65,535: {counts['saturated']:,}")
-        each = f", {self.bytes / counts['kept']:.1f} bytes a molecule" if counts.get("kept") else ""
+        each = f", {self.bytes / counts['kept']:,.0f} bytes a molecule" if counts.get("kept") else ""
+        each += " with ID and SMILES" if each and self.kind in ("fingerprints", "features") else ""
         if self.bytes or self.done:
             lines.append(f"  on disk: {format_bytes(self.bytes)}{each}")
         return lines
@@ -504,8 +505,7 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
         n = state.get("parameters", {}).get("n_components")
         if dtype is None or not isinstance(n, int):
             return words
-        per_row = {"bits": -(-n // 8), "float16": 2 * n, "float32": 4 * n}
-        return f"{words}, {per_row[dtype]:,} bytes a molecule"
+        return f"{words}, {feature_bytes(n, dtype):,} bytes a molecule"
     except DAMAGE:  # of a store that daskrf has not written
         return f"an unknown feature map ({short(state)})"
 

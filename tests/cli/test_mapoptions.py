@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -359,8 +360,37 @@ def test_bad_parameters_are_one_sentence(
     for arguments in ("--degree -1", "--outer series --coefficients=-1,2"):
         options = ["-o", str(tmp_path / "out"), *HERE, "--map", "composition", *arguments.split()]
         assert run(["featurize", str(made / "fps"), *options]) == 1
-    assert run(["featurize", str(made / "fps"), "-o", str(tmp_path / "o"), "--map", "landmarks", *HERE]) == 0
-    assert "landmarks, not 1,024: all distinct rows" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_reports_say_how_many_landmarks_there_are(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fps, labels = str(made / "fps"), str(made / "labels.csv")
+    for name in ("landmarks", "nystrom"):
+        features = str(tmp_path / name)
+        assert run(["featurize", fps, "-o", features, "--map", name, *HERE]) == 0
+        first, *_, last = capsys.readouterr().out.splitlines()
+        said = re.fullmatch(r"there are (\d+) landmarks, not 1,024: all distinct rows .*", last.strip())
+        assert said is not None
+        assert first.startswith(f"{said[1]} features (1,024 were asked for) of 120 molecules in {features}: ")
+        assert "4,096 bytes a molecule as float32" in first
+        assert run(["fit", fps, labels, "-o", str(tmp_path / f"{name}.m"), "--map", name, *HERE]) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert f"80 labelled molecules, {said[1]} features (1,024 were asked for), in " in first
+
+
+def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    features = str(tmp_path / "f")
+    assert run(["featurize", str(made / "fps"), "-o", features, "-M", "256", *HERE]) == 0
+    report = capsys.readouterr().out
+    assert run(["status", features]) == 0
+    shown = capsys.readouterr().out
+    said = re.search(r": 32 bytes a molecule as bits, (\d+) with ID and SMILES", report)
+    assert said is not None
+    assert "32 bytes a molecule\n" in shown
+    assert f", {said[1]} bytes a molecule with ID and SMILES\n" in shown
 
 
 @pytest.mark.parametrize(
