@@ -14,6 +14,7 @@ __all__ = [
     "OptionError",
     "StoreError",
     "WorkerError",
+    "check_type",
     "printable",
     "renumbered",
 ]
@@ -124,6 +125,19 @@ class CalibrationWarning(UserWarning):
 
 class WorkerError(DaskrfError, RuntimeError):
     """The cluster lost a task more often than the retry budget allows, or has no workers."""
+
+
+def check_type(name: str, given: object, kind: type, example: str) -> None:
+    """Refuse an argument that is not of a type; None is let through.
+
+    Examples
+    --------
+    >>> check_type("limit", "3", int, "3")
+    Traceback (most recent call last):
+    daskrf.errors.InputError: limit must be of the type int, such as 3, not '3'.
+    """
+    if given is not None and not isinstance(given, kind):
+        raise InputError(f"{name} must be of the type {kind.__name__}, such as {example}, not {given!r}.")
 
 
 def renumbered(error: InputError, number: Callable[[int], int]) -> InputError:

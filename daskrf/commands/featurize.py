@@ -16,7 +16,7 @@ from distributed import Client
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
-from daskrf.features.featuremap import feature_bytes
+from daskrf.features.featuremap import check_feature_map, feature_bytes
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
 from daskrf.jobs.learner import prepared
@@ -130,6 +130,7 @@ def featurize(
     dask.array<_block_features, shape=(6, 8), dtype=uint8, chunksize=(3, 8), chunktype=numpy.ndarray>
     """
     feature_map = default_map() if feature_map is None else feature_map
+    check_feature_map(feature_map)
     dtype = ("bits" if feature_map.one_bit else "float32") if dtype is None else dtype
     feature_map.check_dtype(dtype)
     if isinstance(source, da.Array):

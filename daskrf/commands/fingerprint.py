@@ -14,7 +14,7 @@ from distributed import Client
 from scipy import sparse
 
 from daskrf.commands import READING
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError, StoreError, check_type
 from daskrf.jobs import memory
 from daskrf.jobs.inputs import library_of, tables_of
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
@@ -166,6 +166,7 @@ def fingerprint(
     StoreError
         If `output` was made from other files or with other options; what differs is named.
     """
+    check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
     spec = spec or FingerprintSpec()
     Fingerprinter(spec, fragments)  # refuses bad options before anything is read
     files = (inputs, format, rows_per_partition, accept_rejects)

@@ -20,8 +20,9 @@ from daskrf.commands import READING
 from daskrf.commands.featurize import need_of_features
 from daskrf.commands.fingerprint import need_of_rows
 from daskrf.commands.fit import need_of_solve, need_of_sums
-from daskrf.errors import InputError
+from daskrf.errors import InputError, check_type
 from daskrf.features import FeatureMap, default_map
+from daskrf.features.featuremap import check_feature_map
 from daskrf.gp import choose_exponent, gp_for
 from daskrf.gp.shapes import SumsShape
 from daskrf.gp.sums import Summation, precision_for
@@ -167,6 +168,8 @@ def plan(
     """
     spec = spec or FingerprintSpec()
     feature_map = default_map() if feature_map is None else feature_map
+    check_feature_map(feature_map)
+    check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
     M = feature_map.n_components
     check_map(feature_map, spec.n_columns)
     unfitted = feature_map

@@ -18,7 +18,7 @@ from distributed import Client
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
-from daskrf.errors import InputError, OptionError, StoreError, printable
+from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
@@ -419,6 +419,7 @@ def _asked_for(
     if isinstance(acquisition, str):
         given = {name: value for name, value in settings.items() if value is not None}
         return acquisition_for(acquisition, **given), maximize
+    check_type("acquisition", acquisition, Acquisition, '"ucb"')
     if settings:
         raise InputError(f"Give {', '.join(settings)} to the acquisition itself, or name its rule instead.")
     if acquisition.maximize and maximize is False:

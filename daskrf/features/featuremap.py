@@ -652,6 +652,22 @@ def brief_state(state: Any) -> Any:
     return state
 
 
+def check_feature_map(given: object) -> None:
+    """Refuse what is no feature map, such as the name of one, or its class.
+
+    Examples
+    --------
+    >>> check_feature_map("landmarks")
+    Traceback (most recent call last):
+    daskrf.errors.InputError: The feature map must be an object such as LandmarkFeatures(), not 'landmarks'.
+    """
+    if isinstance(given, type) or not hasattr(given, "state"):
+        named = next((cls for cls in known_maps() if given in (cls, cls.facts.name, cls.__name__)), None)
+        such = (named or type(default_map())).__name__
+        what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+        raise InputError(f"The feature map must be an object such as {such}(), not {what}.")
+
+
 def check_count(name: str, value: object) -> None:
     """Raise InputError if a parameter is not a positive integer."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:

@@ -24,6 +24,7 @@ from daskrf import seeds
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError, StoreError
 from daskrf.features import FeatureMap, from_state
+from daskrf.features.featuremap import check_feature_map
 from daskrf.jobs import memory
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
@@ -80,6 +81,7 @@ def fit_map(
     MemoryLimitError
         If a sample of the rows does not fit.
     """
+    check_feature_map(feature_map)
     if feature_map.is_fitted():
         return feature_map
     if not isinstance(store, FingerprintStore):

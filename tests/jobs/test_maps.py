@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -46,7 +47,14 @@ from daskrf.features import (
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.gp import LocalGaussianGP, SparseGP, SufficientStatistics, choose_exponent, gp_for
+from daskrf.gp import (
+    LocalGaussianGP,
+    RandomFeatureGP,
+    SparseGP,
+    SufficientStatistics,
+    choose_exponent,
+    gp_for,
+)
 from daskrf.gp.sums import Summation
 from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.mapreference import MapReference
@@ -517,3 +525,51 @@ def test_sampled_rows_are_uniform_and_for_ever_the_same() -> None:
 
 GOLDEN = [501622603, 611966454, 630023529, 907809210]
 GOLDEN_FEW = [0, 1, 3]
+
+
+NOT_MAPS = {
+    "a name": ("landmarks", r"an object such as LandmarkFeatures\(\), not 'landmarks'"),
+    "a class": (LandmarkFeatures, r"an object such as LandmarkFeatures\(\), not the class LandmarkFeatures"),
+    "a number": (3, r"an object such as TanimotoMinMaxFeatures\(\), not 3"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_MAPS)
+def test_what_is_no_feature_map_is_one_sentence(
+    case: str, inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    given, words = NOT_MAPS[case]
+    bad: Any = given
+    uses: list[Callable[[], object]] = [
+        lambda: fit(store, inputs[1], tmp_path / "m", feature_map=bad),
+        lambda: featurize(store, bad, tmp_path / "f"),
+        lambda: fit_map(bad, store),
+        lambda: plan(inputs[0], feature_map=bad),
+        lambda: RandomFeatureGP(bad).fit(np.eye(3), np.arange(3.0)),
+    ]
+    for use in uses:
+        with pytest.raises(InputError, match=f"^The feature map must be {words}") as error:
+            use()
+        _one_sentence(error)
+    assert not list(tmp_path.iterdir())
+
+
+def test_arguments_of_another_type_are_one_sentence(
+    inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    bad: Any = "morgan"
+    uses: list[tuple[Callable[[], object], str]] = [
+        (
+            lambda: fingerprint(inputs[0], tmp_path / "fp", spec=bad),
+            "spec must be of the type FingerprintSpec",
+        ),
+        (
+            lambda: fingerprint(inputs[0], tmp_path / "fp", format=bad),
+            "format must be of the type TableFormat",
+        ),
+        (lambda: plan(inputs[0], spec=bad), "spec must be of the type FingerprintSpec"),
+    ]
+    for use, words in uses:
+        with pytest.raises(InputError, match=words) as error:
+            use()
+        _one_sentence(error)
