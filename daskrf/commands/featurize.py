@@ -29,6 +29,7 @@ from daskrf.quantities import amount, features_words
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.inspection import check_output
 from daskrf.storage.records import CommitRecord
 
 __all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]
@@ -165,6 +166,7 @@ class _Featurize(Job[FeaturizeReport]):
 
     def plan(self, run: Run) -> None:
         """Fit the map."""
+        check_output(self.output, "features")
         fitted = prepared(run, self.features, self.need)
         assert isinstance(fitted, FingerprintSource)
         self.features = fitted

@@ -32,9 +32,10 @@ from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.storage.backend import absolute, as_path
+from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.integrity import believed
 from daskrf.storage.records import CommitRecord
 
@@ -197,8 +198,16 @@ class _Fingerprint(Job[FingerprintReport]):
     def plan(self, run: Run) -> None:
         """Scan the files; a shard whose store is planned takes them as they were then."""
         there, pending = None, True
-        if kind_of(self.output, missing_ok=True) == "fingerprints":
+        check_output(self.output, "fingerprints")
+        if kind_of(self.output, missing_ok=True) is not None:
             there = FingerprintStore.open(self.output)
+            options = {
+                "fingerprint": self.spec.state(),
+                "fragments": self.fragments,
+                "rdkit": rdkit_version(),
+            }
+            if differing := differences({name: there.spec.get(name) for name in options}, options):
+                raise made_with_others(self.output, differing)
             pending = run.makes_any(there.pending())
         self.library = library_of(
             run, lambda: None if there is None else _planned(there), *self.files, unpacked=pending

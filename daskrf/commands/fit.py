@@ -47,11 +47,12 @@ from daskrf.molecules.measurements import label_words
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
 from daskrf.storage.backend import absolute, as_path
+from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.plans import differences, hash_of
+from daskrf.storage.plans import hash_of
 
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
@@ -275,6 +276,7 @@ class _Fit(Job[FitReport]):
 
     def plan(self, run: Run) -> None:
         """Join the labels, and fit the map once it is known that there is memory for the sums."""
+        check_output(self.output, "model")
         self.words = label_words(self.labels, *self.columns[:3])
         run.progress.note(self.words)
 
@@ -453,10 +455,7 @@ def _stored(output: PurePath, spec: dict[str, Any]) -> Model | None:
         return None
     found = read_model(output)
     if found.metadata["spec"] != spec:
-        raise StoreError(
-            f"{output} holds a model of something else: {differences(found.metadata['spec'], spec)}; "
-            "give another output path."
-        )
+        raise made_with_others(output, differences(found.metadata["spec"], spec))
     return found
 
 

@@ -27,6 +27,7 @@ from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
 from daskrf.storage.backend import absolute, as_list, as_path
+from daskrf.storage.inspection import check_output
 from daskrf.storage.predictions import PredictionStore
 from daskrf.storage.records import CommitRecord
 
@@ -153,6 +154,7 @@ class _Predict(Job[PredictReport]):
     name = "predict"
 
     def plan(self, run: Run) -> None:
+        check_output(self.output, "predictions")
         self.model = read_model(self.path, statistics=False)
         self.features = source_for(run, self.model, *self.files)
 

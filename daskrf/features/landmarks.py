@@ -244,7 +244,7 @@ class LandmarkFeatures(LandmarkMap):
         if not np.allclose(self.kernel.diag(chosen), 1.0, rtol=0.0, atol=1e-9):
             raise InputError(
                 f"the kernel {self.kernel!r} is not 1 between a row and itself, as landmarks need it: take "
-                "another one, or NystromFeatures."
+                "another one, normalize it (--normalize), or take NystromFeatures (--map nystrom)."
             )
         self._keep(compact(chosen))
 

@@ -24,8 +24,8 @@ from daskrf.molecules import (
     usual_rows,
 )
 from daskrf.storage.backend import as_list, as_path, size_of
+from daskrf.storage.differences import differences
 from daskrf.storage.inspection import fingerprint_words, kind_of
-from daskrf.storage.plans import differences
 
 __all__ = ["inputs_of", "library_of", "scan_inputs", "source_for", "source_words", "tables_of"]
 

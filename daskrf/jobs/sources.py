@@ -450,8 +450,8 @@ def open_source(
         store = FeatureStore.open(path)
         if feature_map is not None and not agrees(feature_map, store.spec["map"]):
             raise InputError(
-                f"{path} holds {map_words(store.spec['map'])}, and you asked for another map, "
-                f"{map_words(feature_map.state())}; give the fingerprint store to use that one."
+                f"{path} holds {map_words(store.spec['map'])}, and another map is needed here, "
+                f"{map_words(feature_map.state())}; give the fingerprint store in its place."
             )
         store.require_complete()
         features = FeatureSource.of(store, bits)

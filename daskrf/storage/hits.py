@@ -17,9 +17,9 @@ from pyarrow import csv
 from daskrf.errors import InputError, StoreError
 from daskrf.quantities import amount
 from daskrf.storage.backend import backend, exists, is_file, readable, remove_stale
+from daskrf.storage.differences import differences
 from daskrf.storage.files import canonical_json, crc32c_of, file_errors
 from daskrf.storage.integrity import DAMAGE, sealed, unsealed
-from daskrf.storage.plans import differences
 from daskrf.storage.rowstore import write_parquet
 
 __all__ = ["Earlier", "earlier_hits", "hits_at", "rejects_of", "write_hits"]
@@ -147,7 +147,7 @@ class Earlier:
 def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
     """Return a specification as people read it: as much of hashes as they do, and the name of the library."""
     words = {key: str(value)[:12] if key in ("library", "model") else value for key, value in spec.items()}
-    return words | ({"library": f"{source}, {words['library']}"} if "library" in words else {})
+    return words | ({"library": f"{source} with hash {words['library']}"} if "library" in words else {})
 
 
 def earlier_hits(output: PurePath) -> Earlier | None:

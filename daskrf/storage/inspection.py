@@ -30,6 +30,7 @@ from daskrf.storage.store import Store
 __all__ = [
     "StoreStatus",
     "VerifyReport",
+    "check_output",
     "fingerprint_words",
     "kind_of",
     "map_words",
@@ -240,6 +241,26 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
         if missing_ok and not plans.has_plan(path):
             return None
     return str(plans.read_plan(path)["kind"])
+
+
+def check_output(path: PurePath, kind: str) -> None:
+    """Refuse to make an output of a kind where something else is, before anything is read for it.
+
+    Raises
+    ------
+    StoreError
+    """
+    name = plans.KIND_NAMES[kind]
+    with file_errors("read", path):
+        if is_file(path):
+            raise StoreError(f"{path} is a file, and {name} is a directory; give another output path")
+        others = [name for name in backend(path).names(path) if not name.startswith(".")]
+    found = kind_of(path, missing_ok=True)
+    if found is not None and found != kind:
+        there = plans.KIND_NAMES.get(found, "another store")
+        raise StoreError(f"{path} is {there} already; give another output path, or delete that one")
+    if found is None and others and kind != "model":  # of which a crash may have left arrays
+        raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
 
 def status(path: str | os.PathLike[str]) -> StoreStatus:

@@ -260,3 +260,59 @@ def test_bad_input_is_one_sentence_and_exit_code_1(arguments, words, made, tmp_p
 def test_status_of_nothing_is_an_error(tmp_path, capsys):
     assert run(["status", str(tmp_path / "none")]) == 1
     assert "none" in capsys.readouterr().err
+
+
+REFUSED = {
+    "a missing column": ["fingerprint", "{made}/library.smi", "-o", "{tmp}/a/out", "--smiles-column", "foo"],
+    "no header": ["predict", "{made}/model", "{made}/library.smi", "-o", "{tmp}/out", "--smiles-column", "9"],
+    "a missing target": ["fit", "{made}/fps", "{made}/labels.csv", "-o", "{tmp}/out", "--target", "pIC50"],
+    "too much memory": ["fit", "{made}/fps", "{made}/labels.csv", "-o", "{tmp}/a/b/out", "-M", "4000000"],
+    "a dtype": ["featurize", "{made}/fps", "-o", "{tmp}/out", "--map", "landmarks", "--dtype", "bits"],
+    "a kernel": [
+        "featurize",
+        "{made}/fps",
+        "-o",
+        "{tmp}/out",
+        "--map",
+        "landmarks",
+        "--kernel",
+        "polynomial",
+    ],
+    "no direction": ["screen", "{made}/model", "{made}/library.smi", "-o", "{tmp}/out.parquet"],
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_command_leaves_nothing(case, made, tmp_path):
+    before = sorted(made.rglob("*"))
+    assert run([text.format(tmp=tmp_path, made=made) for text in REFUSED[case]] + HERE) == 1
+    assert not list(tmp_path.iterdir())
+    assert sorted(made.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fingerprint", "{made}/library.smi", "-o", "{made}/model"], "model is a model already"),
+        (
+            ["fingerprint", "{made}/library.smi", "-o", "{made}"],
+            "holds other files and is not a daskrf store",
+        ),
+        (["fingerprint", "{made}/library.smi", "-o", "{made}/labels.csv"], "a file of that name is there"),
+        (
+            ["fingerprint", "{made}/library.smi", "-o", "{made}/fps", "--radius", "3"],
+            "--radius (was 1, now 3)",
+        ),
+        (
+            ["predict", "{made}/model", "{made}/library.smi", "-o", "{made}/fps"],
+            "is a fingerprint store already",
+        ),
+        (["fit", "{made}/fps", "{made}/labels.csv", "-o", "{made}/fps"], "is a fingerprint store already"),
+    ],
+)
+def test_an_output_of_something_else_is_refused_before_anything_is_read(arguments, words, made, capsys):
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
+    assert run([text.format(made=made) for text in arguments] + HERE) == 1
+    (error,) = capsys.readouterr().err.splitlines()  # neither how files are read, nor a scan
+    assert words in error
+    assert {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()} == before

@@ -86,11 +86,11 @@ def test_damaged_hits_are_not_shown_again(made: Path, tmp_path: Path) -> None:
 
 
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
-    "k": ({"k": 6}, r"k \(was 9, now 6\)"),
-    "direction": ({"maximize": True}, r"acquisition\.maximize \(was false, now true\)"),
-    "rule": ({"acquisition": "thompson"}, r'acquisition\.rule \(was "greedy", now "thompson"\)'),
-    "std": ({"std": "none"}, r'std \(was "candidates", now "none"\)'),
-    "labelled": ({"exclude_labelled": True}, "exclude_labelled"),
+    "k": ({"k": 6}, r"-k \(was 9, now 6\)"),
+    "direction": ({"maximize": True}, r"--maximize \(was no, now yes\)"),
+    "rule": ({"acquisition": "thompson"}, r"--acquisition \(was greedy, now thompson\)"),
+    "std": ({"std": "none"}, r"--std \(was candidates, now none\)"),
+    "labelled": ({"exclude_labelled": True}, r"--exclude-labelled \(was no, now yes\)"),
 }
 
 
@@ -119,7 +119,9 @@ def test_hits_of_other_molecules_are_kept(made: Path, inputs: tuple[Path, Path],
     path, other = tmp_path / "hits.parquet", tmp_path / "other.smi"
     screen(made / "model", inputs[0], path, k=9)
     other.write_text("\n".join(inputs[0].read_text().splitlines()[5:99]))
-    with pytest.raises(StoreError, match=r'library \(was "library.smi, \w{12}", now "other.smi, \w{12}"\)'):
+    with pytest.raises(
+        StoreError, match=r"library \(was library.smi with hash \w{12}, now other.smi with hash"
+    ):
         screen(made / "model", other, path, k=9)
     report = screen(made / "model", other, path, k=9, overwrite=True)
     assert (report.rejected, report.rejects) == (0, None)

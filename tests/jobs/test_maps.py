@@ -283,7 +283,7 @@ def test_a_changed_map_is_refused_before_it_learns(
         with pytest.raises(StoreError, match=r"map\.(parameters|class)") as error:
             fit(store, inputs[1], tmp_path / "model", feature_map=other)
         _one_sentence(error)
-        with pytest.raises(InputError, match="you asked for another map") as refusal:
+        with pytest.raises(InputError, match="another map is needed here") as refusal:
             fit(tmp_path / "phi", inputs[1], tmp_path / "m", feature_map=other)
         _one_sentence(refusal)
 
