@@ -95,13 +95,13 @@ def featurize(
     Parameters
     ----------
     source : path or dask.array.Array
-        A fingerprint store; or a 2-D dask array whose blocks are scipy.sparse CSR, pydata/sparse
+        A fingerprint store. In Python also a 2-D dask array whose blocks are scipy.sparse CSR, pydata/sparse
         (GCXS, COO) or NumPy.
     feature_map : FeatureMap, optional
         Default: `daskrf.features.default_map()`. One that learns from the library and is not fitted yet is
         fitted to the store first, as by `fit_map`, and the copy that is fitted goes into the feature store.
     output : path, optional
-        Directory of the feature store; in Python needed when `source` is a store, and only then.
+        Directory of the feature store. In Python needed when `source` is a store, and only then.
     dtype : {"bits", "float32", "float16"}, optional
         How features are stored. Bits take 1/32 of the space of float32 and lose nothing; float16 changes
         predicted means by up to about 1e-3 of their spread (landmarks 4e-3), unless the features are signs

@@ -174,9 +174,8 @@ def screen(
         How many molecules to keep.
     acquisition : Acquisition or str
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
-        improvement (pi), one draw of the whole function from the posterior (thompson), or another rule of
-        `daskrf.acquisition`. In Python also the rule itself, with its settings; its own `maximize` counts
-        where it is true.
+        improvement (pi), or one draw of the whole function from the posterior (thompson). In Python also the
+        rule itself, with its settings; its own `maximize` counts where it is true.
     maximize : bool, optional
         Whether large or small values are good; may be left out where the model was fitted with a direction.
     std : {"candidates", "all", "none"}

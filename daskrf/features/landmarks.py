@@ -156,7 +156,7 @@ class LandmarkMap(SampleMap):
 
 @dataclass(eq=False, repr=False)
 class LandmarkFeatures(LandmarkMap):
-    """Features phi(x) = k(Z, x) against landmarks Z: M rows, chosen from the rows that `fit` sees.
+    """Features phi(x) = k(Z, x) against landmarks Z: M rows, chosen from the library.
 
     Their Gaussian weights have the prior precision K_ZZ = k(Z, Z) instead of the identity, so that
     phi(x)^T K_ZZ^-1 phi(x') is the kernel that they stand for: the Nystroem approximation of k, exact at the
@@ -177,7 +177,7 @@ class LandmarkFeatures(LandmarkMap):
         in the metric of the kernel, from those before it (Gonzalez 1985).
     n_candidates : int, optional
         Rows that all but "random" choose from, at most; default the larger of 20,000 and 4 M. More
-        rows given to `fit` are sampled at random.
+        rows than these are sampled at random.
     random_state : int, default 0
         Seed of every random number of the map.
 

@@ -51,7 +51,7 @@ class NystromFeatures(LandmarkMap):
         Number k of features.
     kernel : Kernel, default TanimotoMinMax()
         Any kernel, k(x, x) = 1 or not. An indefinite one is taken for the nearest positive semidefinite one
-        on the landmarks; `negative_` says how far that is.
+        on the landmarks. In Python `negative_` says how far that is.
     n_landmarks : int, optional
         l, at least k; default k. More landmarks for the same number of features are more accurate, and cost
         a kernel value and k multiplications each.

@@ -428,3 +428,34 @@ def test_bad_values_are_refused_before_workers_start(
     assert run(["featurize", store, "-o", str(tmp_path / "out"), *arguments.split()]) == 1
     assert words in capsys.readouterr().err.splitlines()[-1]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("cls", known_maps(), ids=lambda cls: cls.facts.name)
+def test_the_page_of_a_map_is_for_the_command_line(
+    cls: type[FeatureMap], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert run(["maps", cls.facts.name]) == 0
+    title, *lines = capsys.readouterr().out.splitlines()
+    default = ", the default" if cls.facts.is_default else ""
+    assert title == f"{cls.facts.name}: {cls.__name__}{default}"
+    assert all(len(line) <= 80 for line in lines)
+    text = "\n".join(lines)
+    for word in ("Features", "`", "set_params", "RadialSpectrum", "in Python", "In Python"):
+        assert word not in text.replace("Features ", "").replace("Features:", "")
+
+
+def test_the_table_marks_the_default_and_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["maps"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    (place,) = (i for i, line in enumerate(lines) if "the default" in line)
+    assert lines[place - 1].startswith("minmax ")
+
+
+@pytest.mark.parametrize("command", commands())
+def test_help_is_for_the_command_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for word in ("dask array", "In Python", "in Python", "``", "True", "None"):
+        assert word not in shown
