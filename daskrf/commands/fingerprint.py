@@ -31,6 +31,7 @@ from daskrf.molecules import (
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
@@ -89,18 +90,19 @@ class FingerprintReport:
     inputs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.kept:,} fingerprints of {self.rows:,} rows in {self.store} ({self.seconds:.1f} s)"]
+        made = f"{amount(self.kept, 'fingerprints')} of {amount(self.rows, 'rows')}"
+        lines = [f"{made} in {self.store} ({self.seconds:.1f} s)"]
         lines += [f"  {words}" for words in self.inputs]
         lines += found_words(self.made, self.partitions)
         if self.rejected:
             lines.append(
-                f"  {self.rejected:,} rows were rejected: `daskrf status {self.store}` counts the reasons, "
-                f"{self.store / '_rejects'} has file, line, text and reason"
+                f"  rejected: {amount(self.rejected, 'rows')}; `daskrf status {self.store}` counts the "
+                f"reasons, and {self.store / '_rejects'} has file, line, text and reason"
             )
         if self.empty:
-            lines.append(f"  {self.empty:,} molecules have no feature at all")
+            lines.append(f"  without any feature: {amount(self.empty, 'molecules')}")
         if self.saturated:
-            lines.append(f"  {self.saturated:,} counts above 65,535 are stored as 65,535")
+            lines.append(f"  above 65,535, and stored as 65,535: {amount(self.saturated, 'counts')}")
         return "\n".join(lines)
 
 
@@ -230,9 +232,9 @@ class _Fingerprint(Job[FingerprintReport]):
             raise _first_refusal(store)
         if not counts["kept"]:
             raise InputError(
-                f"None of the {counts['read']:,} rows could be used; reasons are in "
+                f"No row could be used (of {counts['read']:,}); the reasons are in "
                 f"{store.path / '_rejects'}, and most often the SMILES are in another column than the one "
-                "that was read."
+                "that was read: name it by --smiles-column."
             )
         return FingerprintReport(
             store.path,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from distributed import Client
 
-from daskrf.errors import InputError, StoreError, printable
+from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.features import FeatureMap
 from daskrf.features.featuremap import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
@@ -429,7 +429,8 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
     for name, value in fixed.items():
         if value is not None and not (math.isfinite(value) and (value > 0 or name == "mean")):
             what = "finite" if name == "mean" else "positive"
-            raise InputError(f"The {name} must be {what}, not {value}; leave it out to have it found.")
+            flag = f"--{name.replace('_', '-')}"
+            raise OptionError(f"{flag} must be {what}, not {value}; leave it out to have it fitted.")
     return fixed | {name: value for name, value in own.items() if value is not None}
 
 
@@ -438,8 +439,8 @@ def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> Non
     for name, y in _values(joined):
         if None in (fixed["signal_variance"], fixed["noise_variance"]) and y.min() == y.max():
             raise InputError(
-                f"The {len(y):,} labels of {name} are without variance, so that no hyperparameters can be "
-                "found; give labels that differ, or fix both signal_variance and noise_variance."
+                f"All labels of {name} are the same ({y[0]:g}), so that neither signal nor noise can be "
+                "told: give labels that differ, or both --signal-variance and --noise-variance."
             )
 
 

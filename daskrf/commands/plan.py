@@ -36,7 +36,7 @@ from daskrf.jobs.sources import check_map
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
-from daskrf.quantities import format_bytes
+from daskrf.quantities import amount, format_bytes
 from daskrf.storage.fingerprintstore import FingerprintStore
 
 __all__ = ["PlanReport", "StageCost", "plan"]
@@ -108,10 +108,10 @@ class PlanReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rows:,} rows, {format_bytes(self.input_bytes)} of input, "
-            f"{self.partitions:,} partitions, M = {self.n_components:,}",
+            f"{amount(self.rows, 'rows')}, {format_bytes(self.input_bytes)} of input, "
+            f"{amount(self.partitions, 'partitions')}, M = {self.n_components:,}",
             *self.inputs,
-            f"measured on one core of this machine with {self.sampled:,} random rows, of them "
+            f"measured on one core of this machine with {amount(self.sampled, 'random rows')}, of which "
             f"{self.rejected:,} rejected",
             "",
             f"  {'stage':<22}{'rows/s':>12}{'core-hours':>13}{'disk':>12}  ",

@@ -34,6 +34,7 @@ from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
@@ -118,13 +119,14 @@ class ScreenReport:
     def __str__(self) -> str:
         how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
         lines = [
-            f"best {self.table.num_rows:,} of {self.rows:,} molecules by {self.acquisition}, {how}, in "
-            f"{self.hits} ({self.seconds:.1f} s)"
+            f"best {self.table.num_rows:,} of {amount(self.rows, 'molecules')} by {self.acquisition}, {how}, "
+            f"in {self.hits} ({self.seconds:.1f} s)"
         ]
         lines += [f"  {line}" for line in self.inputs]
         if self.rejected:
             lines.append(
-                f"  {self.rejected:,} rows were rejected: file, line, text and reason are in {self.rejects}"
+                f"  rejected: {amount(self.rejected, 'rows')}; file, line, text and reason are in "
+                f"{self.rejects}"
             )
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
@@ -525,7 +527,7 @@ class Search(Reduction):
     def finalize(self, total: Hits, rest: Iterator[Any]) -> Hits:
         """Refuse a library without any molecule."""
         if not total.n_scored:
-            raise InputError("There is nothing to screen: none of the rows of the library could be used.")
+            raise InputError("There is nothing to screen: no row of the library could be used.")
         return total
 
     def _wanted(self, block: Block) -> Block:
