@@ -170,7 +170,7 @@ def test_other_options_of_a_shard_are_refused(done: Path, inputs: tuple[Path, Pa
         (featurize, (done / "fp", FEATURES), {"dtype": "float16"}, "dtype"),
         (fit, (done / "phi", inputs[1]), {"drop_non_finite": True, "labels": "other"}, "labels .was"),
         (predict, (done / "model", done / "phi"), {"std": False}, "std"),
-        (screen, (done / "model", done / "phi"), {"k": 7}, r"k \(was 1000, now 7\)"),
+        (screen, (done / "model", done / "phi"), {"k": 7}, r"-k \(was 1000, now 7\)"),
         (screen, (done / "model", inputs[0]), {"fragments": "largest"}, "fragments"),
     ]
     other = tmp_path / "labels.csv"

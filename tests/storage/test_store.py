@@ -44,7 +44,7 @@ def test_same_spec_resumes_and_another_is_refused_key_by_key(tmp_path: Path) -> 
     assert "--fragments (was keep, now reject)" in str(caught.value)
     assert "the version of RDKit (was 2026.09.1, now 2030.1)" in str(caught.value)
     changed = {"sources": [{"path": "a.smi", "sha256": "ff"}]}
-    with pytest.raises(StoreError, match="the content of the input files is another"):
+    with pytest.raises(StoreError, match="the content of the input files has changed"):
         new_store(tmp_path / "s", library=changed)
     assert FingerprintStore.open(tmp_path / "s").pending() == [0, 2]
 
