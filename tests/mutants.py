@@ -118,7 +118,7 @@ TESTS = {
     "jobs/directions": "directions",
     "jobs/duplicates": "hits",
     "jobs/execution": "execution",
-    "jobs/hits": "hits",
+    "storage/hits": "hits",
     "jobs/lazy": "lazy",
     "jobs/memory": "memory",
     "jobs/pieces": "tree",

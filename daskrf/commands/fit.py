@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from distributed import Client
 
-from daskrf.errors import InputError, StoreError, printable
+from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.features import FeatureMap
 from daskrf.features.featuremap import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
@@ -45,12 +45,14 @@ from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules.measurements import label_words
 from daskrf.parameters import Command, Option
+from daskrf.quantities import amount, features_words
 from daskrf.storage.backend import absolute, as_path
+from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.plans import differences, hash_of
+from daskrf.storage.plans import hash_of
 
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
@@ -113,6 +115,8 @@ class FitReport:
         How the labels were read.
     directions : tuple of str or None
         Whether to "maximize" or to "minimize" each target, where that was said.
+    n_filled : int
+        Features that are not 0 in every row; see `FeatureMap.n_filled`.
     """
 
     model: PurePath
@@ -127,11 +131,15 @@ class FitReport:
     bound: tuple[float, ...] = ()
     inputs: tuple[str, ...] = ()
     directions: tuple[str | None, ...] = ()
+    n_filled: int | None = None
 
     def __str__(self) -> str:
+        features = features_words(
+            self.n_components if self.n_filled is None else self.n_filled, self.n_components
+        )
         lines = [
-            f"model of {self.labels.n_molecules:,} labelled molecules, {self.n_components:,} features, in "
-            f"{self.model} ({self.seconds:.1f} s)",
+            f"model of {amount(self.labels.n_molecules, 'labelled molecules')}, {features}, in {self.model} "
+            f"({self.seconds:.1f} s)",
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
         ]
@@ -268,6 +276,7 @@ class _Fit(Job[FitReport]):
 
     def plan(self, run: Run) -> None:
         """Join the labels, and fit the map once it is known that there is memory for the sums."""
+        check_output(self.output, "model")
         self.words = label_words(self.labels, *self.columns[:3])
         run.progress.note(self.words)
 
@@ -387,6 +396,7 @@ class _Fit(Job[FitReport]):
             ),
             (self.words,),
             tuple(self.toward.get(name) for name in joined.names),
+            self.features.feature_map.n_filled,
         )
 
 
@@ -419,7 +429,8 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
     for name, value in fixed.items():
         if value is not None and not (math.isfinite(value) and (value > 0 or name == "mean")):
             what = "finite" if name == "mean" else "positive"
-            raise InputError(f"The {name} must be {what}, not {value}; leave it out to have it found.")
+            flag = f"--{name.replace('_', '-')}"
+            raise OptionError(f"{flag} must be {what}, not {value}; leave it out to have it fitted.")
     return fixed | {name: value for name, value in own.items() if value is not None}
 
 
@@ -428,8 +439,8 @@ def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> Non
     for name, y in _values(joined):
         if None in (fixed["signal_variance"], fixed["noise_variance"]) and y.min() == y.max():
             raise InputError(
-                f"The {len(y):,} labels of {name} are without variance, so that no hyperparameters can be "
-                "found; give labels that differ, or fix both signal_variance and noise_variance."
+                f"All labels of {name} are the same ({y[0]:g}), so that neither signal nor noise can be "
+                "told: give labels that differ, or both --signal-variance and --noise-variance."
             )
 
 
@@ -445,10 +456,7 @@ def _stored(output: PurePath, spec: dict[str, Any]) -> Model | None:
         return None
     found = read_model(output)
     if found.metadata["spec"] != spec:
-        raise StoreError(
-            f"{output} holds a model of something else: {differences(found.metadata['spec'], spec)}; "
-            "give another output path."
-        )
+        raise made_with_others(output, differences(found.metadata["spec"], spec))
     return found
 
 

@@ -324,6 +324,14 @@ def remove_quietly(path: PurePath) -> None:
         backend(path).remove(path)
 
 
+def remove_empty(folders: Iterable[PurePath]) -> None:
+    """Delete local folders that are empty, each before the ones that hold it."""
+    for folder in folders:
+        with suppress(OSError):
+            if backend(folder).is_local:
+                os.rmdir(folder)
+
+
 def remove_stale(folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
     """Delete what dead writers left in a folder; see `daskrf.storage.files.remove_stale`."""
     return remove_stale_files(Path(folder), stem, all_writers=all_writers) if backend(folder).is_local else 0

@@ -363,6 +363,7 @@ def _read_array(path: PurePath, found: Saved, name: str) -> np.ndarray:
     """Read one array back, in its own type and shape."""
     entry, known = found.entries[name], MemoryStore()
     array = _array(zarr.create_group(known, zarr_format=3), f"{found.group}/{name}", entry)
-    values = read_blocks(open_array(path, array.path, found, known))
+    with believed(path / array.path):
+        values = read_blocks(open_array(path, array.path, found, known))
     dtype = np.dtype(entry["dtype"])
     return values.view(dtype)[..., 0] if dtype.kind in "US" else values.astype(dtype, copy=False)

@@ -7,7 +7,6 @@ import json
 import platform
 import socket
 import zipfile
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +19,7 @@ from daskrf.storage.backend import atomic_write, backend, is_file, readable
 from daskrf.storage.files import canonical_json, file_errors
 from daskrf.storage.integrity import DAMAGE, believed, is_sealed, parsed, sealed, unsealed
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "differences", "make_plan", "provenance", "read_plan", "write_plan"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "make_plan", "provenance", "read_plan", "write_plan"]
 
 FORMAT = "daskrf"
 FORMAT_VERSION = 2
@@ -30,8 +29,6 @@ ARRAYS_FILE = "_arrays.json"  # of a model
 _OLD_MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
-_VECTOR = 8  # numbers of a list that is shown whole, such as a range of norms
-_SHOWN = 200  # characters of a value in an error message
 _MOST_PARTITIONS = 10**6  # of a plan that gives their number alone: it need not be as long as its list
 KIND_NAMES = {
     "fingerprints": "a fingerprint store",
@@ -40,6 +37,7 @@ KIND_NAMES = {
     "model": "a model",
     "checkpoint": "a checkpoint",
     "hits": "hits",
+    "rejects": "rejected rows of a screen",
 }
 KIND_COMMANDS = {
     "fingerprints": "daskrf fingerprint",
@@ -288,71 +286,3 @@ def _check_types(plan: dict[str, Any]) -> None:
                 raise ValueError("the rows of its partitions are impossible")
     elif type(partitions) is not int or not 0 <= partitions <= _MOST_PARTITIONS:
         raise ValueError("its number of partitions is impossible")
-
-
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted path and value of each leaf; an empty container and a short list of numbers are leaves."""
-    if isinstance(value, dict) and value:
-        for key in sorted(value):
-            yield from _leaves(value[key], f"{name}.{key}" if name else str(key))
-    elif isinstance(value, list) and value and not _is_vector(value):
-        for index, item in enumerate(value):
-            yield from _leaves(item, f"{name}[{index}]")
-    else:
-        yield name, value
-
-
-def _is_vector(value: list[Any]) -> bool:
-    return len(value) <= _VECTOR and all(isinstance(item, (int, float)) for item in value)
-
-
-def _shown(text: str) -> str:
-    """A value as an error message shows it: landmarks, say, may take a megabyte."""
-    if len(text) <= _SHOWN:
-        return text
-    return f"{len(text):,} characters with SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def _speaks(key: str, keys: list[str], classes: set[str]) -> bool:
-    """Tell whether a key that differs is worth naming beside the others that do."""
-    parent, _, name = key.rpartition(".")
-    for owner in classes:
-        if key.startswith(f"{owner}.") and not (parent == owner and name in ("class", "kernel")):
-            return False
-    head, learned, _ = key.partition(".fitted")
-    return not (learned and any(other.startswith(f"{head}.parameters") for other in keys))
-
-
-def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str:
-    """Name each key in which two plans differ, with both values.
-
-    Parameters
-    ----------
-    old, new : dict
-        Plans, or any nested JSON values.
-    limit : int
-        Name at most this many; the rest are counted.
-
-    Returns
-    -------
-    str
-        Empty where they are equal.
-
-    Examples
-    --------
-    >>> differences({"map": {"seed": 0, "size": 8}}, {"map": {"seed": 1, "size": 8}})
-    'map.seed (was 0, now 1)'
-    """
-    first, second = dict(_leaves(old)), dict(_leaves(new))
-    named = []
-    keys = [*first, *(key for key in second if key not in first)]
-    keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
-    # A class that differs says all about its parameters, and parameters say all about what a map has learned.
-    classes = {key.rpartition(".")[0] for key in keys if key.endswith((".class", ".kernel"))}
-    keys = [key for key in keys if _speaks(key, keys, classes)]
-    # Items of lists last: one option that differs may change all of them.
-    for key in sorted(keys, key=lambda name: name.count("[")):
-        was, now = (json.dumps(side[key]) if key in side else "absent" for side in (first, second))
-        named.append(f"{printable(key, _SHOWN)} (was {_shown(was)}, now {_shown(now)})")
-    more = f" and {len(named) - limit} more" if len(named) > limit else ""
-    return ", ".join(named[:limit]) + more

@@ -43,6 +43,7 @@ from daskrf.storage.backend import (
     staging,
     sync,
 )
+from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import file_errors
 from daskrf.storage.integrity import believed
 from daskrf.storage.records import CommitRecord, Survey, staged_objects, total_counts
@@ -133,8 +134,8 @@ class Store:
         Raises
         ------
         StoreError
-            Something else is there, or a store that was made for another specification: each key that
-            differs is named with both values.
+            Something else is there, or a store that was made from other input or with other options: each
+            that differs is named with both values.
         """
         path = as_path(path)
         plans.check_kind(kind, cls.needed_kind, path)
@@ -150,11 +151,7 @@ class Store:
             plans.check_kind(found["kind"], kind, path)
             with believed(path / plans.PLAN_FILE):
                 old, new = ({key: side[key] for key in plans.HASHED} for side in (found, plan))
-                differing = plans.differences(old, new)
-            raise StoreError(
-                f"{path} was made for another specification: {differing}; give another output path, or "
-                "repeat the options that it was made with"
-            )
+                raise made_with_others(path, differences(old, new))
         store = cls(path, found)
         store.clean()
         return store
@@ -335,7 +332,7 @@ class Store:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return f"its commit record is damaged ({error})"
         if record.spec_hash != self.spec_hash:
-            return "its commit record belongs to another specification"
+            return "its commit record belongs to a store of other input or options"
         if record.partition != p:
             return f"its commit record is that of partition {record.partition}"
         for item in record.objects:
