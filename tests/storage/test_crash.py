@@ -138,7 +138,7 @@ def test_a_full_disk_while_data_are_written(tmp_path: Path, monkeypatch: pytest.
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("zarr.storage._local._put", full)
+    monkeypatch.setattr("daskrf.storage.fingerprintstore.write_array", full)
     with pytest.raises(StoreError, match="no space is left on the device; free some"):
         fill(store, 0)
     monkeypatch.undo()

@@ -315,7 +315,7 @@ def refused(path: Path, words: str) -> None:
     "name", ["../secret", "/etc/passwd", "arrays-0123456789abcdef/../../x", "other/gram/c.0"]
 )
 def test_a_model_names_no_files_but_its_own(tmp_path: Path, name: str) -> None:
-    path = save_model(tmp_path, {"gram": np.arange(9.0)}, {"targets": ["y"]})
+    path = save_model(tmp_path, {"gram": np.arange(999.0)}, {"targets": ["y"]})
     record = unsealed(path.read_bytes())
     for forged in ({"objects": [[name, *record["objects"][0][1:]]]}, {"group": name}, {"objects": []}):
         forge_model(path, {**record, **forged})
@@ -324,11 +324,12 @@ def test_a_model_names_no_files_but_its_own(tmp_path: Path, name: str) -> None:
         assert not verify(tmp_path).sound or forged == {"objects": []}
 
 
+@pytest.mark.parametrize("n", [3, 30])  # in the record, and in a file
 @pytest.mark.parametrize(
     "shape", [[2**40, 3], [2**31], [10**30], [-1, 3], [3.0, 3], "33", None, [], [3, 2**33]]
 )
-def test_a_model_of_impossible_shapes(tmp_path: Path, shape: Any) -> None:
-    path = save_model(tmp_path, {"gram": np.triu(np.arange(1.0, 10.0).reshape(3, 3))}, {"targets": ["y"]})
+def test_a_model_of_impossible_shapes(tmp_path: Path, shape: Any, n: int) -> None:
+    path = save_model(tmp_path, {"gram": np.triu(np.ones((n, n)))}, {"targets": ["y"]})
     record = unsealed(path.read_bytes())
     record["entries"]["gram"]["shape"] = shape
     forge_model(path, record)
@@ -336,9 +337,10 @@ def test_a_model_of_impossible_shapes(tmp_path: Path, shape: Any) -> None:
         load_model(tmp_path)
 
 
+@pytest.mark.parametrize("n", [3, 30])
 @pytest.mark.parametrize("value", [*VALUES, "|O", "<U100000000", "<M8[s]", "V9"], ids=repr)
-def test_a_model_of_wrong_types(tmp_path: Path, value: Any) -> None:
-    path = save_model(tmp_path, {"gram": np.arange(9).reshape(3, 3)}, {"targets": ["y"]})
+def test_a_model_of_wrong_types(tmp_path: Path, value: Any, n: int) -> None:
+    path = save_model(tmp_path, {"gram": np.arange(n * n).reshape(n, n)}, {"targets": ["y"]})
     header = unsealed(path.read_bytes())
     forged = [{**header, name: value} for name in header]
     forged += [
