@@ -49,7 +49,7 @@ from daskrf.storage.plans import (
     refuse_old,
 )
 from daskrf.storage.records import FileList, listed_objects, staged_objects
-from daskrf.storage.zarrays import BLOCK_BYTES, Layout, create_group, read_array, write_array
+from daskrf.storage.zarrays import BLOCK_BYTES, Layout, blocks, create_group, read_array, write_array
 
 __all__ = [
     "Saved",
@@ -314,7 +314,8 @@ def _entry(array: np.ndarray, kind: str) -> dict[str, Any]:
     types = ["|i1", "<i2", "<i4"] if kind == "checkpoint" and plain.dtype.kind == "i" else []
     low, high = (int(plain.min()), int(plain.max())) if types else (0, 0)
     narrow = (name for name in types if np.iinfo(name).min <= low and high <= np.iinfo(name).max)
-    return {**entry, "stored": next(narrow, plain.dtype.newbyteorder("<").str)}
+    stored = next(narrow, plain.dtype.newbyteorder("<").str)
+    return {**entry, "stored": stored, "chunks": blocks(plain.shape, np.dtype(stored).itemsize)}
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -328,7 +329,8 @@ def _layout(entry: dict[str, Any], kind: str) -> Layout:
     """Return how an array of a record lies in files: a checkpoint is read but once, a model stays."""
     dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
     shape = (*shape, dtype.itemsize) if dtype.kind in "US" else shape
-    return Layout.blocks(shape, np.dtype(entry["stored"]), "fast" if kind == "checkpoint" else "small")
+    compressor = "fast" if kind == "checkpoint" else "small"
+    return Layout(shape, tuple(entry["chunks"]), np.dtype(entry["stored"]), compressor)
 
 
 def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None) -> Saved:

@@ -31,6 +31,7 @@ from daskrf.storage.records import FileList
 
 __all__ = [
     "Layout",
+    "blocks",
     "create_group",
     "read_array",
     "read_chunk",
@@ -39,7 +40,7 @@ __all__ = [
     "write_chunk",
 ]
 
-BLOCK_BYTES = 8 << 20  # of a chunk of an array that is written and read chunk by chunk
+BLOCK_BYTES = 8 << 20  # of a chunk; not to be made smaller: readers believe no larger arrays than this allows
 METADATA = "zarr.json"
 blosc.use_threads = False  # as Zarr has it: with them, bytes depend on which one ends first
 # By name: what Zarr calls it, and what does it. Of integers, bits of the same place stand together, so that a
@@ -83,13 +84,6 @@ class Layout:
     dimension_names: tuple[str, ...] | None = None
     fill_value: float = 0
 
-    @classmethod
-    def blocks(cls, shape: tuple[int, ...], dtype: np.dtype, compressor: str) -> Layout:
-        """Return the layout of an array in chunks of at most `BLOCK_BYTES` each."""
-        sizes = [math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape))]
-        chunks = (min(n, BLOCK_BYTES // max(1, size)) for n, size in zip(shape, sizes, strict=True))
-        return cls(shape, tuple(max(1, n) for n in chunks), dtype, compressor)
-
     def metadata(self) -> bytes:
         """Return the content of ``zarr.json``."""
         options = (self.compressor, self.separator, self.dimension_names, self.fill_value)
@@ -114,6 +108,18 @@ class Layout:
         if self.compressor:
             body = _COMPRESSORS[self.compressor][1].decode(body)
         return np.frombuffer(body, self.dtype).reshape(self.chunks)
+
+
+def blocks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the shape of chunks of at most `BLOCK_BYTES` each.
+
+    Examples
+    --------
+    >>> blocks((5000, 4096), 8), blocks((7,), 8)
+    ((256, 4096), (7,))
+    """
+    sizes = [math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape))]
+    return tuple(max(1, min(n, BLOCK_BYTES // max(1, size))) for n, size in zip(shape, sizes, strict=True))
 
 
 @functools.lru_cache

@@ -216,7 +216,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
         screen(root / "model", root / "phi", root / "hits.parquet", k=5, maximize=True)
         scan(library, rows_per_partition=25, spool=root / "spool")
         labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, *LABELS).keep()
-        write_checkpoint(root / WORK / "draw", {"weights": np.arange(50.0)}, {}, "draw")
+        write_checkpoint(root / WORK / "draw", {"weights": np.arange(500.0)}, {}, "draw")
         source = source_for(Run(root / "work", Share(prepare=True)), read_model(root / "model"), library)
         for p in range(len(source.partition_rows)):
             list(source.blocks(p))
