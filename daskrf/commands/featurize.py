@@ -30,7 +30,7 @@ from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import CommitRecord
 
 __all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]
 

@@ -38,7 +38,7 @@ from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.integrity import believed
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import CommitRecord
 
 __all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]
 

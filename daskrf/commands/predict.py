@@ -30,7 +30,7 @@ from daskrf.quantities import amount
 from daskrf.storage.backend import absolute, as_list, as_path
 from daskrf.storage.inspection import check_output
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import CommitRecord
 
 __all__ = ["PredictReport", "PredictStage", "predict"]
 

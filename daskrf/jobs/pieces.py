@@ -24,8 +24,7 @@ from daskrf.quantities import amount
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import crc32c_of
 from daskrf.storage.plans import hash_of
-from daskrf.storage.records import CommitRecord
-from daskrf.storage.store import Store
+from daskrf.storage.store import CommitRecord, Store
 
 __all__ = [
     "Done",

@@ -30,9 +30,8 @@ from daskrf.storage.files import file_errors
 from daskrf.storage.fingerprintstore import ROW_FIELDS, FingerprintStore
 from daskrf.storage.integrity import believed
 from daskrf.storage.plans import PLAN_FILE
-from daskrf.storage.records import CommitRecord
 from daskrf.storage.rowstore import RowStore, typed, write_parquet
-from daskrf.storage.store import ARRAY_METADATA
+from daskrf.storage.store import ARRAY_METADATA, CommitRecord
 from daskrf.storage.zarrays import METADATA, Layout, read_chunk, read_errors, write_chunk
 
 __all__ = ["FeatureStore"]

@@ -19,7 +19,6 @@ from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
 from daskrf.storage.backend import absolute
-from daskrf.storage.records import CommitRecord
 from daskrf.storage.rowstore import (
     REJECT_SCHEMA,
     SOURCE_TYPE,
@@ -28,6 +27,7 @@ from daskrf.storage.rowstore import (
     typed,
     write_parquet,
 )
+from daskrf.storage.store import CommitRecord
 from daskrf.storage.zarrays import create_group, read_array, read_errors, write_array
 
 __all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]

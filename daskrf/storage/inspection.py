@@ -22,10 +22,9 @@ from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.hits import Earlier, hits_at
 from daskrf.storage.integrity import DAMAGE, believed
 from daskrf.storage.model import load_model, read_arrays
-from daskrf.storage.records import total_counts
 from daskrf.storage.rowstore import RejectingStore
 from daskrf.storage.runlog import JobStatus, job_of
-from daskrf.storage.store import Store
+from daskrf.storage.store import Store, total_counts
 
 __all__ = [
     "StoreStatus",

@@ -118,7 +118,7 @@ class StoreLock:
         with file_errors("lock", self.path.parent):
             try:
                 self._made = self._files.make(self.path.parent)
-                while (held := self._files.hold(self.path, self._content)) is None:
+                while (held := self._files.create(self.path, self._content)) is None:
                     self._take_over(self.path)
             except OSError as error:
                 if error.errno != errno.EROFS or not exists(self.path.parent):
@@ -232,10 +232,12 @@ class StoreLock:
     def _now(self) -> float:
         """Time of the file system, which may differ from that of this host."""
         probe = self.path.with_name(temporary_name(LOCK_FILE))
+        held = self._files.create(probe, b"?")
         try:
-            self._files.create(probe, b"?")
             return self._files.read_dated(probe.parent, probe.name)[1]
         finally:
+            if held is not None:
+                held.close()
             self._files.remove(probe)
 
     def _remove(self, path: PurePath, content: bytes) -> None:
@@ -246,13 +248,14 @@ class StoreLock:
         guard says who made it, and that of a dead one is removed in the same way.
         """
         guard = self.path.with_name(f"{GUARD}{hashlib.sha256(content).hexdigest()[:16]}")
-        while not self._files.create(guard, self._content):
+        while (held := self._files.create(guard, self._content)) is None:
             self._take_over(guard)
         try:
             with suppress(FileNotFoundError):
                 if self._files.read(path.parent, path.name) == content:
                     self._files.remove(path)
         finally:
+            held.close()
             self._files.remove(guard)
 
     def _sweep(self) -> None:

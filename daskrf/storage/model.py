@@ -36,7 +36,7 @@ from daskrf.storage.backend import (
     sync,
 )
 from daskrf.storage.files import file_errors
-from daskrf.storage.integrity import believed, sealed
+from daskrf.storage.integrity import FileList, believed, listed_objects, sealed, staged_objects
 from daskrf.storage.plans import (
     ARRAYS_FILE,
     FORMAT,
@@ -48,7 +48,6 @@ from daskrf.storage.plans import (
     read_plan,
     refuse_old,
 )
-from daskrf.storage.records import FileList, listed_objects, staged_objects
 from daskrf.storage.zarrays import BLOCK_BYTES, Layout, blocks, create_group, read_array, write_array
 
 __all__ = [

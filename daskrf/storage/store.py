@@ -20,11 +20,14 @@ keys, and the record is created by a conditional PUT, which fails where another 
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Self
 
@@ -44,11 +47,18 @@ from daskrf.storage.backend import (
     sync,
 )
 from daskrf.storage.differences import differences, made_with_others
-from daskrf.storage.files import file_errors
-from daskrf.storage.integrity import believed
-from daskrf.storage.records import CommitRecord, Survey, staged_objects, total_counts
+from daskrf.storage.files import canonical_json, file_errors
+from daskrf.storage.integrity import (
+    FileList,
+    believed,
+    is_count,
+    listed_objects,
+    sealed,
+    staged_objects,
+    unsealed,
+)
 
-__all__ = ["Store"]
+__all__ = ["CommitRecord", "Store", "Survey", "total_counts"]
 
 STAGING = "_staging"
 COMMITS = "_commits"
@@ -65,6 +75,74 @@ _COUNTS = {
     "features": ("kept", "first"),
     "predictions": ("read", "kept", "rejected"),
 }
+
+
+@dataclass(frozen=True)
+class CommitRecord(FileList):
+    """What a partition holds, written after its data.
+
+    Attributes
+    ----------
+    partition : int
+        Number of the partition.
+    spec_hash : str
+        Of the plan that it was made for.
+    counts : dict of str to int
+        Rows read, kept, rejected, and so on; they add up over partitions.
+    """
+
+    partition: int
+    spec_hash: str
+    counts: dict[str, int]
+
+    def to_json(self) -> builtins.bytes:
+        """The record as JSON text that is `sealed`."""
+        return sealed(canonical_json({"format_version": plans.FORMAT_VERSION, **vars(self)}))
+
+    @classmethod
+    def from_json(cls, data: builtins.bytes) -> CommitRecord:
+        """Read a record.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            Where the text is not a whole and undamaged record.
+        """
+        body = unsealed(data)
+        record = cls(listed_objects(body["objects"]), body["partition"], body["spec_hash"], body["counts"])
+        if not (is_count(record.partition) and isinstance(record.spec_hash, str)):
+            raise ValueError("its partition or its hash is of the wrong type")
+        if not all(map(is_count, dict.values(record.counts))):
+            raise ValueError("its counts are not numbers")
+        return record
+
+
+def total_counts(records: Iterable[CommitRecord]) -> dict[str, int]:
+    """Return the sums of the counts of some records; ``first``, the number of a row, is not summed."""
+    total: Counter[str] = Counter()
+    for record in records:
+        total.update(record.counts)
+    total.pop("first", None)
+    return dict(total)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """State of every partition of a store.
+
+    Attributes
+    ----------
+    valid : dict of int to CommitRecord
+        Partitions whose record is valid and whose objects are there in full size.
+    damaged : dict of int to str
+        Partitions with a record that does not hold, and why.
+    missing : list of int
+        Partitions without a record, ascending.
+    """
+
+    valid: dict[int, CommitRecord]
+    damaged: dict[int, str]
+    missing: list[int]
 
 
 class Store:

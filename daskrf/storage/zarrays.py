@@ -26,8 +26,7 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 
 from daskrf.errors import MemoryLimitError, StoreError, printable
 from daskrf.storage.files import file_errors
-from daskrf.storage.integrity import DAMAGE
-from daskrf.storage.records import FileList
+from daskrf.storage.integrity import DAMAGE, FileList
 
 __all__ = [
     "Layout",

@@ -277,7 +277,7 @@ def test_hits_are_those_of_sorting_everything(
         maximize=maximize,
         **settings,
         std="all",
-        seed=7,
+        seed=7 if rule == "thompson" else None,
     )
     table = pq.read_table(tmp_path / "hits.parquet")
     assert table.equals(report.table)

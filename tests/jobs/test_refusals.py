@@ -43,7 +43,7 @@ from daskrf.molecules import FingerprintSpec, TableFormat
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.lock import StoreLock
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import CommitRecord
 from tests.jobs.job import FEATURES, FLAWS, data_digests
 
 

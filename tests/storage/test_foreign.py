@@ -19,10 +19,9 @@ from daskrf.storage.backend import backend
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import kind_of, status, verify
-from daskrf.storage.integrity import believed, sealed, unsealed
+from daskrf.storage.integrity import StoredObject, believed, sealed, unsealed
 from daskrf.storage.model import load_model, read_checkpoint, save_model
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.records import StoredObject
 from daskrf.storage.store import Store
 from tests.storage.strategies import full_store, new_store
 
