@@ -40,7 +40,7 @@ from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
-from daskrf.storage.plans import hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = ["ScreenReport", "screen"]
 

@@ -40,7 +40,7 @@ from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import kind_of
 from daskrf.storage.integrity import believed
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
-from daskrf.storage.plans import hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = ["fit_map", "need_of_learning", "prepared", "sampled_rows"]
 

@@ -23,8 +23,7 @@ from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.quantities import amount
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import crc32c_of
-from daskrf.storage.plans import hash_of
-from daskrf.storage.store import CommitRecord, Store
+from daskrf.storage.store import CommitRecord, Store, hash_of
 
 __all__ = [
     "Done",

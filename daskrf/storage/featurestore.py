@@ -29,9 +29,8 @@ from daskrf.storage.backend import absolute
 from daskrf.storage.files import file_errors
 from daskrf.storage.fingerprintstore import ROW_FIELDS, FingerprintStore
 from daskrf.storage.integrity import believed
-from daskrf.storage.plans import PLAN_FILE
 from daskrf.storage.rowstore import RowStore, typed, write_parquet
-from daskrf.storage.store import ARRAY_METADATA, CommitRecord
+from daskrf.storage.store import ARRAY_METADATA, PLAN_FILE, CommitRecord
 from daskrf.storage.zarrays import METADATA, Layout, read_chunk, read_errors, write_chunk
 
 __all__ = ["FeatureStore"]

@@ -16,7 +16,6 @@ from daskrf.errors import InputError, StoreError, printable
 from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
 from daskrf.kernels.kernel import short
 from daskrf.quantities import amount, format_bytes
-from daskrf.storage import plans
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.hits import Earlier, hits_at
@@ -24,7 +23,16 @@ from daskrf.storage.integrity import DAMAGE, believed
 from daskrf.storage.model import load_model, read_arrays
 from daskrf.storage.rowstore import RejectingStore
 from daskrf.storage.runlog import JobStatus, job_of
-from daskrf.storage.store import Store, total_counts
+from daskrf.storage.store import (
+    ARRAYS_FILE,
+    KIND_COMMANDS,
+    KIND_NAMES,
+    PLAN_FILE,
+    Store,
+    has_plan,
+    read_plan,
+    total_counts,
+)
 
 __all__ = [
     "StoreStatus",
@@ -117,7 +125,7 @@ class StoreStatus:
     def __str__(self) -> str:
         running = self.job is not None and self.job.running
         state = "at work" if running else "complete" if self.complete else "unfinished"
-        lines = [f"{self.path}: {plans.KIND_NAMES.get(self.kind, self.kind)}, {state}"]
+        lines = [f"{self.path}: {KIND_NAMES.get(self.kind, self.kind)}, {state}"]
         lines += [f"  {words}" for words in self.words]
         if self.kind not in UNITS and (self.done or self.missing or self.damaged):
             lines.append(
@@ -135,8 +143,8 @@ class StoreStatus:
             )
             lines.append(f"  made by {', '.join(made)}")
         lines += self.job.lines() if self.job is not None else []
-        if not self.complete and not running and self.kind in plans.KIND_COMMANDS:
-            lines.append(f"  run `{plans.KIND_COMMANDS[self.kind]}` again with the same options to finish it")
+        if not self.complete and not running and self.kind in KIND_COMMANDS:
+            lines.append(f"  run `{KIND_COMMANDS[self.kind]}` again with the same options to finish it")
         return "\n".join(printable(line, _SHOWN) for line in lines)
 
     def _row_lines(self) -> list[str]:
@@ -199,7 +207,7 @@ class VerifyReport:
         checked = amount(self.checked, "partitions")
         if self.kind in UNITS:
             state = "every digest is right" if self.sound else "damaged"
-            lines = [f"{self.path}: {plans.KIND_NAMES[self.kind]}, {state}"]
+            lines = [f"{self.path}: {KIND_NAMES[self.kind]}, {state}"]
             lines += [f"  {problem}" for problem in self.damaged.get(0, ())[:20]]
             lines += [] if self.sound else [f"  {REMEDIES[self.kind].format(self.path)}"]
         elif self.sound:
@@ -235,11 +243,11 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
     """
     path = as_path(path)
     with file_errors("read", path):
-        if is_file(path / plans.ARRAYS_FILE):
+        if is_file(path / ARRAYS_FILE):
             return "model"
-        if missing_ok and not plans.has_plan(path):
+        if missing_ok and not has_plan(path):
             return None
-    return str(plans.read_plan(path)["kind"])
+    return str(read_plan(path)["kind"])
 
 
 def check_output(path: PurePath, kind: str) -> None:
@@ -249,14 +257,14 @@ def check_output(path: PurePath, kind: str) -> None:
     ------
     StoreError
     """
-    name = plans.KIND_NAMES[kind]
+    name = KIND_NAMES[kind]
     with file_errors("read", path):
         if is_file(path):
             raise StoreError(f"{path} is a file, and {name} is a directory; give another output path")
         others = [name for name in backend(path).names(path) if not name.startswith(".")]
     found = kind_of(path, missing_ok=True)
     if found is not None and found != kind:
-        there = plans.KIND_NAMES.get(found, "another store")
+        there = KIND_NAMES.get(found, "another store")
         raise StoreError(f"{path} is {there} already; give another output path, or delete that one")
     if found is None and others and kind != "model":  # of which a crash may have left arrays
         raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
@@ -354,7 +362,7 @@ def _store_status(path: PurePath) -> StoreStatus:
 def _store_words(store: Store) -> tuple[str, ...]:
     """What a store of partitions holds."""
     spec = store.spec
-    with believed(store.path / plans.PLAN_FILE):
+    with believed(store.path / PLAN_FILE):
         if store.kind == "fingerprints":
             words = fingerprint_words(spec.get("fingerprint", {}))
             return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)

@@ -37,7 +37,7 @@ from daskrf.storage.backend import (
 )
 from daskrf.storage.files import file_errors
 from daskrf.storage.integrity import FileList, believed, listed_objects, sealed, staged_objects
-from daskrf.storage.plans import (
+from daskrf.storage.store import (
     ARRAYS_FILE,
     FORMAT,
     FORMAT_VERSION,

@@ -27,9 +27,9 @@ from daskrf.errors import InputError, StoreError
 from daskrf.jobs.models import read_model
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import open_source
-from daskrf.storage import plans
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.store import read_plan
 from tests.jobs.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, assert_same_job, model_arrays, run_job
 
 
@@ -158,13 +158,13 @@ def test_plans_are_read_once_a_process_and_not_once_a_partition(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plan has a line for each partition, so that it would cost the square of their number."""
-    read, paths = plans.read_plan, []
+    read, paths = read_plan, []
 
     def counted(path: Path) -> dict[str, Any]:
         paths.append(path.name)
         return read(path)
 
-    monkeypatch.setattr(plans, "read_plan", counted)
+    monkeypatch.setattr("daskrf.storage.store.read_plan", counted)
     featurize(done / "fp", FEATURES, tmp_path / "phi")  # 13 partitions in four tasks
     predict(done / "model", done / "phi", tmp_path / "pred")
     assert max(paths.count(name) for name in ("phi", "pred")) < 13, paths

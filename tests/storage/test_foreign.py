@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from daskrf.errors import DaskrfError, StoreError
-from daskrf.storage import plans
 from daskrf.storage.backend import backend
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -22,7 +21,7 @@ from daskrf.storage.inspection import kind_of, status, verify
 from daskrf.storage.integrity import StoredObject, believed, sealed, unsealed
 from daskrf.storage.model import load_model, read_checkpoint, save_model
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.store import Store
+from daskrf.storage.store import ARRAYS_FILE, FORMAT_VERSION, PLAN_FILE, Store, plan_hash
 from tests.storage.strategies import full_store, new_store
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -59,7 +58,7 @@ def forge_record(store: Store, p: int, **changes: Any) -> None:
     """Write a record that has its digest."""
     record = dataclasses.replace(store.record(p), **changes)
     body = {
-        "format_version": plans.FORMAT_VERSION,
+        "format_version": FORMAT_VERSION,
         "partition": record.partition,
         "spec_hash": record.spec_hash,
     }
@@ -72,7 +71,7 @@ def forge_plan(path: Path, **changes: Any) -> None:
     """Change a plan, and give it the hash of what it is then."""
     plan = json.loads((path / "_plan.json").read_bytes()) | changes
     del plan["crc32c"]
-    plan["spec_hash"] = plans.plan_hash(plan)
+    plan["spec_hash"] = plan_hash(plan)
     (path / "_plan.json").write_bytes(sealed(json.dumps(plan).encode()))
 
 
@@ -133,8 +132,8 @@ def test_no_link_is_followed_on_the_way(store: FingerprintStore, name: str) -> N
 
 
 def test_a_pipe_in_place_of_a_plan_or_a_model_is_none(tmp_path: Path) -> None:
-    for name in (plans.PLAN_FILE, plans.ARRAYS_FILE):
-        (tmp_path / name).mkdir(parents=True) if name == plans.ARRAYS_FILE else os.mkfifo(tmp_path / name)
+    for name in (PLAN_FILE, ARRAYS_FILE):
+        (tmp_path / name).mkdir(parents=True) if name == ARRAYS_FILE else os.mkfifo(tmp_path / name)
         for look in (Store.open, load_model, status, verify, kind_of):
             with pytest.raises(StoreError):
                 look(tmp_path)
