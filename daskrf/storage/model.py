@@ -276,7 +276,7 @@ def _write(
             for folder in {PurePosixPath(), *(up for name in filed for up in PurePosixPath(name).parents)}:
                 create_group(place / folder)
             for name, entry in filed.items():
-                write_array(place, name, _plain(arrays[name]), _layout(entry, kind))
+                write_array(place, name, _plain(arrays[name]), _layout(entry))
             found = staged_objects(path, {path: directory / "arrays"})
             group = f"arrays-{hashlib.sha256(text + _text(found, path)).hexdigest()[:16]}"
             record |= {"group": group, "objects": [[f"{group}/{item[0]}", *item[1:]] for item in found]}
@@ -324,12 +324,11 @@ def _plain(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, order="C")[..., None].view(np.uint8)
 
 
-def _layout(entry: dict[str, Any], kind: str) -> Layout:
-    """Return how an array of a record lies in files: a checkpoint is read but once, a model stays."""
-    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+def _layout(entry: dict[str, Any]) -> Layout:
+    """Return how an array of a record lies in files."""
+    dtype, stored, shape = np.dtype(entry["dtype"]), np.dtype(entry["stored"]), tuple(entry["shape"])
     shape = (*shape, dtype.itemsize) if dtype.kind in "US" else shape
-    compressor = "fast" if kind == "checkpoint" else "small"
-    return Layout(shape, tuple(entry["chunks"]), np.dtype(entry["stored"]), compressor)
+    return Layout(shape, tuple(entry["chunks"]), stored, "bits" if stored.kind in "iu" else "fast")
 
 
 def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None) -> Saved:
@@ -354,7 +353,7 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
             _check(name, entry, len(objects))
         found = Saved(objects, group, entries, metadata, record["provenance"], {})
         wanted = [name for name in found.entries if names is None or name in names]
-        return replace(found, arrays={name: _read_array(path, found, name, kind) for name in wanted})
+        return replace(found, arrays={name: _read_array(path, found, name) for name in wanted})
 
 
 def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
@@ -370,7 +369,7 @@ def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
         raise ValueError(f"array {name!r} is larger than what is stored of it")
 
 
-def _read_array(path: PurePath, found: Saved, name: str, kind: str) -> np.ndarray:
+def _read_array(path: PurePath, found: Saved, name: str) -> np.ndarray:
     """Read one array back, in its own type and shape."""
     entry = found.entries[name]
     dtype = np.dtype(entry["dtype"])
@@ -380,5 +379,5 @@ def _read_array(path: PurePath, found: Saved, name: str, kind: str) -> np.ndarra
     stored = np.uint8 if text else dtype
     where = f"{found.group}/{name}"
     with believed(path / where):
-        values = read_array(path, where, found, _layout(entry, kind), stored)
+        values = read_array(path, where, found, _layout(entry), stored)
     return values.view(dtype)[..., 0] if text else values

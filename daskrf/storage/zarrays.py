@@ -42,17 +42,14 @@ __all__ = [
 BLOCK_BYTES = 8 << 20  # of a chunk; not to be made smaller: readers believe no larger arrays than this allows
 METADATA = "zarr.json"
 blosc.use_threads = False  # as Zarr has it: with them, bytes depend on which one ends first
-# By name: what Zarr calls it, and what does it. Of integers, bits of the same place stand together, so that a
-# matrix of small ones takes as many bits as they have.
+# By name: what Zarr calls it, and what does it. With "bits", those of the same place stand together, so that
+# a matrix of small integers takes as many as they have.
 _COMPRESSORS: dict[str | None, tuple[Any, Any]] = {
     "zstd": (ZstdCodec(level=3), Zstd(level=3)),
-    "small": (
+    "fast": (ZstdCodec(level=1), Zstd(level=1)),
+    "bits": (
         BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle"),
         blosc.Blosc("zstd", clevel=1, shuffle=blosc.BITSHUFFLE),
-    ),
-    "fast": (
-        BloscCodec(cname="lz4", clevel=1, shuffle="bitshuffle"),
-        blosc.Blosc("lz4", clevel=1, shuffle=blosc.BITSHUFFLE),
     ),
 }
 
@@ -67,7 +64,7 @@ class Layout:
         Of the array, and of a chunk; the last chunk of an axis is filled up.
     dtype : dtype
         Little-endian.
-    compressor : {"zstd", "small", "fast"}, optional
+    compressor : {"zstd", "fast", "bits"}, optional
         By default chunks are not compressed.
     separator : {".", "/"}
         Of the numbers in the name of a chunk; with "." all chunks are in one folder.
