@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 __all__ = [
+    "COLUMN",
     "ROW",
     "CalibrationWarning",
     "DaskrfError",
@@ -19,6 +20,9 @@ __all__ = [
 
 ROW = re.compile(r"\b([Rr]ow) (\d+)\b")
 """A row as messages name it: by its position in what a function was given."""
+
+COLUMN = re.compile(r"\b([Cc]olumn) (\d+)\b")
+"""A column, in the same way."""
 
 
 def printable(text: object, limit: int = 500) -> str:
@@ -121,12 +125,12 @@ class WorkerError(DaskrfError, RuntimeError):
     """The cluster lost a task more often than the retry budget allows, or has no workers."""
 
 
-def renumbered(error: InputError, number: Callable[[int], int]) -> InputError:
-    """Return an error about one row of a part, which names that row by its number in the whole.
+def renumbered(error: InputError, number: Callable[[int], int], what: re.Pattern[str] = ROW) -> InputError:
+    """Return an error about one row of a part, or a column, which names it by its number in the whole.
 
     Examples
     --------
     >>> renumbered(InputError("The features of row 2 are too large."), lambda row: row + 100)
     InputError('The features of row 102 are too large.')
     """
-    return InputError(ROW.sub(lambda found: f"{found[1]} {number(int(found[2]))}", str(error), count=1))
+    return InputError(what.sub(lambda found: f"{found[1]} {number(int(found[2]))}", str(error), count=1))

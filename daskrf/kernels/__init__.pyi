@@ -2,6 +2,7 @@ from daskrf.kernels.composition import Composition as Composition
 from daskrf.kernels.dotproduct import TanimotoDotProduct as TanimotoDotProduct
 from daskrf.kernels.kernel import Kernel as Kernel
 from daskrf.kernels.kernel import from_state as from_state
+from daskrf.kernels.mean import Mean as Mean
 from daskrf.kernels.powerseries import DotProduct as DotProduct
 from daskrf.kernels.powerseries import DotProductKernel as DotProductKernel
 from daskrf.kernels.powerseries import Exponential as Exponential
@@ -27,6 +28,7 @@ __all__ = [
     "Intersection",
     "Kernel",
     "Matern",
+    "Mean",
     "Polynomial",
     "RadialKernel",
     "RadialSpectrum",
