@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 __all__ = [
-    "COLUMN",
     "ROW",
     "CalibrationWarning",
     "DaskrfError",
@@ -14,6 +14,7 @@ __all__ = [
     "MemoryLimitError",
     "StoreError",
     "WorkerError",
+    "counted_from",
     "printable",
     "renumbered",
 ]
@@ -21,8 +22,7 @@ __all__ = [
 ROW = re.compile(r"\b([Rr]ow) (\d+)\b")
 """A row as messages name it: by its position in what a function was given."""
 
-COLUMN = re.compile(r"\b([Cc]olumn) (\d+)\b")
-"""A column, in the same way."""
+_COLUMN = re.compile(r"\b([Cc]olumn) (\d+)\b")
 
 
 def printable(text: object, limit: int = 500) -> str:
@@ -126,7 +126,7 @@ class WorkerError(DaskrfError, RuntimeError):
 
 
 def renumbered(error: InputError, number: Callable[[int], int], what: re.Pattern[str] = ROW) -> InputError:
-    """Return an error about one row of a part, or a column, which names it by its number in the whole.
+    """Return an error about one row of a part, which names that row by its number in the whole.
 
     Examples
     --------
@@ -134,3 +134,21 @@ def renumbered(error: InputError, number: Callable[[int], int], what: re.Pattern
     InputError('The features of row 102 are too large.')
     """
     return InputError(what.sub(lambda found: f"{found[1]} {number(int(found[2]))}", str(error), count=1))
+
+
+@contextmanager
+def counted_from(row: int, column: int) -> Iterator[None]:
+    """Let errors about a part of an array, which begins at this row and column, name those of the whole.
+
+    Examples
+    --------
+    >>> with counted_from(100, 8):
+    ...     raise InputError("Value -1 in row 2, column 0 is negative.")
+    Traceback (most recent call last):
+    daskrf.errors.InputError: Value -1 in row 102, column 8 is negative.
+    """
+    try:
+        yield
+    except InputError as error:
+        named = renumbered(error, lambda number: number + row)
+        raise renumbered(named, lambda number: number + column, _COLUMN) from None

@@ -2,7 +2,6 @@ from daskrf.kernels.composition import Composition as Composition
 from daskrf.kernels.dotproduct import TanimotoDotProduct as TanimotoDotProduct
 from daskrf.kernels.kernel import Kernel as Kernel
 from daskrf.kernels.kernel import from_state as from_state
-from daskrf.kernels.mean import Mean as Mean
 from daskrf.kernels.powerseries import DotProduct as DotProduct
 from daskrf.kernels.powerseries import DotProductKernel as DotProductKernel
 from daskrf.kernels.powerseries import Exponential as Exponential
@@ -18,6 +17,7 @@ from daskrf.kernels.radial import UnitBalls as UnitBalls
 from daskrf.kernels.tanimoto import Intersection as Intersection
 from daskrf.kernels.tanimoto import TanimotoMinMax as TanimotoMinMax
 from daskrf.kernels.truncated import TruncatedGaussian as TruncatedGaussian
+from daskrf.kernels.weightedmean import Mean as Mean
 
 __all__ = [
     "Composition",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ import scipy.sparse as sp
 
 from daskrf.arrays import as_csr, check_finite, column_slice, row_slice
 from daskrf.engine import engine
-from daskrf.errors import COLUMN, InputError, renumbered
+from daskrf.errors import InputError, counted_from
 from daskrf.kernels.index import check_columns
 from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
@@ -211,22 +210,14 @@ def column_ranges(columns: Columns, n_terms: int, n_columns: int | None) -> list
 
 
 class _Term:
-    """A term of a mean against fixed rows; its errors count rows and columns as the mean does."""
+    """A term of a mean against fixed rows."""
 
     def __init__(self, share: float, prepare: Any, columns: tuple[int, int], right: sp.csr_matrix) -> None:
         self.share, self.columns = share, columns
-        with self._numbered(0):
+        with counted_from(0, columns[0]):
             self._values = prepare(column_slice(right, *columns))
 
     def __call__(self, rows: sp.csr_matrix, start: int, kind: type) -> npt.NDArray[Any]:
         """Return the values of rows that begin with row `start` of all."""
-        with self._numbered(start):
+        with counted_from(start, self.columns[0]):
             return self._values(rows, dtype=kind)
-
-    @contextmanager
-    def _numbered(self, start: int) -> Iterator[None]:
-        try:
-            yield
-        except InputError as error:
-            error = renumbered(error, lambda column: column + self.columns[0], COLUMN)
-            raise renumbered(error, lambda row: row + start) from None
