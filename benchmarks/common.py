@@ -86,7 +86,7 @@ class Regression:
 
 def cached_fingerprints(name: str, smiles: list[str], spec: FingerprintSpec) -> tuple[sp.csr_matrix, Array]:
     """Return fingerprints of SMILES and the positions kept, from a file of the temporary folder if there."""
-    kind = "-".join(str(value) for value in spec.state().values())
+    kind = "-".join(f"{kind.name}-{kind.counts}-{kind.size}-{kind.chirality}" for kind in spec.kinds)
     digest = hashlib.blake2b("\n".join(smiles).encode(), digest_size=6).hexdigest()
     cache = Path(tempfile.gettempdir()) / f"daskrf-rdkit-{rdkit_version()}-{name}-{digest}-{kind}.npz"
     if not cache.exists():
@@ -100,16 +100,16 @@ def cached_fingerprints(name: str, smiles: list[str], spec: FingerprintSpec) -> 
     return sp.csr_matrix(parts, shape=tuple(found["shape"])), found["kept"]
 
 
-def enamine50k(radius: int = 1, size: int = 0) -> Regression:
+def enamine50k(radius: int = 1, size: int = 0, spec: FingerprintSpec | None = None) -> Regression:
     """Return Enamine50k: 49,706 docking scores, split at random into 40,000 for training and the rest.
 
     Rows in file order, perm = numpy.random.default_rng(0).permutation(n), the first 40,000 for training.
-    Morgan counts, unfolded unless `size` is given.
+    Morgan counts, unfolded unless `size` is given, or the fingerprints of `spec`.
     """
     with gzip.open(data_folder() / "Enamine50k_scores.csv.gz", "rt") as file:
         rows = [line.rsplit(",", 1) for line in file.read().splitlines()[1:]]
     smiles = [text for text, _ in rows]
-    x, kept = cached_fingerprints("enamine50k", smiles, FingerprintSpec(radius=radius, size=size))
+    x, kept = cached_fingerprints("enamine50k", smiles, spec or FingerprintSpec(radius=radius, size=size))
     y = np.array([float(score) for _, score in rows])[kept]
     order = np.random.default_rng(0).permutation(len(y))
     return Regression("Enamine50k", x, y, order[:N_TRAIN_ENAMINE], order[N_TRAIN_ENAMINE:])

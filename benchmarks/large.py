@@ -222,7 +222,7 @@ def main(arguments: list[str] | None = None) -> None:
         fresh("fit", [solve, task] if alone else [solve], run_fit, folder, M, options.workers, limit)
         fresh(
             "predict",
-            [std] if alone else [need_of_rows(0).beside(memory.LIBRARIES)],
+            [std] if alone else [need_of_rows(0, 0).beside(memory.LIBRARIES)],
             run_predict,
             folder,
             options.workers,

@@ -46,6 +46,7 @@ from daskrf.features import (
     FeatureMap,
     GaussianMaclaurinFeatures,
     LandmarkFeatures,
+    MeanFeatures,
     NystromFeatures,
     PolynomialSketch,
     RandomFourierFeatures,
@@ -59,6 +60,7 @@ from daskrf.kernels import (
     Gaussian,
     Kernel,
     Matern,
+    Mean,
     Polynomial,
     TanimotoDotProduct,
     TanimotoMinMax,
@@ -130,7 +132,8 @@ def forms(rows: Any) -> dict[str, Any]:
 
 def tanimoto_panels(counts: sp.csr_matrix) -> dict[str, Panel]:
     """Return the panels of the Tanimoto kernels and of their squares."""
-    rows = {"CSR": counts}
+    rows, d = {"CSR": counts}, counts.shape[1]
+    halves = ((0, d // 2), (d // 2, d))  # of the identifiers, as if they were two kinds
     t_dp = TanimotoDotProduct(transform="sqrt")
     plain = TanimotoDotProductFeatures(bias_correction="normalize")
     return {
@@ -163,6 +166,9 @@ def tanimoto_panels(counts: sp.csr_matrix) -> dict[str, Panel]:
             Composition(Polynomial(2, c=0.0), t_dp),
             rows,
             {"composition": partial(CompositionFeatures, Polynomial(2, c=0.0), plain)},
+        ),
+        "mean of T": Panel(
+            Mean((3, 1), columns=halves), rows, {"mean": partial(MeanFeatures, (3, 1), columns=halves)}
         ),
     }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 __all__ = [
     "ROW",
@@ -15,12 +16,15 @@ __all__ = [
     "StoreError",
     "WorkerError",
     "check_type",
+    "counted_from",
     "printable",
     "renumbered",
 ]
 
 ROW = re.compile(r"\b([Rr]ow) (\d+)\b")
 """A row as messages name it: by its position in what a function was given."""
+
+_COLUMN = re.compile(r"\b([Cc]olumn) (\d+)\b")
 
 
 def printable(text: object, limit: int = 500) -> str:
@@ -140,7 +144,7 @@ def check_type(name: str, given: object, kind: type, example: str) -> None:
         raise InputError(f"{name} must be of the type {kind.__name__}, such as {example}, not {given!r}.")
 
 
-def renumbered(error: InputError, number: Callable[[int], int]) -> InputError:
+def renumbered(error: InputError, number: Callable[[int], int], what: re.Pattern[str] = ROW) -> InputError:
     """Return an error about one row of a part, which names that row by its number in the whole.
 
     Examples
@@ -148,4 +152,22 @@ def renumbered(error: InputError, number: Callable[[int], int]) -> InputError:
     >>> renumbered(InputError("The features of row 2 are too large."), lambda row: row + 100)
     InputError('The features of row 102 are too large.')
     """
-    return InputError(ROW.sub(lambda found: f"{found[1]} {number(int(found[2]))}", str(error), count=1))
+    return InputError(what.sub(lambda found: f"{found[1]} {number(int(found[2]))}", str(error), count=1))
+
+
+@contextmanager
+def counted_from(row: int, column: int) -> Iterator[None]:
+    """Let errors about a part of an array, which begins at this row and column, name those of the whole.
+
+    Examples
+    --------
+    >>> with counted_from(100, 8):
+    ...     raise InputError("Value -1 in row 2, column 0 is negative.")
+    Traceback (most recent call last):
+    daskrf.errors.InputError: Value -1 in row 102, column 8 is negative.
+    """
+    try:
+        yield
+    except InputError as error:
+        named = renumbered(error, lambda number: number + row)
+        raise renumbered(named, lambda number: number + column, _COLUMN) from None

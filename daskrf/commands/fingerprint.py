@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -56,7 +56,7 @@ CLI = Command(
     resumable=True,
 )
 
-_BYTES_A_ROW = 60  # on disk, with ID and SMILES: measured 57 - 66
+_ROW_BYTES, _FEATURE_BYTES = 20, 1.2  # on disk, of ID and SMILES, and of a feature, at most
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ class FingerprintReport:
     seconds : float
     inputs : tuple of str
         How the files were read, one line for each different layout.
+    columns : dict of str to (int, int)
+        The first column of each kind of fingerprint, and the one after its last, in the order of the columns.
     """
 
     store: PurePath
@@ -88,12 +90,15 @@ class FingerprintReport:
     made: int
     seconds: float
     inputs: tuple[str, ...] = ()
+    columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         made = f"{amount(self.kept, 'fingerprints')} of {amount(self.rows, 'rows')}"
         lines = [f"{made} in {self.store} ({self.seconds:.1f} s)"]
         lines += [f"  {words}" for words in self.inputs]
         lines += found_words(self.made, self.partitions)
+        if len(self.columns) > 1:
+            lines.append(f"  each row has, in this order, {', '.join(self.columns)}")
         if self.rejected:
             lines.append(
                 f"  rejected: {amount(self.rejected, 'rows')}; `daskrf status {self.store}` counts the "
@@ -216,9 +221,11 @@ class _Fingerprint(Job[FingerprintReport]):
         )
 
     def need(self) -> Need:
-        size = self.library.n_rows * _BYTES_A_ROW
+        size = int(self.library.n_rows * (_ROW_BYTES + _FEATURE_BYTES * self.spec.nonzeros))
+        most = max(self.rows)
         return Need(
-            worker=need_of_rows(max(self.rows)), disk=Disk(self.output, "the fingerprints", size, size)
+            worker=need_of_rows(most, most * self.spec.nonzeros),
+            disk=Disk(self.output, "the fingerprints", size, size),
         )
 
     def pieces(self, run: Run) -> list[Pieces]:
@@ -247,17 +254,18 @@ class _Fingerprint(Job[FingerprintReport]):
             made,
             run.seconds,
             tables_of(self.library),
+            self.spec.columns,
         )
 
 
-def need_of_rows(partition_rows: int, nonzeros: int | None = None) -> memory.MemoryNeed:
+def need_of_rows(partition_rows: int, nonzeros: int) -> memory.MemoryNeed:
     """Return the need of a task that fingerprints and writes one partition at a time."""
 
     def need_of(rows: int, nonzeros: int | None) -> memory.MemoryNeed:
-        n = rows * memory.NONZEROS if nonzeros is None else nonzeros
+        n = nonzeros or 0
         batch = min(1.0, BATCH_ROWS / max(1, rows))
         # Made by batches, whose vectors are RDKit's bytes first; joined; written, indices in 32 bits.
-        making = (memory.STORED + 40 * batch) * n + (110 + 500 * batch) * rows
+        making = (memory.STORED + 50 * batch) * n + (110 + 500 * batch) * rows
         writing = (memory.STORED + 8) * n + 220 * rows
         phase = {"a partition of fingerprints": max(making, writing), memory.RDKIT: memory.HELPER}
         return memory.peak("fingerprint", phase, compiled=False)

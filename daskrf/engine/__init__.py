@@ -319,6 +319,13 @@ class Engine(Protocol):
         out : float32 array, shape (n, m)
         """
 
+    def add_weighted(self, values: Array, own: float, others: Array, other: float, out: Array) -> None:
+        """Write own * values + other * others to `out`, rounded to its type; `out` may be `values`.
+
+        `values` and `others` are both float64 or both float32, and the sum is computed in their type. All
+        have the shape (n, m).
+        """
+
 
 Overlaps = Callable[[Rows, npt.DTypeLike, Integers | None, int, Array], tuple[Double, Double]]
 """Writes the coefficients of some rows of the left (numbers, or None for all) with all rows of the right.

@@ -10,6 +10,7 @@ from daskrf.features.harmonics import FastfoodDotProductFeatures as FastfoodDotP
 from daskrf.features.landmarks import LandmarkFeatures as LandmarkFeatures
 from daskrf.features.localgaussian import LocalGaussianFeatures as LocalGaussianFeatures
 from daskrf.features.maclaurin import RandomMaclaurinFeatures as RandomMaclaurinFeatures
+from daskrf.features.meanfeatures import MeanFeatures as MeanFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures as TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures as NystromFeatures
 from daskrf.features.polynomial import PolynomialSketch as PolynomialSketch
@@ -26,6 +27,7 @@ __all__ = [
     "GaussianMaclaurinFeatures",
     "LandmarkFeatures",
     "LocalGaussianFeatures",
+    "MeanFeatures",
     "NystromFeatures",
     "PolynomialSketch",
     "RandomFourierFeatures",

@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.arrays import as_rows, row_slice, unpack_bits
-from daskrf.errors import InputError, renumbered
-from daskrf.features.featuremap import FeatureMap, MapFacts, from_state
+from daskrf.errors import InputError, counted_from
+from daskrf.features.featuremap import FeatureMap, MapFacts, from_state, resized, same_but_for_size
 from daskrf.features.hashing import TanimotoParities
 from daskrf.features.maclaurin import degree_measure, draw_degrees
 from daskrf.features.minmax import TanimotoMinMaxFeatures
@@ -182,7 +182,8 @@ class CompositionFeatures(FeatureMap):
             own = features[start:stop]
             part = row_slice(rows, start, stop)
             for layer in layers:
-                factor = _transformed(layer.feature_map, part, start)
+                with counted_from(start, 0):
+                    factor = layer.feature_map.transform(part)
                 scale = np.float32(np.sqrt(factor.shape[1]))
                 with np.errstate(over="ignore", invalid="ignore"):
                     own[:, layer.columns] *= factor[:, layer.places] * scale
@@ -248,12 +249,10 @@ class CompositionFeatures(FeatureMap):
                 own = min(inner.composed_width, count - first)
                 name = f"{j}/{first}" if first else str(j)
                 width = -(-own // _STEP) * _STEP
-                state = inner.state()
-                state["parameters"]["n_components"] = width
-                state["parameters"]["random_state"] = seeds.key(seed, f"composition/{name}") >> 1
+                own_map = resized(inner, width, seeds.key(seed, f"composition/{name}") >> 1)
                 words = seeds.words(seed, f"composition/places/{name}", width)
                 places = np.argsort(words, kind="stable")[:own]
-                layers.append(_Layer(from_state(state), places, slice(first, first + own)))
+                layers.append(_Layer(own_map, places, slice(first, first + own)))
         return np.sqrt(scale[degrees]).astype(np.float32), layers
 
     def _check_layers(self, n_columns: int | None = None) -> None:
@@ -276,7 +275,7 @@ class CompositionFeatures(FeatureMap):
     def _current(self) -> FeatureMap:
         """Return the inner map as it was fitted; the parameter itself, if it was not or is another one."""
         fitted = getattr(self, "inner_", None)
-        return self._inner if fitted is None or _named(fitted) != _named(self._inner) else fitted
+        return self._inner if fitted is None or not same_but_for_size(fitted, self._inner) else fitted
 
     @property
     def _inner(self) -> FeatureMap:
@@ -320,18 +319,3 @@ class CompositionFeatures(FeatureMap):
             )
         if self._inner.learns_from == "nothing":
             clone(self._inner).fit(None)
-
-
-def _named(inner: FeatureMap) -> dict[str, Any]:
-    """Return what an inner map is, fitted or not, but for the size and the seed, which it gets here."""
-    state = inner.state()
-    parameters = {k: v for k, v in state["parameters"].items() if k not in ("n_components", "random_state")}
-    return {"class": state["class"], "parameters": parameters}
-
-
-def _transformed(feature_map: FeatureMap, part: Any, start: int) -> npt.NDArray[np.float32]:
-    """Return the features of a part of the rows; an error counts rows from the first of all."""
-    try:
-        return feature_map.transform(part)
-    except InputError as error:
-        raise renumbered(error, lambda row: row + start) from None

@@ -214,7 +214,8 @@ def check_width(n_columns: int) -> None:
     if n_columns > LARGEST_WIDTH:
         raise InputError(
             f"The rows have {n_columns:,} columns, but transforms serve {LARGEST_WIDTH:,} at most; "
-            "fold the fingerprints (--size 1024, say)."
+            "fold the fingerprints (--size 1024, say), or use a map that serves any columns: fourier or "
+            "maclaurin."
         )
 
 

@@ -36,6 +36,8 @@ __all__ = [
     "known_maps",
     "map_key",
     "parameter_words",
+    "resized",
+    "same_but_for_size",
 ]
 
 DTYPES = ("bits", "float32", "float16")
@@ -617,6 +619,36 @@ def feature_bytes(n_components: int, dtype: str) -> int:
     return -(-n_components // 8) if dtype == "bits" else {"float16": 2, "float32": 4}[dtype] * n_components
 
 
+def resized(feature_map: FeatureMap, n_components: int, random_state: int) -> FeatureMap:
+    """Return a map of another size and seed, which knows of the rows what `feature_map` does.
+
+    Examples
+    --------
+    >>> from daskrf.features import TanimotoMinMaxFeatures
+    >>> resized(TanimotoMinMaxFeatures(hashing="cws"), 64, 3)
+    TanimotoMinMaxFeatures(hashing='cws', n_components=64, random_state=3)
+    """
+    state = feature_map.state()
+    size = {"n_components": int(n_components), "random_state": int(random_state)}
+    return from_state({**state, "parameters": {**state["parameters"], **size}})
+
+
+def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
+    """Tell whether two maps, fitted or not, have the same parameters but for size and seed.
+
+    Examples
+    --------
+    >>> from daskrf.features import TanimotoMinMaxFeatures
+    >>> same_but_for_size(TanimotoMinMaxFeatures(64), TanimotoMinMaxFeatures(128, random_state=1))
+    True
+    """
+    size = ("n_components", "random_state")
+    own, others = (
+        {k: v for k, v in each.state()["parameters"].items() if k not in size} for each in (one, other)
+    )
+    return type(one) is type(other) and own == others
+
+
 def map_key(state: dict[str, Any]) -> str:
     """Return the text that names a feature map in statistics, which refuse to mix two maps.
 
@@ -688,4 +720,4 @@ def _rebuilt(value: Any) -> Any:
         return kernels.from_state(value)
     if isinstance(value, dict) and "class" in value:
         return from_state(value)
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_rebuilt, value)) if isinstance(value, list) else value

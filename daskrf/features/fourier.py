@@ -20,6 +20,7 @@ from daskrf.arrays import as_csr, check_finite
 from daskrf.engine import Rows, engine
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, MapFacts
+from daskrf.features.projections import Products, ScaledRows
 from daskrf.kernels import Gaussian, RadialKernel
 from daskrf.quantities import format_bytes
 
@@ -58,7 +59,7 @@ class Projection(Protocol):
     def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
         """Write the phases of some rows, in turns, to `out`, float32 of shape (n, n_phases).
 
-        Sparse rows have int64 pointers, int32 columns and float32 values.
+        Sparse rows have int64 pointers, int32 columns (int64 of more than 2**31 - 1) and float32 values.
         """
 
 
@@ -154,7 +155,9 @@ class RandomFourierFeatures(FourierFeatures):
     directions (of the same lengths) have a smaller one for a Gaussian kernel of close rows.
 
     The directions take 4 d p bytes and a row the time of a product with them: in proportion to its non-zeros.
-    `FastfoodFeatures` needs neither; which is faster depends on d and the non-zeros.
+    `FastfoodFeatures` needs neither; which is faster depends on d and the non-zeros. Where they would take
+    more than 4 GiB, as those of unfolded fingerprints, nothing is held: the numbers of a column follow from
+    its identifier, and the length of a direction, which is then sqrt(d) to 1 / sqrt(2 d), is taken for that.
 
     Parameters
     ----------
@@ -196,11 +199,11 @@ class RandomFourierFeatures(FourierFeatures):
         rows="reals",
         features="floats",
         cost="z M",
-        holds="2 d M",
+        holds="2 d M, or 0",
         learns="nothing",
         reference="Rahimi & Recht 2007; orthogonal: Yu et al. 2016",
-        use="the same as fastfood, with few columns or few non-zeros a row; orthogonal directions for a "
-        "smaller error",
+        use="the same as fastfood, with few columns or few non-zeros a row, unfolded fingerprints too; "
+        "orthogonal directions for a smaller error",
         example="--kernel matern --nu 2.5 --length-scale 25",
     )
 
@@ -219,35 +222,36 @@ class RandomFourierFeatures(FourierFeatures):
 
     def check_columns(self, n_columns: int) -> None:
         super().check_columns(n_columns)
-        size = 4 * n_columns * (self.n_components // 2)
-        if size > LARGEST_TABLE:
-            raise InputError(
-                f"The directions of {self.n_components:,} features of {n_columns:,} columns take "
-                f"{format_bytes(size)}, more than {format_bytes(LARGEST_TABLE)}; fold the fingerprints "
-                "(--size 1024, say), or, of up to a million columns, use FastfoodFeatures (--map fastfood)."
-            )
-        work = _orthogonal_work(n_columns, self.n_components // 2) if self.orthogonal else 0
-        if work > LARGEST_WORK:
+        n_pairs = self.n_components // 2
+        size, work = 4 * n_columns * n_pairs, _orthogonal_work(n_columns, n_pairs)
+        if self.orthogonal and (size > LARGEST_TABLE or work > LARGEST_WORK):
             hours, size = work / LARGEST_WORK, self.table_bytes(n_columns)
             raise InputError(
                 f"Orthogonal directions of {self.n_components:,} features of {n_columns:,} columns take each "
-                f"process about {hours:,.0f} hours and {format_bytes(size)} to make; use FastfoodFeatures "
-                "(--map fastfood), which has orthogonal ones by fast transforms, or fold the fingerprints "
-                "(--size 1024, say)."
+                f"process about {hours:,.0f} hours and {format_bytes(size)} to make; use independent ones, "
+                "or FastfoodFeatures (--map fastfood), which has orthogonal ones by fast transforms, or "
+                "fold the fingerprints (--size 1024, say)."
             )
 
     def table_bytes(self, n_columns: int) -> int:
         """Return the bytes of the directions, and of those that are made at a time; see `FeatureMap`."""
         n_pairs = self.n_components // 2
+        if self._is_hashed(n_columns):
+            return 0
         step = _step(n_columns, orthogonal=bool(self.orthogonal))
         # Arrays of doubles: three as numbers become normal ones, two of earlier ones, and two for QR.
         arrays = 3 + 2 * (n_pairs > step) + 2 * bool(self.orthogonal)
         making = arrays * 8 * n_columns * min(n_pairs, step)
         return 4 * n_columns * n_pairs + making
 
+    def _is_hashed(self, n_columns: int) -> bool:
+        return 4 * n_columns * (self.n_components // 2) > LARGEST_TABLE and not self.orthogonal
+
     def _projection(self, n_columns: int) -> Projection:
         n_pairs = self.n_components // 2
         orthogonal, seed = bool(self.orthogonal), int(self.random_state)
+        if self._is_hashed(n_columns):
+            return self._once(lambda: _Hashed(self.kernel, n_columns, n_pairs, seed), n_columns)
         return _kept_directions(self.kernel, n_columns, n_pairs, orthogonal, seed)
 
 
@@ -267,6 +271,30 @@ class _Directions:
             engine().project(parts, self.columns, out)
         else:
             np.matmul(rows, self.columns, out=out)
+
+
+class _Hashed:
+    """Projection on directions whose numbers follow from the identifiers of columns, and are never held."""
+
+    def __init__(self, kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> None:
+        scales = _radii(kernel, d, n_pairs, seed) / math.sqrt(d)
+        ones = np.ones(n_pairs, np.int64)
+        self._products = Products(ones, scales, seed, "fourier/hashed", normal=True)
+        self.n_phases = n_pairs
+
+    def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
+        if not isinstance(rows, Rows):
+            csr = sp.csr_matrix(rows)
+            rows = Rows(csr.indptr.astype(np.int64), csr.indices, csr.data)
+        ones = np.ones(len(out), np.float32)
+        self._products.write(ScaledRows(*rows, ones, ones), out)
+
+
+def _radii(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> npt.NDArray[np.float64]:
+    """Return the lengths of the random frequencies, in turns."""
+    radii = kernel.radii(lambda name: uniform(seed, f"fourier/{name}", n_pairs), d)
+    radii /= 2.0 * math.pi * scale_of(kernel)[1]
+    return radii
 
 
 def _step(d: int, *, orthogonal: bool) -> int:
@@ -300,8 +328,7 @@ def _kept_directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: boo
 
 def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
     """Return the random frequencies, in turns."""
-    radii = kernel.radii(lambda name: uniform(seed, f"fourier/{name}", n_pairs), d)
-    radii /= 2.0 * math.pi * scale_of(kernel)[1]
+    radii = _radii(kernel, d, n_pairs, seed)
     kept = np.empty((d, n_pairs), np.float32)
     step = _step(d, orthogonal=orthogonal)
     for first in range(0, n_pairs, step):
@@ -378,7 +405,7 @@ def _parts(rows: Any, size: int, shift: int) -> Iterator[tuple[int, Any]]:
     # Compiled code reads by address: entries must lie side by side, as SciPy does not promise.
     parts = (
         np.ascontiguousarray(rows.indptr, np.int64),
-        np.ascontiguousarray(rows.indices, np.int32),
+        np.ascontiguousarray(rows.indices, np.int32 if rows.shape[1] < 2**31 else np.int64),
         np.ascontiguousarray(_shifted(rows.data, shift), np.float32),
     )
     for start in range(0, rows.shape[0], size):

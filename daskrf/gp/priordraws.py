@@ -13,6 +13,7 @@ from daskrf.features.composed import CompositionFeatures
 from daskrf.features.featuremap import FeatureMap
 from daskrf.features.fourier import RandomFourierFeatures
 from daskrf.features.maclaurin import RandomMaclaurinFeatures
+from daskrf.features.meanfeatures import MeanFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.tanimotodot import TanimotoDotProductFeatures
 from daskrf.gp.posterior import standard_normal
@@ -22,6 +23,7 @@ from daskrf.kernels.kernel import Kernel
 from daskrf.kernels.powerseries import DotProductKernel
 from daskrf.kernels.radial import RadialKernel
 from daskrf.kernels.tanimoto import TanimotoMinMax
+from daskrf.kernels.weightedmean import Mean
 
 __all__ = ["PriorDraws", "has_map", "map_of"]
 
@@ -52,6 +54,9 @@ def map_of(kernel: Kernel, n_components: int, random_state: int) -> FeatureMap:
         return CompositionFeatures(kernel.outer, map_of(kernel.inner, n_components, random_state), **common)
     if isinstance(kernel, DotProductKernel):
         return RandomMaclaurinFeatures(kernel, **common)
+    if isinstance(kernel, Mean):
+        inner = tuple(map_of(each, n_components, random_state) for each in kernel.kernels)
+        return MeanFeatures(kernel.weights, inner, kernel.columns, **common)
     raise InputError(f"{kernel.words()} has no random features to draw from: fit with solver='cholesky'.")
 
 

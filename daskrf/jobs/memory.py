@@ -23,6 +23,7 @@ from daskrf.gp.shapes import ONE_MATRIX, SumsShape
 from daskrf.jobs.clusters import QueuedClient, ask_workers
 from daskrf.jobs.models import open_model
 from daskrf.molecules.isolation import end_idle
+from daskrf.molecules.spec import FingerprintSpec
 from daskrf.quantities import format_bytes
 
 __all__ = [
@@ -52,7 +53,7 @@ _FIRST_TASK = 115 * MIB
 _FIRST_READ = 45 * MIB  # the same where nothing is compiled, but files are read: measured 20 - 35
 HELPER = 70 * MIB  # the process beside it in which RDKit works: measured 59, and 70 for its paths
 RDKIT = "the process of RDKit"
-NONZEROS = 40  # of a drug-like molecule's Morgan counts at radius 1, where no store counts them
+NONZEROS = FingerprintSpec().nonzeros  # of a molecule, where neither a store nor a specification says more
 STORED = 10  # bytes of a non-zero: int64 index and uint16 count
 _DECODING = 15  # bytes of a non-zero while a partition is decoded: also uint32 index and uint8 count
 _NUMBER_BYTES = 70  # a molecule's row number and pointer, with Arrow's buffers of the file
@@ -164,6 +165,8 @@ class Making:
         Of the partition: None where no store has counted them, 0 where features are read.
     tables : int
         Bytes of the map's tables.
+    usual : int
+        Non-zeros of a row where no store has counted them.
     """
 
     n_components: int
@@ -172,11 +175,12 @@ class Making:
     shape: SumsShape = ONE_MATRIX
     nonzeros: int | None = None
     tables: int = 0
+    usual: int = NONZEROS
 
     @property
     def entries(self) -> int:
         """Non-zeros of the partition, or what they are taken to be."""
-        return self.rows * NONZEROS if self.nonzeros is None else self.nonzeros
+        return self.rows * self.usual if self.nonzeros is None else self.nonzeros
 
     @property
     def row_bytes(self) -> int:

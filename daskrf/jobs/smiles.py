@@ -168,6 +168,10 @@ class SmilesSource(Source):
         return self.feature_map.table_bytes(fingerprinter.spec.n_columns)
 
     @property
+    def usual_nonzeros(self) -> int:
+        return _opened(self.path, self.spec_hash)[1].spec.nonzeros
+
+    @property
     def partition_rows(self) -> list[int]:
         return [p.stop - p.start for p in self.library.partitions]
 

@@ -27,7 +27,7 @@ from daskrf.features.featuremap import check_feature_map
 from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
-from daskrf.jobs.memory import Making, block_rows
+from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
@@ -141,6 +141,11 @@ class Source(ABC):
     def nonzeros(self) -> int | None:
         """Most non-zeros of a partition: None where they are not counted, 0 where none are read."""
         return None
+
+    @property
+    def usual_nonzeros(self) -> int:
+        """Non-zeros of a row where they are not counted."""
+        return NONZEROS
 
     @property
     @abstractmethod
@@ -378,6 +383,7 @@ def making_of(source: Source) -> Making:
         SumsShape.of(feature_map),
         source.nonzeros,
         source.table_bytes,
+        source.usual_nonzeros,
     )
 
 

@@ -17,6 +17,7 @@ from daskrf.kernels.radial import UnitBalls as UnitBalls
 from daskrf.kernels.tanimoto import Intersection as Intersection
 from daskrf.kernels.tanimoto import TanimotoMinMax as TanimotoMinMax
 from daskrf.kernels.truncated import TruncatedGaussian as TruncatedGaussian
+from daskrf.kernels.weightedmean import Mean as Mean
 
 __all__ = [
     "Composition",
@@ -27,6 +28,7 @@ __all__ = [
     "Intersection",
     "Kernel",
     "Matern",
+    "Mean",
     "Polynomial",
     "RadialKernel",
     "RadialSpectrum",

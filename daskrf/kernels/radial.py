@@ -29,6 +29,7 @@ __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
 _LARGEST_NU = 50.0
 _LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers serve
 _NODES = 128
+_MOST_OF_QUADRATURE = 2000.0  # orders from which on nodes are not found
 _SHORTEST = 2.0**-12  # length scales below which the spectrum of a Matern kernel tells no rows apart
 _LARGEST_RADIUS = 1e6
 _REACH = 4.0  # length scales from the mean within which single precision serves squared distances
@@ -394,6 +395,12 @@ def _bessel(v: float, r: Array) -> Array:
     if v <= _LARGEST_ORDER:
         values = hyp0f1(v, -np.square(np.minimum(r, 1e8)) / 4.0)
         return np.where(np.isfinite(values), values, 0.0)
+    if v > _MOST_OF_QUADRATURE:
+        # The logarithm is -sum_k S_k (r^2 / 4)^k / k, S_k the sums of powers of the inverse squares of the
+        # function's zeros (Rayleigh; Watson 1944, 15.51); what comes after k = 4 is below 1e-11.
+        q = np.square(r) / (4.0 * v)
+        fourth = q * (5.0 * v + 6.0) / (4.0 * (v + 1.0) * (v + 3.0))
+        return np.exp(-q * (1.0 + q / (v + 1.0) * (0.5 + q / (v + 2.0) * (2.0 / 3.0 + fourth))))
     # The characteristic function of a density in proportion to (1 - s^2)^(v - 3/2) on [-1, 1], nearly a
     # normal one. Beyond what the quadrature serves it is below 1e-16.
     nodes, weights = _quadrature(v)

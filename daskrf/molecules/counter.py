@@ -1,4 +1,4 @@
-"""What RDKit makes of one SMILES: the counts of its features, or the reason why it has none.
+"""What RDKit makes of one SMILES: the counts of its features, of each kind, or the reason why it has none.
 
 This runs in the helper processes of `daskrf.molecules.isolation`, which have one thread.
 """
@@ -28,10 +28,10 @@ _MAX_BONDS = 127  # of one atom, as RDKit counts them
 
 
 class Counter:
-    """Function from a SMILES to its features: bytes, or a string that says why it is rejected.
+    """Function from a SMILES to its features: bytes for each kind, or a string that says why it is rejected.
 
-    The bytes are those of `packed`, or for LINGOs the canonical SMILES. RDKit's log is off as long as the
-    function is there.
+    The bytes are those of `packed`, or for LINGOs the canonical SMILES. The molecule is parsed once. RDKit's
+    log is off as long as the function is there.
 
     Examples
     --------
@@ -39,17 +39,17 @@ class Counter:
     >>> from daskrf.molecules.counter import Counter
     >>> counter = Counter(FingerprintSpec("lingo"), "largest")
     >>> counter("OCC.[Na+]"), counter("CC)")
-    (b'CCO', 'RDKit cannot parse: extra close parentheses at position 3')
+    ([b'CCO'], 'RDKit cannot parse: extra close parentheses at position 3')
     """
 
     def __init__(self, spec: FingerprintSpec, fragments: str) -> None:
-        self._spec = spec
+        self._kinds = [str(kind.kind) for kind in spec.kinds]
         self._fragments = fragments
-        self._features = _features(spec)
+        self._features = [_features(kind) for kind in spec.kinds]
         self._silence = rdBase.BlockLogs()
         self("CCO")  # tables are loaded before the first molecule that counts
 
-    def __call__(self, text: str) -> bytes | str:
+    def __call__(self, text: str) -> list[bytes] | str:
         """Return the features of `text`, or why there are none."""
         try:
             return self._of(text)
@@ -58,7 +58,7 @@ class Counter:
         except Exception as error:  # whatever RDKit makes of a line, it is about that line alone
             return f"RDKit failed: {sentence(error)}"
 
-    def _of(self, text: str) -> bytes | str:
+    def _of(self, text: str) -> list[bytes] | str:
         reason = refusal_of_text(text, self._fragments) or refusal_of_rings(text)
         if reason:
             return reason
@@ -67,7 +67,7 @@ class Counter:
             return explain(text)
         if self._fragments != "keep" and "." in text:
             molecule, reason = self._fragment(molecule)
-        return reason or _unfit(molecule, self._spec.kind) or self._features(molecule)
+        return reason or _unfit(molecule, self._kinds) or [make(molecule) for make in self._features]
 
     def _fragment(self, molecule: Chem.Mol) -> tuple[Chem.Mol, str]:
         """Return what the fragment rule leaves of `molecule`, and why it is rejected, if it is."""
@@ -79,13 +79,13 @@ class Counter:
         return max(fragments, key=lambda part: (part.GetNumHeavyAtoms(), part.GetNumAtoms())), ""
 
 
-def _unfit(molecule: Chem.Mol, kind: str) -> str:
+def _unfit(molecule: Chem.Mol, kinds: list[str]) -> str:
     """Return why a parsed molecule is rejected, or an empty string."""
     atoms = molecule.GetNumAtoms()
     if atoms == 0:
         return "no atoms"
     too_large = refusal_of_size(molecule.GetNumHeavyAtoms()) if atoms > MAX_HEAVY_ATOMS else ""
-    return too_large or refusal_of_counting(kind, molecule)
+    return too_large or next(filter(None, (refusal_of_counting(kind, molecule) for kind in kinds)), "")
 
 
 def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:

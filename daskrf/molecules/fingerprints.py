@@ -84,46 +84,57 @@ class Fingerprinter:
         """Return the fingerprints of `smiles`."""
         kept: list[int] = []
         rejects: list[tuple[int, str]] = []
-        bodies: list[bytes] = []
+        bodies: list[list[bytes]] = []
         counter = "daskrf.molecules.counter:Counter"
         for position, found in enumerate(each(counter, (self.spec, self.fragments), smiles)):
-            if isinstance(found, bytes):
+            if isinstance(found, list):
                 kept.append(position)
                 bodies.append(found)
             else:
                 rejects.append((position, f"RDKit {found.reason}" if isinstance(found, Lost) else found))
-        matrix, saturated = self._matrix(*self._features(bodies))
-        empty = int(np.count_nonzero(np.diff(matrix.indptr) == 0))
+        found = [_features(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
+        indptr, ids, counts = _side_by_side(found, self.spec.size or 2**32)
+        saturated = int(np.count_nonzero(counts > MAX_COUNT))
+        dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
+        matrix = sparse.csr_matrix((len(bodies), self.spec.n_columns), dtype=np.uint16)
+        # The constructor would spend a pass on choosing index dtypes and checking what is right already.
+        matrix.data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
+        matrix.indices, matrix.indptr = ids.astype(dtype), indptr.astype(dtype)
+        matrix.has_canonical_format = True
+        empty = int(np.count_nonzero(np.diff(indptr) == 0))
         return FingerprintBlock(matrix, np.array(kept, dtype=np.int64), rejects, saturated, empty)
 
-    def _features(self, bodies: list[bytes]) -> Features:
-        """Return the features of molecules from what helpers have sent."""
-        if self.spec.kind == "lingo":
-            return lingos(body.decode() for body in bodies)
-        entries = np.frombuffer(b"".join(bodies), [("id", f"<u{self.spec.width}"), ("count", "<i4")])
+
+def _features(spec: FingerprintSpec, bodies: list[bytes]) -> Features:
+    """Return the features of one kind from what helpers have sent."""
+    if spec.kind == "lingo":
+        indptr, ids, counts = lingos(body.decode() for body in bodies)
+    else:
+        entries = np.frombuffer(b"".join(bodies), [("id", f"<u{spec.width}"), ("count", "<i4")])
         sizes = np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies))
         indptr = np.concatenate([[0], np.cumsum(sizes // entries.itemsize)])
-        return indptr, entries["id"].astype(np.uint64), entries["count"].astype(np.int64)
+        ids, counts = entries["id"].astype(np.uint64), entries["count"].astype(np.int64)
+    if (spec.kind, bool(spec.size)) in (("torsion", False), ("lingo", True)):
+        hashed = splitmix64(ids) >> np.uint64(32)
+        indptr, ids, counts = sum_equal(
+            indptr, hashed % np.uint64(spec.size) if spec.size else hashed, counts
+        )
+    return indptr, ids, counts if spec.counts else np.minimum(counts, 1)
 
-    def _matrix(
-        self, indptr: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]
-    ) -> tuple[sparse.csr_matrix, int]:
-        """Return the CSR matrix of the features, and how many counts did not fit."""
-        kind, size = self.spec.kind, self.spec.size
-        if (kind, bool(size)) in (("torsion", False), ("lingo", True)):
-            hashed = splitmix64(ids) >> np.uint64(32)
-            indptr, ids, counts = sum_equal(indptr, hashed % np.uint64(size) if size else hashed, counts)
-        if not self.spec.counts:
-            counts = np.minimum(counts, 1)
-        saturated = int(np.count_nonzero(counts > MAX_COUNT))
-        data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
-        dtype = np.int32 if self.spec.size else np.int64
-        shape = (len(indptr) - 1, self.spec.n_columns)
-        matrix = sparse.csr_matrix(shape, dtype=np.uint16)
-        # The constructor would spend a pass on choosing index dtypes and checking what is right already.
-        matrix.data, matrix.indices, matrix.indptr = data, ids.astype(dtype), indptr.astype(dtype)
-        matrix.has_canonical_format = True
-        return matrix, saturated
+
+def _side_by_side(kinds: list[Features], width: int) -> Features:
+    """Return rows of several kinds, each of `width` columns."""
+    if len(kinds) == 1:
+        return kinds[0]
+    pointer = np.sum([indptr for indptr, _, _ in kinds], axis=0)
+    ids, counts = np.empty(pointer[-1], np.uint64), np.empty(pointer[-1], np.int64)
+    free = pointer[:-1].copy()  # where the next entry of each row goes
+    for number, (indptr, own_ids, own_counts) in enumerate(kinds):
+        sizes = np.diff(indptr)
+        places = np.arange(own_ids.size) + np.repeat(free - indptr[:-1], sizes)
+        ids[places], counts[places] = own_ids + np.uint64(number * width), own_counts
+        free += sizes
+    return pointer, ids, counts
 
 
 def rdkit_version() -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 from daskrf.errors import InputError
@@ -11,9 +12,14 @@ from daskrf.parameters import Option
 
 __all__ = ["FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
 
-Kind = Literal["morgan", "atompair", "torsion", "rdkit", "lingo"]
 Fragments = Literal["keep", "largest", "reject"]
-KINDS, FRAGMENTS = get_args(Kind), get_args(Fragments)
+_MOST = 10  # bonds of a radius
+FRAGMENTS = get_args(Fragments)
+KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo")
+# Features of drug-like molecules, about a third more than the mean of three libraries; those of Morgan
+# environments for each bond of the radius and once more.
+_USUAL = {"morgan": 20, "atompair": 220, "torsion": 45, "rdkit": 750, "lingo": 50}
+_FEATURES = "features"  # what stands behind a kind of pharmacophoric atom classes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,27 +28,29 @@ class FingerprintSpec:
 
     Parameters
     ----------
-    kind : {"morgan", "atompair", "torsion", "rdkit", "lingo"}
-        Morgan (circular) environments, atom pairs, topological torsions, RDKit's paths of 1 to 7 bonds
-        (branched ones too, one identifier a path), or LINGOs: windows of four characters of RDKit's canonical
-        SMILES (see `daskrf.molecules.lingo`).
+    kind : str or sequence of str, default "morgan"
+        "morgan" (circular) environments, "atompair" (pairs of atoms), "torsion" (topological torsions),
+        "rdkit" (RDKit's paths of 1 to 7 bonds, branched ones too, one identifier a path), or "lingo" (windows
+        of four characters of RDKit's canonical SMILES, see `daskrf.molecules.lingo`). A radius may stand
+        behind "morgan", and then the word features: "morgan:2", "morgan:2:features". Several kinds stand side
+        by side in a row, in columns of their own (--kind is given several times).
     radius : int, default 1
-        Radius of the Morgan environments; the other kinds have none and take the default only.
+        Radius of Morgan environments whose kind does not give one; the other kinds have none.
     counts : bool, default True
         Count how often a feature occurs, or only whether it does (0 or 1).
     size : int, default 0
-        Number of columns to fold to; 0 keeps a column for each of the 2**32 identifiers, which predicts
-        slightly better. RDKit folds, the same as ``GetCountFingerprint`` with ``fpSize=size`` and count
-        simulation off, and the counts of features that meet in a column add up.
+        Number of columns to fold each kind to; 0 keeps a column for each of the 2**32 identifiers, which
+        predicts slightly better. RDKit folds, the same as ``GetCountFingerprint`` with ``fpSize=size`` and
+        count simulation off, and the counts of features that meet in a column add up.
     chirality : bool, default False
         Tell stereoisomers apart (not for "rdkit"); for "lingo" isotopes, too.
     features : bool, default False
-        Pharmacophoric atom classes in place of atom types (FCFP; "morgan" only).
+        Pharmacophoric atom classes in place of atom types (FCFP) in all Morgan environments.
 
     Raises
     ------
     InputError
-        If a parameter is out of range, or does not apply to the kind.
+        If a parameter is out of range, or does not apply to the kind; or if a kind is given twice.
 
     Notes
     -----
@@ -56,18 +64,20 @@ class FingerprintSpec:
     >>> from daskrf.molecules import FingerprintSpec
     >>> FingerprintSpec(radius=2, size=2048).n_columns
     2048
-    >>> FingerprintSpec.from_state(FingerprintSpec("torsion").state()).kind
-    'torsion'
+    >>> several = FingerprintSpec(["morgan:1", "torsion"])
+    >>> FingerprintSpec.from_state(several.state()).columns
+    {'morgan:1': (0, 4294967296), 'torsion': (4294967296, 8589934592)}
     """
 
     section: ClassVar[str] = "Fingerprints"
     options: ClassVar[Mapping[str, Option]] = {
+        "kind": Option(metavar="KIND[:RADIUS]"),
         "radius": Option(least=0),
         "size": Option(least=0),
         "counts": Option("--counts/--binary"),
     }
 
-    kind: Kind = "morgan"
+    kind: str | Sequence[str] = "morgan"
     radius: int = 1
     counts: bool = True
     size: int = 0
@@ -75,14 +85,37 @@ class FingerprintSpec:
     features: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InputError(f"fingerprint kind {self.kind!r} is unknown; choose one of {', '.join(KINDS)}.")
-        for name, low, high in (("radius", 0, 10), ("size", 0, 2**31 - 1)):
+        for name, low, high in (("radius", 0, _MOST), ("size", 0, 2**31 - 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise InputError(
                     f"fingerprint {name} must be an integer from {low} to {high}, not {value!r}."
                 )
+        given = [str(text) for text in (self.kind if isinstance(self.kind, (list, tuple)) else [self.kind])]
+        if len(given) == 1:
+            self._take(*_parsed(given[0], self.radius, self.features))
+            self._check_kind()
+            return
+        own = {text for text in given if text.partition(":")[0] == "morgan"} or set(given)
+        kinds = [
+            dataclasses.replace(
+                self,
+                kind=text,
+                radius=self.radius if text in own else 1,
+                features=text in own and self.features,
+            )
+            for text in given
+        ]
+        names = tuple(kind.name for kind in kinds)
+        if len(set(names)) < len(names) or not names:
+            raise InputError(f"fingerprint kinds must be different ones, not {', '.join(names) or 'none'}.")
+        self._take(names, 1, False)  # the names say what is their own
+
+    def _take(self, kind: str | tuple[str, ...], radius: int, features: bool) -> None:
+        for name, value in (("kind", kind), ("radius", radius), ("features", features)):
+            object.__setattr__(self, name, value)
+
+    def _check_kind(self) -> None:
         if self.kind != "morgan" and (self.features or self.radius != 1):
             option = "features" if self.features else "radius"
             raise InputError(
@@ -93,10 +126,38 @@ class FingerprintSpec:
                 "RDKit path fingerprints have no chirality; choose another kind, or leave it out."
             )
 
+    @cached_property
+    def kinds(self) -> tuple[FingerprintSpec, ...]:
+        """The specification of each kind by itself."""
+        if isinstance(self.kind, str):
+            return (self,)
+        return tuple(dataclasses.replace(self, kind=name) for name in self.kind)
+
+    @property
+    def name(self) -> str:
+        """The kind as `kind` names it, with its radius."""
+        if self.kind != "morgan":
+            return self.kind if isinstance(self.kind, str) else " + ".join(self.kind)
+        return f"morgan:{self.radius}" + (f":{_FEATURES}" if self.features else "")
+
+    @property
+    def columns(self) -> dict[str, tuple[int, int]]:
+        """The first column of each kind, and the one after its last, by its name."""
+        width = self.size or 2**32
+        return {kind.name: (i * width, (i + 1) * width) for i, kind in enumerate(self.kinds)}
+
     @property
     def n_columns(self) -> int:
-        """Number of columns of the matrix: `size`, or 2**32 when unfolded."""
-        return self.size or 2**32
+        """Number of columns of the matrix: `size`, or 2**32 when unfolded, for each kind."""
+        return len(self.kinds) * (self.size or 2**32)
+
+    @property
+    def nonzeros(self) -> int:
+        """Features of a drug-like molecule, from which memory and disk are predicted."""
+        if not isinstance(self.kind, str):
+            return sum(kind.nonzeros for kind in self.kinds)
+        usual = _USUAL[self.kind] * (1 + self.radius if self.kind == "morgan" else 1)
+        return min(usual, self.size or usual)
 
     @property
     def width(self) -> int:
@@ -104,13 +165,49 @@ class FingerprintSpec:
         return 4 if self.size else 8
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters as a dict for JSON."""
-        return dataclasses.asdict(self)
+        """Return the parameters as a dict for JSON; of several kinds, those of each and its columns."""
+        if isinstance(self.kind, str):
+            return dataclasses.asdict(self)
+        columns = zip(self.kinds, self.columns.values(), strict=True)
+        return {"kinds": [{**kind.state(), "columns": list(own)} for kind, own in columns]}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> FingerprintSpec:
         """Return the specification that :meth:`state` described."""
+        if "kinds" not in state:
+            return cls._of(state)
+        kinds = [cls._of({k: v for k, v in own.items() if k != "columns"}) for own in state["kinds"]]
+        spec = dataclasses.replace(kinds[0], kind=[kind.name for kind in kinds], radius=1, features=False)
+        if spec.state() != state:
+            raise InputError(
+                "fingerprint kinds are arranged in a way that is unknown to this version of daskrf."
+            )
+        return spec
+
+    @classmethod
+    def _of(cls, state: dict[str, Any]) -> FingerprintSpec:
         unknown = sorted(set(state) - {field.name for field in dataclasses.fields(cls)})
         if unknown:
             raise InputError(f"fingerprint parameter {unknown[0]!r} is unknown to this version of daskrf.")
         return cls(**state)
+
+
+def _parsed(text: str, radius: int, features: bool) -> tuple[str, int, bool]:
+    """Return a kind, its radius, and whether it counts classes of atoms, from its name and what is given."""
+    kind, *words = text.split(":")
+    if kind not in KINDS:
+        raise InputError(f"fingerprint kind {kind!r} is unknown; choose one of {', '.join(KINDS)}.")
+    if words[-1:] == [_FEATURES]:
+        features = bool(words.pop())
+    if words:
+        if len(words) > 1 or not words[0].isdecimal() or int(words[0]) > _MOST or kind != "morgan":
+            raise InputError(
+                f"fingerprint kind {text!r} is unknown; only a radius of Morgan environments, up to {_MOST}, "
+                "stands behind a kind, as in 'morgan:2', or the word 'features', as in 'morgan:2:features'."
+            )
+        if radius not in (1, int(words[0])):
+            raise InputError(
+                f"fingerprint radius is {radius}, but the kind is {text!r}; leave one of them out."
+            )
+        radius = int(words[0])
+    return kind, radius, features

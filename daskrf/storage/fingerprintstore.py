@@ -50,7 +50,7 @@ def smallest_unsigned(maximum: int) -> np.dtype:
     >>> smallest_unsigned(255), smallest_unsigned(256)
     (dtype('uint8'), dtype('uint16'))
     """
-    return np.min_scalar_type(maximum)
+    return np.dtype(np.min_scalar_type(maximum).str)  # of two types of 64 bits the one that Zarr knows
 
 
 class FingerprintStore(RejectingStore, RowStore):
@@ -97,7 +97,7 @@ class FingerprintStore(RejectingStore, RowStore):
         library, fingerprint : dict
             ``Library.state()`` and ``FingerprintSpec.state()``.
         n_columns : int
-            Columns of the fingerprint matrix, 2**32 where unfolded.
+            Columns of the fingerprint matrix, 2**32 for each kind where unfolded.
         partitions : list of dict
             One a partition, with ``start`` and ``stop`` row numbers at least.
         rdkit_version : str
@@ -207,7 +207,9 @@ class FingerprintStore(RejectingStore, RowStore):
             dtype = smallest_unsigned(int(values.max(initial=0)))
             write_array(group, name, values.astype(dtype))
         # The type of the indices follows from the plan, not from the data.
-        write_array(group, "indices", indices.astype(smallest_unsigned(self.n_columns - 1)))
+        kind = smallest_unsigned(self.n_columns - 1)
+        same = kind.itemsize == indices.itemsize  # of several unfolded kinds: no copy
+        write_array(group, "indices", indices.view(kind) if same else indices.astype(kind))
 
     def read_fingerprints(self, p: int) -> csr_matrix:
         """Read the fingerprints of one partition.
@@ -238,6 +240,8 @@ class FingerprintStore(RejectingStore, RowStore):
                 raise ValueError("the lengths of its rows do not add up")
             if indices.max(initial=0) >= self.n_columns:
                 raise ValueError("it has more columns than its plan")
+            if indices.itemsize == np.dtype(index_type).itemsize:  # no copy
+                indices = indices.view(index_type)
             fingerprints = csr_matrix((len(lengths), self.n_columns), dtype=np.uint16)
             # Assigned, because the constructor would read every index to find a smaller type for them.
             fingerprints.indptr = indptr

@@ -364,8 +364,8 @@ def _store_words(store: Store) -> tuple[str, ...]:
     spec = store.spec
     with believed(store.path / PLAN_FILE):
         if store.kind == "fingerprints":
-            words = fingerprint_words(spec.get("fingerprint", {}))
-            return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
+            *more, words = map(fingerprint_words, kinds_of(spec.get("fingerprint", {})))
+            return (*more, f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}")
         if store.kind == "features":
             return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
         model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"
@@ -484,7 +484,7 @@ def _model_problems(path: PurePath) -> dict[int, list[str]]:
 
 
 def fingerprint_words(state: dict[str, Any]) -> str:
-    """A fingerprint specification in words.
+    """A fingerprint specification of one kind in words.
 
     Examples
     --------
@@ -499,7 +499,20 @@ def fingerprint_words(state: dict[str, Any]) -> str:
     size = state.get("size")
     words += f", folded to {size:,} columns" if size else ", unfolded (32-bit identifiers)"
     words += ", with chirality" if state.get("chirality") else ""
-    return words + (", pharmacophoric atom classes" if state.get("features") else "")
+    words += ", pharmacophoric atom classes" if state.get("features") else ""
+    start, stop = state.get("columns", (0, 0))
+    return words + (f", columns {start:,} to {stop - 1:,}" if stop else "")
+
+
+def kinds_of(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """The specification of each kind of fingerprint in one of all.
+
+    Examples
+    --------
+    >>> kinds_of({"kind": "torsion"})
+    [{'kind': 'torsion'}]
+    """
+    return state.get("kinds") or [state]
 
 
 def map_words(state: dict[str, Any], dtype: str | None = None) -> str:

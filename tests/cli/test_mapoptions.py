@@ -331,7 +331,7 @@ def test_options_of_the_local_process(made: Path, tmp_path: Path, capsys: pytest
     "arguments",
     [
         "--map fastfood --length-scale 9",
-        "--map fourier --length-scale 9 -M 64",
+        "--map fourier --length-scale 9 -M 64 --orthogonal",
         "--map fastfood-dot-product",
         "--map polynomial --method tensorsrht",
         "--map gaussian-maclaurin --length-scale 9 --method tensorsrht",

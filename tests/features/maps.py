@@ -20,6 +20,7 @@ from daskrf.features import (
     GaussianMaclaurinFeatures,
     LandmarkFeatures,
     LocalGaussianFeatures,
+    MeanFeatures,
     NystromFeatures,
     PolynomialSketch,
     RandomFourierFeatures,
@@ -387,5 +388,35 @@ MAPS = {
         partial(CompositionFeatures, Exponential(1.5), TanimotoMinMaxFeatures()),
         "3d6228a93853012a195bb0c8015bb152",
         prefixes=True,
+    ),
+    "mean of bits": Case(
+        partial(MeanFeatures, (0.7, 0.3), None, ((0, 25), (20, 40))),
+        "be9760a33e50e163307ef98319e53d9c",
+        prefixes=True,
+    ),
+    "mean of cws bits": Case(
+        partial(
+            MeanFeatures,
+            (1, 0, 2),
+            (
+                TanimotoMinMaxFeatures(hashing="cws"),
+                RandomFourierFeatures(),
+                CompositionFeatures(Ratio(), TanimotoMinMaxFeatures(hashing="cws")),
+            ),
+            None,
+        ),
+        "2e263cc37f3f3f88ff00e1ec3cb59216",
+        weights,
+        prefixes=True,
+    ),
+    "mean of floats": Case(
+        partial(
+            MeanFeatures,
+            (0.3, 0.7),
+            (TanimotoMinMaxFeatures(), RandomFourierFeatures(Gaussian(4.0))),
+            ((0, 20), (10, 99)),
+        ),
+        "03ac003e03ac00be03ac00be03ac00be03ac003e03ac003e03ac003e03ac003e",
+        independent=False,
     ),
 }

@@ -18,8 +18,8 @@ from scipy.special import ndtri
 from daskrf.errors import InputError
 from daskrf.features import FastfoodFeatures, FeatureMap, RandomFourierFeatures, fourier
 from daskrf.gp import ExactGP, RandomFeatureGP, SufficientStatistics
-from daskrf.kernels import Gaussian, Matern, TanimotoMinMax, UnitBalls
-from tests.features.maps import vectors
+from daskrf.kernels import Gaussian, Matern, RadialKernel, TanimotoMinMax, UnitBalls
+from tests.features.maps import counts, vectors
 from tests.floats import assert_agree
 from tests.jit import jit_disabled
 from tests.naive import fourier as naive
@@ -365,12 +365,47 @@ def test_bad_rows(make) -> None:
     assert feature_map.transform(half).tobytes() == feature_map.transform(half.astype(np.float32)).tobytes()
 
 
-def test_unfolded_identifiers_are_refused_before_anything_is_made() -> None:
+def test_unfolded_identifiers_are_refused_where_directions_depend_on_all_columns() -> None:
     X = sp.csr_matrix((2, 2**32))
-    for feature_map in (RandomFourierFeatures(), FastfoodFeatures()):
+    for feature_map in (RandomFourierFeatures(orthogonal=True), FastfoodFeatures()):
         for call in (feature_map.fit, feature_map.transform):
             with pytest.raises(InputError, match=r"fold the fingerprints \(--size 1024, say\)"):
                 call(X)
+
+
+def unfolded() -> sp.csr_matrix:
+    """Return counts of 40 identifiers of 32 bits."""
+    X = sp.csr_matrix(counts())
+    columns = np.sort(np.random.default_rng(3).choice(2**32, 40, replace=False))
+    return sp.csr_matrix((X.data, columns[X.indices], X.indptr), shape=(12, 2**32))
+
+
+@compiled_only
+@pytest.mark.parametrize("kernel", [Gaussian(4.0), Matern(6.0, nu=1.5), UnitBalls(1e-4)], ids=repr)
+def test_directions_of_identifiers_are_unbiased(kernel: RadialKernel) -> None:
+    X = unfolded()
+    found = []
+    for seed in range(200):
+        Phi = RandomFourierFeatures(kernel, 256, random_state=seed).transform(X).astype(np.float64)
+        found.append(Phi @ Phi.T)
+    error = np.mean(found, axis=0) - kernel(X)
+    standard_error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+    assert (np.abs(error) <= 4.5 * standard_error + 2e-5).all()
+    assert (np.diag(np.mean(found, axis=0)) > 1 - 1e-6).all()
+
+
+def test_directions_of_identifiers_are_not_held() -> None:
+    X = unfolded()
+    feature_map = RandomFourierFeatures(Gaussian(4.0), 64, random_state=7).fit(X)
+    assert feature_map.table_bytes(2**32) == 0
+    Phi = feature_map.transform(X)
+    assert_agree(np.vstack([feature_map.transform(X[i]) for i in range(12)]), Phi, 1e-5)
+    smaller = RandomFourierFeatures(Gaussian(4.0), 32, random_state=7).transform(X)
+    assert_agree(smaller / np.float32(np.sqrt(2)), Phi[:, :32], 1e-5)
+    # The first features of the first row, for ever.
+    assert_agree(Phi[0, :4], np.array([0.1690833, 0.0515832, 0.1193508, -0.1304047], np.float32), 1e-5)
+    other = sp.csr_matrix((X.data, X.indices + 1, X.indptr), shape=X.shape)
+    assert np.abs(feature_map.transform(other) - Phi).max() > 0.01
 
 
 def test_many_seeds_of_unit_balls_are_bounded() -> None:

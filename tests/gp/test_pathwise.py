@@ -19,6 +19,7 @@ from daskrf.kernels import (
     DotProduct,
     Gaussian,
     Intersection,
+    Mean,
     Polynomial,
     TanimotoDotProduct,
     TanimotoMinMax,
@@ -61,6 +62,8 @@ KERNELS = {
     "dot-product": TanimotoDotProduct(),
     "composition": Composition(Polynomial(2, c=0.5), TanimotoMinMax()),
     "polynomial": Polynomial(2, c=1.0),
+    "mean": Mean((3, 1), columns=30),
+    "mean of T and Gaussian": Mean((2, 1), (TanimotoMinMax(), Gaussian(4.0)), ((0, 30), (20, 60))),
 }
 
 

@@ -139,7 +139,7 @@ def test_too_many_columns_are_refused_before_an_output_is_begun(
     inputs: tuple[Path, Path], store: Path, tmp_path: Path
 ) -> None:
     for feature_map in (
-        RandomFourierFeatures(),
+        RandomFourierFeatures(orthogonal=True),
         FastfoodFeatures(),
         PolynomialSketch(method="tensorsrht"),
         CompositionFeatures(inner=FastfoodFeatures()),

@@ -22,6 +22,7 @@ from daskrf.kernels import (
     Intersection,
     Kernel,
     Matern,
+    Mean,
     Polynomial,
     RadialSpectrum,
     Ratio,
@@ -57,6 +58,9 @@ KERNELS = [
     Composition(Polynomial(2, c=0.5), TanimotoMinMax()),
     Composition(Exponential(2.0), TanimotoDotProduct()),
     TruncatedGaussian(3.0, 5, ((0, 2), (0.5, 1.0))),
+    Mean((0.4, 0.3, 0.3), columns=((0, 2), (1, 5), (2, 9))),
+    Mean((3, 0, 1, 2), (TanimotoMinMax(), Intersection(), Gaussian(3.0), Matern(9.0)), None),
+    Mean((0.1, 0.7), (TanimotoDotProduct(), Mean((1, 2), (Gaussian(3.0), TanimotoMinMax()), None)), None),
 ]
 pytestmark = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 INPUTS = [ugly_rows(), ugly_rows(1) * 0.1, np.random.default_rng(2).lognormal(0, 4, (20, 3)), np.eye(15, 4)]
@@ -191,6 +195,8 @@ def test_unfolded_identifiers(kernel: Kernel) -> None:
     )
     if isinstance(kernel, TruncatedGaussian):
         kernel = TruncatedGaussian(kernel.length_scale, kernel.degree)
+    if isinstance(kernel, Mean):
+        kernel = Mean(kernel.weights, kernel.kernels, None)
     assert (kernel(far) == kernel(near)).all()
     if not isinstance(kernel, (UnitBalls, RadialSpectrum)):  # which depend on the number of columns
         assert (kernel(far) == kernel([[1, 0, 2], [1, 1, 0]])).all()

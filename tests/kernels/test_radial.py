@@ -271,3 +271,20 @@ def test_sparse_rows_are_not_made_dense_all_at_once(name: str) -> None:
     bad.data[-1] = np.inf
     with pytest.raises(InputError, match=rf"row {np.flatnonzero(np.diff(rows.indptr))[-1]}, column"):
         values(bad)
+
+
+def test_spectra_in_thousands_of_columns_are_those_of_many_more() -> None:
+    """From 4,000 columns on another formula holds, which is that of a Gaussian kernel in the end."""
+    distances = np.linspace(0.0, 400.0, 30)[:, None]
+
+    def at(d: int, scale: float) -> np.ndarray:
+        rows = sp.csr_matrix((distances.ravel() * scale, (range(30), [0] * 30)), shape=(30, d))
+        return RadialSpectrum([1.0])(rows, sp.csr_matrix((1, d))).ravel()
+
+    np.testing.assert_allclose(at(4000, 1.0), at(4001, 4001**0.5 / 4000**0.5), atol=1e-6)
+    far = at(2**32, 2.0**16)
+    np.testing.assert_allclose(far, np.exp(-np.square(distances.ravel()) / 2), atol=1e-9)
+    unfolded = UnitBalls(1.0, degree=3)(
+        *(sp.csr_matrix(([x], ([0], [5])), shape=(1, 2**32)) for x in (1e4, 0))
+    )
+    np.testing.assert_allclose(unfolded, np.exp(-3 * 1e8 / (2 * 2**32)), rtol=1e-6)

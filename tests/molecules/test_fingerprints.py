@@ -34,6 +34,9 @@ SPECS = [
     FingerprintSpec("rdkit", size=2048, counts=False),
     FingerprintSpec("lingo"),
     FingerprintSpec("lingo", chirality=True, size=50),
+    FingerprintSpec(["morgan:1", "torsion"]),
+    FingerprintSpec(["torsion", "lingo", "morgan:2:features", "atompair"], chirality=True, counts=False),
+    FingerprintSpec(["rdkit", "lingo", "morgan"], radius=0, size=100),
 ]
 MOLECULES = [
     "CCO",
@@ -82,7 +85,7 @@ def check(smiles: list[str], spec: FingerprintSpec) -> None:
     kept = [row for row in expected if row is not None]
     assert as_dicts(block) == kept
     assert block.empty == sum(not row for row in kept)
-    assert block.fingerprints.shape == (len(kept), spec.size or 2**32)
+    assert block.fingerprints.shape == (len(kept), spec.n_columns)
     assert all(0 < len(reason) < 250 and "\n" not in reason for _, reason in block.rejects)
 
 
@@ -101,7 +104,13 @@ def test_any_mixture_of_good_and_bad(spec: FingerprintSpec, smiles: list[str]) -
 
 
 @pytest.mark.parametrize(
-    "spec", [FingerprintSpec(), FingerprintSpec("torsion"), FingerprintSpec("atompair", size=512)]
+    "spec",
+    [
+        FingerprintSpec(),
+        FingerprintSpec("torsion"),
+        FingerprintSpec("atompair", size=512),
+        FingerprintSpec(["morgan", "torsion"]),
+    ],
 )
 def test_real_molecules(spec: FingerprintSpec, data_dir: Path) -> None:
     lines = (data_dir / "guacamol_10k.smiles").read_text().split()
@@ -275,6 +284,20 @@ def test_specification_goes_through_its_state(spec: FingerprintSpec) -> None:
         {"kind": "atompair", "features": True},
         {"kind": "rdkit", "chirality": True},
         {"bits": 3},
+        {"kind": 3},
+        {"kind": []},
+        {"kind": ["morgan", "morgan:1"]},
+        {"kind": ["torsion", "atompair"], "radius": 2},
+        {"kind": ["torsion", "rdkit"], "features": True},
+        {"kind": ["morgan", "rdkit"], "chirality": True},
+        {"kind": "torsion:2"},
+        {"kind": "torsion:features"},
+        {"kind": "morgan:11"},
+        {"kind": "morgan:-1"},
+        {"kind": "morgan:2:more"},
+        {"kind": "morgan:2", "radius": 3},
+        {"kinds": [{"kind": "morgan"}, {"kind": "torsion", "size": 4}]},
+        {"kinds": [{"kind": "morgan", "columns": [0, 4]}, {"kind": "torsion", "columns": [4, 8]}]},
     ],
 )
 def test_specifications_that_cannot_be(state: dict) -> None:
@@ -282,6 +305,29 @@ def test_specifications_that_cannot_be(state: dict) -> None:
         FingerprintSpec.from_state(state)
     with pytest.raises(InputError):
         Fingerprinter(fragments="all")
+
+
+def test_kinds_are_named_with_what_is_their_own() -> None:
+    assert FingerprintSpec("morgan:2:features") == FingerprintSpec(radius=2, features=True)
+    assert FingerprintSpec(["morgan:1"]).state() == FingerprintSpec().state()
+    several = FingerprintSpec(("torsion", "morgan", "morgan:3:features"), radius=3, size=10)
+    assert several.columns == {"torsion": (0, 10), "morgan:3": (10, 20), "morgan:3:features": (20, 30)}
+    assert several.kinds == (
+        FingerprintSpec("torsion", size=10),
+        FingerprintSpec(radius=3, size=10),
+        FingerprintSpec(radius=3, size=10, features=True),
+    )
+    assert several.nonzeros == 30
+    assert several.name == "torsion + morgan:3 + morgan:3:features"
+
+
+def test_a_molecule_that_one_kind_cannot_count_is_rejected() -> None:
+    peptide = "[2H]" + "C([2H])([2H])" * 700 + "[2H]"
+    assert not Fingerprinter()([peptide]).rejects
+    several = Fingerprinter(FingerprintSpec(["morgan", "atompair"]))([peptide, "CCO"])
+    assert several.rejects[0][0] == 0
+    assert "too many for atom pairs" in several.rejects[0][1]
+    assert several.kept.tolist() == [1]
 
 
 def test_errors_are_told_by_their_first_line() -> None:

@@ -30,6 +30,7 @@ SPECS = [
     FingerprintSpec("rdkit", size=1024),
     FingerprintSpec("lingo"),
     FingerprintSpec("lingo", chirality=True, size=256),
+    FingerprintSpec(["morgan:2", "torsion", "atompair"]),
 ]
 
 

@@ -68,6 +68,17 @@ def lingo_columns(molecule: Chem.Mol, spec: FingerprintSpec) -> dict[int, int]:
 
 def fingerprint(smiles: str, spec: FingerprintSpec) -> dict[int, int] | None:
     """Return the counts by column, or None if RDKit cannot parse `smiles`, or would read a part of it."""
+    columns: dict[int, int] = {}
+    for number, kind in enumerate(spec.kinds):
+        own = fingerprint_of(smiles, kind)
+        if own is None:
+            return None
+        columns |= {column + number * (spec.size or 2**32): count for column, count in own.items()}
+    return columns
+
+
+def fingerprint_of(smiles: str, spec: FingerprintSpec) -> dict[int, int] | None:
+    """Return the same of one kind."""
     if any(not " " < letter <= "~" for letter in smiles.strip(" ").partition(" ")[0]):
         return None
     RDLogger.DisableLog("rdApp.error")

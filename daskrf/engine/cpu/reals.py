@@ -1,4 +1,4 @@
-"""Arithmetic in single precision: projections of sparse rows, cosines and sines, and kernels of the distance.
+"""Arithmetic of floats: projections of sparse rows, cosines and sines, kernels of the distance, their sums.
 
 Loops over plain arrays that LLVM turns into vectors: SciPy's product of sparse rows takes one entry at a
 time, and NumPy's cosines and exponentials take several passes.
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from daskrf.engine import Rows
 from daskrf.engine.cpu.jit import jit
 
-__all__ = ["cosines", "project", "radial_values"]
+__all__ = ["add_weighted", "cosines", "project", "radial_values"]
 
 Array = npt.NDArray[Any]
 
@@ -120,3 +120,17 @@ def radial_values(
     root, a, b = form
     with np.errstate(all="ignore"):
         _values(own, others, np.float32(factor), root, np.float32(a), np.float32(b), out)
+
+
+@jit
+def _add_weighted(values: Array, own: Any, others: Array, other: Any, out: Array) -> None:
+    for i in range(out.shape[0]):
+        a, b, target = values[i], others[i], out[i]
+        for j in range(target.size):
+            target[j] = own * a[j] + other * b[j]
+
+
+def add_weighted(values: Array, own: float, others: Array, other: float, out: Array) -> None:
+    """Write a weighted sum of two matrices; see `Engine`."""
+    kind = values.dtype.type
+    _add_weighted(values, kind(own), others, kind(other), out)
