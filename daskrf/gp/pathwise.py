@@ -47,6 +47,10 @@ _LARGEST_STEP = 1.5
 _RANGE = (1e-3, 1e6)
 """Of lambda over the mean of k(x, x), searched: single precision does not resolve what less adds to K."""
 
+_FIRST = 0.1
+"""The least of it where a search begins: few rows may see no noise where all of them do, and solves with little
+noise take long."""
+
 _RANGE_OF_SIGNAL = (1e-6, 1e6)
 """The same where the noise variance is given, so that the signal variance alone is found."""
 
@@ -225,6 +229,8 @@ def fit_pathwise(
     log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
     if given[1] is None or given[2] is None:
         size = float(np.mean(kernel.diag(X)))
+        if given[2] is None:
+            log_ratio = max(log_ratio, math.log(_FIRST * size))
         search = _Search(log_ratio, size, _RANGE if given[2] is None else _RANGE_OF_SIGNAL)
         while not search.done:
             system.solve(search.log_ratio, min(_SEARCH * tolerance, max(tolerance, _COARSEST)))
