@@ -22,6 +22,11 @@ class _OneBlasThread:
         self._tasks = 0
         self._limits: threadpool_limits | None = None
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the limit holds now."""
+        return self._tasks > 0
+
     def __enter__(self) -> None:
         with self._lock:
             if self._tasks == 0:

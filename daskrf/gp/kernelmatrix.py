@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,7 +41,7 @@ class KernelMatrix:
     keep_bytes : int
         For tiles; the whole triangle takes 2 n (n + 2048).
     n_threads : int, optional
-        Default: as many as this process may use.
+        Default: as many as this process may use, or one in a task, which shares the host with others.
 
     Examples
     --------
@@ -55,19 +55,22 @@ class KernelMatrix:
         self.kernel = kernel
         self.X = X
         self.n_rows = int(X.shape[0])
-        self.n_threads = n_threads or _processors()
+        self.n_threads = n_threads
         self._slices = [slice(a, min(a + _TILE, self.n_rows)) for a in range(0, self.n_rows, _TILE)]
         self._columns: list[Prepared] = []
         self._kept: dict[tuple[int, int], Single] = {}
-        room, chosen = keep_bytes, []
+        self._chosen: list[tuple[int, int]] = []
+        room = keep_bytes
         for p, rows in enumerate(self._slices):
             for q in range(p + 1):
                 room -= 4 * (rows.stop - rows.start) * (self._slices[q].stop - self._slices[q].start)
                 if room >= 0:
-                    chosen.append((p, q))
-        if chosen:
-            self._prepare()
-            self._kept.update(zip(chosen, self._each(lambda at: self._made(*at), chosen), strict=True))
+                    self._chosen.append((p, q))
+
+    @property
+    def n_panels(self) -> int:
+        """How many panels of rows a product is made by."""
+        return len(self._slices)
 
     @staticmethod
     def bytes_of(n_rows: int) -> int:
@@ -81,22 +84,30 @@ class KernelMatrix:
         self.__init__(**state)  # type: ignore[misc]
 
     def forget(self) -> None:
-        """Free the tiles that were kept."""
+        """Free the tiles that were kept, and keep none from now on."""
         self._kept.clear()
+        self._chosen.clear()
 
     def product(self, vectors: Single) -> Single:
         """Return k(X, X) times vectors, float32 of shape (n, any)."""
-        out = np.empty(vectors.shape, np.float32)
+        if len(self._kept) < len(self._chosen):
+            self._prepare()
+            tiles = self._each(lambda at: self._made(*at), self._chosen)
+            self._kept.update(zip(self._chosen, tiles, strict=True))
+        return np.concatenate([np.empty((0, vectors.shape[1]), np.float32), *self.panels(vectors)])
+
+    def panels(self, vectors: Single, numbers: Sequence[int] | None = None) -> list[Single]:
+        """Return those rows of a product that are in the panels of some numbers, or in all."""
         self._prepare()
 
-        def panel(p: int) -> None:
-            own = out[self._slices[p]]
-            own[:] = 0
+        def panel(p: int) -> Single:
+            rows = self._slices[p]
+            own = np.zeros((rows.stop - rows.start, vectors.shape[1]), np.float32)
             for q, columns in enumerate(self._slices):
                 own += self._tile(p, q) @ vectors[columns]
+            return own
 
-        self._each(panel, range(len(self._slices)))
-        return out
+        return self._each(panel, range(self.n_panels) if numbers is None else numbers)
 
     def cross(self, X: Any, vectors: Single, use: Callable[[slice, Single], None]) -> None:
         """Call `use` with slices of the rows of another X, and k(X, own rows) times vectors for these."""
@@ -111,6 +122,12 @@ class KernelMatrix:
             use(part, total)
 
         self._each(part_of, parts)
+
+    def cross_product(self, X: Any, vectors: Single) -> Single:
+        """Return k(X, own rows) times vectors for the rows of another X, float32 of shape (m, any)."""
+        found = np.empty((X.shape[0], vectors.shape[1]), np.float32)
+        self.cross(X, vectors, found.__setitem__)
+        return found
 
     def _prepare(self) -> None:
         """Prepare the columns, once; a matrix that comes from a file has them when it is first used."""
@@ -132,5 +149,9 @@ class KernelMatrix:
 
     def _each(self, function: Callable[[Any], Any], items: Any) -> list[Any]:
         """Return the function of each item; threads share the items, and BLAS has one thread in each."""
-        with ONE_BLAS_THREAD, ThreadPoolExecutor(self.n_threads) as pool:
+        n_threads = self.n_threads or (1 if ONE_BLAS_THREAD.is_set else _processors())
+        if n_threads == 1:
+            with ONE_BLAS_THREAD:
+                return [function(item) for item in items]
+        with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(function, items))

@@ -39,7 +39,7 @@ from daskrf.gp.solvers import CholeskySolver, EigenSolver, with_deficit
 from daskrf.gp.statistics import Moments, SufficientStatistics
 from daskrf.gp.sums import Statistics, Summation
 
-__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP"]
+__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP", "seen_no"]
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
 STATE_VERSION = 3
@@ -248,15 +248,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         said = []
         if self.at_bound_[target]:
-            lacks = "noise" if self.noise_variance_[target] < self.signal_variance_[target] else "signal"
-            so = (
-                "molecules just like a labelled one get next to no deviation: give the noise variance if a "
-                "repeated measurement would differ"
-                if lacks == "noise"
-                else "predictions will hardly differ from the mean: see that these are the right labels, and "
-                "joined to the right molecules"
-            )
-            said.append(f"{self._maximized()} sees no {lacks} in these labels, so that {so}")
+            noise = bool(self.noise_variance_[target] < self.signal_variance_[target])
+            said.append(seen_no(self._maximized(), noise=noise))
         if self.left_out_[target] < _FEW_LEFT * self.signal_variance_[target]:
             said.append(
                 f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
@@ -656,6 +649,19 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     def _squeeze(self, values: Array) -> Array:
         return values[:, 0] if values.shape[1] == 1 else values
+
+
+def seen_no(who: str, *, noise: bool) -> str:
+    """Return what to say of labels in which no noise can be seen, or no signal."""
+    lacks = "noise" if noise else "signal"
+    so = (
+        "molecules just like a labelled one get next to no deviation: give the noise variance if a "
+        "repeated measurement would differ"
+        if noise
+        else "predictions will hardly differ from the mean: see that these are the right labels, and "
+        "joined to the right molecules"
+    )
+    return f"{who} sees no {lacks} in these labels, so that {so}"
 
 
 class RandomFeatureGP(FeatureSpaceGP):
