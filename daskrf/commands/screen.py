@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
+from scipy import sparse
 
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.errors import InputError, StoreError, printable
-from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
@@ -33,8 +32,8 @@ from daskrf.jobs.hits import (
 )
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
-from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_scores
-from daskrf.jobs.models import Model, open_model, read_model, std_seconds
+from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_model, need_of_scores
+from daskrf.jobs.models import Model, open_model, read_model, score_seconds
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
@@ -312,17 +311,17 @@ class _Screen(Job[ScreenReport]):
         if self.earlier is not None:
             return Need()
         making, n_sums = making_of(self.features), len(processes_of(self.model.gp))
-        k = self.n_kept if self.std == "candidates" else 0
+        k, std = self.n_kept if self.std == "candidates" else 0, self.std == "all"
 
         def need_of(k: int) -> MemoryNeed:
-            return making.need(
-                lambda making: need_of_scores(making, k, std=self.std == "all", n_sums=n_sums), "rows"
-            )
+            return making.need(lambda making: need_of_model(self.model, making, k, std=std), "rows")
 
         worker = need_of(k)
         worker = replace(worker, smaller={"hits": (k, 100, need_of), **worker.smaller})
-        if self.model.gp.statistics_ is None:
+        if self.model.gp.means_only:
             return Need(worker)
+        if self.features.raw:
+            return Need(worker, here=need_of_model(self.model, making, k, std=True))
         held = held_by_model(making, factors=self.rule.needs_sample, n_sums=n_sums)
         hits = replace(making, rows=k, nonzeros=0)
         return Need(
@@ -333,7 +332,7 @@ class _Screen(Job[ScreenReport]):
 
     def pieces(self, run: Run) -> list[Pieces]:
         """Leave the draw of "thompson" in a file, too."""
-        groups, rows = _grouped(self.features, self.std == "all")
+        groups, rows = _grouped(self.features, self.model, std=self.std == "all")
         if self.earlier is not None:
             return [Done(len(groups), _PIECES)]
         run.agree(self.spec)
@@ -348,8 +347,9 @@ class _Screen(Job[ScreenReport]):
             self.target,
             draw,
             self.exclude_labelled,
-            self.std == "candidates",
+            self.std == "candidates" and not self.features.raw,
             self.std == "all",
+            self.seed,
         )
         chunk = Blocks(self.features.carried(run.work)).of
         root = Root(search, chunk, run.work / "partials", hash_of(self.spec))
@@ -363,7 +363,7 @@ class _Screen(Job[ScreenReport]):
             rejects = rejects_of(self.output) if about["rejected"] else None
             return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
         found: Hits = self.tree.result()
-        table = described(self.features, _ranked(found.top, self.model, self.rule, self.target, self.k))
+        table = described(self.features, self._ranked(found.top))
         labelled = not self.exclude_labelled
         copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
@@ -379,6 +379,34 @@ class _Screen(Job[ScreenReport]):
         }
         write_hits(table, self.output, about)
         return self._report(table, about, rejects, notes, run.seconds)
+
+    def _ranked(self, top: TopK) -> dict[str, Any]:
+        """Return the columns of the k hits, best first; candidates get their standard deviations here."""
+        columns = top.arrays()
+        score = columns.pop("score")
+        order = np.arange(len(score))
+        if self.std == "candidates" and len(score):
+            block = self._fingerprints(columns["row"]) if self.features.raw else None
+            phi, diagonal = columns.pop("phi", block), columns.pop("diagonal", None)
+            with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
+                columns |= _predicted(self.model, self.target, phi, diagonal, std=True)
+            if self.rule.needs_std:
+                score = self.rule(columns["mean"], columns["std"])
+                order = np.lexsort((columns["row"], -score))[: self.k]
+        columns["acquisition"] = score
+        return {name: values[order] for name, values in columns.items()}
+
+    def _fingerprints(self, rows: npt.NDArray[np.int64]) -> Any:
+        """Return the fingerprints of some rows, which are read again."""
+        wanted = np.sort(rows)
+        ends = np.searchsorted(wanted, self.features.row_bounds)
+        parts = [
+            block
+            for p in np.flatnonzero(np.diff(ends)).tolist()
+            for block in self.features.blocks(p, wanted[ends[p] : ends[p + 1]])
+        ]
+        found = np.concatenate([block.rows for block in parts])
+        return sparse.vstack([block.phi for block in parts], format="csr")[np.searchsorted(found, rows)]
 
     def _report(
         self,
@@ -450,7 +478,8 @@ def _draw_weights(model: Model, target: int, seed: int, work: PurePath) -> str:
     if read_checkpoint(path, path.name) is None:
         backend(work).make(work)
         with ONE_BLAS_THREAD:  # whatever number of processors the one shard has that draws for all
-            weights = model.gp.draw(seed, target).weights_
+            gp, own = process_of(model.gp, target)
+            weights = gp.weights_of_draw(seed, own)
         for keep in (True, False):  # that of another shard may be there meanwhile, but not a damaged one
             write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
             if read_checkpoint(path, path.name) is not None:
@@ -458,13 +487,13 @@ def _draw_weights(model: Model, target: int, seed: int, work: PurePath) -> str:
     return absolute(path)
 
 
-def _grouped(source: Source, std: bool) -> tuple[list[tuple[int, ...]], list[int]]:
+def _grouped(source: Source, model: Model, *, std: bool) -> tuple[list[tuple[int, ...]], list[int]]:
     """Cut the library into groups of partitions; return also the rows of each.
 
     By the size of the job alone, so that a second run on other workers finds its checkpoints.
     """
     rows = source.partition_rows
-    seconds = source.seconds_per_row + 2e-6 + std * std_seconds(source.feature_map.block_size)
+    seconds = source.seconds_per_row + 2e-6 + score_seconds(model, source.block_size, std=std)
     target = min(int(_TASK_SECONDS / seconds), max(_LEAST_ROWS, sum(rows) // _MOST_TASKS))
     groups = group_by_rows(list(enumerate(rows)), target)
     return groups, [sum(rows[p] for p in group) for group in groups]
@@ -516,6 +545,7 @@ class Search(Reduction):
     exclude_labelled: bool
     keep_features: bool
     std: bool
+    seed: int = 0
     name: str = "screen"
 
     def zero(self) -> Hits:
@@ -548,7 +578,8 @@ class Search(Reduction):
                 columns["diagonal"] = block.diagonal
         values = columns["mean"]
         if self.draw is not None:
-            values = _drawn(self.draw, self.model, self.model_hash, self.target).predict(block.phi)
+            drawn = _drawn(self.draw, self.model, self.model_hash, self.target, self.seed)
+            values = drawn.predict(block.phi)
         return TopK(self.k).from_chunk(self.rule(values, columns.get("std")), block.rows, **columns)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Hits:
@@ -560,7 +591,7 @@ class Search(Reduction):
 def _predicted(
     model: Model,
     target: int,
-    phi: npt.NDArray[Any],
+    phi: Any,
     diagonal: npt.NDArray[np.float64] | None,
     *,
     std: bool,
@@ -582,28 +613,10 @@ def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.in
 
 
 @functools.lru_cache(maxsize=1)
-def _drawn(draw: str, path: str, model_hash: str, target: int) -> FeatureSpaceGP:
-    """Return a model whose mean is one draw of the whole function."""
+def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any:
+    """Return what predicts one draw of the whole function."""
     gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
-    drawn = copy.copy(gp)
     found = read_checkpoint(as_path(draw), as_path(draw).name)
     if found is None:
         raise StoreError(f"{draw} is gone or damaged; run the same command again, which makes it anew")
-    drawn.weights_, drawn.mean_ = found.arrays["weights"], drawn.mean_[[own]]
-    return drawn
-
-
-def _ranked(top: TopK, model: Model, rule: Acquisition, target: int, k: int) -> dict[str, Any]:
-    """Return the columns of the k hits, best first; candidates get their standard deviations here."""
-    columns = top.arrays()
-    score = columns.pop("score")
-    order = np.arange(len(score))
-    if "phi" in columns:
-        phi, diagonal = columns.pop("phi"), columns.pop("diagonal", None)
-        with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
-            columns |= _predicted(model, target, phi, diagonal, std=True)
-        if rule.needs_std:
-            score = rule(columns["mean"], columns["std"])
-            order = np.lexsort((columns["row"], -score))[:k]
-    columns["acquisition"] = score
-    return {name: values[order] for name, values in columns.items()}
+    return gp.drawn(found.arrays["weights"], seed, own)

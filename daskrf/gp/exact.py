@@ -21,6 +21,7 @@ from daskrf.gp.chunks import check_of, check_rows
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
 from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.gp.pathwise import (
     KernelSum,
     PathwisePosterior,
@@ -46,6 +47,7 @@ _FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts 
 _LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugate gradients converge slowly
 _FACTOR_LOCK = threading.Lock()
 
+_VECTORS = 14  # of right-hand sides that conjugate gradients hold: directions, residuals, draws, copies
 _STATE_VERSION = 1
 _PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
 _OPTIONS = (
@@ -186,16 +188,22 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.n_subset = n_subset
         self.random_state = random_state
 
-    @staticmethod
-    def memory(n_rows: int) -> int:
-        """Return the bytes that `fit` needs for `n_rows` rows beside X itself, rounded up.
+    def memory(self, n_rows: int, n_nonzeros: int = 0) -> int:
+        """Return the bytes that `fit` needs for `n_rows` rows beside X itself and kept tiles, rounded up.
+
+        `n_nonzeros` are the numbers of X that are not 0.
 
         Examples
         --------
-        >>> round(ExactGP.memory(10_000) / 1e9, 1)
+        >>> from daskrf.kernels import TanimotoMinMax
+        >>> round(ExactGP(TanimotoMinMax(), solver="cholesky").memory(10_000) / 1e9, 1)
         1.0
         """
-        return 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
+        if self.solver_for(n_rows) == "cholesky":
+            return 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
+        vectors = _VECTORS * 4 * n_rows * (2 + self.n_draws) + 16 * self.n_features * self.n_draws
+        landmarks = LandmarkPreconditioner.memory(n_rows, self.landmarks_of(n_rows))
+        return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + 2 * _BLOCK_BYTES
 
     def fit(
         self, X: Any, y: npt.ArrayLike, *, start: ExactGP | None = None, matrix: KernelMatrix | None = None
@@ -233,7 +241,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if a is None or s is None:
             _check_variance(y)
         self.X_train_, self.y_train_ = X, y
-        self.solver_ = self._solver_for(len(y))
+        self.solver_ = self.solver_for(len(y))
         if self.solver_ == "cg":
             self._fit_pathwise(X, y, (m, a, s), self._check_start(start, X), matrix)
         else:
@@ -246,15 +254,17 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if start is None or getattr(start, "solver_", None) != "cg":
             return None
         n, posterior = start.n_rows_, start._pathwise
-        same = (start.kernel, start.n_draws, start.n_features, start.random_state) == (
-            *(self.kernel, self.n_draws, self.n_features, self.random_state),
-        )
-        if not same or X.shape[0] < n or _differ(start.X_train_, row_slice(X, 0, n)):
+        if not self.begins_from(start) or X.shape[0] < n or _differ(start.X_train_, row_slice(X, 0, n)):
             raise InputError(
                 "start is a fit with another kernel, draws or random_state, or its rows do not come first in "
                 "X: leave it out, or put them there."
             )
         return posterior
+
+    def begins_from(self, other: ExactGP) -> bool:
+        """Return whether another process has the same kernel and draws, so that `fit` may begin from it."""
+        names = ("kernel", "n_draws", "n_features", "random_state")
+        return not other.means_only and all(getattr(self, n) == getattr(other, n) for n in names)
 
     def _first_guess(self, X: Any, y: Array, given: Given) -> tuple[ProcessParameters, Given]:
         """Return hyperparameters to begin with, from the evidence of some rows, and those that are given."""
@@ -344,6 +354,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         *,
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
     ) -> Any:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
@@ -360,6 +371,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
             `return_std`, of both.
         target : int, optional
             0: there is one.
+        diagonal : None
+            What processes of features may need.
 
         Returns
         -------
@@ -454,7 +467,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
     def drawn(self, weights: npt.NDArray[np.float32], seed: int, target: int = 0) -> KernelSum:
         """Return the draw that `weights_of_draw` gives the weights of."""
         if self.solver_ == "cg":
-            return self._pathwise.function(weights, seed)
+            options = self.n_draws, self.n_features, self.random_state
+            prior = prior_of_fit(self.kernel, self.X_train_, *options).only(seed)
+            return self._pathwise.function(weights, prior)
         matrix, a = KernelMatrix(self.kernel, self.X_train_), float(self.signal_variance_[0])
         return KernelSum(matrix, weights, float(self.mean_[0]), 1.0, self._prior_of_draw(seed), math.sqrt(a))
 
@@ -655,6 +670,21 @@ class ExactGP(RegressorMixin, BaseEstimator):
         """Rows that it was fitted to."""
         return int(self.X_train_.shape[0])
 
+    def memory_of_model(self, *, std: bool) -> int:
+        """Return the bytes of the fitted model in a process that predicts, tiles in the making included."""
+        X, n = as_csr(self.X_train_), self.n_rows_
+        size = 16 * X.nnz + KernelMatrix.memory(X.nnz, 1)
+        if self.solver_ == "cholesky":
+            return size + (16 * n * n if std else 8 * n)
+        return size + (12 * (2 + self.n_draws) * (n + self.n_features) if std else 8 * n)
+
+    def seconds_per_row(self, *, std: bool) -> float:
+        """Return the rough cost of predicting a row on one core."""
+        n, features = self.n_rows_, 5e-9 * self.n_features
+        if self.solver_ == "cg":
+            return n * (1.2e-9 + std * 4e-11 * (1 + self.n_draws)) + std * features
+        return n * 2e-9 + std * n**2 / 1e10
+
     @property
     def means_only(self) -> bool:
         """Whether it was read without what deviations and draws take."""
@@ -664,6 +694,15 @@ class ExactGP(RegressorMixin, BaseEstimator):
     def log_marginal_likelihoods_(self) -> Array:
         """The log marginal likelihood, shape (1,): not a number with conjugate gradients."""
         return np.array([getattr(self, "log_marginal_likelihood_value_", math.nan)])
+
+    def words(self) -> str:
+        """Return how the equations were solved, in words."""
+        if self.solver_ == "cholesky":
+            return f"solved by a Cholesky factorization of {self.n_rows_:,} rows"
+        return (
+            f"solved by conjugate gradients for {self.n_rows_:,} rows: {self.n_iterations_} products with "
+            f"the kernel matrix, residual {self.residual_:.1e}; deviations are those of {self.n_draws} draws"
+        )
 
     def cautions(self, target: int = 0) -> list[str]:
         """Return why deviations cannot be trusted, in one sentence each; mostly none."""
@@ -688,7 +727,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             check_positive(name, number)
         return number
 
-    def _solver_for(self, n_rows: int) -> str:
+    def solver_for(self, n_rows: int) -> str:
         """Return how to solve for so many rows."""
         if self.solver not in ("auto", "cholesky", "cg"):
             raise InputError(f"solver must be 'auto', 'cholesky' or 'cg', not {self.solver!r}.")

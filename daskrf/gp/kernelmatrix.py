@@ -19,6 +19,7 @@ __all__ = ["KernelMatrix"]
 Single = npt.NDArray[np.float32]
 
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator uses again
+_PREPARED = 128  # bytes of a number that is not 0, as the tables of a kernel are made
 _LEFT = 1024  # rows of other molecules that are predicted at a time
 
 
@@ -71,6 +72,11 @@ class KernelMatrix:
     def n_panels(self) -> int:
         """How many panels of rows a product is made by."""
         return len(self._slices)
+
+    @staticmethod
+    def memory(n_nonzeros: int, n_threads: int | None = None) -> int:
+        """Return the bytes of a matrix without tiles: columns as they are prepared, tiles in the making."""
+        return _PREPARED * n_nonzeros + 3 * 4 * _TILE**2 * (n_threads or _processors())
 
     @staticmethod
     def bytes_of(n_rows: int) -> int:

@@ -131,10 +131,9 @@ class PathwisePosterior:
         """Return the posterior mean at each row, float64 of shape (m,)."""
         return self.function(self.alpha[:, 0]).predict(X)
 
-    def function(self, weights: Single, draw: int | None = None) -> KernelSum:
+    def function(self, weights: Single, prior: PriorDraws | None = None) -> KernelSum:
         """Return the function of weights of the labelled rows; of a draw, with its prior."""
         matrix, column, (mean, a, _) = self.matrix, weights.reshape(-1, 1), self.hyperparameters
-        prior = None if draw is None or self.prior is None else self.prior.only(draw)
         return KernelSum(matrix, np.ascontiguousarray(column), mean, self.scale, prior, math.sqrt(a))
 
     def drawn(self, draw: int) -> Single:
