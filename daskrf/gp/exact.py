@@ -30,7 +30,7 @@ from daskrf.gp.pathwise import (
     prior_of_fit,
 )
 from daskrf.gp.posterior import standard_normal
-from daskrf.gp.priordraws import PriorDraws, has_map
+from daskrf.gp.priordraws import PriorDraws, has_map, map_of
 from daskrf.gp.process import seen_no
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.kernels.kernel import Kernel
@@ -203,7 +203,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
             return 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
         vectors = _VECTORS * 4 * n_rows * (2 + self.n_draws) + 16 * self.n_features * self.n_draws
         landmarks = LandmarkPreconditioner.memory(n_rows, self.landmarks_of(n_rows))
-        return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + 2 * _BLOCK_BYTES
+        features = 2**24 if map_of(self.kernel, 2, 0).one_bit else 2 * _BLOCK_BYTES
+        return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + features
 
     def fit(
         self, X: Any, y: npt.ArrayLike, *, start: ExactGP | None = None, matrix: KernelMatrix | None = None
@@ -284,7 +285,11 @@ class ExactGP(RegressorMixin, BaseEstimator):
     def _fit_pathwise(
         self, X: Any, y: Array, given: Given, start: PathwisePosterior | None, matrix: KernelMatrix | None
     ) -> None:
-        first, given = (start, given) if start is not None else self._first_guess(X, y, given)
+        searched = given[1] is None or given[2] is None
+        if start is not None and searched and len(y) > _FIRST_GUESS:
+            first = start.hyperparameters
+        else:
+            first, given = self._first_guess(X, y, given)
         n_landmarks = self.landmarks_of(len(y))
         try:
             self._pathwise = fit_pathwise(
@@ -293,6 +298,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
                 y,
                 start=first,
                 given=given,
+                known=start,
                 n_draws=self.n_draws,
                 n_features=self.n_features,
                 n_landmarks=n_landmarks,
@@ -432,9 +438,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return mean, covariance
 
     def rough(self) -> KernelSum | None:
-        """Return about the mean by kernel values of some labelled rows, or None where there are few rows."""
+        """Return what is about the mean, by kernel values of the landmarks alone; None without landmarks."""
         self._check_fitted()
-        return self._pathwise.rough() if self.solver_ == "cg" else None
+        return self._pathwise.rough if self.solver_ == "cg" else None
 
     def draw(self, seed: int, target: int = 0) -> KernelSum:
         """Return one draw from the posterior as a function: with conjugate gradients, one of the fit's.

@@ -14,6 +14,7 @@ since the mean of |beta_s|^2 is tr C^-1.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -141,6 +142,7 @@ class PathwisePosterior:
         size = math.sqrt(self.hyperparameters.signal_variance) / self.scale
         return self.alpha[:, 0] - np.float32(size) * self.alpha[:, 1 + draw]
 
+    @functools.cached_property
     def rough(self) -> KernelSum:
         """Return about the mean, from kernel values of the landmarks alone."""
         rows = KernelMatrix(self.matrix.kernel, self.matrix.X[self.landmarks])
@@ -207,7 +209,7 @@ def fit_pathwise(
     X: Any,
     y: Double,
     *,
-    start: ProcessParameters | PathwisePosterior,
+    start: ProcessParameters,
     given: tuple[float | None, float | None, float | None],
     n_draws: int,
     n_features: int,
@@ -217,13 +219,14 @@ def fit_pathwise(
     keep_bytes: int = 0,
     random_state: int,
     matrix: KernelMatrix | None = None,
+    known: PathwisePosterior | None = None,
 ) -> PathwisePosterior:
     """Fit to the rows X and the labels y.
 
     Parameters
     ----------
-    start : ProcessParameters or PathwisePosterior
-        Where the search begins; of a posterior, whose rows come first in X, also the solution.
+    start : ProcessParameters
+        Where the search begins.
     given : (float or None, float or None, float or None)
         Mean, signal variance and noise variance that are fixed.
     n_draws, n_features : int
@@ -238,6 +241,8 @@ def fit_pathwise(
         Memory for tiles of the kernel matrix.
     matrix : KernelMatrix, optional
         k(X, X), to have its products made elsewhere.
+    known : PathwisePosterior, optional
+        One whose rows come first in X: the solution begins from its.
 
     Raises
     ------
@@ -248,9 +253,8 @@ def fit_pathwise(
     matrix = KernelMatrix(kernel, X, keep_bytes=keep_bytes) if matrix is None else matrix
     preconditioner = LandmarkPreconditioner(kernel, X, n_landmarks, random_state)
     system = _System(matrix, preconditioner, y, prior(X), given, max_iterations, random_state)
-    if isinstance(start, PathwisePosterior):
-        system.begin_from(start)
-        start = start.hyperparameters
+    if known is not None:
+        system.begin_from(known)
     log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
     if given[1] is None or given[2] is None:
         size = float(np.mean(kernel.diag(X)))

@@ -254,16 +254,64 @@ def test_what_cannot_be_is_refused(store: Path, inputs: tuple[Path, Path], tmp_p
         assert not (tmp_path / "model").exists()
 
 
-def test_labels_that_are_added_begin_from_the_solution() -> None:
-
+def test_labels_that_are_added_begin_from_the_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daskrf.gp.exact._FIRST_GUESS", 100)
     smiles = ReactionLibrary().smiles(0, N_MOLECULES)
     X = Fingerprinter(FingerprintSpec())(smiles).fingerprints
     y = score(smiles) + 0.3 * np.random.default_rng(0).standard_normal(N_MOLECULES)
-    n, options = N_MOLECULES - 20, {"solver": "cg", "n_draws": 8, "n_features": 2048, "n_landmarks": 60}
+    n, options = N_MOLECULES - 20, {"solver": "cg", "n_features": 2048, "n_landmarks": 60}
     before = ExactGP(TanimotoMinMax(), **options).fit(X[:n], y[:n])
     cold = ExactGP(TanimotoMinMax(), **options).fit(X, y)
     warm = ExactGP(TanimotoMinMax(), **options).fit(X, y, start=before)
-    assert warm.n_iterations_ < 0.8 * cold.n_iterations_, (warm.n_iterations_, cold.n_iterations_)
+    assert warm.n_iterations_ < 0.6 * cold.n_iterations_
     np.testing.assert_allclose(warm.predict(X), cold.predict(X), atol=0.05)
     with pytest.raises(InputError, match="do not come first"):
         ExactGP(TanimotoMinMax(), **options).fit(X[::-1], y[::-1], start=before)
+
+
+def test_a_shortlist_finds_the_same_hits(
+    store: Path, inputs: tuple[Path, Path], library: Any, tmp_path: Path, client: Client, monkeypatch: Any
+) -> None:
+    options = {**EXACT, "n_landmarks": 120, "solver": "cg"}
+    fit(store, inputs[1], tmp_path / "model", direction="minimize", **options)
+    whole = screen(tmp_path / "model", store, tmp_path / "whole.parquet", k=5, shortlist=1.0)
+    monkeypatch.setattr("daskrf.commands.screen._LEAST_LIBRARY", 100)
+    own, ranked = ExactGP.predict, []
+
+    def counted(self: Any, X: Any, *arguments: Any, **keywords: Any) -> Any:
+        ranked.append(X.shape[0])
+        return own(self, X, *arguments, **keywords)
+
+    monkeypatch.setattr(ExactGP, "predict", counted)
+    found = screen(tmp_path / "model", store, tmp_path / "short.parquet", k=5)
+    n_rows = library[0].shape[0]
+    # Of 32 partitions all 12 are sampled, and all of their rows; then the shortlist, and its hits once more.
+    assert sum(ranked) < 1.6 * n_rows
+    assert found.table["row"].to_pylist() == whole.table["row"].to_pylist()
+    assert found.rows == whole.rows == n_rows
+    (note,) = (note for note in found.notes if "landmarks" in note)
+    assert "where 99.0% of the best 100 of 600 sampled" in note or "where 100.0% of the best 100" in note
+    there = screen(tmp_path / "model", store, tmp_path / "there.parquet", k=5, client=client, shortlist=0.4)
+    here = screen(tmp_path / "model", store, tmp_path / "here.parquet", k=5, shortlist=0.4)
+    assert there.table.equals(here.table)
+    assert "ranks the best 40.00%" in " ".join(here.notes)
+    with pytest.raises(StoreError, match="shortlist"):
+        screen(tmp_path / "model", store, tmp_path / "here.parquet", k=5, shortlist=0.3)
+
+
+def test_a_shortlist_that_would_be_most_of_the_library_is_none(
+    store: Path, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit(store, inputs[1], tmp_path / "model", direction="minimize", solver="cg", **EXACT)
+    monkeypatch.setattr("daskrf.commands.screen._LEAST_LIBRARY", 100)
+    monkeypatch.setattr("daskrf.jobs.shortlist._MOST", 0.01)
+    found = screen(tmp_path / "model", store, tmp_path / "hits.parquet", k=5)
+    whole = screen(tmp_path / "model", store, tmp_path / "whole.parquet", k=5, shortlist=1.0)
+    assert found.table.equals(whole.table)
+    assert any("ranks the whole library" in note for note in found.notes)
+    for shortlist in (0.0, 1.5):
+        with pytest.raises(InputError, match="above 0 and up to 1"):
+            screen(tmp_path / "model", store, tmp_path / "no.parquet", shortlist=shortlist)
+    fit(store, inputs[1], tmp_path / "features", feature_map=FEATURES, direction="minimize")
+    with pytest.raises(InputError, match="for exact processes"):
+        screen(tmp_path / "features", store, tmp_path / "no.parquet", shortlist=0.1)
