@@ -263,7 +263,7 @@ def fit(
         gp_for(features.feature_map, **options)  # refuses options of other models, before the labels
     targets = [target] if isinstance(target, (str, int)) else target
     columns = (key, key_column, targets, drop_non_finite)
-    job = _Fit(features, labels, columns, as_path(output), fixed, options, direction, exact)
+    job = _Fit(features, labels, columns, as_path(output), fixed, options, direction, exact, client)
     return run(job, client, progress, shard, prepare)
 
 
@@ -279,6 +279,7 @@ class _Fit(Job[FitReport]):
     options: dict[str, Any]
     direction: str | Mapping[str, str] | None
     exact: ExactGP | None = None
+    client: Client | None = None
     words: str = ""
     given: LabelFiles = field(init=False)
     parts: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
@@ -330,7 +331,7 @@ class _Fit(Job[FitReport]):
         cut, making = _grouped(self.features, self.joined), making_of(self.features)
         n_labels = sum(cut.rows)
         if self.exact is not None:
-            return need_of_exact(self.exact, making, n_labels, work_folder(self.output))
+            return need_of_exact(self.exact, making, n_labels, work_folder(self.output), self.client)
         precision = precision_for(self.features.feature_map, n_labels)
 
         def sums(making: Making) -> MemoryNeed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.arrays import row_slice
-from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.kernels.kernel import Kernel, Prepared
 
 __all__ = ["KernelMatrix"]
@@ -21,11 +20,6 @@ Single = npt.NDArray[np.float32]
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator uses again
 _PREPARED = 72  # bytes of a number that is not 0, in the tables of a kernel: measured 66
 _LEFT = 1024  # rows of other molecules that are predicted at a time
-
-
-def _processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class KernelMatrix:
@@ -41,6 +35,8 @@ class KernelMatrix:
     X : CSR or dense array, shape (n, d)
     keep_bytes : int
         For tiles; the whole triangle takes 2 n (n + 2048).
+    tile : int, optional
+        Rows and columns of a tile, on which rounding depends; default: 2,048.
     n_threads : int, optional
         Default: as many as this process may use, or one in a task, which shares the host with others.
 
@@ -52,12 +48,21 @@ class KernelMatrix:
     [[1.0, 0.5], [0.5, 1.0]]
     """
 
-    def __init__(self, kernel: Kernel, X: Any, *, keep_bytes: int = 0, n_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        *,
+        keep_bytes: int = 0,
+        tile: int | None = None,
+        n_threads: int | None = None,
+    ) -> None:
         self.kernel = kernel
         self.X = X
         self.n_rows = int(X.shape[0])
         self.n_threads = n_threads
-        self._slices = [slice(a, min(a + _TILE, self.n_rows)) for a in range(0, self.n_rows, _TILE)]
+        self.tile = tile = tile or _TILE
+        self._slices = [slice(a, min(a + tile, self.n_rows)) for a in range(0, self.n_rows, tile)]
         self._columns: list[Prepared] = []
         self._kept: dict[tuple[int, int], Single] = {}
         self._chosen: list[tuple[int, int]] = []
@@ -76,7 +81,7 @@ class KernelMatrix:
     @staticmethod
     def memory(n_nonzeros: int, n_threads: int | None = None) -> int:
         """Return the bytes of a matrix without tiles: columns as they are prepared, tiles in the making."""
-        return _PREPARED * n_nonzeros + 5 * _TILE**2 * (n_threads or _processors())
+        return _PREPARED * n_nonzeros + 5 * _TILE**2 * (n_threads or processors())
 
     @staticmethod
     def bytes_of(n_rows: int) -> int:
@@ -155,7 +160,7 @@ class KernelMatrix:
 
     def _each(self, function: Callable[[Any], Any], items: Any) -> list[Any]:
         """Return the function of each item; threads share the items, and BLAS has one thread in each."""
-        n_threads = self.n_threads or (1 if ONE_BLAS_THREAD.is_set else _processors())
+        n_threads = self.n_threads or (1 if ONE_BLAS_THREAD.is_set else processors())
         if n_threads == 1:
             with ONE_BLAS_THREAD:
                 return [function(item) for item in items]

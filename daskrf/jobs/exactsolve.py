@@ -7,6 +7,7 @@ that are there, and makes the next one.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,22 +16,32 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from distributed import Client
 from scipy import sparse
 from sklearn.base import clone
 
+from daskrf.blas import ONE_BLAS_THREAD, processors
+from daskrf.errors import StoreError
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelmatrix import KernelMatrix
-from daskrf.jobs.clusters import worker_memory
+from daskrf.jobs.clusters import worker_memory, worker_threads
+from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Disk, Need, Run
 from daskrf.jobs.memory import LIBRARIES, PIECES, STORED, Making, MemoryNeed, peak
-from daskrf.jobs.progress import Progress
-from daskrf.jobs.tree import Reduction
+from daskrf.jobs.pieces import submit
+from daskrf.jobs.tree import Reduction, parents
 from daskrf.kernels import Kernel
-from daskrf.storage.backend import backend
-from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.backend import absolute, as_path, backend, remove_quietly
+from daskrf.storage.files import crc32c_of
+from daskrf.storage.model import Saved, find_checkpoint, read_checkpoint, write_checkpoint
+from daskrf.storage.plans import hash_of
 
-__all__ = ["Fingerprints", "StoredProducts", "need_of_exact", "solve_exact"]
+__all__ = ["Fingerprints", "Panels", "StoredProducts", "need_of_exact", "solve_exact"]
 
+_ROWS = "rows"
+_LEAST_ROWS = 20_000  # for which a product is worth sending to workers
+_LEAST_TASKS = 64  # of a product, where it has as many panels
+_TASK_VALUES = 3.5e9  # kernel values of a task, at most, if it has several panels: 5 s or so
 _SHARE = 0.5  # of the memory that kept tiles and all else may take: workers and others have some, too
 _PRODUCTS = 60  # that a fit with a search of hyperparameters takes, mostly
 
@@ -88,36 +99,124 @@ class StoredProducts(KernelMatrix):
     Parameters
     ----------
     kernel, X, keep_bytes : as of `KernelMatrix`
+    run : Run
     folder : Path
         Where the products are left.
-    progress : Progress
+    on_workers : bool
+        Whether workers make the products, instead of threads of this process.
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, folder: PurePath, *, keep_bytes: int, progress: Progress
+        self, kernel: Kernel, X: Any, *, keep_bytes: int, run: Run, folder: PurePath, on_workers: bool
     ) -> None:
-        super().__init__(kernel, X, keep_bytes=keep_bytes)
-        self.folder, self.progress, self.number = folder, progress, 0
+        super().__init__(kernel, X, keep_bytes=0 if on_workers else keep_bytes)
+        self.run, self.folder, self.on_workers, self.number = run, folder, on_workers, 0
         backend(folder).make(folder)
 
     def product(self, vectors: Single) -> Single:
         """See `KernelMatrix`; products are told apart by number and vectors."""
-        if self.progress.stopping:
-            raise KeyboardInterrupt
         self.number += 1
         key = hashlib.sha256(np.ascontiguousarray(vectors).data).hexdigest()
         path = self.folder / f"product-{self.number:04d}"
         found = read_checkpoint(path, key)
         if found is None:
-            product = self._new_product(vectors)
+            panels = path.with_name(f"{path.name}-panels")
+            product = self._by_workers(vectors, panels, key) if self.on_workers else super().product(vectors)
             write_checkpoint(path, {"product": product}, {}, key)
+            remove_quietly(panels)
         else:
             product = found.arrays["product"]
-        self.progress.advance(1)
+        self.run.progress.advance(1)
         return product
 
-    def _new_product(self, vectors: Single) -> Single:
-        return super().product(vectors)
+    def _by_workers(self, vectors: Single, place: PurePath, key: str) -> Single:
+        """Return a product whose panels are tasks, which read the vectors and leave the panels in files."""
+        backend(place).make(place)
+        write_checkpoint(place / "vectors", {"vectors": vectors}, {}, key)
+        panels = Panels(self._rows_file, self._rows_key, self.kernel, self.tile, absolute(place), key)
+        size = max(1, min(-(-self.n_panels // _LEAST_TASKS), int(_TASK_VALUES / (self.tile * self.n_rows))))
+        groups = [(g.start, g.stop) for g in parents(self.n_panels, size)]
+        done = {g for g in groups if find_checkpoint(place / panels.name(g), key) is not None}
+        name = f"daskrf-product-{hash_of([absolute(place), key])[:16]}"
+        tasks = (Task(f"{name}-{g[0]}", (panels, g)) for g in groups if g not in done)
+        submit(Panels.leave, tasks, self.run.client, self.run.progress)
+        return np.concatenate([panels.read(group) for group in groups])
+
+    @functools.cached_property
+    def _rows_key(self) -> str:
+        """The hash of the rows, which are left in a file for the workers."""
+        parts = {name: getattr(self.X, name) for name in ("data", "indices", "indptr")}
+        key = hash_of([crc32c_of(np.ascontiguousarray(values).tobytes()) for values in parts.values()])
+        if find_checkpoint(self.folder / _ROWS, key) is None:
+            write_checkpoint(self.folder / _ROWS, parts, {"shape": list(self.X.shape)}, key)
+        return key
+
+    @property
+    def _rows_file(self) -> str:
+        return absolute(self.folder / _ROWS)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Makes panels of a product with a kernel matrix; a small object that travels in each task.
+
+    Attributes
+    ----------
+    rows, rows_key : str
+        The file of the rows, and its hash.
+    kernel : Kernel
+    tile : int
+    place, key : str
+        The folder of the vectors, where the panels are left, and their hash.
+    """
+
+    rows: str
+    rows_key: str
+    kernel: Kernel
+    tile: int
+    place: str
+    key: str
+
+    def name(self, group: tuple[int, int]) -> str:
+        """Return the name of the file of some panels."""
+        return f"panels-{group[0]:06d}"
+
+    def leave(self, group: tuple[int, int]) -> str:
+        """Make the panels from the first to before the last, and leave them; return their digest."""
+        path = as_path(self.place) / self.name(group)
+        with ONE_BLAS_THREAD:
+            matrix = _opened(self.rows, self.rows_key, self.kernel, self.tile)
+            made = np.concatenate(matrix.panels(_vectors(self.place, self.key), range(*group)))
+            write_checkpoint(path, {"rows": made}, {}, self.key)
+        return crc32c_of(made.tobytes())
+
+    def read(self, group: tuple[int, int]) -> Single:
+        """Return panels that were left."""
+        path = as_path(self.place) / self.name(group)
+        return _read(path, self.key).arrays["rows"]
+
+
+@functools.lru_cache(maxsize=1)
+def _opened(rows: str, key: str, kernel: Kernel, tile: int) -> KernelMatrix:
+    """Return the kernel matrix of the rows in a file; a process reads them once."""
+    found = _read(as_path(rows), key)
+    parts = tuple(found.arrays[name] for name in ("data", "indices", "indptr"))
+    return KernelMatrix(kernel, sparse.csr_matrix(parts, shape=tuple(found.metadata["shape"])), tile=tile)
+
+
+@functools.lru_cache(maxsize=1)
+def _vectors(place: str, key: str) -> Single:
+    return _read(as_path(place) / "vectors", key).arrays["vectors"]
+
+
+def _read(path: PurePath, key: str) -> Saved:
+    found = read_checkpoint(path, key)
+    if found is None:
+        raise StoreError(
+            f"{path} is missing or damaged; run the same command again, with the output in a folder that all "
+            "workers share"
+        )
+    return found
 
 
 def solve_exact(
@@ -131,8 +230,14 @@ def solve_exact(
     run.progress.start("solve", gp.max_iterations, "products")
     matrix = None
     if gp.solver_for(len(y)) == "cg":
-        matrix = StoredProducts(gp.kernel, X, folder, keep_bytes=gp.cache_bytes, progress=run.progress)
+        options: dict[str, Any] = {"keep_bytes": gp.cache_bytes, "run": run, "folder": folder}
+        matrix = StoredProducts(gp.kernel, X, **options, on_workers=_on_workers(run.client, len(y)))
     return gp.fit(X, y, start=start, matrix=matrix)
+
+
+def _on_workers(client: Client | None, n_rows: int) -> bool:
+    """Return whether workers make the products: where they are more than the processors of this process."""
+    return n_rows >= _LEAST_ROWS and worker_threads(client) > processors()
 
 
 def _cache(gp: ExactGP, n_rows: int, n_nonzeros: int) -> int:
@@ -141,13 +246,21 @@ def _cache(gp: ExactGP, n_rows: int, n_nonzeros: int) -> int:
     return max(0, min(room, KernelMatrix.bytes_of(n_rows)))
 
 
-def need_of_exact(gp: ExactGP, making: Making, n_labels: int, folder: PurePath) -> Need:
+def need_of_exact(
+    gp: ExactGP, making: Making, n_labels: int, folder: PurePath, client: Client | None
+) -> Need:
     """Return what gathering labelled fingerprints and solving takes; tiles are kept where there is room."""
     entries = making.entries / max(1, making.rows)  # of a row
 
     def gather(making: Making) -> MemoryNeed:
         rows = int(STORED * entries * n_labels)
-        return peak("fit", dict(making.decoding), {"labelled fingerprints": 3 * rows, "pieces": PIECES})
+        phases: list[dict[str, float]] = [dict(making.decoding)]
+        phases.append({"labelled fingerprints": 3 * rows, "pieces": PIECES})
+        if _on_workers(client, n_labels):
+            vectors = 4 * n_labels * (2 + gp.n_draws)
+            matrix = KernelMatrix.memory(int(entries * n_labels), 1)
+            phases.append({"labelled fingerprints": 2 * rows + matrix, "vectors": 2 * vectors})
+        return peak("fit", *phases)
 
     def solve(n_labels: int) -> MemoryNeed:
         nonzeros = int(entries * n_labels)
