@@ -17,6 +17,7 @@ from daskrf.gp.processes import process_named
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import known_kernels
 from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of
+from daskrf.storage.inspection import kind_of
 
 __all__ = ["Component", "MapOptions", "Own", "flags_of_any", "known", "map_page", "process_options"]
 
@@ -224,10 +225,10 @@ class MapOptions:
     def parse(self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]) -> list[str]:
         """Parse arguments with the options of the map that they name; leave the map among the parameters."""
         named = _value_of(args, "--map")
-        if self.fits and named is None and _value_of(args, "--process") == "exact":
-            return self._parse_exact(ctx, args, parse_args)
         if named is None and {"-h", "--help"} & set(args):
             return parse_args(ctx, args)
+        if self.fits and named is None and _may_be_exact(args):
+            return self._parse_exact(ctx, args, parse_args)
         cls = known().get(named or "") or type(default_map())
         chosen = Component(cls, f"--map {cls.facts.name}", lambda flag: _value_of(args, flag))
         own = list(chosen)
@@ -282,8 +283,17 @@ class MapOptions:
             elif value is not None:
                 raise click.UsageError(f"An exact process has no option --{path[-1].replace('_', '-')}.", ctx)
         ctx.params |= {path[1]: value for path, value in values.items() if path[0] == _PROCESS}
-        ctx.params["kernel"] = part.make({path: v for path, v in values.items() if len(path) > 1})
+        said = ("kernel",) in values or part.is_said(values)
+        ctx.params["kernel"] = part.make({p: v for p, v in values.items() if len(p) > 1}) if said else None
         return rest
+
+
+def _may_be_exact(args: list[str]) -> bool:
+    """Tell whether options of an exact process may be among arguments that name no map."""
+    process = _value_of(args, "--process") or "auto"
+    exact = process == "auto" and not {"-M", "--n-components"} & set(args)
+    paths = (word for word in args if not word.startswith("-"))
+    return process == "exact" or (exact and not any(kind_of(p, missing_ok=True) == "features" for p in paths))
 
 
 def _value_of(args: list[str], flag: str) -> str | None:

@@ -15,10 +15,11 @@ import numpy.typing as npt
 from distributed import Client
 
 from daskrf.errors import InputError, StoreError, printable
-from daskrf.features import FeatureMap
+from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.exact import ExactGP
+from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
@@ -27,7 +28,7 @@ from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
 from daskrf.jobs.directions import directions_of
-from daskrf.jobs.exactsolve import Fingerprints, need_of_exact, solve_exact
+from daskrf.jobs.exactsolve import Fingerprints, need_of_exact, solve_exact, why_not_exact
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of
 from daskrf.jobs.learner import prepared
@@ -58,7 +59,7 @@ from daskrf.storage.plans import differences, hash_of
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
 Direction = Literal["maximize", "minimize"]
-ProcessName = Literal["features", "exact"]
+ProcessName = Literal["auto", "exact", "features"]
 
 
 def _directions(texts: Sequence[str]) -> str | dict[str, str]:
@@ -89,6 +90,7 @@ _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task sums: few checkpoints, ye
 _STRIP_BYTES = STRIP_BYTES
 _PARTS = "parts of the sum"
 _CLASS_LABELS = 10  # fewer labels of two values may be chance
+_FEATURES = 4096  # of a kernel that is named, where an exact process would take too much
 _DECADES = 4.0  # more are not spanned by what is measured on a linear scale
 # A label as it is read, and a byte of its key: measured 221 in all for rows, 243 for IDs of 13 characters and
 # 410 for SMILES of 46, where the library has as many rows as there are labels, or more.
@@ -171,7 +173,7 @@ def fit(
     output: Paths,
     *,
     feature_map: FeatureMap | None = None,
-    process: ProcessName = "features",
+    process: ProcessName = "auto",
     kernel: Kernel | None = None,
     key: Literal["id", "smiles", "row"] = "id",
     key_column: str | int | None = None,
@@ -206,9 +208,10 @@ def fit(
         For a fingerprint store; default: `daskrf.features.default_map()`. One that learns from the library
         and is not fitted yet is fitted to the store first, as by `fit_map`. The model is the one that the map
         names (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
-    process : {"features", "exact"}
-        Whether the model approximates a kernel by features, or is exact: with no features, for a fingerprint
-        store, up to some 100,000 labels.
+    process : {"auto", "exact", "features"}
+        Whether the model is exact, for a fingerprint store and up to some 100,000 labels, or approximates its
+        kernel by features. Default: exact where neither a map nor stored features are given, and memory and
+        half an hour are enough for as many labels.
     kernel : Kernel, optional
         Of an exact process; default: Tanimoto (min-max).
     key : {"id", "smiles", "row"}
@@ -257,13 +260,16 @@ def fit(
         "noise_variance": noise_variance,
     }
     options = _checked(fixed, **model_options)
+    if process == "auto" and (feature_map is not None or kind_of(source) == "features"):
+        process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models, before the labels
     targets = [target] if isinstance(target, (str, int)) else target
     columns = (key, key_column, targets, drop_non_finite)
-    job = _Fit(features, labels, columns, as_path(output), fixed, options, direction, exact, client)
+    asked = (exact, kernel, process == "auto")
+    job = _Fit(features, labels, columns, as_path(output), fixed, options, direction, *asked, client)
     return run(job, client, progress, shard, prepare)
 
 
@@ -279,6 +285,8 @@ class _Fit(Job[FitReport]):
     options: dict[str, Any]
     direction: str | Mapping[str, str] | None
     exact: ExactGP | None = None
+    kernel: Kernel | None = None
+    auto: bool = False
     client: Client | None = None
     words: str = ""
     given: LabelFiles = field(init=False)
@@ -306,14 +314,16 @@ class _Fit(Job[FitReport]):
         self.given = labels_of(self.labels, self.features.store, run.work, *self.columns, check=check)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
+        if self.auto and self.exact is not None:
+            self._choose_process(run, self.exact)
         self.features = prepared(run, self.features, self.need)
         state = None if self.exact else self.features.feature_map.state()
-        self.spec = _spec(self.features, state, self.joined, self.exact)
+        self.spec = _spec(self.features, state, self.joined, self.kernel)
         self.stored = _stored(self.output, self.spec)
         known = self.stored.directions if self.stored else {}
         self.toward = directions_of(self.direction, self.joined.names) or known
         if self.exact is not None:
-            self.sums = [_Solve(self.features, self.given, self.spec, self.exact)]
+            self.sums = [_Solve(self.features, self.given, self.spec, self.exact, self.kernel is None)]
             return
         if len(self.parts) == 1:
             self.sums = [_Sums(self.features, *self.parts[0], self.spec)]
@@ -326,6 +336,23 @@ class _Fit(Job[FitReport]):
             _Sums(self.features, targets, own, _spec(self.features, state, own.joined))
             for targets, own in self.parts
         ]
+
+    def _choose_process(self, run: Run, exact: ExactGP) -> None:
+        """Take an exact process if it is not too much for the labels; say which, and why."""
+        n_labels = len(self.joined.row)
+        reason = why_not_exact(exact, making_of(self.features), n_labels)
+        if not reason:
+            run.progress.note(
+                f"The process is exact: {n_labels:,} labels are few enough for it (--process features takes "
+                "random features instead)."
+            )
+            return
+        run.progress.note(
+            f"The process has random features: for {n_labels:,} labels, {reason}."
+        )
+        feature_map = default_map() if self.kernel is None else map_of(self.kernel, _FEATURES, 0)
+        self.features, self.exact = open_source(self.features.path, feature_map), None
+        gp_for(self.features.feature_map, **self.options)
 
     def need(self) -> Need:
         cut, making = _grouped(self.features, self.joined), making_of(self.features)
@@ -395,6 +422,7 @@ class _Fit(Job[FitReport]):
     def _report(self, gp: Process | SeparateGP, seconds: float) -> FitReport:
         joined = self.joined
         names = [printable(name, 60) for name in joined.names]
+        exact = [each for each in processes_of(gp) if isinstance(each, ExactGP)]
         warnings = [] if self.exact else [*self.features.feature_map.cautions()]
         warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
         warnings += [
@@ -422,8 +450,12 @@ class _Fit(Job[FitReport]):
             (self.words,),
             tuple(self.toward.get(name) for name in joined.names),
             *(
-                ("exact", self.exact.kernel.words(), tuple(each.words() for each in processes_of(gp)))
-                if self.exact
+                (
+                    "exact",
+                    " and ".join(dict.fromkeys(each.kernel.words() for each in exact)),
+                    tuple(each.words() for each in exact),
+                )
+                if exact
                 else ()
             ),
         )
@@ -460,13 +492,13 @@ def _exact_for(
 
 
 def _spec(
-    features: Source, state: dict[str, Any] | None, joined: JoinedLabels, exact: ExactGP | None = None
+    features: Source, state: dict[str, Any] | None, joined: JoinedLabels, kernel: Kernel | None = None
 ) -> dict[str, Any]:
     """Return what the sums depend on, or the fingerprints and the kernel of an exact process."""
+    own = {"process": "exact", "kernel": None if kernel is None else kernel.state()}
     return {
         "source": features.spec_hash,
-        **({"map": brief_state(state)} if state else {}),
-        **({"kernel": exact.kernel.state()} if exact else {}),
+        **({"map": brief_state(state)} if state else own),
         "targets": list(joined.names),
         "rows": len(joined.row),
         "labels": joined.digest,
@@ -644,6 +676,7 @@ class _Solve:
     given: LabelFiles
     spec: dict[str, Any]
     exact: ExactGP
+    choose: bool
     targets: tuple[int, ...] = ()
     precision: Precision = "double"
 
@@ -669,7 +702,8 @@ class _Solve:
         for t, (_, y) in enumerate(_values(joined)):
             start = known[t] if known else None
             rows = X[np.isfinite(joined.y[:, t])] if start is None else start.X_train_
-            solved.append(solve_exact(run, self.exact, rows, y, run.work / f"target-{t}", start))
+            folder = run.work / f"target-{t}"
+            solved.append(solve_exact(run, self.exact, rows, y, folder, start, choose=self.choose))
         return solved[0] if len(solved) == 1 else SeparateGP(solved, [[t] for t in range(len(solved))])
 
 

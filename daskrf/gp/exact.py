@@ -48,6 +48,7 @@ _LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugat
 _FACTOR_LOCK = threading.Lock()
 
 _VECTORS = 14  # of right-hand sides that conjugate gradients hold: directions, residuals, draws, copies
+_USUAL_PRODUCTS = 60  # of a fit with a search of hyperparameters
 _STATE_VERSION = 1
 _PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
 _OPTIONS = (
@@ -675,6 +676,12 @@ class ExactGP(RegressorMixin, BaseEstimator):
     def n_rows_(self) -> int:
         """Rows that it was fitted to."""
         return int(self.X_train_.shape[0])
+
+    def seconds_to_fit(self, n_rows: int, n_processors: int) -> float:
+        """Return the rough time of a fit with a search of hyperparameters, tiles made anew."""
+        if self.solver_for(n_rows) == "cholesky":
+            return 2.0 + n_rows**3 * 2e-11
+        return 2.0 + _USUAL_PRODUCTS * n_rows**2 * 1.4e-9 / n_processors
 
     def memory_of_model(self, *, std: bool) -> int:
         """Return the bytes of the fitted model in a process that predicts, tiles in the making included."""

@@ -30,18 +30,28 @@ from daskrf.jobs.job import Disk, Need, Run
 from daskrf.jobs.memory import LIBRARIES, PIECES, STORED, Making, MemoryNeed, peak
 from daskrf.jobs.pieces import submit
 from daskrf.jobs.tree import Reduction, parents
-from daskrf.kernels import Kernel
+from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.quantities import format_bytes
 from daskrf.storage.backend import absolute, as_path, backend, remove_quietly
 from daskrf.storage.files import crc32c_of
 from daskrf.storage.model import Saved, find_checkpoint, read_checkpoint, write_checkpoint
 from daskrf.storage.plans import hash_of
 
-__all__ = ["Fingerprints", "Panels", "StoredProducts", "need_of_exact", "solve_exact"]
+__all__ = [
+    "Fingerprints",
+    "Panels",
+    "StoredProducts",
+    "chosen_kernel",
+    "need_of_exact",
+    "solve_exact",
+    "why_not_exact",
+]
 
 _ROWS = "rows"
 _LEAST_ROWS = 20_000  # for which a product is worth sending to workers
 _LEAST_TASKS = 64  # of a product, where it has as many panels
 _TASK_VALUES = 3.5e9  # kernel values of a task, at most, if it has several panels: 5 s or so
+_MOST_MINUTES = 30  # of an exact fit that nobody has asked for
 _SHARE = 0.5  # of the memory that kept tiles and all else may take: workers and others have some, too
 _PRODUCTS = 60  # that a fit with a search of hyperparameters takes, mostly
 
@@ -114,9 +124,10 @@ class StoredProducts(KernelMatrix):
         backend(folder).make(folder)
 
     def product(self, vectors: Single) -> Single:
-        """See `KernelMatrix`; products are told apart by number and vectors."""
+        """See `KernelMatrix`; a product is known by its number, rows, kernel and vectors."""
         self.number += 1
-        key = hashlib.sha256(np.ascontiguousarray(vectors).data).hexdigest()
+        vectors = np.ascontiguousarray(vectors)
+        key = hash_of([self._rows_key, self.kernel.state(), hashlib.sha256(vectors.data).hexdigest()])
         path = self.folder / f"product-{self.number:04d}"
         found = read_checkpoint(path, key)
         if found is None:
@@ -133,7 +144,10 @@ class StoredProducts(KernelMatrix):
         """Return a product whose panels are tasks, which read the vectors and leave the panels in files."""
         backend(place).make(place)
         write_checkpoint(place / "vectors", {"vectors": vectors}, {}, key)
-        panels = Panels(self._rows_file, self._rows_key, self.kernel, self.tile, absolute(place), key)
+        rows = self.folder / _ROWS
+        if find_checkpoint(rows, self._rows_key) is None:
+            write_checkpoint(rows, self._parts, {"shape": list(self.X.shape)}, self._rows_key)
+        panels = Panels(absolute(rows), self._rows_key, self.kernel, self.tile, absolute(place), key)
         size = max(1, min(-(-self.n_panels // _LEAST_TASKS), int(_TASK_VALUES / (self.tile * self.n_rows))))
         groups = [(g.start, g.stop) for g in parents(self.n_panels, size)]
         done = {g for g in groups if find_checkpoint(place / panels.name(g), key) is not None}
@@ -144,16 +158,12 @@ class StoredProducts(KernelMatrix):
 
     @functools.cached_property
     def _rows_key(self) -> str:
-        """The hash of the rows, which are left in a file for the workers."""
-        parts = {name: getattr(self.X, name) for name in ("data", "indices", "indptr")}
-        key = hash_of([crc32c_of(np.ascontiguousarray(values).tobytes()) for values in parts.values()])
-        if find_checkpoint(self.folder / _ROWS, key) is None:
-            write_checkpoint(self.folder / _ROWS, parts, {"shape": list(self.X.shape)}, key)
-        return key
+        """The hash of the rows."""
+        return hash_of([hashlib.sha256(values.data).hexdigest() for values in self._parts.values()])
 
     @property
-    def _rows_file(self) -> str:
-        return absolute(self.folder / _ROWS)
+    def _parts(self) -> dict[str, npt.NDArray[Any]]:
+        return {name: np.ascontiguousarray(getattr(self.X, name)) for name in ("data", "indices", "indptr")}
 
 
 @dataclass(frozen=True)
@@ -219,11 +229,39 @@ def _read(path: PurePath, key: str) -> Saved:
     return found
 
 
+def chosen_kernel(X: Any, y: npt.NDArray[np.float64]) -> Kernel:
+    """Return the kernel for labelled fingerprints, where the user has named none."""
+    return TanimotoMinMax()
+
+
+def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:
+    """Return why so many labels are too many for an exact process here, or nothing."""
+    need = need_of_exact(gp, making, n_labels, None, None).finish
+    assert need is not None
+    total, limit = need.total + LIBRARIES, worker_memory(None)
+    if total > limit:
+        return f"an exact one would take {format_bytes(total)}, and this machine has {format_bytes(limit)}"
+    minutes = gp.seconds_to_fit(n_labels, processors()) / 60
+    return f"an exact one would take about {minutes:,.0f} minutes here" if minutes > _MOST_MINUTES else ""
+
+
 def solve_exact(
-    run: Run, asked: ExactGP, X: Any, y: npt.NDArray[np.float64], folder: PurePath, start: Any = None
+    run: Run,
+    asked: ExactGP,
+    X: Any,
+    y: npt.NDArray[np.float64],
+    folder: PurePath,
+    start: Any = None,
+    *,
+    choose: bool = False,
 ) -> ExactGP:
-    """Return a process as it is asked for, fitted to rows and labels of one target; see `StoredProducts`."""
+    """Return a process as it is asked for, fitted to rows and labels of one target; see `StoredProducts`.
+
+    With `choose` its kernel is chosen by the labels.
+    """
     gp: ExactGP = clone(asked)
+    if choose:
+        gp.set_params(kernel=chosen_kernel(X, y) if start is None else start.kernel)
     if start is not None and not gp.begins_from(start):
         start = None
     gp.set_params(cache_bytes=_cache(gp, X.shape[0], X.nnz))
@@ -247,7 +285,7 @@ def _cache(gp: ExactGP, n_rows: int, n_nonzeros: int) -> int:
 
 
 def need_of_exact(
-    gp: ExactGP, making: Making, n_labels: int, folder: PurePath, client: Client | None
+    gp: ExactGP, making: Making, n_labels: int, folder: PurePath | None, client: Client | None
 ) -> Need:
     """Return what gathering labelled fingerprints and solving takes; tiles are kept where there is room."""
     entries = making.entries / max(1, making.rows)  # of a row
@@ -276,5 +314,5 @@ def need_of_exact(
     return Need(
         worker=making.need(gather, "rows"),
         finish=replace(solve(n_labels), smaller={"labels": (n_labels, 1000, solve)}),
-        disk=Disk(folder, "products with the kernel matrix", 0, size),
+        disk=None if folder is None else Disk(folder, "products with the kernel matrix", 0, size),
     )
