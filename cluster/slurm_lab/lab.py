@@ -21,11 +21,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "sinfo", "squeue")
-BASE = Path("/tmp/daskrf-slurm-lab")
+BASE = Path(tempfile.gettempdir()) / "daskrf-slurm-lab"
 NODES = 3
 _MARK = "# added by daskrf's SLURM lab"
 _HOSTS = Path("/etc/hosts")

@@ -347,9 +347,7 @@ class _Fit(Job[FitReport]):
                 "random features instead)."
             )
             return
-        run.progress.note(
-            f"The process has random features: for {n_labels:,} labels, {reason}."
-        )
+        run.progress.note(f"The process has random features: for {n_labels:,} labels, {reason}.")
         feature_map = default_map() if self.kernel is None else map_of(self.kernel, _FEATURES, 0)
         self.features, self.exact = open_source(self.features.path, feature_map), None
         gp_for(self.features.feature_map, **self.options)

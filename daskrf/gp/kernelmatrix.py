@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -122,17 +122,66 @@ class KernelMatrix:
 
     def cross(self, X: Any, vectors: Single, use: Callable[[slice, Single], None]) -> None:
         """Call `use` with slices of the rows of another X, and k(X, own rows) times vectors for these."""
-        self._prepare()
-        parts = [slice(a, min(a + _LEFT, X.shape[0])) for a in range(0, X.shape[0], _LEFT)]
 
         def part_of(part: slice) -> None:
-            left = row_slice(X, part.start, part.stop)
             total = np.zeros((part.stop - part.start, vectors.shape[1]), np.float32)
-            for prepared, columns in zip(self._columns, self._slices, strict=True):
-                total += prepared(left, dtype=np.float32) @ vectors[columns]
+            for columns, tile in self._across(X, part):
+                total += tile @ vectors[columns]
             use(part, total)
 
-        self._each(part_of, parts)
+        self._each(part_of, self._parts(X))
+
+    def cross_squares(
+        self,
+        X: Any,
+        vectors: Single,
+        scales: Single,
+        use: Callable[[slice, Single, Single, Single], None],
+    ) -> None:
+        """Do the same, and say how large the kernel values are.
+
+        `use` also gets the largest and the sum, over the own rows i, of (scales_i k(x, x_i))^2.
+        """
+
+        def part_of(part: slice) -> None:
+            total = np.zeros((part.stop - part.start, vectors.shape[1]), np.float32)
+            found = _Squares(part.stop - part.start)
+            for columns, tile in self._across(X, part):
+                total += tile @ vectors[columns]
+                found.add(tile, scales[columns])
+            use(part, total, found.largest, found.total)
+
+        self._each(part_of, self._parts(X))
+
+    def own_squares(self, scales: Single) -> tuple[Single, Single]:
+        """Return, for each row i, the largest and the sum of (scales_j k(x_i, x_j))^2 over all j but i."""
+        largest, total = np.concatenate([np.empty((0, 2), np.float32), *self.squares(scales)]).T
+        return largest, total
+
+    def squares(self, scales: Single, numbers: Sequence[int] | None = None) -> list[Single]:
+        """Return `own_squares` as two columns, of the panels of some numbers, or of all."""
+        self._prepare()
+
+        def panel(p: int) -> Single:
+            found = _Squares(self._slices[p].stop - self._slices[p].start)
+            for q, columns in enumerate(self._slices):
+                tile = self._tile(p, q).copy()
+                if p == q:
+                    np.fill_diagonal(tile, 0)
+                found.add(tile, scales[columns])
+            return np.column_stack([found.largest, found.total])
+
+        return self._each(panel, range(self.n_panels) if numbers is None else numbers)
+
+    def _parts(self, X: Any) -> list[slice]:
+        return [slice(a, min(a + _LEFT, X.shape[0])) for a in range(0, X.shape[0], _LEFT)]
+
+    def _across(self, X: Any, part: slice) -> Iterator[tuple[slice, Single]]:
+        """Yield slices of the own rows, and the kernel values of some rows of X with these."""
+        self._prepare()
+        left = row_slice(X, part.start, part.stop)
+        for prepared, columns in zip(self._columns, self._slices, strict=True):
+            yield columns, prepared(left, dtype=np.float32)
 
     def cross_product(self, X: Any, vectors: Single) -> Single:
         """Return k(X, own rows) times vectors for the rows of another X, float32 of shape (m, any)."""
@@ -166,3 +215,16 @@ class KernelMatrix:
                 return [function(item) for item in items]
         with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(function, items))
+
+
+class _Squares:
+    """The largest and the sum of squares of scaled kernel values, tile by tile; tiles are overwritten."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.largest, self.total = np.zeros(n_rows, np.float32), np.zeros(n_rows, np.float32)
+
+    def add(self, tile: Single, scales: Single) -> None:
+        tile *= scales
+        # A negative value, of which only some kernels have any, does not tell less; its square is in the sum.
+        self.largest = np.maximum(self.largest, np.maximum(tile.max(axis=1, initial=0.0), 0) ** 2)
+        self.total += np.einsum("ij,ij->i", tile, tile)

@@ -57,11 +57,6 @@ class LandmarkPreconditioner:
             self._features[start : start + _ROWS] = block
             self._products += block.T @ block
 
-    @staticmethod
-    def memory(n_rows: int, n_landmarks: int) -> int:
-        """Return the bytes that it takes."""
-        return 4 * n_rows * n_landmarks + 24 * n_landmarks**2
-
     def features(self, X: Any) -> Single:
         """Return F of the rows of another X, float32 of shape (n, L)."""
         values = self._prepared(X, dtype=np.float32)

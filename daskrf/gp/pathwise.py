@@ -30,6 +30,7 @@ from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.gp.posterior import standard_normal
 from daskrf.gp.priordraws import PriorDraws
+from daskrf.gp.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels.kernel import Kernel
 
 __all__ = ["KernelSum", "PathwisePosterior", "ProcessParameters", "fit_pathwise", "prior_of_fit"]
@@ -101,6 +102,8 @@ class PathwisePosterior:
         C^-1 times (y - mean) / scale, and times draws from the prior with noise; of (n, 1) it has means only.
     ones : float32 array, shape (n,)
         C^-1 times ones, from which, as from alpha, the solution with further labels begins.
+    variances : VarianceModel
+        Of f, in units of the signal variance.
     scale : float
         The largest |y| less the mean of y: squares of labels need not fit float32.
     at_bound : bool
@@ -120,6 +123,7 @@ class PathwisePosterior:
     hyperparameters: ProcessParameters
     alpha: Single
     ones: Single
+    variances: VarianceModel
     scale: float
     at_bound: bool
     residual: float
@@ -186,17 +190,43 @@ class PathwisePosterior:
         return self.mean(X), covariance
 
     def std(self, X: Any) -> tuple[Double, Double]:
-        """Return the mean, and the standard deviation of f: that of the S draws around the mean.
+        """Return the mean, and the standard deviation of f: that of the S draws, and of a model of it.
 
-        S draws tell a standard deviation to 1 / sqrt(2 S) of it, with the same error wherever x is.
+        S draws alone tell a standard deviation to 1 / sqrt(2 S) of it, wherever x is.
         """
         mean, std = np.empty(X.shape[0]), np.empty(X.shape[0])
         for start in range(0, X.shape[0], _PREDICTED):
             part = slice(start, min(start + _PREDICTED, X.shape[0]))
-            mean[part], deviations = self.deviations(row_slice(X, part.start, part.stop))
-            square = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64)
-            std[part] = np.sqrt(square / deviations.shape[1])
+            mean[part], std[part] = self._std(row_slice(X, part.start, part.stop))
         return mean, std
+
+    def _std(self, X: Any) -> tuple[Double, Double]:
+        assert self.prior is not None
+        mean, draws = np.empty(X.shape[0]), self.prior(X)
+        variance, diagonal = np.empty(X.shape[0]), self.matrix.kernel.diag(X)
+        size = np.maximum(diagonal, np.finfo(np.float64).tiny)
+
+        def use(part: slice, values: Single, largest: Single, total: Single) -> None:
+            mean[part] = values[:, 0]
+            deviations = draws[part] - values[:, 1:]
+            squares = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64)
+            guess = diagonal[part] * self.variances.guess(largest / size[part], total / size[part])
+            variance[part] = self.variances.variance(squares, deviations.shape[1], guess)
+
+        self.matrix.cross_squares(X, self.alpha, self.correlation_scales, use)
+        mean = self.hyperparameters.mean + self.scale * mean
+        return mean, np.sqrt(self.hyperparameters.signal_variance * variance)
+
+    @functools.cached_property
+    def correlation_scales(self) -> Single:
+        """1 / sqrt(k(x_i, x_i) + lambda), float32 of shape (n,)."""
+        return correlation_scales(self.matrix, self.hyperparameters)
+
+
+def correlation_scales(matrix: KernelMatrix, found: ProcessParameters) -> Single:
+    """Return 1 / sqrt(k(x_i, x_i) + lambda) of the rows of a matrix, float32 of shape (n,)."""
+    ratio = found.noise_variance / found.signal_variance
+    return (1 / np.sqrt(matrix.kernel.diag(matrix.X) + ratio)).astype(np.float32)
 
 
 def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> PriorDraws:
@@ -265,8 +295,9 @@ def fit_pathwise(
         log_ratio, at_bound = search.log_ratio, search.at_bound
     system.solve(log_ratio, tolerance)
     system.refine(tolerance)
-    matrix.forget()
     found = system.hyperparameters()
+    variances = _variances(matrix, found, system.solution.x[:, 2:])
+    matrix.forget()
     alpha = np.column_stack([system.alpha() / system.scale, system.solution.x[:, 2:]]).astype(np.float32)
     return PathwisePosterior(
         matrix,
@@ -274,6 +305,7 @@ def fit_pathwise(
         found,
         alpha,
         system.solution.x[:, 1].copy(),
+        variances,
         system.scale,
         at_bound,
         float(system.solution.residuals.max()),
@@ -281,6 +313,22 @@ def fit_pathwise(
         preconditioner.landmarks,
         preconditioner.weights((y - found.mean) / system.scale)[:, None],
         random_state,
+    )
+
+
+def _variances(matrix: KernelMatrix, found: ProcessParameters, beta: Single) -> VarianceModel:
+    """Fit the model of variances to the solutions for draws."""
+    diagonal = matrix.kernel.diag(matrix.X)
+    largest, total = matrix.own_squares(correlation_scales(matrix, found))
+    squares = np.einsum("ij,ij->i", beta, beta, dtype=np.float64) / beta.shape[1]
+    some = diagonal > 0
+    return fit_variances(
+        largest[some] / diagonal[some],
+        total[some] / diagonal[some],
+        diagonal[some],
+        squares[some],
+        found.noise_variance / found.signal_variance,
+        beta.shape[1],
     )
 
 
@@ -355,25 +403,27 @@ class _System:
         """Solve for a ratio, from the last solution on."""
         self.ratio = math.exp(log_ratio)
         self.preconditioner.set_ratio(self.ratio)
-        self._solve(slice(None), tolerance)
+        draws = self.draws + np.float32(math.sqrt(self.ratio)) * self.noise
+        self._solve(np.column_stack([self._labels(), draws]), slice(None), tolerance, tolerance)
 
     def refine(self, tolerance: float) -> None:
         """Solve for labels and ones, of which the mean is made, more precisely than for draws.
 
         What rounding leaves of that precision is accepted, as long as it is that of the draws.
         """
-        self._solve(slice(2), _REFINED * tolerance, tolerance)
+        self._solve(self._labels(), slice(2), _REFINED * tolerance, tolerance)
 
-    def _solve(self, columns: slice, tolerance: float, accepted: float | None = None) -> None:
-        draws = self.draws + np.float32(math.sqrt(self.ratio)) * self.noise
-        right = np.column_stack([self.y / self.scale, np.ones(len(self.y)), draws])[:, columns]
+    def _labels(self) -> Single:
+        return np.column_stack([self.y / self.scale, np.ones(len(self.y))]).astype(np.float32)
+
+    def _solve(self, right: Single, columns: slice, tolerance: float, accepted: float) -> None:
         found = _solved(
             self.matrix,
             self.preconditioner,
-            np.ascontiguousarray(right, np.float32),
+            right,
             start=np.ascontiguousarray(self.solution.x[:, columns]) if self.begun else None,
             tolerance=tolerance,
-            accepted=accepted or tolerance,
+            accepted=accepted,
             max_iterations=self.max_iterations - self.n_iterations,
         )
         self.n_iterations += found.n_iterations
@@ -381,13 +431,19 @@ class _System:
         self.solution.x[:, columns] = found.x
         self.solution.residuals[columns] = found.residuals
 
+    @property
+    def mean(self) -> float:
+        """The given mean, or the best one for the ratio."""
+        if self.given[0] is not None:
+            return self.given[0]
+        labels, ones = self.solution.x[:, :2].astype(np.float64).T
+        return self.shift + self.scale * float(labels.sum() / ones.sum())
+
     def alpha(self) -> Double:
         """Return C^-1 (y - mean)."""
         labels, ones = self.solution.x[:, :2].astype(np.float64).T
         labels = labels * self.scale
-        mean = labels.sum() / ones.sum() if self.given[0] is None else self.given[0] - self.shift
-        self.mean = self.shift + mean
-        return labels - mean * ones
+        return labels - (self.mean - self.shift) * ones
 
     def hyperparameters(self) -> ProcessParameters:
         """Return the best mean and signal variance for the ratio, where they are not given."""

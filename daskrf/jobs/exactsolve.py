@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -124,15 +124,33 @@ class StoredProducts(KernelMatrix):
         backend(folder).make(folder)
 
     def product(self, vectors: Single) -> Single:
-        """See `KernelMatrix`; a product is known by its number, rows, kernel and vectors."""
+        """See `KernelMatrix`."""
+        return self._stored("panels", vectors)
+
+    def own_squares(self, scales: Single) -> tuple[Single, Single]:
+        """See `KernelMatrix`."""
+        largest, total = self._stored("squares", scales).T
+        return largest, total
+
+    def _stored(self, what: Literal["panels", "squares"], vectors: Single) -> Single:
+        """Return what all panels make of vectors: from its file, or made now and left there.
+
+        Files are known by their number, and by rows, kernel and vectors.
+        """
         self.number += 1
         vectors = np.ascontiguousarray(vectors)
-        key = hash_of([self._rows_key, self.kernel.state(), hashlib.sha256(vectors.data).hexdigest()])
+        digest = hashlib.sha256(vectors.data).hexdigest()
+        key = hash_of([self._rows_key, self.kernel.state(), what, digest])
         path = self.folder / f"product-{self.number:04d}"
         found = read_checkpoint(path, key)
         if found is None:
             panels = path.with_name(f"{path.name}-panels")
-            product = self._by_workers(vectors, panels, key) if self.on_workers else super().product(vectors)
+            if self.on_workers:
+                product = self._by_workers(what, vectors, panels, key)
+            elif what == "panels":
+                product = super().product(vectors)
+            else:
+                product = np.column_stack(super().own_squares(vectors))
             write_checkpoint(path, {"product": product}, {}, key)
             remove_quietly(panels)
         else:
@@ -140,14 +158,14 @@ class StoredProducts(KernelMatrix):
         self.run.progress.advance(1)
         return product
 
-    def _by_workers(self, vectors: Single, place: PurePath, key: str) -> Single:
+    def _by_workers(self, what: str, vectors: Single, place: PurePath, key: str) -> Single:
         """Return a product whose panels are tasks, which read the vectors and leave the panels in files."""
         backend(place).make(place)
         write_checkpoint(place / "vectors", {"vectors": vectors}, {}, key)
         rows = self.folder / _ROWS
         if find_checkpoint(rows, self._rows_key) is None:
-            write_checkpoint(rows, self._parts, {"shape": list(self.X.shape)}, self._rows_key)
-        panels = Panels(absolute(rows), self._rows_key, self.kernel, self.tile, absolute(place), key)
+            write_checkpoint(rows, self._row_parts, {"shape": list(self.X.shape)}, self._rows_key)
+        panels = Panels(absolute(rows), self._rows_key, self.kernel, self.tile, what, absolute(place), key)
         size = max(1, min(-(-self.n_panels // _LEAST_TASKS), int(_TASK_VALUES / (self.tile * self.n_rows))))
         groups = [(g.start, g.stop) for g in parents(self.n_panels, size)]
         done = {g for g in groups if find_checkpoint(place / panels.name(g), key) is not None}
@@ -159,10 +177,10 @@ class StoredProducts(KernelMatrix):
     @functools.cached_property
     def _rows_key(self) -> str:
         """The hash of the rows."""
-        return hash_of([hashlib.sha256(values.data).hexdigest() for values in self._parts.values()])
+        return hash_of([hashlib.sha256(values.data).hexdigest() for values in self._row_parts.values()])
 
     @property
-    def _parts(self) -> dict[str, npt.NDArray[Any]]:
+    def _row_parts(self) -> dict[str, npt.NDArray[Any]]:
         return {name: np.ascontiguousarray(getattr(self.X, name)) for name in ("data", "indices", "indptr")}
 
 
@@ -176,6 +194,8 @@ class Panels:
         The file of the rows, and its hash.
     kernel : Kernel
     tile : int
+    what : str
+        The method of `KernelMatrix` that makes panels: "panels" or "squares".
     place, key : str
         The folder of the vectors, where the panels are left, and their hash.
     """
@@ -184,6 +204,7 @@ class Panels:
     rows_key: str
     kernel: Kernel
     tile: int
+    what: str
     place: str
     key: str
 
@@ -196,7 +217,8 @@ class Panels:
         path = as_path(self.place) / self.name(group)
         with ONE_BLAS_THREAD:
             matrix = _opened(self.rows, self.rows_key, self.kernel, self.tile)
-            made = np.concatenate(matrix.panels(_vectors(self.place, self.key), range(*group)))
+            make = getattr(matrix, self.what)
+            made = np.concatenate(make(_vectors(self.place, self.key), range(*group)))
             write_checkpoint(path, {"rows": made}, {}, self.key)
         return crc32c_of(made.tobytes())
 

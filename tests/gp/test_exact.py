@@ -41,9 +41,6 @@ class Linear(Kernel):
         right = np.asarray(Y.todense() if sp.issparse(Y) else Y, dtype=float)
         return lambda X: np.asarray(X.todense() if sp.issparse(X) else X, dtype=float) @ right.T
 
-    def distance(self, X, Y=None):
-        raise NotImplementedError
-
     def diag(self, X):
         return np.square(np.asarray(X, dtype=float)).sum(axis=1)
 

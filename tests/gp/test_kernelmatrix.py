@@ -39,6 +39,30 @@ def test_products_are_those_of_the_whole_matrix(kernel, kept) -> None:
     np.testing.assert_allclose(found, kernel(others, X) @ vectors, atol=2e-5)
 
 
+@pytest.mark.parametrize("kernel", [TanimotoMinMax(), Gaussian(2.0)])
+@pytest.mark.parametrize("kept", [0.0, 0.4])
+def test_the_largest_and_the_sum_of_squares_are_those_of_the_whole_matrix(kernel, kept) -> None:
+    X, scales = rows(), np.random.default_rng(1).uniform(0.5, 2, N).astype(np.float32)
+    vectors = np.ones((N, 2), np.float32)
+    matrix = KernelMatrix(kernel, X, keep_bytes=int(kept * KernelMatrix.bytes_of(N)))
+    own = (kernel(X) * scales) ** 2
+    np.fill_diagonal(own, 0)
+    largest, total = matrix.own_squares(scales)
+    np.testing.assert_allclose(largest, own.max(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(total, own.sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(matrix.product(vectors), kernel(X) @ vectors, atol=2e-5)  # tiles are as before
+    others = rows(37, 2)
+    squares = (kernel(others, X) * scales) ** 2
+    found = np.full((37, 4), np.nan)
+
+    def use(part: slice, values: np.ndarray, largest: np.ndarray, total: np.ndarray) -> None:
+        found[part] = np.column_stack([values, largest, total])
+
+    matrix.cross_squares(others, vectors, scales, use)
+    expected = np.column_stack([kernel(others, X) @ vectors, squares.max(axis=1), squares.sum(axis=1)])
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
 def test_products_do_not_depend_on_threads() -> None:
     vectors = np.random.default_rng(1).standard_normal((N, 5)).astype(np.float32)
     found = [KernelMatrix(TanimotoMinMax(), rows(), n_threads=n).product(vectors) for n in (1, 2, 7)]

@@ -1,0 +1,108 @@
+"""Posterior variances from few draws: a smooth model of them, fitted to what leaving labels out tells.
+
+S draws tell a variance only to sqrt(2 / S) of it. How much of the variance of f(x) the labels explain follows
+mostly from the squared correlations of f(x) with single labels,
+
+    q_i(x) = k(x, x_i)^2 / (k(x, x) (k(x_i, x_i) + lambda)),
+
+of which the largest bounds the variance from above, v(x) <= k(x, x) (1 - max q). With b = log(1 - max q) and
+t = log(1 + the sum of the others) the model is
+
+    log v(x) / k(x, x) = w_1 b + w_2 t + w_3 t^2 + w_4 b t,
+
+which is 0 far from all labels. Every label tells the variance v where it is left out, 1 / [C^-1]_ii - lambda,
+since the mean of beta_is^2 over draws is [C^-1]_ii, and so the variance v lambda / (v + lambda) where it is
+not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares
+from scipy.special import digamma, polygamma
+
+__all__ = ["VarianceModel", "fit_variances"]
+
+Double = npt.NDArray[np.float64]
+
+_BOUND = np.array([1.0, 0.0, 0.0, 0.0])  # the weights of the upper bound
+_MOST = 2  # times S: draws that the model is worth at most, since no label is like any row
+_OWN = 0.3  # weight of the variances that follow for labelled rows: new rows matter more
+_ROWS = 20_000  # that are enough for four weights
+
+
+@dataclass(frozen=True)
+class VarianceModel:
+    """A guess of the variance of f, and how many draws it is worth.
+
+    Attributes
+    ----------
+    weights : float64 array, shape (4,)
+    draws : float
+        The error of the guess at the labelled rows is that of so many draws.
+    """
+
+    weights: Double
+    draws: float
+
+    def guess(self, largest: Double, total: Double) -> Double:
+        """Return v(x) / k(x, x), from the largest and the sum of the squared correlations."""
+        return np.exp(_design(largest, total) @ self.weights)
+
+    def variance(self, squares: Double, n_draws: int, guess: Double) -> Double:
+        """Return the variance that the sum of squares of draws and a guess of it tell together."""
+        return (squares + self.draws * guess) / (n_draws + self.draws)
+
+
+def fit_variances(
+    largest: Double, total: Double, diagonal: Double, squares: Double, ratio: float, n_draws: int
+) -> VarianceModel:
+    """Fit to the labelled rows, each left out.
+
+    Parameters
+    ----------
+    largest, total : float64 arrays, shape (n,)
+        Of the squared correlations with the other labels.
+    diagonal : float64 array, shape (n,)
+        k(x, x) of the rows.
+    squares : float64 array, shape (n,)
+        The mean of beta_is^2 over draws: [C^-1]_ii, with the error of S draws.
+    ratio : float
+        lambda.
+    n_draws : int
+        S.
+    """
+    chosen = slice(None, None, 1 + (len(largest) - 1) // _ROWS)
+    largest, total, diagonal, squares = (a[chosen] for a in (largest, total, diagonal, squares))
+    ratios = ratio / diagonal
+    # The mean of the logarithm of a mean of S squares is less than the logarithm of their expectation.
+    lost = float(digamma(n_draws / 2)) - math.log(n_draws / 2)
+    told = lost - np.log(np.maximum(squares * diagonal, np.finfo(np.float64).tiny))
+    alone = 1 / (1 + ratios)
+    left_out, labelled = _design(largest, total), _design(np.maximum(largest, alone), total + alone)
+
+    def misfit(weights: Double) -> Double:
+        guess = np.exp(np.minimum(left_out @ weights, 0.0))
+        own = np.log(guess * ratios / (guess + ratios))
+        return np.concatenate([told - np.log(guess + ratios), _OWN * (own - labelled @ weights)])
+
+    weights = least_squares(misfit, _BOUND, method="trf", x_scale="jac").x
+    guess = np.exp(left_out @ weights)
+    # By how much log v differs from the model, beyond what S draws do not tell.
+    residual = misfit(weights)[: len(guess)]
+    spread = (np.var(residual) - float(polygamma(1, n_draws / 2))) * np.mean((guess + ratios) / guess) ** 2
+    draws = min(2 / max(float(spread), 1e-6), _MOST * n_draws)
+    if not (np.isfinite(weights).all() and np.isfinite(draws)):
+        return VarianceModel(_BOUND, 0.0)
+    return VarianceModel(weights, draws)
+
+
+def _design(largest: Double, total: Double) -> Double:
+    """Return b, t, t^2 and b t of each row."""
+    bound = np.log1p(-np.minimum(largest, 1 - 1e-6))
+    others = np.log1p(np.maximum(total - largest, 0.0))
+    return np.column_stack([bound, others, others**2, bound * others])
