@@ -205,7 +205,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if self.solver_for(n_rows) == "cholesky":
             return 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
         vectors = _VECTORS * 4 * n_rows * (2 + self.n_draws) + 16 * self.n_features * self.n_draws
-        landmarks = LandmarkPreconditioner.memory(n_rows, self.landmarks_of(n_rows))
+        n_landmarks = self.landmarks_of(n_rows)
+        landmarks = 4 * n_rows * n_landmarks + 24 * n_landmarks**2
         features = 2**24 if map_of(self.kernel, 2, 0).one_bit else 2 * _BLOCK_BYTES
         return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + features
 
