@@ -271,7 +271,11 @@ class MapOptions:
         except click.NoSuchOption as error:
             if error.option_name.replace("--no-", "--") not in flags_of_any():
                 raise
-            words = f"{label} has no option {error.option_name}; it has {', '.join(o.flag for o in own)}."
+            have = ", ".join(each.flag for each in own)
+            words = (
+                f"An exact process with {label} has no option {error.option_name}; it has {have}. "
+                "Maps have others: name one by --map."
+            )
             raise click.UsageError(words, ctx) from None
         by_path, values = {each.path: each for each in own}, {}
         for key in [key for key in ctx.params if key.startswith(_PREFIX)]:

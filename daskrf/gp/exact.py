@@ -682,6 +682,10 @@ class ExactGP(RegressorMixin, BaseEstimator):
         """Rows that it was fitted to."""
         return int(self.X_train_.shape[0])
 
+    def usual_products(self, n_rows: int) -> float:
+        """Return about how many products with K a fit takes; of a factorization, what takes as long."""
+        return _USUAL_PRODUCTS if self.solver_for(n_rows) == "cg" else 2 + n_rows / 50
+
     def seconds_to_fit(self, n_rows: int, n_processors: int) -> float:
         """Return the rough time of a fit with a search of hyperparameters, tiles made anew."""
         if self.solver_for(n_rows) == "cholesky":

@@ -43,6 +43,7 @@ __all__ = [
     "StoredProducts",
     "chosen_kernel",
     "need_of_exact",
+    "need_of_solution",
     "solve_exact",
     "why_not_exact",
 ]
@@ -258,9 +259,7 @@ def chosen_kernel(X: Any, y: npt.NDArray[np.float64]) -> Kernel:
 
 def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:
     """Return why so many labels are too many for an exact process here, or nothing."""
-    need = need_of_exact(gp, making, n_labels, None, None).finish
-    assert need is not None
-    total, limit = need.total + LIBRARIES, worker_memory(None)
+    total, limit = need_of_solution(gp, making, n_labels).total + LIBRARIES, worker_memory(None)
     if total > limit:
         return f"an exact one would take {format_bytes(total)}, and this machine has {format_bytes(limit)}"
     minutes = gp.seconds_to_fit(n_labels, processors()) / 60
@@ -306,8 +305,21 @@ def _cache(gp: ExactGP, n_rows: int, n_nonzeros: int) -> int:
     return max(0, min(room, KernelMatrix.bytes_of(n_rows)))
 
 
+def need_of_solution(gp: ExactGP, making: Making, n_labels: int) -> MemoryNeed:
+    """Return what solving takes without tiles that are kept; `making` tells of the fingerprints."""
+
+    def solve(n_labels: int) -> MemoryNeed:
+        nonzeros = int(making.entries / max(1, making.rows) * n_labels)
+        size = gp.memory(n_labels, nonzeros)
+        parts: dict[str, float] = {"labelled fingerprints": 2 * STORED * nonzeros}
+        parts["vectors, landmarks and a few tiles"] = size
+        return peak("solve exactly", parts)
+
+    return replace(solve(n_labels), smaller={"labels": (n_labels, 1000, solve)})
+
+
 def need_of_exact(
-    gp: ExactGP, making: Making, n_labels: int, folder: PurePath | None, client: Client | None
+    gp: ExactGP, making: Making, n_labels: int, folder: PurePath, client: Client | None
 ) -> Need:
     """Return what gathering labelled fingerprints and solving takes; tiles are kept where there is room."""
     entries = making.entries / max(1, making.rows)  # of a row
@@ -322,19 +334,9 @@ def need_of_exact(
             phases.append({"labelled fingerprints": 2 * rows + matrix, "vectors": 2 * vectors})
         return peak("fit", *phases)
 
-    def solve(n_labels: int) -> MemoryNeed:
-        nonzeros = int(entries * n_labels)
-        return peak(
-            "solve",
-            {
-                "labelled fingerprints": 2 * STORED * nonzeros,
-                "vectors, landmarks and tiles in the making": gp.memory(n_labels, nonzeros),
-            },
-        )
-
     size = 4 * n_labels * (2 + gp.n_draws) * _PRODUCTS if gp.solver_for(n_labels) == "cg" else 0
     return Need(
         worker=making.need(gather, "rows"),
-        finish=replace(solve(n_labels), smaller={"labels": (n_labels, 1000, solve)}),
-        disk=None if folder is None else Disk(folder, "products with the kernel matrix", 0, size),
+        finish=need_of_solution(gp, making, n_labels),
+        disk=Disk(folder, "products with the kernel matrix", 0, size),
     )
