@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -218,6 +219,20 @@ def test_a_fit_that_was_killed_goes_on(
     assert len(made) - 100 == n_products - 8
     left, right = model_arrays(tmp_path / "whole"), model_arrays(tmp_path / "model")
     assert left.keys() == right.keys()
+    assert all(left[name].tobytes() == right[name].tobytes() for name in left)
+
+
+def test_shards_gather_and_the_last_command_solves(
+    store: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    options = {"solver": "cg", **EXACT}
+    with patch("daskrf.commands.fit._GROUP_ROWS", (1, 1)):
+        fit(store, inputs[1], tmp_path / "whole", **options)
+        for shard in ("1/3", "0/3", "2/3"):
+            fit(store, inputs[1], tmp_path / "model", shard=shard, **options)
+        with patch.object(FingerprintStore, "read_fingerprints", None):
+            fit(store, inputs[1], tmp_path / "model", **options)
+    left, right = model_arrays(tmp_path / "whole"), model_arrays(tmp_path / "model")
     assert all(left[name].tobytes() == right[name].tobytes() for name in left)
 
 
