@@ -348,7 +348,11 @@ class _Fit(Job[FitReport]):
             )
             return
         run.progress.note(f"The process has random features: for {n_labels:,} labels, {reason}.")
-        feature_map = default_map() if self.kernel is None else map_of(self.kernel, _FEATURES, 0)
+        seed = self.options.pop("random_state", 0)
+        if self.kernel is None:
+            feature_map = default_map().set_params(random_state=seed)
+        else:
+            feature_map = map_of(self.kernel, _FEATURES, seed)
         self.features, self.exact = open_source(self.features.path, feature_map), None
         gp_for(self.features.feature_map, **self.options)
 
@@ -392,7 +396,8 @@ class _Fit(Job[FitReport]):
             return self._report(stored.gp, run.seconds)
         held: Sequence[Any] = [None] * len(self.sums)
         if stored is not None:
-            run.progress.note("The model that is there holds the sums over these labels already.")
+            what = "fingerprints of" if self.exact else "sums over"
+            run.progress.note(f"The model that is there holds the {what} these labels already.")
             held = [stored.gp] if self.exact else [gp.statistics_ for gp in processes_of(stored.gp)]
         solved = [own.solve(run, sums, self.options) for own, sums in zip(self.sums, held, strict=True)]
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [own.targets for own in self.sums])
