@@ -207,7 +207,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         vectors = _VECTORS * 4 * n_rows * (2 + self.n_draws) + 16 * self.n_features * self.n_draws
         n_landmarks = self.landmarks_of(n_rows)
         landmarks = 4 * n_rows * n_landmarks + 24 * n_landmarks**2
-        features = 2**24 if map_of(self.kernel, 2, 0).one_bit else 2 * _BLOCK_BYTES
+        features = 2**25 if map_of(self.kernel, 2, 0).one_bit else 2 * _BLOCK_BYTES
         return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + features
 
     def fit(

@@ -81,7 +81,8 @@ class KernelMatrix:
     @staticmethod
     def memory(n_nonzeros: int, n_threads: int | None = None) -> int:
         """Return the bytes of a matrix without tiles: columns as they are prepared, tiles in the making."""
-        return _PREPARED * n_nonzeros + 5 * _TILE**2 * (n_threads or processors())
+        # A tile, a copy of it, and what the allocator keeps.
+        return _PREPARED * n_nonzeros + 12 * _TILE**2 * (n_threads or processors())
 
     @staticmethod
     def bytes_of(n_rows: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -330,3 +332,35 @@ def test_a_shortlist_that_would_be_most_of_the_library_is_none(
     fit(store, inputs[1], tmp_path / "features", feature_map=FEATURES, direction="minimize")
     with pytest.raises(InputError, match="for exact processes"):
         screen(tmp_path / "features", store, tmp_path / "no.parquet", shortlist=0.1)
+
+
+MEMORY = """
+import threading, time, psutil, numpy as np
+from daskrf import ExactGP
+from daskrf.kernels import TanimotoMinMax
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules.objective import score
+smiles = ReactionLibrary().smiles(0, 6000)
+X, y = Fingerprinter(FingerprintSpec())(smiles).fingerprints, score(smiles)
+given = dict(mean=-7.0, signal_variance=0.6, noise_variance=0.2, solver="cg", cache_bytes=0, tolerance=1e-2)
+ExactGP(TanimotoMinMax(), **given).fit(X[:200], y[:200])  # compiles
+process, peak, at_work = psutil.Process(), [0], [True]
+def watch():
+    while at_work[0]:
+        peak[0] = max(peak[0], process.memory_info().rss)
+        time.sleep(0.002)
+before = process.memory_info().rss
+thread = threading.Thread(target=watch)
+thread.start()
+gp = ExactGP(TanimotoMinMax(), **given).fit(X, y)
+at_work[0] = False
+thread.join()
+print(peak[0] - before, gp.memory(6000, X.nnz))
+"""
+
+
+def test_the_memory_of_a_fit_is_foreseen() -> None:
+    found = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    measured, foreseen = map(int, found.stdout.split())
+    assert measured < foreseen < 2 * measured
