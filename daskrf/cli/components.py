@@ -287,6 +287,7 @@ class MapOptions:
             elif value is not None:
                 raise click.UsageError(f"An exact process has no option --{path[-1].replace('_', '-')}.", ctx)
         ctx.params |= {path[1]: value for path, value in values.items() if path[0] == _PROCESS}
+        ctx.params[self.name] = None
         said = ("kernel",) in values or part.is_said(values)
         ctx.params["kernel"] = part.make({p: v for p, v in values.items() if len(p) > 1}) if said else None
         return rest
