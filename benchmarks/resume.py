@@ -11,7 +11,7 @@ from typing import Any
 from daskrf import status
 from daskrf.molecules import rdkit_version
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import CommitRecord
 
 __all__ = ["multiply", "scan_times"]
 

@@ -27,8 +27,8 @@ from daskrf.molecules.measurements import read_labels
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import join_labels
 from daskrf.storage.lock import StoreLock
-from daskrf.storage.records import CommitRecord
 from daskrf.storage.runlog import log_directory, read_log
+from daskrf.storage.store import CommitRecord
 
 __all__ = ["ComposeStage", "Job", "measure", "write_library", "write_smiles"]
 

@@ -11,8 +11,10 @@ __all__ = [
     "DaskrfError",
     "InputError",
     "MemoryLimitError",
+    "OptionError",
     "StoreError",
     "WorkerError",
+    "check_type",
     "printable",
     "renumbered",
 ]
@@ -90,6 +92,10 @@ class InputError(_FileError, ValueError):
     """
 
 
+class OptionError(InputError):
+    """An option does not exist, does not go with another one, or has an impossible value: wrong usage."""
+
+
 class StoreError(_FileError):
     """A store is missing, damaged, of another format version, or was made for another specification.
 
@@ -119,6 +125,19 @@ class CalibrationWarning(UserWarning):
 
 class WorkerError(DaskrfError, RuntimeError):
     """The cluster lost a task more often than the retry budget allows, or has no workers."""
+
+
+def check_type(name: str, given: object, kind: type, example: str) -> None:
+    """Refuse an argument that is not of a type; None is let through.
+
+    Examples
+    --------
+    >>> check_type("limit", "3", int, "3")
+    Traceback (most recent call last):
+    daskrf.errors.InputError: limit must be of the type int, such as 3, not '3'.
+    """
+    if given is not None and not isinstance(given, kind):
+        raise InputError(f"{name} must be of the type {kind.__name__}, such as {example}, not {given!r}.")
 
 
 def renumbered(error: InputError, number: Callable[[int], int]) -> InputError:

@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Union
 
-__all__ = ["GIVEN", "Command", "Option", "Parameter", "description_of", "parameters_of", "summary_of"]
+__all__ = [
+    "GIVEN",
+    "Command",
+    "Option",
+    "Parameter",
+    "description_of",
+    "parameters_of",
+    "summary_of",
+    "without_python",
+]
 
 GIVEN: Final = object()
 """In place of a default: the user has to give a value."""
@@ -183,6 +192,17 @@ def summary_of(called: object) -> str:
     return (inspect.getdoc(called) or "").partition("\n")[0]
 
 
+def without_python(text: str) -> str:
+    """Return what the command line says of a text: up to where "In Python" begins what is for Python alone.
+
+    Examples
+    --------
+    >>> without_python("Name of the rule. In Python also the rule itself.")
+    'Name of the rule.'
+    """
+    return re.split(r"\s+In Python\b", text, maxsplit=1)[0]
+
+
 def description_of(called: object) -> str:
     """Return the docstring of a class or function up to its first section.
 
@@ -227,5 +247,6 @@ def _described(called: object) -> dict[str, str]:
         if entry:
             names = entry[1].split(", ")
         elif line.strip():
-            found |= {name: f"{found.get(name, '')} {line.strip()}".strip() for name in names}
+            between = "\n\n" if line.lstrip().startswith("- ") else " "  # items of a list stay apart
+            found |= {name: f"{found.get(name, '')}{between}{line.strip()}".strip() for name in names}
     return found

@@ -1,8 +1,10 @@
-"""Sizes, durations and counts in words: one way for every report, message and display."""
+"""Sizes, durations, counts and choices in words: one way for every report, message and display."""
 
 from __future__ import annotations
 
-__all__ = ["amount", "duration", "format_bytes"]
+from collections.abc import Sequence
+
+__all__ = ["amount", "duration", "either", "features_words", "format_bytes"]
 
 
 def format_bytes(size: float) -> str:
@@ -52,3 +54,26 @@ def amount(value: float, unit: str) -> str:
     if number == "1":
         unit = unit.removesuffix("es") if unit.endswith("sses") else unit.removesuffix("s")
     return f"{number} {unit}"
+
+
+def features_words(filled: int, asked: int) -> str:
+    """Return a number of features, and how many were asked for where these are more.
+
+    Examples
+    --------
+    >>> features_words(1024, 1024), features_words(2990, 5000)
+    ('1,024 features', '2,990 features (5,000 were asked for)')
+    """
+    return amount(filled, "features") + (f" ({asked:,} were asked for)" if filled < asked else "")
+
+
+def either(flag: str, names: Sequence[str]) -> str:
+    """Return an option with the values of which one is to be given.
+
+    Examples
+    --------
+    >>> either("--map", ["fourier"]), either("--kernel", ["gaussian", "matern", "unit-balls"])
+    ('--map fourier', '--kernel gaussian, matern or unit-balls')
+    """
+    *first, last = names
+    return f"{flag} {', '.join(first)} or {last}" if first else f"{flag} {last}"

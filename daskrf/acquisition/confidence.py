@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from daskrf.acquisition.rule import Acquisition, Array
+from daskrf.errors import OptionError
 
 __all__ = ["ConfidenceBound"]
 
@@ -19,7 +20,7 @@ class ConfidenceBound(Acquisition):
     Parameters
     ----------
     kappa : float
-        Standard deviations that are added.
+        Standard deviations that are added, 0 or more.
     maximize : bool
         See `Acquisition`.
 
@@ -33,6 +34,14 @@ class ConfidenceBound(Acquisition):
     needs_std: ClassVar[bool] = True
 
     kappa: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kappa < 0:
+            raise OptionError(
+                f"kappa must not be negative, but is {self.kappa:g}: it counts standard deviations in favour "
+                "of a molecule."
+            )
 
     def score(self, gain: Array, std: Array | None) -> Array:
         """See `Acquisition`."""

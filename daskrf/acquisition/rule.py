@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, OptionError
 from daskrf.exports import declared
 from daskrf.parameters import Parameter, parameters_of
+from daskrf.quantities import either
 
 __all__ = ["Acquisition", "Array", "acquisition_for", "parameters_of_rules", "rules"]
 
@@ -34,8 +35,8 @@ class Acquisition(ABC):
 
     Raises
     ------
-    InputError
-        If a number is not finite.
+    OptionError
+        If a number is not finite, or impossible.
     """
 
     name: ClassVar[str]
@@ -51,7 +52,7 @@ class Acquisition(ABC):
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, float) and not math.isfinite(value):
-                raise InputError(f"{field.name} of the acquisition must be finite, not {value}.")
+                raise OptionError(f"{field.name} of the acquisition must be finite, not {value}.")
 
     @property
     def sign(self) -> float:
@@ -126,7 +127,7 @@ def parameters_of_rules() -> list[Parameter]:
     Examples
     --------
     >>> {parameter.name: parameter.help for parameter in parameters_of_rules()}["kappa"]
-    'Standard deviations that are added (ucb).'
+    'Standard deviations that are added, 0 or more (ucb).'
     """
     found: dict[str, Parameter] = {}
     names: dict[str, list[str]] = {}
@@ -142,7 +143,7 @@ def acquisition_for(rule: str, **settings: Any) -> Acquisition:
 
     Raises
     ------
-    InputError
+    OptionError
         If there is no such rule, or it does not have one of the settings.
 
     Examples
@@ -151,8 +152,14 @@ def acquisition_for(rule: str, **settings: Any) -> Acquisition:
     [9.2, 10.0]
     """
     if rule not in rules():
-        raise InputError(f"acquisition {rule!r} is unknown: choose one of {', '.join(rules())}.")
-    known = [field.name for field in fields(rules()[rule])]
-    if unknown := [name for name in settings if name not in known]:
-        raise InputError(f"acquisition {rule!r} has no {unknown[0]}; it has {', '.join(known)}.")
+        raise OptionError(f"acquisition {rule!r} is unknown: choose one of {', '.join(rules())}.")
+    for name in settings:
+        having = [other for other, cls in rules().items() if name in {field.name for field in fields(cls)}]
+        if not having:
+            raise OptionError(f"no acquisition rule has a setting {name!r}; leave it out.")
+        if rule not in having:
+            raise OptionError(
+                f"--{name} goes with {either('--acquisition', having)}, not with {rule}; leave it out, or "
+                "take such a rule."
+            )
     return rules()[rule](**settings)

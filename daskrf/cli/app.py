@@ -15,7 +15,7 @@ from daskrf import __version__
 from daskrf.cli.options import Session, debug_option
 from daskrf.cli.signals import Signals
 from daskrf.commands import summaries
-from daskrf.errors import DaskrfError, printable
+from daskrf.errors import DaskrfError, OptionError, printable
 
 __all__ = ["main", "run"]
 
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
 def _explain(session: Session, error: Exception) -> int:
     """Say in one sentence what went wrong, and return the exit code."""
     if isinstance(error, DaskrfError):
-        return _failed(session, error, FAILED, str(error))
+        return _failed(session, error, USAGE if isinstance(error, OptionError) else FAILED, str(error))
     if _is_of_cluster(error):
         return _failed(
             session,

@@ -25,7 +25,7 @@ from daskrf.commands.maps import MapTable
 from daskrf.features import FeatureMap
 from daskrf.jobs.clusters import client_of
 from daskrf.kernels import Kernel
-from daskrf.parameters import GIVEN, Option, Parameter, description_of, parameters_of
+from daskrf.parameters import GIVEN, Option, Parameter, description_of, parameters_of, without_python
 from daskrf.storage.inspection import kind_of
 
 __all__ = ["command_of", "commands"]
@@ -163,7 +163,8 @@ def _explained(parameter: Parameter) -> Parameter:
 
 def _help_of(function: Callable[..., Any]) -> str:
     """Return the docstring of a function up to its sections; "\\b" has Click leave a table as it is."""
-    paragraphs = re.sub("`(?=`)|:(?=:)", "", description_of(function)).split("\n\n")
+    said = without_python(description_of(function))
+    paragraphs = re.sub("`(?=`)|:(?=:)", "", said).split("\n\n")
     return "\n\n".join(f"\b\n{text}" if text.startswith(" ") else text for text in paragraphs)
 
 

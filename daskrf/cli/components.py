@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import re
+import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,13 +19,15 @@ from daskrf.gp.exact import ExactGP
 from daskrf.gp.processes import process_named
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import known_kernels
-from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of
+from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of, without_python
+from daskrf.quantities import either
 from daskrf.storage.inspection import kind_of
 
 __all__ = ["Component", "MapOptions", "Own", "flags_of_any", "known", "map_page", "process_options"]
 
 _FEATURES = "Random features"
 _EXACT = "Exact process"
+_WIDEST = 100  # characters of a line, where a terminal has as many
 _PREFIX = "map__"  # what Click calls an option of a map: this, and the path of its parameter joined by "__"
 _PROCESS = "process"  # the first of the path of an option of a Gaussian process
 
@@ -61,15 +66,20 @@ class Own:
 
     @property
     def help(self) -> str:
-        """What the docstring says, and the default."""
-        default = self.parameter.default
+        """What the docstring says, with maps and kernels by their names here, and the default."""
+        default, said = self.parameter.default, without_python(self.parameter.help)
+        said = re.sub(r"`+([^`\s]+)`+", lambda quoted: _names().get(quoted[1], quoted[1]), said)
+        if self.components:
+            said += f" One of: {', '.join(self.components)}."
         if default is GIVEN:
-            return f"{self.parameter.help}  [required]"
+            return f"{said}  [required]"
         if self.components:
             default = _name(self.default)
         elif isinstance(default, tuple):
             default = ",".join(f"{number:g}" for number in default)
-        return self.parameter.help + (f"  [default: {default}]" if default is not None else "")
+        elif isinstance(default, bool):
+            default = f"{'' if default else 'no-'}{self.flag.removeprefix('--')}"
+        return said + (f"  [default: {default}]" if default is not None else "")
 
     def as_click(self, *, hidden: bool = False, section: str = "") -> SectionOption:
         """Return the option as Click takes it."""
@@ -79,12 +89,20 @@ class Own:
             more = replace(more, flags=f"{self.flag}/--no-{self.flag[2:]}")
         elif parameter.class_below(FeatureMap):
             more, choices = replace(more, convert=known_name, metavar="NAME"), []
-        elif not choices and parameter.choices and parameter.kind is str:
+        elif choices:
+            more, choices = replace(more, convert=self._component, metavar="NAME"), []
+        elif parameter.choices and parameter.kind is str:
             choices = [*map(str, parameter.choices), *(["none"] if parameter.optional else [])]
         elif parameter.repeated:
             more = replace(more, convert=str, metavar="A,B,...")
         name, said = _PREFIX + "__".join(self.path), {"help": self.help, "required": False, "hidden": hidden}
         return option_of(parameter, more, name=name, flag=self.flag, choices=choices, **said)
+
+    def _component(self, text: str) -> str:
+        """Return the name of a kernel; a ValueError of another one has all names."""
+        if text not in self.components:
+            raise ValueError(f"{text!r} is not one of {', '.join(map(repr, self.components))}.")
+        return text
 
     def value(self, given: Any) -> Any:
         """Return the value of the parameter that Click has read."""
@@ -128,7 +146,7 @@ class Component:
         like: Any = None,
         taken: set[str] | None = None,
     ) -> None:
-        self.cls, self.label, self.path = cls, label, path
+        self.cls, self.label, self.path, self.given = cls, label, path, given
         own = getattr(cls, "option_defaults", {})
         self.told = {*own, *(name for name in vars(like or object) if name in signature(cls).parameters)}
         self.parameters = [
@@ -181,6 +199,22 @@ class Component:
             if path[:-1] == self.path and path[-1] not in found:
                 raise click.UsageError(f"{self.label} has no option --{path[-1].replace('_', '-')}.")
         return self.cls(**found)
+
+    def goes_with(self, flag: str) -> str | None:
+        """Say which kernel or map an option goes with that could be named in place of those that are."""
+        for own, part in ((self.options[name], part) for name, part in self.parts.items()):
+            taken = {each.flag for each in self.options.values()}
+            others = [
+                name
+                for name, cls in own.components.items()
+                if flag in {each.flag for each in _parts(own, cls, taken)}
+            ]
+            if others:
+                default = "" if part.given(own.flag) else " (the default)"
+                return f"{flag} goes with {either(own.flag, others)}, not with {part.label}{default}."
+            if (words := part.goes_with(flag)) is not None:
+                return words
+        return None
 
     def is_said(self, values: Iterable[tuple[str, ...]]) -> bool:
         """Tell whether it cannot be what the map has by itself."""
@@ -239,9 +273,14 @@ class MapOptions:
         try:
             rest = parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name.replace("--no-", "--") not in flags_of_any():
+            if (flag := error.option_name.replace("--no-", "--")) not in flags_of_any():
                 raise
-            words = f"{chosen.label} has no option {error.option_name}; it has {have}."
+            if (words := chosen.goes_with(flag)) is None:
+                default = "" if named else " (the default)"
+                maps = [cls.facts.name for cls in known_maps() if flag in _flags_of(cls, self.fits)]
+                goes = f"goes with {either('--map', maps)}" if maps else "is an option of fit"
+                words = f"{chosen.label}{default} has no option {error.option_name}; it has {have}."
+                words += f" {flag} {goes}." if maps or not self.fits else ""
             raise click.UsageError(words, ctx) from None
         by_path = {each.path: each for each in own}
         values = {}
@@ -269,13 +308,12 @@ class MapOptions:
         try:
             rest = parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name.replace("--no-", "--") not in flags_of_any():
+            if (flag := error.option_name.replace("--no-", "--")) not in flags_of_any():
                 raise
             have = ", ".join(each.flag for each in own)
-            words = (
-                f"An exact process with {label} has no option {error.option_name}; it has {have}. "
-                "Maps have others: name one by --map."
-            )
+            maps = [each.facts.name for each in known_maps() if flag in _flags_of(each, self.fits)]
+            words = f"An exact process with {label} has no option {error.option_name}; it has {have}."
+            words += f" {flag} goes with {either('--map', maps)}." if maps else ""
             raise click.UsageError(words, ctx) from None
         by_path, values = {each.path: each for each in own}, {}
         for key in [key for key in ctx.params if key.startswith(_PREFIX)]:
@@ -335,10 +373,19 @@ def process_options(processes: Iterable[Any]) -> list[Own]:
     return list(found.values())
 
 
+@functools.cache
+def _names() -> dict[str, str]:
+    """Return what the command line calls the classes of maps and kernels."""
+    names = {cls.__name__: name for name, cls in known_kernels().items()}
+    return names | {cls.__name__: cls.facts.name for cls in known_maps()}
+
+
 def map_page(cls: type[FeatureMap]) -> str:
     """Return what there is to say of one map: its kernel, costs, options and an example."""
-    facts, page = cls.facts, click.HelpFormatter(width=100)
-    page.write(f"{facts.name}: {cls.__name__}\n\n{textwrap.fill(summary_of(cls), 100)}\n")
+    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    facts, page = cls.facts, click.HelpFormatter(width=width)
+    title = f"{facts.name}: {cls.__name__}{', the default' if facts.is_default else ''}"
+    page.write(f"{title}\n\n{textwrap.fill(summary_of(cls).replace('`', ''), width)}\n")
     with page.section("What it is"):
         told = {"when": facts.use, "kernel": facts.kernel, "input": facts.rows, "features": facts.features}
         told |= {"bytes a row": facts.bytes_a_row, "cost a row": facts.cost, "holds": facts.holds}
@@ -355,8 +402,9 @@ def map_page(cls: type[FeatureMap]) -> str:
                 _write_options(page, f"With {option_.flag} {name}", _parts(option_, part, taken))
     _write_options(page, "Options of fit", process_options([cls]))
     with page.section("Example"):
-        page.write(f"  daskrf featurize real.fingerprints -o real.features --map {facts.name}")
-        page.write(f" {facts.example}".rstrip() + "\n")
+        command = f"daskrf featurize real.fingerprints -o real.features --map {facts.name} {facts.example}"
+        lines = textwrap.wrap(command, width - 6, break_on_hyphens=False)
+        page.write("  " + " \\\n    ".join(lines) + "\n")
     return page.getvalue().rstrip()
 
 
@@ -389,6 +437,17 @@ def flags_of_any() -> set[str]:
     classes = [*known_maps(), *known_kernels().values()]
     names = {parameter.name for cls in classes for parameter in parameters_of(cls)}
     return {f"--{name.replace('_', '-')}" for name in names} | {o.flag for o in process_options(known_maps())}
+
+
+def _flags_of(cls: type[FeatureMap], fits: bool) -> set[str]:
+    """Return the options of a map, of the kernels that it may have and, where it `fits`, of its process."""
+    whole = Component(cls, "", lambda flag: None)
+    flags = {own.flag for own in whole.options.values()}
+    for own in whole.options.values():
+        for part in own.components.values():
+            if issubclass(part, Kernel):
+                flags |= {each.flag for each in _parts(own, part, set(flags))}
+    return flags | ({each.flag for each in process_options([cls])} if fits else set())
 
 
 def _options_of_commands() -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from daskrf.parameters import GIVEN, Option, Parameter
+from daskrf.parameters import GIVEN, Option, Parameter, without_python
 
 __all__ = [
     "Argument",
@@ -186,7 +186,8 @@ def _said_of(parameter: Parameter, long: str) -> str:
     if default is True:
         default = long.partition("/")[0].removeprefix("--")
     silent = default is GIVEN or default is None or default is False or default == ()
-    return parameter.help.replace("``", "") + ("" if silent else f"  [default: {default}]")
+    said = re.sub(r"`+([^`\s]+)`+", r"\1", without_python(parameter.help))  # not the commands in it
+    return said + ("" if silent else f"  [default: {default}]")
 
 
 def _together(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:

@@ -16,6 +16,7 @@ from distributed import Client
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, default_map
+from daskrf.features.featuremap import check_feature_map, feature_bytes
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, run
 from daskrf.jobs.lazy import featurize_array
 from daskrf.jobs.learner import prepared
@@ -24,10 +25,12 @@ from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, check_map, check_map_for, making_of, planned_rows
 from daskrf.parameters import Command
+from daskrf.quantities import amount, features_words
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.inspection import check_output
+from daskrf.storage.store import CommitRecord
 
 __all__ = ["FeaturizeReport", "FeaturizeStage", "featurize", "need_of_features"]
 
@@ -45,7 +48,7 @@ Dtype = Literal["bits", "float32", "float16"]
 class FeaturizeReport:
     """What `featurize` did: the store, its rows, components and bytes, and the partitions made now.
 
-    `warnings` say in what the map is less than was asked for.
+    `n_filled` features are not 0 in every row (`FeatureMap.n_filled`), and `warnings` say why not more are.
     """
 
     store: PurePath
@@ -57,12 +60,16 @@ class FeaturizeReport:
     made: int
     seconds: float
     warnings: tuple[str, ...] = ()
+    n_filled: int | None = None
 
     def __str__(self) -> str:
-        each = self.bytes / max(1, self.rows)
+        features = features_words(
+            self.n_components if self.n_filled is None else self.n_filled, self.n_components
+        )
         lines = [
-            f"{self.n_components:,} features ({self.dtype}) of {self.rows:,} molecules in {self.store}, "
-            f"{each:,.0f} bytes each ({self.seconds:.1f} s)"
+            f"{features} of {amount(self.rows, 'molecules')} in {self.store}: "
+            f"{feature_bytes(self.n_components, self.dtype):,} bytes a molecule as {self.dtype}, "
+            f"{self.bytes / max(1, self.rows):,.0f} with ID and SMILES ({self.seconds:.1f} s)"
         ]
         lines += found_words(self.made, self.partitions)
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
@@ -88,13 +95,13 @@ def featurize(
     Parameters
     ----------
     source : path or dask.array.Array
-        A fingerprint store; or a 2-D dask array whose blocks are scipy.sparse CSR, pydata/sparse
+        A fingerprint store. In Python also a 2-D dask array whose blocks are scipy.sparse CSR, pydata/sparse
         (GCXS, COO) or NumPy.
     feature_map : FeatureMap, optional
         Default: `daskrf.features.default_map()`. One that learns from the library and is not fitted yet is
         fitted to the store first, as by `fit_map`, and the copy that is fitted goes into the feature store.
     output : path, optional
-        Directory of the feature store; in Python needed when `source` is a store, and only then.
+        Directory of the feature store. In Python needed when `source` is a store, and only then.
     dtype : {"bits", "float32", "float16"}, optional
         How features are stored. Bits take 1/32 of the space of float32 and lose nothing; float16 changes
         predicted means by up to about 1e-3 of their spread (landmarks 4e-3), unless the features are signs
@@ -124,6 +131,7 @@ def featurize(
     dask.array<_block_features, shape=(6, 8), dtype=uint8, chunksize=(3, 8), chunktype=numpy.ndarray>
     """
     feature_map = default_map() if feature_map is None else feature_map
+    check_feature_map(feature_map)
     dtype = ("bits" if feature_map.one_bit else "float32") if dtype is None else dtype
     feature_map.check_dtype(dtype)
     if isinstance(source, da.Array):
@@ -158,6 +166,7 @@ class _Featurize(Job[FeaturizeReport]):
 
     def plan(self, run: Run) -> None:
         """Fit the map."""
+        check_output(self.output, "features")
         fitted = prepared(run, self.features, self.need)
         assert isinstance(fitted, FingerprintSource)
         self.features = fitted
@@ -197,6 +206,7 @@ class _Featurize(Job[FeaturizeReport]):
             made,
             run.seconds,
             tuple(feature_map.cautions()),
+            feature_map.n_filled,
         )
 
 

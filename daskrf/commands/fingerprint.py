@@ -14,7 +14,7 @@ from distributed import Client
 from scipy import sparse
 
 from daskrf.commands import READING
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError, StoreError, check_type
 from daskrf.jobs import memory
 from daskrf.jobs.inputs import library_of, tables_of
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
@@ -31,12 +31,14 @@ from daskrf.molecules import (
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
 from daskrf.storage.backend import absolute, as_path
+from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprintstore import FingerprintStore
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.integrity import believed
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import CommitRecord
 
 __all__ = ["FingerprintReport", "FingerprintStage", "create_store", "fingerprint", "need_of_rows"]
 
@@ -88,18 +90,19 @@ class FingerprintReport:
     inputs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.kept:,} fingerprints of {self.rows:,} rows in {self.store} ({self.seconds:.1f} s)"]
+        made = f"{amount(self.kept, 'fingerprints')} of {amount(self.rows, 'rows')}"
+        lines = [f"{made} in {self.store} ({self.seconds:.1f} s)"]
         lines += [f"  {words}" for words in self.inputs]
         lines += found_words(self.made, self.partitions)
         if self.rejected:
             lines.append(
-                f"  {self.rejected:,} rows were rejected: `daskrf status {self.store}` counts the reasons, "
-                f"{self.store / '_rejects'} has file, line, text and reason"
+                f"  rejected: {amount(self.rejected, 'rows')}; `daskrf status {self.store}` counts the "
+                f"reasons, and {self.store / '_rejects'} has file, line, text and reason"
             )
         if self.empty:
-            lines.append(f"  {self.empty:,} molecules have no feature at all")
+            lines.append(f"  without any feature: {amount(self.empty, 'molecules')}")
         if self.saturated:
-            lines.append(f"  {self.saturated:,} counts above 65,535 are stored as 65,535")
+            lines.append(f"  above 65,535, and stored as 65,535: {amount(self.saturated, 'counts')}")
         return "\n".join(lines)
 
 
@@ -166,6 +169,7 @@ def fingerprint(
     StoreError
         If `output` was made from other files or with other options; what differs is named.
     """
+    check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
     spec = spec or FingerprintSpec()
     Fingerprinter(spec, fragments)  # refuses bad options before anything is read
     files = (inputs, format, rows_per_partition, accept_rejects)
@@ -196,8 +200,16 @@ class _Fingerprint(Job[FingerprintReport]):
     def plan(self, run: Run) -> None:
         """Scan the files; a shard whose store is planned takes them as they were then."""
         there, pending = None, True
-        if kind_of(self.output, missing_ok=True) == "fingerprints":
+        check_output(self.output, "fingerprints")
+        if kind_of(self.output, missing_ok=True) is not None:
             there = FingerprintStore.open(self.output)
+            options = {
+                "fingerprint": self.spec.state(),
+                "fragments": self.fragments,
+                "rdkit": rdkit_version(),
+            }
+            if differing := differences({name: there.spec.get(name) for name in options}, options):
+                raise made_with_others(self.output, differing)
             pending = run.makes_any(there.pending())
         self.library = library_of(
             run, lambda: None if there is None else _planned(there), *self.files, unpacked=pending
@@ -220,9 +232,9 @@ class _Fingerprint(Job[FingerprintReport]):
             raise _first_refusal(store)
         if not counts["kept"]:
             raise InputError(
-                f"None of the {counts['read']:,} rows could be used; reasons are in "
+                f"No row could be used (of {counts['read']:,}); the reasons are in "
                 f"{store.path / '_rejects'}, and most often the SMILES are in another column than the one "
-                "that was read."
+                "that was read: name it by --smiles-column."
             )
         return FingerprintReport(
             store.path,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from distributed import Client
 
-from daskrf.errors import InputError, StoreError, printable
+from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
@@ -49,12 +49,14 @@ from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.molecules.measurements import label_words
 from daskrf.parameters import Command, Option
+from daskrf.quantities import amount, features_words
 from daskrf.storage.backend import absolute, as_path
+from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
-from daskrf.storage.inspection import kind_of
+from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.plans import differences, hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
@@ -120,6 +122,8 @@ class FitReport:
         How the labels were read.
     directions : tuple of str or None
         Whether to "maximize" or to "minimize" each target, where that was said.
+    n_filled : int
+        Features that are not 0 in every row; see `FeatureMap.n_filled`.
     process : str
         "exact" or "features".
     kernel : str
@@ -140,15 +144,21 @@ class FitReport:
     bound: tuple[float, ...] = ()
     inputs: tuple[str, ...] = ()
     directions: tuple[str | None, ...] = ()
+    n_filled: int | None = None
     process: str = "features"
     kernel: str = ""
     solved: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        exact = self.process == "exact"
-        kind = f"exact process with {self.kernel}" if exact else f"{self.n_components:,} features"
+        kind = (
+            f"exact process with {self.kernel}"
+            if self.process == "exact"
+            else features_words(
+                self.n_components if self.n_filled is None else self.n_filled, self.n_components
+            )
+        )
         lines = [
-            f"model of {self.labels.n_molecules:,} labelled molecules, {kind}, in {self.model} "
+            f"model of {amount(self.labels.n_molecules, 'labelled molecules')}, {kind}, in {self.model} "
             f"({self.seconds:.1f} s)",
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
@@ -305,6 +315,7 @@ class _Fit(Job[FitReport]):
 
     def plan(self, run: Run) -> None:
         """Join the labels, and fit the map once it is known that there is memory for the sums."""
+        check_output(self.output, "model")
         self.words = label_words(self.labels, *self.columns[:3])
         run.progress.note(self.words)
 
@@ -452,6 +463,7 @@ class _Fit(Job[FitReport]):
             ),
             (self.words,),
             tuple(self.toward.get(name) for name in joined.names),
+            None if self.exact else self.features.feature_map.n_filled,
             *(
                 (
                     "exact",
@@ -516,7 +528,8 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
     for name, value in fixed.items():
         if value is not None and not (math.isfinite(value) and (value > 0 or name == "mean")):
             what = "finite" if name == "mean" else "positive"
-            raise InputError(f"The {name} must be {what}, not {value}; leave it out to have it found.")
+            flag = f"--{name.replace('_', '-')}"
+            raise OptionError(f"{flag} must be {what}, not {value}; leave it out to have it fitted.")
     return fixed | {name: value for name, value in own.items() if value is not None}
 
 
@@ -525,8 +538,8 @@ def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> Non
     for name, y in _values(joined):
         if None in (fixed["signal_variance"], fixed["noise_variance"]) and y.min() == y.max():
             raise InputError(
-                f"The {len(y):,} labels of {name} are without variance, so that no hyperparameters can be "
-                "found; give labels that differ, or fix both signal_variance and noise_variance."
+                f"All labels of {name} are the same ({y[0]:g}), so that neither signal nor noise can be "
+                "told: give labels that differ, or both --signal-variance and --noise-variance."
             )
 
 
@@ -542,10 +555,7 @@ def _stored(output: PurePath, spec: dict[str, Any]) -> Model | None:
         return None
     found = read_model(output)
     if found.metadata["spec"] != spec:
-        raise StoreError(
-            f"{output} holds a model of something else: {differences(found.metadata['spec'], spec)}; "
-            "give another output path."
-        )
+        raise made_with_others(output, differences(found.metadata["spec"], spec))
     return found
 
 

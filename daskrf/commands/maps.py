@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict, dataclass
 
 from daskrf.errors import InputError
@@ -13,6 +14,9 @@ from daskrf.report.tabulation import text_table
 __all__ = ["MapTable", "maps"]
 
 CLI = Command("daskrf maps landmarks", step=8)
+
+
+_WIDTH = 80  # characters of a line
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,17 @@ class MapTable:
     named: bool = False
 
     def __str__(self) -> str:
-        header = ["map", "kernel", "input", "features", "cost a row", "holds"]
+        header = ["map", "kernel", "input", "features"]
         facts = [cls.facts for cls in self.maps]
-        rows = [[f.name, f.kernel, f.rows, f.features, f.cost, f.holds] for f in facts]
+        rows = [[f.name, f.kernel, f.rows, f.features.replace(" or ", "/")] for f in facts]
         first, *lines = text_table(header, rows).splitlines()
         text = [first]
         for cls, line in zip(self.maps, lines, strict=True):
-            text += [line, f"  {cls.__name__}; learns {cls.facts.learns}; {cls.facts.reference}"]
-        return "\n".join([*text, "", SYMBOLS])
+            known, name = cls.facts, f"{cls.__name__}{', the default' if cls.facts.is_default else ''}"
+            more = f"costs {known.cost} a row; holds {known.holds}; learns {known.learns}; {known.reference}"
+            own = textwrap.fill(f"{name}; {more}", _WIDTH, initial_indent="  ", subsequent_indent="  ")
+            text += [line.rstrip(), own]
+        return "\n".join([*text, "", textwrap.fill(SYMBOLS, _WIDTH)])
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, as the README has it: what each map is, and when to take it."""
@@ -61,8 +68,8 @@ def maps(name: str | None = None) -> MapTable:
     """List every feature map, or describe one.
 
     Of all: the name that --map takes, the kernel that its features approximate, its input, what a row costs,
-    what it holds and learns, and the paper. Of one: its own options and an example, too. A map of your own is
-    among them if its class has `facts`.
+    what it holds and learns, and the paper. Of one: its own options and an example, too. In Python, a map of
+    your own is among them if its class has `facts`.
 
     Parameters
     ----------
@@ -77,7 +84,7 @@ def maps(name: str | None = None) -> MapTable:
     Examples
     --------
     >>> print(str(maps()).splitlines()[0].rstrip())  # doctest: +NORMALIZE_WHITESPACE
-    map  kernel  input  features  cost a row  holds
+    map  kernel  input  features
     """
     known = {cls.facts.name: cls for cls in known_maps()}
     if name is None:

@@ -20,8 +20,9 @@ from daskrf.commands import READING
 from daskrf.commands.featurize import need_of_features
 from daskrf.commands.fingerprint import need_of_rows
 from daskrf.commands.fit import need_of_solve, need_of_sums
-from daskrf.errors import InputError
+from daskrf.errors import InputError, check_type
 from daskrf.features import FeatureMap, default_map
+from daskrf.features.featuremap import check_feature_map
 from daskrf.gp import ExactGP, choose_exponent, gp_for
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.shapes import SumsShape
@@ -38,7 +39,7 @@ from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
-from daskrf.quantities import format_bytes
+from daskrf.quantities import amount, format_bytes
 from daskrf.storage.fingerprintstore import FingerprintStore
 
 __all__ = ["PlanReport", "StageCost", "plan"]
@@ -110,10 +111,10 @@ class PlanReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rows:,} rows, {format_bytes(self.input_bytes)} of input, "
-            f"{self.partitions:,} partitions, M = {self.n_components:,}",
+            f"{amount(self.rows, 'rows')}, {format_bytes(self.input_bytes)} of input, "
+            f"{amount(self.partitions, 'partitions')}, M = {self.n_components:,}",
             *self.inputs,
-            f"measured on one core of this machine with {self.sampled:,} random rows, of them "
+            f"measured on one core of this machine with {amount(self.sampled, 'random rows')}, of which "
             f"{self.rejected:,} rejected",
             "",
             f"  {'stage':<22}{'rows/s':>12}{'core-hours':>13}{'disk':>12}  ",
@@ -171,6 +172,8 @@ def plan(
     spec = spec or FingerprintSpec()
     by_itself = feature_map is None and labels is not None  # so that fit chooses the process
     feature_map = default_map() if feature_map is None else feature_map
+    check_feature_map(feature_map)
+    check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
     M = feature_map.n_components
     check_map(feature_map, spec.n_columns)
     unfitted = feature_map

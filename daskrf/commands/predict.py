@@ -24,9 +24,11 @@ from daskrf.molecules import TableFormat
 from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
+from daskrf.quantities import amount
 from daskrf.storage.backend import absolute, as_list, as_path
+from daskrf.storage.inspection import check_output
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.records import CommitRecord
+from daskrf.storage.store import CommitRecord
 
 __all__ = ["PredictReport", "PredictStage", "predict"]
 
@@ -73,13 +75,13 @@ class PredictReport:
 
     def __str__(self) -> str:
         of = f" of {listed(self.targets)}" if self.targets else ""
-        lines = [f"{self.rows:,} predictions{of} in {self.store} ({self.seconds:.1f} s)"]
+        lines = [f"{amount(self.rows, 'predictions')}{of} in {self.store} ({self.seconds:.1f} s)"]
         lines += [f"  {words}" for words in self.inputs]
         lines += found_words(self.made, self.partitions)
         if self.rejected:
             where = self.store / "_rejects"
             lines.append(
-                f"  {self.rejected:,} rows were rejected: file, line, text and reason are in {where}"
+                f"  rejected: {amount(self.rejected, 'rows')}; file, line, text and reason are in {where}"
             )
         return "\n".join(lines)
 
@@ -151,6 +153,7 @@ class _Predict(Job[PredictReport]):
     name = "predict"
 
     def plan(self, run: Run) -> None:
+        check_output(self.output, "predictions")
         self.model = read_model(self.path, statistics=False)
         self.features = source_for(run, self.model, *self.files)
 

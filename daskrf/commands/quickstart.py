@@ -35,6 +35,7 @@ from daskrf.report.plots import HeldOut, plot_screen
 from daskrf.report.recovery import Recovery, recovery
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.backend import as_path
+from daskrf.storage.differences import differences
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
 
@@ -217,7 +218,7 @@ class _Run:
             there = json.loads(settings.read_text())
             if there != wanted:
                 raise InputError(
-                    f"{self.directory} holds a quickstart with {there}, not {wanted}; "
+                    f"{self.directory} holds a quickstart with other options: {differences(there, wanted)}; "
                     "name another directory, or delete this one."
                 )
             self.progress.note(f"{self.directory} is there already: what is done is kept.")

@@ -19,19 +19,11 @@ from scipy import sparse
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
-from daskrf.errors import InputError, StoreError, printable
+from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
-from daskrf.jobs.hits import (
-    Earlier,
-    described,
-    earlier_hits,
-    rejects_of,
-    write_hits,
-    write_rejects,
-)
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.learner import sampled_rows
@@ -45,11 +37,13 @@ from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
+from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
-from daskrf.storage.plans import hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = ["ScreenReport", "screen"]
 
@@ -135,13 +129,14 @@ class ScreenReport:
     def __str__(self) -> str:
         how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
         lines = [
-            f"best {self.table.num_rows:,} of {self.rows:,} molecules by {self.acquisition}, {how}, in "
-            f"{self.hits} ({self.seconds:.1f} s)"
+            f"best {self.table.num_rows:,} of {amount(self.rows, 'molecules')} by {self.acquisition}, {how}, "
+            f"in {self.hits} ({self.seconds:.1f} s)"
         ]
         lines += [f"  {line}" for line in self.inputs]
         if self.rejected:
             lines.append(
-                f"  {self.rejected:,} rows were rejected: file, line, text and reason are in {self.rejects}"
+                f"  rejected: {amount(self.rejected, 'rows')}; file, line, text and reason are in "
+                f"{self.rejects}"
             )
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
@@ -156,7 +151,7 @@ def screen(
     maximize: bool | None = None,
     std: Std = "candidates",
     shortlist: float | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     target: str | int | None = None,
     exclude_labelled: bool = False,
     overwrite: bool = False,
@@ -192,9 +187,8 @@ def screen(
         How many molecules to keep.
     acquisition : Acquisition or str
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
-        improvement (pi), one draw of the whole function from the posterior (thompson), or another rule of
-        `daskrf.acquisition`. In Python also the rule itself, with its settings; its own `maximize` counts
-        where it is true.
+        improvement (pi), or one draw of the whole function from the posterior (thompson). In Python also the
+        rule itself, with its settings; its own `maximize` counts where it is true.
     maximize : bool, optional
         Whether large or small values are good; may be left out where the model was fitted with a direction.
     std : {"candidates", "all", "none"}
@@ -205,8 +199,9 @@ def screen(
         Of an exact process: the fraction of the library that it ranks, above 0 and up to 1, chosen by kernel
         values of its landmarks, which cost far less. Default: as much as 99 % of the best molecules of a
         sample of the library are in; all of a library of less than 100,000.
-    seed : int
-        Seed of the draw of thompson; with an exact process, its number, from 0.
+    seed : int, optional
+        Seed of the draw of thompson; default 0; with an exact process, the number of the draw. Other rules
+        draw nothing, and refuse it.
     target : str or int, optional
         Which target; needed only for a model of several.
     exclude_labelled : bool
@@ -238,10 +233,12 @@ def screen(
     files = (source, format, fragments, accept_rejects)
     rule, maximize = _asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
-        raise InputError(f"{rule.name} ranks by standard deviations, so that std cannot be none.")
+        raise OptionError(f"{rule.name} ranks by standard deviations, so that --std cannot be none.")
+    if seed is not None and not rule.needs_sample:
+        raise OptionError(f"--seed is for a random draw, and {rule.name} makes none; leave it out.")
     job = _Screen(
-        *(as_path(model), files, output, k, std, seed, rule, maximize, target, exclude_labelled, overwrite),
-        shortlist,
+        *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
+        *(overwrite, shortlist),
     )
     return run(job, client, progress, shard, prepare)
 
@@ -410,15 +407,16 @@ class _Screen(Job[ScreenReport]):
             rejects = rejects_of(self.output) if about["rejected"] else None
             return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
         found: Hits = self.tree.result()
-        table = described(self.features, self._ranked(found.top))
+        table = _described(self.features, self._ranked(found.top))
         labelled = not self.exclude_labelled
         copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
         notes = (*self.notes, *ranking, copies)
-        rejected, rejects = write_rejects(self.features, self.output)
+        rejected, rejects = _write_rejects(self.features, self.output)
         about = {
             **self.spec,
             "direction": "maximize" if self.rule.maximize else "minimize",
+            "model_name": self.path.name,
             "source": source_words(self.files[0]),
             "rows": found.n_scored,
             "rejected": rejected,
@@ -482,15 +480,15 @@ class _Screen(Job[ScreenReport]):
 def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) -> None:
     """Refuse impossible options."""
     if k < 1:
-        raise InputError(f"The number of hits must be at least 1, not {k}.")
+        raise OptionError(f"The number of hits must be at least 1, not {k}.")
     if std not in get_args(Std):
-        raise InputError(f"std is one of candidates, all, none, not {std!r}.")
+        raise OptionError(f"std is one of candidates, all, none, not {std!r}.")
     if shortlist is not None and not 0 < shortlist <= 1:
-        raise InputError(
+        raise OptionError(
             f"shortlist is a fraction above 0 and up to 1, which is no shortlist; not {shortlist}."
         )
     if output.suffix != ".parquet":
-        raise InputError(
+        raise OptionError(
             f"The hits are a Parquet file; name it so, for example {output.with_suffix('.parquet')}."
         )
 
@@ -502,6 +500,7 @@ def _asked_for(
     if isinstance(acquisition, str):
         given = {name: value for name, value in settings.items() if value is not None}
         return acquisition_for(acquisition, **given), maximize
+    check_type("acquisition", acquisition, Acquisition, '"ucb"')
     if settings:
         raise InputError(f"Give {', '.join(settings)} to the acquisition itself, or name its rule instead.")
     if acquisition.maximize and maximize is False:
@@ -623,7 +622,7 @@ class Search(Reduction):
     def finalize(self, total: Hits, rest: Iterator[Any]) -> Hits:
         """Refuse a library without any molecule."""
         if not total.n_scored:
-            raise InputError("There is nothing to screen: none of the rows of the library could be used.")
+            raise InputError("There is nothing to screen: no row of the library could be used.")
         return total
 
     def wanted(self, block: Block) -> Block:
@@ -689,3 +688,32 @@ def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any
     if found is None:
         raise StoreError(f"{draw} is gone or damaged; run the same command again, which makes it anew")
     return gp.drawn(found.arrays["weights"], seed, own)
+
+
+def _write_rejects(features: Source, output: PurePath) -> tuple[int, PurePath | None]:
+    """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
+    path = rejects_of(output)
+    tables = [features.rejects(p) for p in range(len(features.partition_rows))]
+    table = pa.concat_tables(tables).unify_dictionaries()
+    if not table.num_rows:
+        backend(path).remove(path)
+        return 0, None
+    write_hits(table, path)
+    return table.num_rows, path
+
+
+def _described(features: Source, columns: dict[str, Any]) -> pa.Table:
+    """Add rank, id, smiles, source file and line to the hits."""
+    rows = columns["row"]
+    partition = np.searchsorted(features.row_bounds, rows, side="right") - 1
+    tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
+    tables = tables or [features.describe(0, rows)]  # no hits: the columns all the same
+    table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})
+    found = pa.concat_tables(tables).unify_dictionaries()
+    order = np.searchsorted(found["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
+    for name in ("id", "smiles", "source", "line"):
+        table = table.append_column(name, found[name].take(pa.array(order)))
+    for name in ("mean", "std", "std_y", "acquisition"):
+        if name in columns:
+            table = table.append_column(name, pa.array(columns[name]))
+    return table

@@ -21,11 +21,11 @@ def status(store: str | os.PathLike[str]) -> inspection.StoreStatus:
     Parameters
     ----------
     store : path
-        What a command has written, or is writing.
+        A store, a model, or a Parquet file of hits, finished or not.
 
     Raises
     ------
     StoreError
-        If there is no store, or it is of an unknown format version.
+        If nothing is there, something else is, or it is of an unknown format version.
     """
     return inspection.status(store)

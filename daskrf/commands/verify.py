@@ -1,4 +1,4 @@
-"""Check stores, and repair them."""
+"""Check outputs, and repair stores."""
 
 from __future__ import annotations
 
@@ -65,40 +65,42 @@ class VerifyReport(inspection.VerifyReport):
 def verify(
     store: Paths, *, repair: bool = False, client: Client | None = None, progress: Progress | None = None
 ) -> VerifyReport:
-    """Check every byte of a store against its digests.
+    """Check every byte of an output against its digests.
 
-    The command ends with exit code 1 if partitions are damaged or missing and were not made again.
+    Works on stores, models and hits. The command ends with exit code 1 if something is damaged or missing and
+    was not made again.
 
     Parameters
     ----------
     store : path
-        What a command has written.
+        A store, a model, or a Parquet file of hits.
     repair : bool
-        Make damaged and missing partitions again, and only those. Damaged predictions are only taken out; run
-        predict again to make them.
+        Make the damaged and missing partitions of fingerprints and features again, and only those. Damaged
+        predictions are only taken out; run predict again to make them.
     client, progress
         As in `fingerprint`.
 
     Raises
     ------
     StoreError
-        If there is no store, or, with `repair`, something else has to be run: a model is fitted again, and
-        predictions are made again from the model and the library, which they do not know.
+        If nothing is there, or, with `repair`, another command has to be run: fit for a model, predict for
+        predictions, screen for hits.
     """
     progress = progress or Progress()
     found = _checked(store, progress)
     if not repair or not (found.damaged or found.missing):
         return VerifyReport(**vars(found))
     path = as_path(store)
-    kind = inspection.kind_of(path)
-    if kind == "predictions":
+    if found.kind == "predictions":
         _take_out(PredictionStore.open(path), found.damaged)
         raise StoreError(
-            f"{len(found.damaged) + len(found.missing)} partitions of {store} are damaged (taken out now) or "
-            "missing; run the same daskrf predict command again, which makes just those."
+            f"{store}: {len(found.damaged):,} damaged (taken out now) and {len(found.missing):,} missing "
+            "partitions; run the same daskrf predict command again, which makes just those."
         )
-    if kind not in ("fingerprints", "features"):
-        raise StoreError(f"{path} is a damaged model, which cannot be mended; delete it and fit again.")
+    if found.kind not in ("fingerprints", "features"):
+        what = "a damaged model" if found.kind == "model" else "a damaged file of hits"
+        advice = inspection.REMEDIES[found.kind].format(path)
+        raise StoreError(f"{path} is {what}, which --repair cannot mend; {advice}.")
     report = run(_Repair(path, found), client, progress)
     assert isinstance(report, VerifyReport)
     return report
@@ -142,7 +144,8 @@ class _Repair(Job[VerifyReport]):
 
 
 def _checked(store: Paths, progress: Progress) -> inspection.VerifyReport:
-    progress.start("verify", inspection.status(store).n_partitions, "partitions")
+    there = inspection.status(store)
+    progress.start("verify", there.n_partitions, inspection.UNITS.get(there.kind, "partitions"))
     found = inspection.verify(store, on_partition=lambda _: progress.advance(1))
     progress.finish()
     return found

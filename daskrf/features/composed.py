@@ -52,7 +52,7 @@ class CompositionFeatures(FeatureMap):
         Gives f: `Polynomial`, `Exponential`, `Ratio` or `DotProduct`, without `normalize`.
     inner : FeatureMap, optional
         Any map of random features that is fitted to nothing or to a summary; its number of components and
-        its seed do not matter. Default: TanimotoMinMaxFeatures().
+        its seed do not matter. In Python ``TanimotoMinMaxFeatures()`` by default.
     n_components : int, default 4096
         Number M of features.
     random_state : int, default 0

@@ -53,7 +53,8 @@ class FastfoodFeatures(FourierFeatures):
     Parameters
     ----------
     kernel : RadialKernel, default Gaussian()
-        Gaussian(l), Matern(l, nu=...), UnitBalls(l, degree=...), or RadialSpectrum(radii, l).
+        A radial kernel. In Python ``Gaussian(l)``, ``Matern(l, nu=...)``, ``UnitBalls(l, degree=...)``, or
+        ``RadialSpectrum(radii, l)``.
     n_components : int, default 4096
         Number M of features, at least 2. The first features of a larger map are those of a smaller one with
         the same seed (up to their scale).

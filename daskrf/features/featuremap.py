@@ -356,6 +356,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         prefix = type(self).__name__.removesuffix("Features").lower()
         return np.array([f"{prefix}{m}" for m in range(self.n_components)], dtype=object)
 
+    @property
+    def n_filled(self) -> int:
+        """Number of features that are not 0 in every row: fewer than asked for, as `cautions` say why."""
+        return self.n_components
+
     def cautions(self) -> list[str]:
         """Return in what the fitted map is less than was asked for, in one sentence each; mostly none."""
         return []
@@ -601,6 +606,17 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     return feature_map
 
 
+def feature_bytes(n_components: int, dtype: str) -> int:
+    """Return the bytes that the features of a row take in a store.
+
+    Examples
+    --------
+    >>> feature_bytes(4096, "bits"), feature_bytes(4096, "float16")
+    (512, 8192)
+    """
+    return -(-n_components // 8) if dtype == "bits" else {"float16": 2, "float32": 4}[dtype] * n_components
+
+
 def map_key(state: dict[str, Any]) -> str:
     """Return the text that names a feature map in statistics, which refuse to mix two maps.
 
@@ -634,6 +650,22 @@ def brief_state(state: Any) -> Any:
     if isinstance(state, str) and len(state) > _LONG:
         return f"sha256:{hashlib.sha256(state.encode()).hexdigest()}"
     return state
+
+
+def check_feature_map(given: object) -> None:
+    """Refuse what is no feature map, such as the name of one, or its class.
+
+    Examples
+    --------
+    >>> check_feature_map("landmarks")
+    Traceback (most recent call last):
+    daskrf.errors.InputError: The feature map must be an object such as LandmarkFeatures(), not 'landmarks'.
+    """
+    if isinstance(given, type) or not hasattr(given, "state"):
+        named = next((cls for cls in known_maps() if given in (cls, cls.facts.name, cls.__name__)), None)
+        such = (named or type(default_map())).__name__
+        what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+        raise InputError(f"The feature map must be an object such as {such}(), not {what}.")
 
 
 def check_count(name: str, value: object) -> None:

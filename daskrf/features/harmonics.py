@@ -156,20 +156,20 @@ class FastfoodDotProductFeatures(DotProductMap):
     ----------
     kernel : DotProductKernel, default Polynomial(2, c=1, normalize=True)
         `Polynomial`, `Exponential` or `DotProduct`. The variance grows with the rows' lengths: with
-        ``normalize=True`` every row has the length 1.
+        `normalize` every row has the length 1.
     n_components : int, default 4096
         Number M of features.
     expansion : {"legendre", "monomials"}, default "legendre"
         "monomials": f as a sum of the means of <x, v>^p <y, v>^p, without Legendre polynomials. It needs a
-        kernel with `normalize`, and few have the coefficients of at least 0 that it asks for (Polynomial(2,
-        c=1) has, the powers of t and exp(t) have not); its variance is larger. A row of zeros gets the
+        kernel with `normalize`, and few have the coefficients of at least 0 that it asks for ((x.y + 1)^2
+        has, the powers of t and exp(t) have not); its variance is larger. A row of zeros gets the
         constant of that sum alone, which is not a_0.
     projection : {"orthogonal", "hadamard"}, default "orthogonal"
         As for `FastfoodFeatures`: orthogonal directions, whose variance is smaller and whose bias is of the
         order 1 / d^2 (d at least 64), or the paper's H G Pi H B, each of which is exactly uniform.
     radius : float, optional
         R, the length of a row that powers are drawn for; default: 1 for a kernel with `normalize`, else the
-        length of the longest row, which `fit` or `fit_summaries` learn.
+        length of the longest row that the map is fitted to.
     random_state : int, default 0
         Seed of every random number of the map.
 

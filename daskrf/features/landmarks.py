@@ -156,7 +156,7 @@ class LandmarkMap(SampleMap):
 
 @dataclass(eq=False, repr=False)
 class LandmarkFeatures(LandmarkMap):
-    """Features phi(x) = k(Z, x) against landmarks Z: M rows, chosen from the rows that `fit` sees.
+    """Features phi(x) = k(Z, x) against landmarks Z: M rows, chosen from the library.
 
     Their Gaussian weights have the prior precision K_ZZ = k(Z, Z) instead of the identity, so that
     phi(x)^T K_ZZ^-1 phi(x') is the kernel that they stand for: the Nystroem approximation of k, exact at the
@@ -177,7 +177,7 @@ class LandmarkFeatures(LandmarkMap):
         in the metric of the kernel, from those before it (Gonzalez 1985).
     n_candidates : int, optional
         Rows that all but "random" choose from, at most; default the larger of 20,000 and 4 M. More
-        rows given to `fit` are sampled at random.
+        rows than these are sampled at random.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -228,10 +228,15 @@ class LandmarkFeatures(LandmarkMap):
     def landmarks_wanted(self) -> int:
         return self.n_components
 
+    @property
+    def n_filled(self) -> int:
+        return self.landmarks_.shape[0] if self.is_fitted() else self.n_components
+
     def words(self) -> str:
+        fewer = f", of which {self.n_filled:,} are filled" if self.n_filled < self.n_components else ""
         return (
             f"{self.kernel.words()} similarities to molecules of the library chosen {self.selection_words} "
-            f"(landmarks), {self.size_words}"
+            f"(landmarks), {self.size_words}{fewer}"
         )
 
     def _fit(self, X: Any) -> None:
@@ -239,7 +244,7 @@ class LandmarkFeatures(LandmarkMap):
         if not np.allclose(self.kernel.diag(chosen), 1.0, rtol=0.0, atol=1e-9):
             raise InputError(
                 f"the kernel {self.kernel!r} is not 1 between a row and itself, as landmarks need it: take "
-                "another one, or NystromFeatures."
+                "another one, normalize it (--normalize), or take NystromFeatures (--map nystrom)."
             )
         self._keep(compact(chosen))
 

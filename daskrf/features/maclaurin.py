@@ -206,7 +206,7 @@ class RandomMaclaurinFeatures(DotProductMap):
     ----------
     kernel : DotProductKernel, default Polynomial(2, c=1, normalize=True)
         The kernel to approximate: `Polynomial`, `Exponential` or `DotProduct`. The variance grows with the
-        rows' lengths: with ``normalize=True`` every row has the length 1.
+        rows' lengths: with `normalize` every row has the length 1.
     n_components : int, default 4096
         Number M of features.
     degree_measure : {"proportional", "geometric"} or sequence of float, default "proportional"
@@ -218,7 +218,7 @@ class RandomMaclaurinFeatures(DotProductMap):
         Of the geometric measure; above 1.
     radius : float, optional
         R of the proportional measure; default: 1 for a kernel with `normalize`, else the length of the
-        longest row, which `fit` or `fit_summaries` learn.
+        longest row that the map is fitted to.
     h01 : bool, default False
         Take the constant and the linear term exactly (the paper's H0/1 heuristic): the first 1 + d features
         are sqrt(a_0) and sqrt(a_1) x, the others are random ones of the rest of the series.

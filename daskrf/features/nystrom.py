@@ -51,7 +51,7 @@ class NystromFeatures(LandmarkMap):
         Number k of features.
     kernel : Kernel, default TanimotoMinMax()
         Any kernel, k(x, x) = 1 or not. An indefinite one is taken for the nearest positive semidefinite one
-        on the landmarks; `negative_` says how far that is.
+        on the landmarks. In Python `negative_` says how far that is.
     n_landmarks : int, optional
         l, at least k; default k. More landmarks for the same number of features are more accurate, and cost
         a kernel value and k multiplications each.
@@ -120,8 +120,13 @@ class NystromFeatures(LandmarkMap):
         # Half a column of the projection.
         return 6e-9 + 2e-11 * self.landmarks_wanted()
 
+    @property
+    def n_filled(self) -> int:
+        return self.rank_ if self.is_fitted() else self.n_components
+
     def words(self) -> str:
-        words = f"Nystroem features of {self.kernel.words()}, {self.landmarks_wanted()} landmarks"
+        n_landmarks = self.landmarks_.shape[0] if self.is_fitted() else self.landmarks_wanted()
+        words = f"Nystroem features of {self.kernel.words()}, {n_landmarks} landmarks"
         words = f"{words} chosen {self.selection_words}, {self.size_words}"
         if not self.is_fitted():
             return words

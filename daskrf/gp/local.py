@@ -44,9 +44,9 @@ class LocalGaussianGP(FeatureSpaceGP):
         Which rows the posterior of a centroid is of. "nearest" is better where every centroid has many rows:
         far ones, whose features have vanished, are to the others as noise that the process does not know of,
         the more so the smaller noise_variance / signal_variance is. From 0.01 down take "nearest": of all
-        rows, deviations are then several times too small, and errors larger. Both are in the statistics, so
-        that ``gp.set_params(rows=...).fit_statistics(gp.statistics_, gp.feature_map_)`` needs no further
-        pass.
+        rows, deviations are then several times too small, and errors larger. In Python both are
+        in the statistics, so that ``gp.set_params(rows=...)`` and then
+        ``gp.fit_statistics(gp.statistics_, gp.feature_map_)`` need no further pass.
     residual : bool, default True
         Count the part 1 - |phi(x)|^2 of k(x, x) that features leave out in the variance of f at x: far from
         all centroids the deviation is then that of the prior, instead of 0.

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
-from daskrf.features.featuremap import from_state, map_key
+from daskrf.features.featuremap import check_feature_map, from_state, map_key
 from daskrf.gp.chunks import (
     FeatureBlock,
     check_of,
@@ -104,6 +104,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         InputError
             If y is not finite or has no variance, shapes do not fit, or a hyperparameter is out of range.
         """
+        if self.feature_map is not None:
+            check_feature_map(self.feature_map)
         given, X, targets = X, check_rows(X, self.feature_map), check_targets(y)
         if len(targets) == 0:
             raise InputError("there is no row to fit to: pass at least one row with a label.")
@@ -251,10 +253,13 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             noise = bool(self.noise_variance_[target] < self.signal_variance_[target])
             said.append(seen_no(self._maximized(), noise=noise))
         if self.left_out_[target] < _FEW_LEFT * self.signal_variance_[target]:
+            noise = self.noise_variance_[target] / self.signal_variance_[target]
+            kernel = getattr(self.feature_map_, "kernel_", None)
+            longer = ", or a longer length scale" if hasattr(kernel, "length_scale") else ""
             said.append(
                 f"the features leave out {self.mean_left_:.0%} of the kernel of a labelled molecule, and yet "
-                "the labels show next to no noise: deviations cannot be trusted; take more features, or a "
-                "longer length scale"
+                f"the noise is only {100 * noise:.2g}% of the signal variance: standard deviations cannot be "
+                f"trusted; take more features{longer}"
             )
         return said
 

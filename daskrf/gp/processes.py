@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from daskrf.errors import InputError
-from daskrf.features import known_maps
+from daskrf.errors import InputError, OptionError
+from daskrf.features import default_map, known_maps
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.separate import Process, SeparateGP
+from daskrf.quantities import either
 
 __all__ = ["gp_for", "model_from_state", "process_named"]
 
@@ -41,7 +42,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     Raises
     ------
     InputError
-        If there is no such option for that map, or its value is bad.
+        If the value of an option is bad, or, as an OptionError, it does not go with that map.
 
     Examples
     --------
@@ -50,15 +51,25 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     ('SparseGP', 'RandomFeatureGP')
     """
     kind = process_named(feature_map.process)
-    unknown = set(options) - set(kind._get_param_names())
-    if unknown:
-        raise InputError(
-            f"{kind.__name__}, the model for {type(feature_map).__name__}, has no option "
-            f"{', '.join(sorted(unknown))}: leave it out, or take another map."
-        )
+    if unknown := sorted(set(options) - set(kind._get_param_names())):
+        raise OptionError(_misplaced(unknown[0], feature_map))
     model = kind(feature_map, **options)
     model.check_parameters()
     return model
+
+
+def _misplaced(option: str, feature_map: Any) -> str:
+    """Say which maps an option of a process goes with."""
+    flag, own = f"--{option.replace('_', '-')}", type(feature_map)
+    maps = [cls.facts.name for cls in known_maps() if option in process_named(cls.process)._get_param_names()]
+    if not maps:
+        return f"there is no option {flag}; leave it out"
+    name = own.facts.name if own in known_maps() else own.__name__
+    default = " (the default)" if own is type(default_map()) else ""
+    return (
+        f"{flag} goes with {either('--map', maps)}, not with the map {name}{default}; leave it out, or take "
+        "such a map"
+    )
 
 
 def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Process | SeparateGP:

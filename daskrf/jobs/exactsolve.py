@@ -35,7 +35,7 @@ from daskrf.quantities import format_bytes
 from daskrf.storage.backend import absolute, as_path, backend, remove_quietly
 from daskrf.storage.files import crc32c_of
 from daskrf.storage.model import Saved, find_checkpoint, read_checkpoint, write_checkpoint
-from daskrf.storage.plans import hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = [
     "Fingerprints",

@@ -24,8 +24,8 @@ from daskrf.molecules import (
     usual_rows,
 )
 from daskrf.storage.backend import as_list, as_path, size_of
-from daskrf.storage.inspection import kind_of
-from daskrf.storage.plans import differences
+from daskrf.storage.differences import differences
+from daskrf.storage.inspection import fingerprint_words, kind_of
 
 __all__ = ["inputs_of", "library_of", "scan_inputs", "source_for", "source_words", "tables_of"]
 
@@ -166,8 +166,9 @@ def source_for(
     store = source.store
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
         raise InputError(
-            f"The model was fitted to fingerprints {model.metadata['fingerprint']}, but {store.path} holds "
-            f"{store.spec['fingerprint']}; make a store with the model's options."
+            f"The model was fitted to {fingerprint_words(model.metadata['fingerprint'])}, and {store.path} "
+            f"holds {fingerprint_words(store.spec['fingerprint'])}; make a store with the options of the "
+            "model's fingerprints."
         )
     return source
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from distributed import Client
 
-from daskrf.errors import MemoryLimitError
+from daskrf.errors import InputError, MemoryLimitError, StoreError
 from daskrf.jobs import memory
 from daskrf.jobs.clusters import worker_memory
 from daskrf.jobs.memory import MemoryNeed
@@ -26,7 +26,7 @@ from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress, Recorded
 from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
 from daskrf.quantities import format_bytes
-from daskrf.storage.backend import as_path, backend, free_bytes, remove_quietly
+from daskrf.storage.backend import as_path, backend, exists, free_bytes, remove_empty, remove_quietly
 from daskrf.storage.files import work_folder
 from daskrf.storage.runlog import RunLog, first_sentence
 
@@ -206,6 +206,7 @@ def run(
             job.plan(own)
             own.check(job.need())
             pieces = job.pieces(own)
+            told.begun = True
             counts = sum(map(own.make, pieces), Counts())
             if not share.whole:
                 return share.report(job.output, pieces[0].unit, counts, own.seconds)
@@ -218,18 +219,34 @@ def run(
 
 
 @contextmanager
-def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progress) -> Iterator[Progress]:
-    """Yield a `Progress` that also leaves a log of the run beside the output, and takes it to `run_tasks`."""
+def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progress) -> Iterator[Recorded]:
+    """Yield a `Progress` that also leaves a log of the run beside the output, and takes it to `run_tasks`.
+
+    A run that is refused before it begins to make anything leaves nothing, neither a log nor a folder.
+    """
+    work = work_folder(job.output)
+    absent = [folder for folder in (work, job.output, *job.output.parents) if not exists(folder)]
     dashboard = getattr(client, "dashboard_link", None) or None
     log = RunLog(job.output, job.name, shard=share.name, dashboard=dashboard, on_failure=progress.note)
+    told = Recorded(progress, log)
     try:
-        yield Recorded(progress, log)
+        yield told
         log.finish()
     except BaseException as error:
         log.stop("It was interrupted." if isinstance(error, KeyboardInterrupt) else first_sentence(error))
+        if _is_refusal(error) and not told.begun:
+            log.discard()
+            if share.whole and work in absent and not any("map-of-" in n for n in backend(work).names(work)):
+                remove_quietly(work)
+            remove_empty(absent)
         raise
     finally:
         log.close()
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether an error says that a job cannot be done as it was asked for; a disk may fail at any job."""
+    return isinstance(error, (InputError, StoreError, MemoryLimitError)) and not getattr(error, "errno", None)
 
 
 def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:

@@ -19,8 +19,8 @@ from daskrf.molecules.tables import survey
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
-from daskrf.storage.plans import hash_of
 from daskrf.storage.rowstore import RowStore
+from daskrf.storage.store import hash_of
 
 __all__ = ["LabelFiles", "kept_arrays", "labels_of"]
 

@@ -13,7 +13,7 @@ from dask.delayed import Delayed
 
 from daskrf.arrays import narrowed
 from daskrf.errors import InputError
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, check_feature_map
 from daskrf.gp import Summation, choose_exponent, enough_precision
 from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import precision_for
@@ -107,6 +107,8 @@ def gram(
     >>> statistics.compute().n
     6
     """
+    if feature_map is not None:
+        check_feature_map(feature_map)
     targets = _targets(phi, y)
     sums = Sums(_summation(phi, targets, n_components, y_exponents, precision, feature_map))
     if isinstance(targets, np.ndarray):

@@ -22,8 +22,9 @@ from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.blas import ONE_BLAS_THREAD
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
+from daskrf.features.featuremap import check_feature_map
 from daskrf.jobs import memory
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
@@ -33,12 +34,13 @@ from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FeatureSource, FingerprintSource, most_nonzeros
 from daskrf.storage.backend import absolute, backend
+from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import kind_of
 from daskrf.storage.integrity import believed
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
-from daskrf.storage.plans import differences, hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = ["fit_map", "need_of_learning", "prepared", "sampled_rows"]
 
@@ -80,6 +82,7 @@ def fit_map(
     MemoryLimitError
         If a sample of the rows does not fit.
     """
+    check_feature_map(feature_map)
     if feature_map.is_fitted():
         return feature_map
     if not isinstance(store, FingerprintStore):
@@ -140,10 +143,7 @@ def _learned(
             if source == store.spec_hash and agrees(feature_map, state):
                 return from_state(state)
             differing = differences(_unfitted(source, state), _unfitted(store.spec_hash, feature_map.state()))
-        raise StoreError(
-            f"{run.output} was made for another specification: {differing}; give another output path, or "
-            "repeat the options that it was made with"
-        )
+        raise made_with_others(run.output, differing)
     key = hash_of([store.spec_hash, feature_map.state()])
     path = run.work / f"map-of-library-{key[:16]}"
     found = read_checkpoint(path, key)

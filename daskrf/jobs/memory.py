@@ -345,5 +345,6 @@ def check(need: MemoryNeed, limit: int, where: str) -> None:
     ways = f"{' or '.join(fitting)} would fit" if fitting else "take fewer components or smaller partitions"
     left = "" if usable == limit else f", of which Dask lets it use {_USABLE:.0%}"
     raise MemoryLimitError(
-        f"{need} does not fit {where} with {format_bytes(limit)}{left}; {ways}, or give a process more."
+        f"{need} does not fit {where} with {format_bytes(limit)}{left}; {ways}, or give a process more "
+        "memory."
     )

@@ -20,11 +20,10 @@ from daskrf.jobs.clusters import worker_threads
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
+from daskrf.quantities import amount
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import crc32c_of
-from daskrf.storage.plans import hash_of
-from daskrf.storage.records import CommitRecord
-from daskrf.storage.store import Store
+from daskrf.storage.store import CommitRecord, Store, hash_of
 
 __all__ = [
     "Done",
@@ -184,7 +183,7 @@ def submit(
 
 def found_words(made: int, total: int) -> list[str]:
     """Return the line of a report on partitions that no longer had to be made, if there were any."""
-    return [f"  {total - made} of {total} partitions were there already"] if made < total else []
+    return [f"  there already: {total - made:,} of {amount(total, 'partitions')}"] if made < total else []
 
 
 def group_by_rows(rows: Sequence[tuple[int, int]], target: int) -> list[tuple[int, ...]]:

@@ -46,7 +46,15 @@ class Progress:
 
 
 class Recorded(Progress):
-    """Passes everything on to another `Progress`, and records the stages."""
+    """Passes everything on to another `Progress`, and records the stages.
+
+    Attributes
+    ----------
+    begun : bool
+        Whether the job has been planned, and pieces of it are made.
+    """
+
+    begun: bool = False
 
     def __init__(self, inner: Progress, log: RunLog) -> None:
         self._inner = inner

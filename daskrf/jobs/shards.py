@@ -20,9 +20,9 @@ from distributed import Client
 
 from daskrf.errors import InputError, StoreError
 from daskrf.storage.backend import backend, is_file
+from daskrf.storage.differences import differences
 from daskrf.storage.integrity import read_sealed, write_sealed
 from daskrf.storage.lock import StoreLock
-from daskrf.storage.plans import differences
 
 __all__ = ["PLAN", "WHOLE", "AnyShard", "Counts", "Shard", "ShardReport", "Share", "agree", "shard_of"]
 

@@ -32,7 +32,7 @@ from daskrf.molecules import (
 from daskrf.storage.backend import absolute, as_path, backend, exists, is_file, remove_quietly
 from daskrf.storage.integrity import believed, read_sealed, write_sealed
 from daskrf.storage.model import read_checkpoint, write_checkpoint
-from daskrf.storage.plans import hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = ["SmilesSource", "fingerprints_of", "planned_library", "rejects_table", "rows_table"]
 

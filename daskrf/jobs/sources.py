@@ -23,7 +23,7 @@ from sklearn.base import clone
 from daskrf.arrays import row_slice
 from daskrf.errors import ROW, InputError
 from daskrf.features import FeatureMap, default_map
-from daskrf.features.featuremap import brief_state
+from daskrf.features.featuremap import brief_state, check_feature_map
 from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
@@ -478,6 +478,8 @@ def open_source(
     StoreError
         If there is no such store, or it is not complete.
     """
+    if feature_map is not None:
+        check_feature_map(feature_map)
     path = as_path(path)
     kind = kind_of(path)
     if kind == "features" and raw:
@@ -488,8 +490,8 @@ def open_source(
         store = FeatureStore.open(path)
         if feature_map is not None and not agrees(feature_map, store.spec["map"]):
             raise InputError(
-                f"{path} holds {map_words(store.spec['map'])}, and you asked for another map, "
-                f"{map_words(feature_map.state())}; give the fingerprint store to use that one."
+                f"{path} holds {map_words(store.spec['map'])}, and another map is needed here, "
+                f"{map_words(feature_map.state())}; give the fingerprint store in its place."
             )
         store.require_complete()
         features = FeatureSource.of(store, bits)

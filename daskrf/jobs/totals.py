@@ -25,7 +25,7 @@ from daskrf.jobs.sources import Block, Source, gathered
 from daskrf.jobs.tree import Reduction
 from daskrf.storage.backend import as_path
 from daskrf.storage.model import read_checkpoint, write_checkpoint
-from daskrf.storage.plans import hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = ["Labelled", "Sums", "held_bits", "of_labels"]
 

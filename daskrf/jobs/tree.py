@@ -33,7 +33,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.shards import WHOLE, Counts, Share
 from daskrf.storage.backend import absolute, backend
 from daskrf.storage.model import find_checkpoint, read_checkpoint, write_checkpoint
-from daskrf.storage.plans import hash_of
+from daskrf.storage.store import hash_of
 
 __all__ = ["FAN_IN", "Partial", "Reduction", "Root", "Tree", "lazy", "parents"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import dask.array as da
@@ -45,7 +45,7 @@ class OpenLibrary:
 
     fingerprints: da.Array
     rows: ds.Dataset
-    spec: dict[str, Any]
+    spec: dict[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class OpenFeatures:
 
     phi: da.Array
     rows: ds.Dataset
-    spec: dict[str, Any]
+    spec: dict[str, Any] = field(repr=False)
 
     @property
     def bits(self) -> da.Array:
@@ -206,6 +206,9 @@ def _rows(store: RowStore) -> ds.Dataset:
 @dataclass(frozen=True)
 class Predictor(Model):
     """A fitted model that predicts."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(targets={self.targets!r}, gp={self.gp!r})"
 
     def predict(
         self,

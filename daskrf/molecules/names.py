@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePath
 
 from daskrf.errors import InputError, printable
+from daskrf.quantities import amount
 
 __all__ = [
     "ID_NAMES",
@@ -146,7 +147,9 @@ def position_of(path: PurePath, column: str | int, names: Sequence[str] | None, 
     """
     if isinstance(column, int):
         if not 0 <= column < width:
-            raise InputError(f"{path} has {width} columns, so there is no position {column}; count from 0.")
+            raise InputError(
+                f"{path} has {amount(width, 'columns')}, so there is no position {column}; count from 0."
+            )
         return column
     if names is None:
         raise InputError(f"{path} has no header to find column {column!r} in; give its position, from 0.")

@@ -12,7 +12,7 @@ from pathlib import PurePath
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, check_type
 from daskrf.molecules.formats import INDEX_STEP, Rows, Segment, Table, TableFormat, View, reader_of, whole
 from daskrf.molecules.layout import MAX_LINE_BYTES, detect_layout, molecules
 from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatch, Source, clean_smiles
@@ -117,6 +117,7 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[PurePath
     InputError
         If a file is missing or of unknown layout, or its name is not UTF-8.
     """
+    check_type("format", fmt, TableFormat, 'TableFormat(smiles_column="smiles")')
     fmt = fmt or TableFormat()
     files: list[tuple[PurePath, Layout]] = []
     named: Layout | None = None

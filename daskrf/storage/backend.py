@@ -324,6 +324,14 @@ def remove_quietly(path: PurePath) -> None:
         backend(path).remove(path)
 
 
+def remove_empty(folders: Iterable[PurePath]) -> None:
+    """Delete local folders that are empty, each before the ones that hold it."""
+    for folder in folders:
+        with suppress(OSError):
+            if backend(folder).is_local:
+                os.rmdir(folder)
+
+
 def remove_stale(folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
     """Delete what dead writers left in a folder; see `daskrf.storage.files.remove_stale`."""
     return remove_stale_files(Path(folder), stem, all_writers=all_writers) if backend(folder).is_local else 0
@@ -445,15 +453,11 @@ class Backend(ABC):
         """Make a folder and those above it; return whether it was not there."""
 
     @abstractmethod
-    def create(self, path: PurePath, data: bytes) -> bool:
-        """Write a small file where there is none, in one step; False where there is one.
+    def create(self, path: PurePath, data: bytes) -> Held | None:
+        """Write a small file where there is none, in one step, and hold it; None where there is one.
 
         One of this very content counts as made by this call, of which an answer may have been lost.
         """
-
-    @abstractmethod
-    def hold(self, path: PurePath, data: bytes) -> Held | None:
-        """Do as `create` does, and hold the file; None where there is one."""
 
     @abstractmethod
     @contextmanager
@@ -535,14 +539,7 @@ class _Files(Backend):
         Path(folder).mkdir(parents=True, exist_ok=True)
         return not there
 
-    def create(self, path: PurePath, data: bytes) -> bool:
-        try:
-            os.close(_create_file(Path(path), data))
-        except FileExistsError:
-            return False
-        return True
-
-    def hold(self, path: PurePath, data: bytes) -> Held | None:
+    def create(self, path: PurePath, data: bytes) -> Held | None:
         try:
             return _HeldFile(_create_file(Path(path), data))
         except FileExistsError:
@@ -770,11 +767,6 @@ class _Objects(Backend):
     def make(self, folder: PurePath) -> bool:
         return False
 
-    def create(self, path: PurePath, data: bytes) -> bool:
-        with suppress(FileNotFoundError):  # that there is, or its bucket
-            return self._put_new(path, data) or self.read(path) == data
-        return False
-
     def _put_new(self, path: PurePath, data: bytes) -> bool:
         """Write by a conditional PUT."""
         with _errors(path):
@@ -784,8 +776,11 @@ class _Objects(Backend):
                 return False
         return True
 
-    def hold(self, path: PurePath, data: bytes) -> Held | None:
-        if not self.create(path, data):
+    def create(self, path: PurePath, data: bytes) -> Held | None:
+        try:
+            if not self._put_new(path, data) and self.read(path) != data:
+                return None
+        except FileNotFoundError:  # that there is, or its bucket
             return None
         if self._put_new(path, data):
             self.remove(path)

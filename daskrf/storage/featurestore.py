@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
@@ -21,8 +22,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-import zarr
-from zarr.storage import LocalStore, MemoryStore
 
 from daskrf.errors import StoreError
 from daskrf.features.featuremap import DTYPES
@@ -30,11 +29,9 @@ from daskrf.storage.backend import absolute
 from daskrf.storage.files import file_errors
 from daskrf.storage.fingerprintstore import ROW_FIELDS, FingerprintStore
 from daskrf.storage.integrity import believed
-from daskrf.storage.plans import PLAN_FILE
-from daskrf.storage.records import CommitRecord
 from daskrf.storage.rowstore import RowStore, typed, write_parquet
-from daskrf.storage.store import ARRAY_METADATA
-from daskrf.storage.zarrays import FLAT, create_array, open_array, read_errors
+from daskrf.storage.store import ARRAY_METADATA, PLAN_FILE, CommitRecord
+from daskrf.storage.zarrays import METADATA, Layout, read_chunk, read_errors, write_chunk
 
 __all__ = ["FeatureStore"]
 
@@ -253,62 +250,71 @@ class FeatureStore(RowStore):
         n_rows, start = self.partition_rows(p), self.first_row(p)
         blocks = [features] if isinstance(features, np.ndarray) else features
         with self.staging(p) as directory, file_errors("write", directory):
-            arrays = self._arrays(LocalStore(directory))
             position = start
             for block in _aligned(self._checked(p, blocks), self.chunk_rows):
-                stop = position + len(block)
-                arrays["phi"][min(position, self.shape[0]) : stop] = block[: max(0, self.shape[0] - position)]
-                position = stop
+                if position < start + n_rows:  # else there are too many, which is refused below
+                    self._write_chunk(directory, "phi", position, block)
+                position += len(block)
                 del block  # before the next one is made
             held = np.concatenate([np.zeros(0), *diagonal])
             if position - start != n_rows or rows.num_rows != n_rows:
                 raise self._defect(
                     p, f"got {position - start} features and {rows.num_rows} rows instead of {n_rows}"
                 )
-            if "diagonal" in arrays:
+            if self.spec["diagonal"]:
                 if len(held) != n_rows:
                     raise self._defect(p, f"got {len(held)} values of k(x, x) instead of {n_rows}")
-                arrays["diagonal"][start : start + n_rows] = held
+                for i in range(0, n_rows, self.chunk_rows):
+                    self._write_chunk(directory, "diagonal", start + i, held[i : i + self.chunk_rows])
             (directory / "rows").mkdir()
             write_parquet(
                 typed(rows, pa.schema(ROW_FIELDS)), directory / f"rows/{self.partition_name(p)}.parquet"
             )
-            _consolidate(directory, list(arrays))
-            files = (path for path in directory.rglob("*") if path.is_file())
-            names = {path.relative_to(directory).as_posix(): path for path in files}
-            staged = {self.path / name: path for name, path in names.items() if self.owns(p, name)}
+            if p == 0:
+                self._write_metadata(directory)
+            staged = {
+                self.path / path.relative_to(directory): path
+                for path in directory.rglob("*")
+                if path.is_file()
+            }
             first = int(rows["row"][0].as_py()) if n_rows else 0
             return self.publish(p, staged, {**(counts or {}), "kept": n_rows, "first": first})
 
-    def _arrays(self, place: LocalStore | MemoryStore) -> dict[str, zarr.Array[Any]]:
-        """Make the group and its arrays, without any chunk."""
-        bits = self.spec["dtype"] == "bits"
-        group = zarr.create_group(place, zarr_format=3, attributes={"n_components": self.n_components})
-        shapes: dict[str, Any] = {"phi": (self.shape, self.dtype, ("row", "byte" if bits else "feature"))}
-        if self.spec["diagonal"]:
-            shapes["diagonal"] = (self.shape[:1], np.dtype(np.float64), ("row",))
-        arrays = {}
-        for name, (shape, dtype, dimensions) in shapes.items():
-            arrays[name] = create_array(
-                group,
-                name,
-                shape,
-                dtype,
-                (self.chunk_rows, *shape[1:]),
-                dimension_names=dimensions,
-                codecs=(),
-                **FLAT,
-                # Any bit may be data; see docs/storage.md.
-                fill_value=0 if dtype.kind == "u" else float("nan"),
-            )
-        return arrays
-
     @functools.cached_property
-    def _known(self) -> MemoryStore:
-        """The metadata of the arrays as the plan tells them."""
-        store = MemoryStore()
-        self._arrays(store)
-        return store
+    def _layouts(self) -> dict[str, Layout]:
+        """The whole arrays, as the plan tells them."""
+        bits, rows = self.spec["dtype"] == "bits", self.chunk_rows
+        # Any bit may be data; see docs/storage.md.
+        fill, second = (0, "byte") if bits else (math.nan, "feature")
+        n, width = self.shape
+        phi = Layout((n, width), (rows, width), self.dtype, dimension_names=("row", second), fill_value=fill)
+        if not self.spec["diagonal"]:
+            return {"phi": phi}
+        number, names = np.dtype(np.float64), ("row",)
+        diagonal = Layout((n,), (rows,), number, dimension_names=names, fill_value=math.nan)
+        return {"phi": phi, "diagonal": diagonal}
+
+    def _write_chunk(self, directory: Path, name: str, row: int, values: np.ndarray) -> None:
+        layout = self._layouts[name]
+        write_chunk(directory / name, layout, (row // self.chunk_rows, *(0,) * (values.ndim - 1)), values)
+
+    def _write_metadata(self, directory: Path) -> None:
+        """Write those of the arrays, and into those of their group all of them: xarray looks there."""
+        found = {name: layout.metadata() for name, layout in self._layouts.items()}
+        for name, data in found.items():
+            (directory / name).mkdir(exist_ok=True)
+            (directory / name / METADATA).write_bytes(data)
+        group = {
+            "attributes": {"n_components": self.n_components},
+            "zarr_format": 3,
+            "node_type": "group",
+            "consolidated_metadata": {
+                "kind": "inline",
+                "must_understand": False,
+                "metadata": {name: json.loads(data) for name, data in found.items()},
+            },
+        }
+        (directory / METADATA).write_text(json.dumps(group, indent=1))
 
     def _defect(self, p: int, what: str) -> StoreError:
         return StoreError(f"partition {p} of {self.path} {what}; this is a defect of the caller")
@@ -350,9 +356,7 @@ class FeatureStore(RowStore):
         """
         low, high, _ = slice(start, stop).indices(self.partition_rows(p))
         with read_errors(self.path, p):
-            return np.asarray(
-                self._array(p, "phi")[self.first_row(p) + low : self.first_row(p) + max(low, high)]
-            )
+            return self._read(self._whole(p), "phi", low, max(low, high))
 
     def blocks(self, p: int) -> Iterator[np.ndarray]:
         """Read one partition chunk by chunk, at most 16 MiB each.
@@ -363,9 +367,9 @@ class FeatureStore(RowStore):
             In order.
         """
         with read_errors(self.path, p):
-            array, stop = self._array(p, "phi"), self.first_row(p) + self.partition_rows(p)
-            for start in range(self.first_row(p), stop, self.chunk_rows):
-                yield np.asarray(array[start : min(stop, start + self.chunk_rows)])
+            record, n = self._whole(p), self.partition_rows(p)
+            for start in range(0, n, self.chunk_rows):
+                yield self._read(record, "phi", start, min(n, start + self.chunk_rows))
 
     def read_diagonal(self, p: int) -> np.ndarray:
         """Read k(x, x) of the rows of one partition, of a store that keeps it.
@@ -376,23 +380,26 @@ class FeatureStore(RowStore):
             The partition is pending or damaged.
         """
         with read_errors(self.path, p):
-            start = self.first_row(p)
-            return np.asarray(self._array(p, "diagonal")[start : start + self.partition_rows(p)])
+            return self._read(self._whole(p), "diagonal", 0, self.partition_rows(p))
 
-    def _array(self, p: int, name: str) -> zarr.Array[Any]:
-        """One of the whole arrays, of which only the chunks of partition `p` can be read."""
+    def _whole(self, p: int) -> CommitRecord:
+        """The record of a partition, which has as many rows as planned."""
         record = self.record(p)
         if record.counts["kept"] != self.partition_rows(p):
             raise ValueError(f"its record counts {record.counts['kept']} rows")
-        return open_array(self.path, name, record, self._known)
+        return record
 
-
-def _consolidate(directory: Path, names: Sequence[str]) -> None:
-    """Put the metadata of the arrays into those of their group, where xarray looks for them."""
-    metadata = {name: json.loads((directory / name / "zarr.json").read_bytes()) for name in names}
-    group = json.loads((directory / "zarr.json").read_bytes())
-    group["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": metadata}
-    (directory / "zarr.json").write_text(json.dumps(group, indent=1))
+    def _read(self, record: CommitRecord, name: str, start: int, stop: int) -> np.ndarray:
+        """Read some rows of a partition of an array."""
+        layout, first = self._layouts[name], self.first_row(record.partition)
+        values = np.empty((stop - start, *layout.shape[1:]), layout.dtype)
+        while start < stop:
+            number, inside = divmod(first + start, self.chunk_rows)
+            chunk = read_chunk(self.path, name, layout, (number, *(0,) * (values.ndim - 1)), record)
+            part = chunk[inside : inside + stop - start]
+            values[len(values) - (stop - start) :][: len(part)] = part
+            start += len(part)
+        return values
 
 
 def _cut(rows: int, most: int) -> tuple[int, int]:

@@ -52,6 +52,7 @@ _REASONS = {
     errno.EPERM: "the operation is not permitted; check who owns it, or give another path",
     errno.EROFS: "the file system is read-only; give another path",
     errno.ENOENT: "no such file or directory; check the path",
+    errno.EEXIST: "a file of that name is there already; give another path",
     errno.ENOTDIR: "a part of the path is a file, not a directory; check the path",
     errno.EIO: "Input/output error; check the disk or the network, then run the same command again",
     errno.ESTALE: "the file server has lost the file; check the network, then run the same command again",
@@ -285,7 +286,7 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
     stem : str
         Name of the finished file, if only what was to become that is meant.
     all_writers : bool
-        Take every writer for dead, those of other hosts too, which nobody here can look at.
+        Treat all writers as dead, including those on other hosts, which cannot be checked from here.
 
     Returns
     -------

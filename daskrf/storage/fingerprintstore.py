@@ -15,12 +15,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-import zarr
 from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
 from daskrf.storage.backend import absolute
-from daskrf.storage.records import CommitRecord
 from daskrf.storage.rowstore import (
     REJECT_SCHEMA,
     SOURCE_TYPE,
@@ -29,7 +27,8 @@ from daskrf.storage.rowstore import (
     typed,
     write_parquet,
 )
-from daskrf.storage.zarrays import open_array, read_errors, write_array
+from daskrf.storage.store import CommitRecord
+from daskrf.storage.zarrays import create_group, read_array, read_errors, write_array
 
 __all__ = ["REJECT_SCHEMA", "ROW_FIELDS", "FingerprintStore"]
 
@@ -203,12 +202,12 @@ class FingerprintStore(RejectingStore, RowStore):
         """Write the three arrays of a partition as one group."""
         indices, counts = fingerprints.indices, fingerprints.data
         lengths = np.diff(fingerprints.indptr)
-        group = zarr.create_group(path, zarr_format=3, attributes={"shape": list(fingerprints.shape)})
+        group = create_group(path, {"shape": list(fingerprints.shape)})
         for name, values in (("lengths", lengths), ("counts", counts)):
             dtype = smallest_unsigned(int(values.max(initial=0)))
-            write_array(group, name, values.astype(dtype), LEVEL)
+            write_array(group, name, values.astype(dtype))
         # The type of the indices follows from the plan, not from the data.
-        write_array(group, "indices", indices.astype(smallest_unsigned(self.n_columns - 1)), LEVEL)
+        write_array(group, "indices", indices.astype(smallest_unsigned(self.n_columns - 1)))
 
     def read_fingerprints(self, p: int) -> csr_matrix:
         """Read the fingerprints of one partition.
@@ -226,7 +225,7 @@ class FingerprintStore(RejectingStore, RowStore):
         record = self.record(p)
         with read_errors(self.path, p):
             lengths, indices, counts = (
-                np.asarray(open_array(self.path, f"data/{self.partition_name(p)}/{name}", record)[...])
+                read_array(self.path, f"data/{self.partition_name(p)}/{name}", record)
                 for name in ("lengths", "indices", "counts")
             )
             n, nonzeros = record.counts["kept"], record.counts["nonzeros"]

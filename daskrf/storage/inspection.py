@@ -13,23 +13,32 @@ from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import InputError, StoreError, printable
-from daskrf.features.featuremap import from_state, parameter_words
+from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.kernel import short
 from daskrf.quantities import amount, format_bytes
-from daskrf.storage import plans
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.files import file_errors, work_folder
+from daskrf.storage.hits import Earlier, hits_at
 from daskrf.storage.integrity import DAMAGE, believed
 from daskrf.storage.model import load_model, read_arrays
-from daskrf.storage.records import total_counts
 from daskrf.storage.rowstore import RejectingStore
 from daskrf.storage.runlog import JobStatus, job_of
-from daskrf.storage.store import Store
+from daskrf.storage.store import (
+    ARRAYS_FILE,
+    KIND_COMMANDS,
+    KIND_NAMES,
+    PLAN_FILE,
+    Store,
+    has_plan,
+    read_plan,
+    total_counts,
+)
 
 __all__ = [
     "StoreStatus",
     "VerifyReport",
+    "check_output",
     "fingerprint_words",
     "kind_of",
     "map_words",
@@ -46,7 +55,10 @@ REMEDIES = {
     "features": "`daskrf verify --repair {}` makes just these again",
     "predictions": "`daskrf verify --repair {}` takes these out, and then `daskrf predict` makes them again",
     "model": "delete {} and fit again",
+    "hits": "run the same `daskrf screen` command with --overwrite, which writes {} again",
+    "rejects": "run the `daskrf screen` command of its hits with --overwrite, which writes {} again",
 }
+UNITS = {"model": "models", "hits": "files", "rejects": "files"}  # what has no partitions
 
 
 _FINGERPRINTS = {
@@ -67,7 +79,8 @@ class StoreStatus:
     path : Path
         Of the store or model.
     kind : str
-        ``"fingerprints"``, ``"features"``, ``"predictions"``, ``"model"`` or ``"hits"``.
+        ``"fingerprints"``, ``"features"``, ``"predictions"``, ``"model"``, ``"hits"``, or ``"rejects"``
+        beside hits.
     words : tuple of str
         What it holds: fingerprints, state of the map, targets.
     n_partitions, done : int
@@ -85,7 +98,8 @@ class StoreStatus:
     provenance : dict
         Versions, host and time.
     notes : tuple of str
-        What could not be read for the reasons: such a partition counts as done until `verify` checks it.
+        What could not be read for the reasons: such a partition counts as done until `verify` checks it. Of
+        hits, what `screen` said of them.
     job : JobStatus or None
         Who is at work on it and how far they are, or how the last run ended, where a run has left a log.
     """
@@ -112,9 +126,9 @@ class StoreStatus:
     def __str__(self) -> str:
         running = self.job is not None and self.job.running
         state = "at work" if running else "complete" if self.complete else "unfinished"
-        lines = [f"{self.path}: {plans.KIND_NAMES.get(self.kind, self.kind)}, {state}"]
+        lines = [f"{self.path}: {KIND_NAMES.get(self.kind, self.kind)}, {state}"]
         lines += [f"  {words}" for words in self.words]
-        if self.kind not in ("model", "hits") and (self.done or self.missing or self.damaged):
+        if self.kind not in UNITS and (self.done or self.missing or self.damaged):
             lines.append(
                 f"  partitions: {self.done:,} of {self.n_partitions:,} done, {len(self.missing):,} missing, "
                 f"{len(self.damaged):,} damaged"
@@ -130,8 +144,8 @@ class StoreStatus:
             )
             lines.append(f"  made by {', '.join(made)}")
         lines += self.job.lines() if self.job is not None else []
-        if not self.complete and not running and self.kind in plans.KIND_COMMANDS:
-            lines.append(f"  run `{plans.KIND_COMMANDS[self.kind]}` again with the same options to finish it")
+        if not self.complete and not running and self.kind in KIND_COMMANDS:
+            lines.append(f"  run `{KIND_COMMANDS[self.kind]}` again with the same options to finish it")
         return "\n".join(printable(line, _SHOWN) for line in lines)
 
     def _row_lines(self) -> list[str]:
@@ -150,7 +164,8 @@ class StoreStatus:
             lines.append(f"  molecules without any feature: {counts['empty']:,}")
         if counts.get("saturated"):
             lines.append(f"  counts above 65,535, stored as 65,535: {counts['saturated']:,}")
-        each = f", {self.bytes / counts['kept']:.1f} bytes a molecule" if counts.get("kept") else ""
+        each = f", {self.bytes / counts['kept']:,.0f} bytes a molecule" if counts.get("kept") else ""
+        each += " with ID and SMILES" if each and self.kind in ("fingerprints", "features") else ""
         if self.bytes or self.done:
             lines.append(f"  on disk: {format_bytes(self.bytes)}{each}")
         return lines
@@ -191,7 +206,12 @@ class VerifyReport:
 
     def __str__(self) -> str:
         checked = amount(self.checked, "partitions")
-        if self.sound:
+        if self.kind in UNITS:
+            state = "every digest is right" if self.sound else "damaged"
+            lines = [f"{self.path}: {KIND_NAMES[self.kind]}, {state}"]
+            lines += [f"  {problem}" for problem in self.damaged.get(0, ())[:20]]
+            lines += [] if self.sound else [f"  {REMEDIES[self.kind].format(self.path)}"]
+        elif self.sound:
             lines = [f"{self.path}: every digest of {checked} is right"]
         else:
             lines = [f"{self.path}: {len(self.damaged):,} of {checked} damaged"]
@@ -199,7 +219,7 @@ class VerifyReport:
                 lines += [f"  partition {p}: {problem}" for problem in problems[:3]]
             lines.append(f"  {REMEDIES[self.kind].format(self.path)}")
         if self.missing:
-            lines.append(f"  {len(self.missing):,} partitions are not finished yet")
+            lines.append(f"  not finished yet: {amount(len(self.missing), 'partitions')}")
         return "\n".join(printable(line, _SHOWN) for line in lines)
 
 
@@ -224,11 +244,31 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
     """
     path = as_path(path)
     with file_errors("read", path):
-        if is_file(path / plans.ARRAYS_FILE):
+        if is_file(path / ARRAYS_FILE):
             return "model"
-        if missing_ok and not plans.has_plan(path):
+        if missing_ok and not has_plan(path):
             return None
-    return str(plans.read_plan(path)["kind"])
+    return str(read_plan(path)["kind"])
+
+
+def check_output(path: PurePath, kind: str) -> None:
+    """Refuse to make an output of a kind where something else is, before anything is read for it.
+
+    Raises
+    ------
+    StoreError
+    """
+    name = KIND_NAMES[kind]
+    with file_errors("read", path):
+        if is_file(path):
+            raise StoreError(f"{path} is a file, and {name} is a directory; give another output path")
+        others = [name for name in backend(path).names(path) if not name.startswith(".")]
+    found = kind_of(path, missing_ok=True)
+    if found is not None and found != kind:
+        there = KIND_NAMES.get(found, "another store")
+        raise StoreError(f"{path} is {there} already; give another output path, or delete that one")
+    if found is None and others and kind != "model":  # of which a crash may have left arrays
+        raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
 
 def status(path: str | os.PathLike[str]) -> StoreStatus:
@@ -250,13 +290,36 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
     """
     path = as_path(path)
     job = job_of(path)
+    if (hits := _hits_at(path)) is not None:
+        size = backend(path).size(path) or 0
+        with believed(path):
+            words, notes = hits.words(), tuple(hits.about.get("notes", ()))
+        return StoreStatus(path, hits.kind, words, bytes=size, notes=notes, job=job)
     if job is not None and kind_of(path, missing_ok=True) is None:
         return _unplanned_status(path, job)
     return replace(_model_status(path) if kind_of(path) == "model" else _store_status(path), job=job)
 
 
+def _hits_at(path: PurePath) -> Earlier | None:
+    """Return the hits in a file, None where there is no file; refuse any other file.
+
+    Raises
+    ------
+    StoreError
+    """
+    with file_errors("read", path):
+        if not is_file(path):
+            return None
+        found = hits_at(path)
+    if found is None:
+        raise StoreError(
+            f"{path} is damaged, or not a file of hits; give a store, a model, or what `daskrf screen` wrote"
+        )
+    return found
+
+
 def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
-    """Status of hits, and of what has no plan yet, because its inputs are still being looked at."""
+    """Status of what has no plan yet, because its inputs are still being looked at."""
     kind = {"fingerprint": "fingerprints", "featurize": "features", "predict": "predictions", "fit": "model"}
     size = backend(path).size(path)
     rejected = _rejected_on_the_way(work_folder(path))
@@ -300,14 +363,16 @@ def _store_status(path: PurePath) -> StoreStatus:
 def _store_words(store: Store) -> tuple[str, ...]:
     """What a store of partitions holds."""
     spec = store.spec
-    with believed(store.path / plans.PLAN_FILE):
+    with believed(store.path / PLAN_FILE):
         if store.kind == "fingerprints":
             words = fingerprint_words(spec.get("fingerprint", {}))
             return (f"{words}; RDKit {spec.get('rdkit')}; fragments: {spec.get('fragments')}",)
         if store.kind == "features":
             return (map_words(spec.get("map", {}), spec.get("dtype")), _source_words(store))
         model = store.provenance.get("model_path") or f"with hash {spec['model'][:12]}"
-        return (f"predictions of the model {model}", _source_words(store))
+        std = store.spec["options"].get("std")
+        kinds = {True: ("means and standard deviations",), False: ("means only",)}.get(std, ())
+        return (f"predictions of the model {model}", *kinds, _source_words(store))
 
 
 def _source_words(store: Store) -> str:
@@ -352,8 +417,10 @@ def _model_words(metadata: dict[str, Any]) -> list[str]:
         targets = (f"{t} ({directions[t]})" if t in directions else str(t) for t in metadata["targets"])
         words.append(f"targets: {', '.join(targets)}")
     if isinstance(metadata.get("labels"), dict):
-        counts = (f"{value} {key.replace('_', ' ')}" for key, value in metadata["labels"].items())
+        counts = (f"{value:,} {key.replace('_', ' ')}" for key, value in metadata["labels"].items())
         words.append(f"labels: {', '.join(counts)}")
+    if metadata.get("spec_hash"):
+        words.append(f"hash: {metadata['spec_hash'][:12]}")
     return words
 
 
@@ -362,7 +429,7 @@ def verify(
     partitions: Iterable[int] | None = None,
     on_partition: Callable[[int], None] | None = None,
 ) -> VerifyReport:
-    """Check every digest of a store or a model; nothing is changed.
+    """Check every digest of a store, a model or hits; nothing is changed.
 
     Parameters
     ----------
@@ -372,7 +439,7 @@ def verify(
         Only these partitions; by default all of them.
     on_partition : callable, optional
         Called with the number of each partition when it has been looked at, ascending; a missing one takes
-        no time, and a model is partition 0.
+        no time, and a model, or hits, is partition 0.
 
     Returns
     -------
@@ -385,6 +452,10 @@ def verify(
     """
     path = as_path(path)
     looked_at = on_partition or (lambda p: None)
+    if (hits := _hits_at(path)) is not None:
+        problems = hits.problems()
+        looked_at(0)
+        return VerifyReport(path, 1, {0: problems} if problems else {}, kind=hits.kind)
     if kind_of(path) == "model":
         report = VerifyReport(path, 1, _model_problems(path), kind="model")
         looked_at(0)
@@ -470,8 +541,7 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
         n = state.get("parameters", {}).get("n_components")
         if dtype is None or not isinstance(n, int):
             return words
-        per_row = {"bits": -(-n // 8), "float16": 2 * n, "float32": 4 * n}
-        return f"{words}, {per_row[dtype]:,} bytes a molecule"
+        return f"{words}, {feature_bytes(n, dtype):,} bytes a molecule"
     except DAMAGE:  # of a store that daskrf has not written
         return f"an unknown feature map ({short(state)})"
 

@@ -1,4 +1,4 @@
-"""What is read of a store: regular files inside it, and JSON that carries its own digest.
+"""What is read of a store: regular files whose digests are recorded, and JSON that carries its own.
 
 A store may come from anybody and lie on any disk. So nothing outside it is read for it: no link is followed
 on the way from its directory to a file, and what is not a regular file is not read. And a flipped bit
@@ -7,30 +7,37 @@ is never a result: JSON that results depend on ends in the CRC32C of all that st
 
 from __future__ import annotations
 
+import builtins
 import io
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePath
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
 import google_crc32c
 import numpy as np
 
 from daskrf.errors import DaskrfError, StoreError, printable
-from daskrf.storage.backend import atomic_write, backend, local_copy
-from daskrf.storage.files import crc32c_of, digests_of_file, file_errors
+from daskrf.storage.backend import atomic_write, backend, local_copy, pairs, sizes_of
+from daskrf.storage.files import crc32c_of, digests_of, digests_of_file, digests_of_stream, file_errors
 
 __all__ = [
     "DAMAGE",
+    "FileList",
+    "StoredObject",
     "believed",
+    "is_count",
     "is_sealed",
+    "listed_objects",
     "load_array",
     "parsed",
     "read_sealed",
     "save_array",
     "sealed",
+    "staged_objects",
     "unsealed",
     "write_sealed",
 ]
@@ -201,3 +208,140 @@ def save_array(path: PurePath, values: np.ndarray, keep: bool = False) -> str:
         file.write(header.getbuffer())
         file.write(data.data)
     return f"{google_crc32c.extend(google_crc32c.value(header.getvalue()), data):08x}"
+
+
+class StoredObject(NamedTuple):
+    """One file of a partition, a model or a checkpoint.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the store or model, POSIX form.
+    bytes : int
+        Its size.
+    crc32c : str
+        Eight hexadecimal digits.
+    body : str
+        CRC32C of all but its last four bytes, which tells a chunk from another (see `digests_of_stream`).
+    """
+
+    path: str
+    bytes: int
+    crc32c: str
+    body: str
+
+    def read(self, root: PurePath) -> builtins.bytes:
+        """Return the file, of the store at `root`, if it is what was recorded.
+
+        Raises
+        ------
+        OSError
+            It cannot be read.
+        ValueError
+            It is gone, or not what was recorded.
+        """
+        try:
+            data = backend(root).read(root, self.path, self.bytes)  # no more than its size tells
+        except FileNotFoundError:
+            raise ValueError(f"{self.path} is missing") from None
+        self._check(*digests_of(data))
+        return data
+
+    def problem(self, root: PurePath) -> str | None:
+        """Say what is wrong with the file, read piece by piece; None where it is what was recorded."""
+        try:
+            with backend(root).open(root, self.path) as file:
+                self._check(*digests_of_stream(file))
+        except FileNotFoundError:
+            return f"{self.path} is missing"
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def _check(self, size: int, checksum: str | None = None, body: str | None = None) -> None:
+        if size != self.bytes:
+            raise ValueError(f"{self.path} has {size} bytes instead of {self.bytes}")
+        if checksum is not None and checksum != self.crc32c:
+            raise ValueError(f"{self.path} has CRC32C {checksum} instead of {self.crc32c}")
+        if body is not None and body != self.body:
+            raise ValueError(f"{self.path} is another file (CRC32C {body} instead of {self.body})")
+
+
+def staged_objects(root: PurePath, staged: dict[PurePath, Path]) -> tuple[StoredObject, ...]:
+    """Return every file among staged files and directories (final name below `root` -> staged), sorted.
+
+    Local ones are forced to the disk.
+    """
+    start, sync = len(str(root)) + 1, backend(root).is_local
+    return tuple(
+        sorted(
+            StoredObject(str(final)[start:], *digests_of_file(file, sync)) for file, final in pairs(staged)
+        )
+    )
+
+
+def listed_objects(items: list[Any]) -> tuple[StoredObject, ...]:
+    """Return the files that a record lists.
+
+    Raises
+    ------
+    ValueError, TypeError
+        What it says of them is of the wrong type.
+    """
+    objects = tuple(StoredObject(*item) for item in items)
+    for path, size, *digests in objects:
+        if not (isinstance(path, str) and is_count(size) and all(isinstance(text, str) for text in digests)):
+            raise ValueError(f"what it says of {path} is of the wrong type")
+    return objects
+
+
+@dataclass(frozen=True)
+class FileList:
+    """All files of something that is written once.
+
+    Attributes
+    ----------
+    objects : tuple of StoredObject
+    """
+
+    objects: tuple[StoredObject, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(item.bytes for item in self.objects)
+
+    def read(self, root: PurePath, name: str) -> builtins.bytes:
+        """Return the file `name`, below `root`; see `StoredObject.read`.
+
+        Raises
+        ------
+        OSError
+            It cannot be read.
+        ValueError
+            It is not in this record, is gone, or is not what was recorded.
+        """
+        for item in self.objects:
+            if item.path == name:
+                return item.read(root)
+        raise ValueError(f"its record does not name {name}")
+
+    def missing(self, root: PurePath, sizes: dict[str, int] | None = None) -> str | None:
+        """Say which file is gone or of another size (by `sizes`, if given); None where all are there."""
+        sizes = sizes_of(root, [item.path for item in self.objects]) if sizes is None else sizes
+        for item in self.objects:
+            size = sizes.get(item.path)
+            if size is None:
+                return f"{item.path} is missing"
+            if size != item.bytes:
+                return f"{item.path} has {size} bytes instead of {item.bytes}"
+        return None
+
+    def problems(self, root: PurePath) -> list[str]:
+        """Check every digest, and say what is wrong."""
+        return [problem for item in self.objects if (problem := item.problem(root))]
+
+
+def is_count(value: object) -> bool:
+    """Whether a value that JSON holds is the number of something."""
+    return type(value) is int and 0 <= value < 2**63

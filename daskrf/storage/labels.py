@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from daskrf.errors import InputError, printable
 from daskrf.molecules.measurements import Labels
 from daskrf.molecules.names import listed
+from daskrf.quantities import amount
 from daskrf.storage.files import canonical_json
 from daskrf.storage.rowstore import RowStore
 
@@ -116,16 +117,16 @@ class JoinedLabels:
         return parts
 
     def __str__(self) -> str:
-        molecules = f" to {self.n_molecules:,} molecules" if self.repeats else ""
-        parts = [f"{self.matched:,} labels attached{molecules}"]
+        molecules = f" to {amount(self.n_molecules, 'molecules')}" if self.repeats else ""
+        parts = [f"{amount(self.matched, 'labels')} attached{molecules}"]
         if self.repeats:
             parts.append(
-                f"{self.repeats:,} of them are repeat measurements, and each counts (the mean of r has 1/r "
+                f"repeat measurements among them: {self.repeats:,}, and each counts (the mean of r has 1/r "
                 "of the noise variance)"
             )
         if self.equal_repeats:
             parts.append(
-                f"{self.equal_repeats:,} of these have exactly the value of an earlier one (if they are "
+                f"repeats with exactly the value of an earlier one: {self.equal_repeats:,} (if they are "
                 "copies, remove them, or the noise will be underestimated)"
             )
         counts = np.isfinite(self.y).sum(0).tolist()
@@ -134,13 +135,13 @@ class JoinedLabels:
             parts.append(", ".join(f"{n:,} with {printable(name, 60)}" for n, name in named))
         if self.unmatched:
             keys = listed(self.unmatched_keys)
-            parts.append(f"{self.unmatched:,} are not in the library (such as {keys})")
+            parts.append(f"not in the library: {self.unmatched:,} (such as {keys})")
         if self.dropped:
-            parts.append(f"{self.dropped:,} were left out (empty, NaN or infinite)")
+            parts.append(f"left out: {self.dropped:,} (empty, NaN or infinite)")
         if self.library_duplicates:
             parts.append(
-                f"{self.library_duplicates:,} rows of the library have the key of an earlier row; labels "
-                "went to the first"
+                f"rows of the library with the key of an earlier row: {self.library_duplicates:,} (labels go "
+                "to the first)"
             )
         return "; ".join(parts)
 

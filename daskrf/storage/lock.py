@@ -39,9 +39,9 @@ class StoreLock:
     of an owner that is dead (same host, no such process) or silent for 120 seconds is taken over. A file of
     this name that no daskrf command has written is refused, and stays.
 
-    Shards of one job share the directory: each has the file ``.lock-PART``. A whole driver keeps every shard
-    away and a shard every whole driver, because each makes its own file first and looks for the others' then:
-    of two that come at once, at least one sees the other.
+    Shards of one job share the directory: each has the file ``.lock-PART``. A shard and a whole run of the
+    job exclude each other. Each writes its own lock file first and only then looks for other lock files, so
+    that of two that start at the same moment at least one sees the other.
 
     Parameters
     ----------
@@ -53,9 +53,10 @@ class StoreLock:
         Of a shard: its name, such as ``"3-of-64"``. The same part twice is refused, and so are parts of
         another number of shards, which would do the same work; ``"prepare"`` goes with any of them.
     tell : callable, optional
-        Called with one sentence before an owner is waited for of whom it cannot be seen whether he lives, as
-        on another host: until his next heartbeat, when this one is refused, or until he has been silent for
-        120 seconds, by the time of his lock or of this wait. Without it he is taken to be alive.
+        Called with one sentence before waiting for an owner that cannot be checked from here, as on another
+        host. The wait ends with the owner's next heartbeat, and this process is then refused; or after 120
+        seconds without one, by the age of the lock or of this wait. Without `tell`, such an owner counts as
+        alive.
 
     Notes
     -----
@@ -117,7 +118,7 @@ class StoreLock:
         with file_errors("lock", self.path.parent):
             try:
                 self._made = self._files.make(self.path.parent)
-                while (held := self._files.hold(self.path, self._content)) is None:
+                while (held := self._files.create(self.path, self._content)) is None:
                     self._take_over(self.path)
             except OSError as error:
                 if error.errno != errno.EROFS or not exists(self.path.parent):
@@ -231,10 +232,12 @@ class StoreLock:
     def _now(self) -> float:
         """Time of the file system, which may differ from that of this host."""
         probe = self.path.with_name(temporary_name(LOCK_FILE))
+        held = self._files.create(probe, b"?")
         try:
-            self._files.create(probe, b"?")
             return self._files.read_dated(probe.parent, probe.name)[1]
         finally:
+            if held is not None:
+                held.close()
             self._files.remove(probe)
 
     def _remove(self, path: PurePath, content: bytes) -> None:
@@ -245,13 +248,14 @@ class StoreLock:
         guard says who made it, and that of a dead one is removed in the same way.
         """
         guard = self.path.with_name(f"{GUARD}{hashlib.sha256(content).hexdigest()[:16]}")
-        while not self._files.create(guard, self._content):
+        while (held := self._files.create(guard, self._content)) is None:
             self._take_over(guard)
         try:
             with suppress(FileNotFoundError):
                 if self._files.read(path.parent, path.name) == content:
                     self._files.remove(path)
         finally:
+            held.close()
             self._files.remove(guard)
 
     def _sweep(self) -> None:
@@ -294,8 +298,8 @@ def _look(path: PurePath) -> tuple[bytes, dict[str, Any], float] | None:
         return None
     except ValueError:
         raise StoreError(
-            f"{path} is not a lock of daskrf, or damaged; delete it if no daskrf command is at work there, "
-            "or give another path"
+            f"{path} is damaged, or is not a lock file of daskrf; delete it if no daskrf command is at work "
+            "there, or give another path"
         ) from None
     return content, owner, touched
 

@@ -2,7 +2,7 @@
 
 Layout of either::
 
-    _arrays.json                  what it is, its metadata, and the size and digests of every file
+    _arrays.json                  what it is, its metadata, small arrays, and size and digests of every file
     arrays-0123456789abcdef/      a Zarr group; its name is a digest of what it holds
 
 The record is written last and replaced in one step, and it names a group that nobody changes: so a reader, or
@@ -18,12 +18,10 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import PurePath, PurePosixPath
 from typing import Any
 
 import numpy as np
-import zarr
-from zarr.storage import MemoryStore
 
 from daskrf.errors import StoreError
 from daskrf.storage.backend import (
@@ -38,8 +36,8 @@ from daskrf.storage.backend import (
     sync,
 )
 from daskrf.storage.files import file_errors
-from daskrf.storage.integrity import believed, sealed
-from daskrf.storage.plans import (
+from daskrf.storage.integrity import FileList, believed, listed_objects, sealed, staged_objects
+from daskrf.storage.store import (
     ARRAYS_FILE,
     FORMAT,
     FORMAT_VERSION,
@@ -50,14 +48,7 @@ from daskrf.storage.plans import (
     read_plan,
     refuse_old,
 )
-from daskrf.storage.records import FileList, listed_objects, staged_objects
-from daskrf.storage.zarrays import (
-    BLOCK_BYTES,
-    create_blocks,
-    open_array,
-    read_blocks,
-    write_blocks,
-)
+from daskrf.storage.zarrays import BLOCK_BYTES, Layout, blocks, create_group, read_array, write_array
 
 __all__ = [
     "Saved",
@@ -71,6 +62,7 @@ __all__ = [
 
 _GROUP = re.compile(r"arrays-[0-9a-f]{16}")
 _TYPES = "biufcUS"  # kinds of NumPy's types
+SMALL_BYTES = 1024  # of an array that stands in the record: single numbers need no files
 
 
 @dataclass(frozen=True)
@@ -271,7 +263,7 @@ def _write(
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "kind": kind,
-        "entries": {name: {"dtype": a.dtype.str, "shape": list(a.shape)} for name, a in arrays.items()},
+        "entries": {name: _entry(array, kind) for name, array in arrays.items()},
         "metadata": dict(metadata),
     }
     with file_errors("write", path):
@@ -279,9 +271,12 @@ def _write(
         if backend(path).make(path):
             sync(path.parent)
         with staging(path, "arrays") as directory:
-            place = zarr.create_group(directory / "arrays", zarr_format=3)
-            for name, array in arrays.items():
-                write_blocks(_array(place, name, record["entries"][name]), _plain(array))
+            place = directory / "arrays"
+            filed = {name: entry for name, entry in record["entries"].items() if "stored" in entry}
+            for folder in {PurePosixPath(), *(up for name in filed for up in PurePosixPath(name).parents)}:
+                create_group(place / folder)
+            for name, entry in filed.items():
+                write_array(place, name, _plain(arrays[name]), _layout(entry))
             found = staged_objects(path, {path: directory / "arrays"})
             group = f"arrays-{hashlib.sha256(text + _text(found, path)).hexdigest()[:16]}"
             record |= {"group": group, "objects": [[f"{group}/{item[0]}", *item[1:]] for item in found]}
@@ -308,19 +303,32 @@ def _json_of(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def _entry(array: np.ndarray, kind: str) -> dict[str, Any]:
+    """Return what a record says of an array: its type and shape, and its bytes or the type in its files."""
+    entry = {"dtype": array.dtype.str, "shape": list(array.shape)}
+    if array.nbytes <= SMALL_BYTES:
+        return {**entry, "value": array.tobytes().hex()}
+    plain = _plain(array)
+    # A checkpoint takes the smallest type that does; what others compute with a model must not overflow.
+    types = ["|i1", "<i2", "<i4"] if kind == "checkpoint" and plain.dtype.kind == "i" else []
+    low, high = (int(plain.min()), int(plain.max())) if types else (0, 0)
+    narrow = (name for name in types if np.iinfo(name).min <= low and high <= np.iinfo(name).max)
+    stored = next(narrow, plain.dtype.newbyteorder("<").str)
+    return {**entry, "stored": stored, "chunks": blocks(plain.shape, np.dtype(stored).itemsize)}
+
+
 def _plain(array: np.ndarray) -> np.ndarray:
-    """Return the values as they are stored: text as its bytes, numbers as they are."""
+    """Return text as its bytes, and numbers as they are."""
     if array.dtype.kind not in "US":
         return array
-    return np.ascontiguousarray(array)[..., None].view(np.uint8)
+    return np.asarray(array, order="C")[..., None].view(np.uint8)
 
 
-def _array(group: zarr.Group, name: str, entry: dict[str, Any]) -> zarr.Array[Any]:
-    """Make the Zarr array of an entry of a record."""
-    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-    if dtype.kind in "US":
-        return create_blocks(group, name, (*shape, dtype.itemsize), np.dtype(np.uint8))
-    return create_blocks(group, name, shape, dtype.newbyteorder("<"))
+def _layout(entry: dict[str, Any]) -> Layout:
+    """Return how an array of a record lies in files."""
+    dtype, stored, shape = np.dtype(entry["dtype"]), np.dtype(entry["stored"]), tuple(entry["shape"])
+    shape = (*shape, dtype.itemsize) if dtype.kind in "US" else shape
+    return Layout(shape, tuple(entry["chunks"]), stored, "bits" if stored.kind in "iu" else "fast")
 
 
 def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None) -> Saved:
@@ -350,19 +358,26 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
 
 def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
     """Refuse an array of a type that is not stored, or larger than what is stored of it can be."""
-    dtype, shape = np.dtype(entry["dtype"]), entry["shape"]
-    if dtype.str != entry["dtype"] or dtype.kind not in _TYPES:
+    dtypes, shape = [np.dtype(entry[key]) for key in ("dtype", "stored") if key in entry], entry["shape"]
+    if any(dtype.str not in entry.values() or dtype.kind not in _TYPES for dtype in dtypes):
         raise ValueError(f"array {name!r} is of a type that is not stored")
     if not (isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)):
         raise ValueError(f"array {name!r} has an impossible shape")
-    if math.prod(shape) * dtype.itemsize > n_files * BLOCK_BYTES:  # before memory is taken for it
-        raise ValueError(f"array {name!r} is larger than its files can hold")
+    # Before memory is taken for it.
+    size = math.prod(shape) * dtypes[0 if dtypes[0].kind in "US" else -1].itemsize
+    if size > (n_files * BLOCK_BYTES if "stored" in entry else len(entry["value"]) // 2):
+        raise ValueError(f"array {name!r} is larger than what is stored of it")
 
 
 def _read_array(path: PurePath, found: Saved, name: str) -> np.ndarray:
     """Read one array back, in its own type and shape."""
-    entry, known = found.entries[name], MemoryStore()
-    array = _array(zarr.create_group(known, zarr_format=3), f"{found.group}/{name}", entry)
-    values = read_blocks(open_array(path, array.path, found, known))
+    entry = found.entries[name]
     dtype = np.dtype(entry["dtype"])
-    return values.view(dtype)[..., 0] if dtype.kind in "US" else values.astype(dtype, copy=False)
+    if "value" in entry:
+        return np.frombuffer(bytearray.fromhex(entry["value"]), dtype).reshape(entry["shape"])
+    text = dtype.kind in "US"
+    stored = np.uint8 if text else dtype
+    where = f"{found.group}/{name}"
+    with believed(path / where):
+        values = read_array(path, where, found, _layout(entry), stored)
+    return values.view(dtype)[..., 0] if text else values

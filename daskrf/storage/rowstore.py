@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 
 from daskrf.errors import StoreError
 from daskrf.storage.files import file_errors
-from daskrf.storage.records import CommitRecord
-from daskrf.storage.store import REJECTS, Store
+from daskrf.storage.store import REJECTS, CommitRecord, Store
 from daskrf.storage.zarrays import read_errors
 
 __all__ = ["REJECT_SCHEMA", "SOURCE_TYPE", "RejectingStore", "RowStore", "typed", "write_parquet"]

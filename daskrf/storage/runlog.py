@@ -193,6 +193,13 @@ class RunLog:
             self._file = -1
         self._failed = True
 
+    def discard(self) -> None:
+        """Delete the log of a run that has made nothing, and the directory if no other log is there."""
+        self.close()
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+            self.path.parent.rmdir()
+
     def _write(self, event: str, **fields: Any) -> None:
         """Append a record by a single write, so that a crash leaves a torn last line at worst."""
         if self._failed:

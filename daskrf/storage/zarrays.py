@@ -1,144 +1,207 @@
-"""Zarr v3 groups of whole arrays: every chunk ends in a CRC32C, and every chunk is written."""
+"""Arrays as Zarr lays them out (version 3), written and read one chunk at a time.
+
+Zarr makes the metadata. Chunks are coded here, by the same codecs: Zarr hands each call to a thread of its
+own, which takes longer than to code a small chunk. Every chunk ends in a CRC32C, and every chunk is written.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import itertools
+import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePath
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any
 
+import google_crc32c
 import numpy as np
+import numpy.typing as npt
 import zarr
-from zarr.abc.store import ByteRequest
+from numcodecs import blosc
+from numcodecs.zstd import Zstd
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
-from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import MemoryStore, WrapperStore
 
 from daskrf.errors import MemoryLimitError, StoreError, printable
 from daskrf.storage.files import file_errors
-from daskrf.storage.integrity import DAMAGE
-from daskrf.storage.records import FileList
+from daskrf.storage.integrity import DAMAGE, FileList
 
 __all__ = [
-    "create_array",
-    "create_blocks",
-    "open_array",
-    "read_blocks",
+    "Layout",
+    "blocks",
+    "create_group",
+    "read_array",
+    "read_chunk",
     "read_errors",
     "write_array",
-    "write_blocks",
+    "write_chunk",
 ]
 
-BLOCK_BYTES = 4 << 20  # of a chunk of an array that is written and read chunk by chunk
-FLAT = {"chunk_key_encoding": {"name": "default", "separator": "."}}  # all chunks of an array in one folder
-# Bits of the same place stand together, so that a matrix of small integers takes as many as they have.
-_SHUFFLED = BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle")
+BLOCK_BYTES = 8 << 20  # of a chunk; not to be made smaller: readers believe no larger arrays than this allows
+METADATA = "zarr.json"
+blosc.use_threads = False  # as Zarr has it: with them, bytes depend on which one ends first
+# By name: what Zarr calls it, and what does it. With "bits", those of the same place stand together, so that
+# a matrix of small integers takes as many as they have.
+_COMPRESSORS: dict[str | None, tuple[Any, Any]] = {
+    "zstd": (ZstdCodec(level=3), Zstd(level=3)),
+    "fast": (ZstdCodec(level=1), Zstd(level=1)),
+    "bits": (
+        BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle"),
+        blosc.Blosc("zstd", clevel=1, shuffle=blosc.BITSHUFFLE),
+    ),
+}
 
 
-class _Recorded(WrapperStore[MemoryStore]):
-    """The files below `root` that a record names: each is checked against it when it is read.
+@dataclass(frozen=True)
+class Layout:
+    """What a Zarr array looks like, and what its chunks hold.
 
-    What a record does not name is an error, metadata as well as chunks, which Zarr would fill in. Only
-    metadata that are known otherwise are not read, but taken from the store within.
-    """
-
-    def __init__(self, root: PurePath, record: FileList, known: MemoryStore | None = None) -> None:
-        super().__init__(MemoryStore(read_only=True) if known is None else known.with_read_only(True))
-        self._root, self._record, self._known = root, record, known is not None
-
-    async def get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
-        """Return the bytes of a file."""
-        if byte_range is not None:
-            raise ValueError("its arrays are not stored as daskrf stores them")
-        if self._known and key.endswith("zarr.json"):
-            return await super().get(key, prototype)
-        return prototype.buffer.from_bytes(await asyncio.to_thread(self._record.read, self._root, key))
-
-
-def open_array(
-    root: PurePath, path: str, record: FileList, known: MemoryStore | None = None
-) -> zarr.Array[Any]:
-    """Open an array below `root` to read it: its chunks, and unless `known` its metadata, are in `record`."""
-    return zarr.open_array(_Recorded(root, record, known), path=path, mode="r", zarr_format=3)
-
-
-def create_array(
-    group: zarr.Group,
-    name: str,
-    shape: tuple[int, ...],
-    dtype: np.dtype,
-    chunks: tuple[int, ...],
-    codecs: Sequence[Any],
-    **options: Any,
-) -> zarr.Array[Any]:
-    """Make an empty array whose chunks end in a CRC32C.
-
-    Parameters
+    Attributes
     ----------
-    group : zarr.Group
-        Group that takes it.
-    name : str
-        Name in the group.
-    shape, dtype, chunks
-        As in NumPy and Zarr; axes of length 0 are fine.
-    codecs : sequence of zarr codecs
-        That compress a chunk.
-    **options
-        Of ``zarr.create_array``.
-
-    Returns
-    -------
-    zarr.Array
+    shape, chunks : tuple of int
+        Of the array, and of a chunk; the last chunk of an axis is filled up.
+    dtype : dtype
+        Little-endian.
+    compressor : {"zstd", "fast", "bits"}, optional
+        By default chunks are not compressed.
+    separator : {".", "/"}
+        Of the numbers in the name of a chunk; with "." all chunks are in one folder.
+    dimension_names : tuple of str, optional
+    fill_value : float
     """
-    return group.create_array(
-        name,
-        shape=shape,
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dtype: np.dtype
+    compressor: str | None = None
+    separator: str = "."
+    dimension_names: tuple[str, ...] | None = None
+    fill_value: float = 0
+
+    def metadata(self) -> bytes:
+        """Return the content of ``zarr.json``."""
+        options = (self.compressor, self.separator, self.dimension_names, self.fill_value)
+        grid = {"name": "regular", "configuration": {"chunk_shape": self.chunks}}
+        found = _template(self.dtype.str, len(self.shape), *options)
+        return json.dumps({**found, "shape": self.shape, "chunk_grid": grid}, indent=2).encode()
+
+    def regions(self) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """Yield the number of each chunk, and the index of the part of the array that it holds."""
+        axes = [range(-(-n // step)) for n, step in zip(self.shape, self.chunks, strict=True)]
+        for number in itertools.product(*axes):
+            parts = zip(number, self.chunks, strict=True)
+            yield number, (*(slice(i * n, (i + 1) * n) for i, n in parts), ...)
+
+    def key(self, number: tuple[int, ...]) -> str:
+        """Return the name of a chunk."""
+        return self.separator.join(["c", *map(str, number)])
+
+    def decoded(self, data: bytes) -> np.ndarray:
+        """Return the values of a whole chunk, which cannot be written to."""
+        body: Any = memoryview(data)[:-4]
+        if self.compressor:
+            body = _COMPRESSORS[self.compressor][1].decode(body)
+        return np.frombuffer(body, self.dtype).reshape(self.chunks)
+
+
+def blocks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the shape of chunks of at most `BLOCK_BYTES` each.
+
+    Examples
+    --------
+    >>> blocks((5000, 4096), 8), blocks((7,), 8)
+    ((256, 4096), (7,))
+    """
+    sizes = [math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape))]
+    return tuple(max(1, min(n, BLOCK_BYTES // max(1, size))) for n, size in zip(shape, sizes, strict=True))
+
+
+@functools.lru_cache
+def _template(
+    dtype: str,
+    n_axes: int,
+    compressor: str | None,
+    separator: str,
+    dimension_names: tuple[str, ...] | None,
+    fill_value: float,
+) -> dict[str, Any]:
+    """Have Zarr make the metadata of an array with one entry."""
+    files: dict[str, Any] = {}
+    zarr.create_array(
+        files,
+        shape=(1,) * n_axes,
+        chunks=(1,) * n_axes,
         dtype=dtype,
-        chunks=tuple(max(1, size) for size in chunks),
         serializer=BytesCodec() if np.dtype(dtype).itemsize == 1 else BytesCodec(endian="little"),
-        compressors=[*codecs, Crc32cCodec()],
-        # A chunk of zeros is data too: only chunks on disk have a digest that can be checked.
-        config={"write_empty_chunks": True},
-        **{"fill_value": 0, **options},
+        compressors=[*_COMPRESSORS.get(compressor, ())[:1], Crc32cCodec()],
+        chunk_key_encoding={"name": "default", "separator": separator},
+        dimension_names=dimension_names,
+        fill_value=fill_value,
     )
+    return dict(json.loads(files[METADATA].to_bytes()))
 
 
-def write_array(group: zarr.Group, name: str, values: np.ndarray, level: int) -> None:
-    """Write one array as one chunk."""
-    codecs = [ZstdCodec(level=level)]
-    create_array(group, name, values.shape, values.dtype, values.shape, codecs)[...] = values
+def create_group(folder: Path, attributes: dict[str, Any] | None = None) -> Path:
+    """Make the local folder of a Zarr group, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"}
+    (folder / METADATA).write_text(json.dumps(found, indent=2))
+    return folder
 
 
-def create_blocks(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: np.dtype) -> zarr.Array[Any]:
-    """Make an empty array, of chunks of at most 4 MiB each, for `write_blocks`."""
-    sizes = [math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape))]
-    chunks = tuple(min(n, BLOCK_BYTES // max(1, size)) for n, size in zip(shape, sizes, strict=True))
-    codec = _SHUFFLED if dtype.kind in "iu" else ZstdCodec(level=1)
-    return create_array(group, name, shape, dtype, chunks, [codec], **FLAT)
+def write_chunk(folder: Path, layout: Layout, number: tuple[int, ...], values: np.ndarray) -> None:
+    """Write one chunk into the local folder of its array."""
+    whole = np.asarray(values, layout.dtype, order="C")
+    if whole.shape != layout.chunks:
+        whole = np.full(layout.chunks, layout.fill_value, layout.dtype)
+        whole[tuple(map(slice, values.shape))] = values
+    body: Any = whole.reshape(-1).view(np.uint8)
+    if layout.compressor:
+        body = np.frombuffer(_COMPRESSORS[layout.compressor][1].encode(whole), np.uint8)
+    path = folder / layout.key(number)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.write(body)
+        file.write(google_crc32c.value(body).to_bytes(4, "little"))
 
 
-def write_blocks(array: zarr.Array[Any], values: np.ndarray) -> None:
-    """Write a whole array chunk by chunk, so that little memory is needed beside it."""
-    for block in _blocks(array):
-        array[block] = values[block]
+def read_chunk(
+    root: PurePath, path: str, layout: Layout, number: tuple[int, ...], record: FileList
+) -> np.ndarray:
+    """Read a whole chunk of the array `path` below `root`, if it is what is in `record`."""
+    return layout.decoded(record.read(root, f"{path}/{layout.key(number)}"))
 
 
-def read_blocks(array: zarr.Array[Any]) -> np.ndarray:
-    """Read a whole array chunk by chunk."""
-    values = np.empty(array.shape, array.dtype)
-    for block in _blocks(array):
-        values[block] = array[block]
+def write_array(group: Path, name: str, values: np.ndarray, layout: Layout | None = None) -> None:
+    """Write a whole array; by default as one chunk of Zstandard, whose bytes `read_array` knows."""
+    if layout is None:
+        chunks = tuple(max(1, n) for n in values.shape)
+        layout = Layout(values.shape, chunks, values.dtype, "zstd", "/")
+    (group / name).mkdir(parents=True)
+    (group / name / METADATA).write_bytes(layout.metadata())
+    for number, region in layout.regions():
+        write_chunk(group / name, layout, number, values[region])
+
+
+def read_array(
+    root: PurePath,
+    path: str,
+    record: FileList,
+    layout: Layout | None = None,
+    dtype: npt.DTypeLike | None = None,
+) -> np.ndarray:
+    """Read a whole array, as another type if it is given; without a layout, one written without."""
+    if layout is None:
+        found = json.loads(record.read(root, f"{path}/{METADATA}"))
+        shape = tuple(map(int, found["shape"]))
+        layout = Layout(shape, tuple(max(1, n) for n in shape), np.dtype(found["data_type"]), "zstd", "/")
+    values = np.empty(layout.shape, dtype or layout.dtype)
+    for number, region in layout.regions():
+        part = values[region]
+        part[...] = read_chunk(root, path, layout, number, record)[tuple(map(slice, part.shape))]
     return values
-
-
-def _blocks(array: zarr.Array[Any]) -> Iterator[tuple[slice, ...]]:
-    axes = zip(array.shape, array.chunks, strict=True)
-    return itertools.product(*([slice(i, i + step) for i in range(0, n, step)] for n, step in axes))
 
 
 @contextmanager

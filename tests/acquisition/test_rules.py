@@ -147,7 +147,7 @@ def test_refusals():
         acquisition_for("best")
     with pytest.raises(InputError, match="pass best"):
         acquisition_for("ei")([1.0], [1.0])
-    with pytest.raises(InputError, match="'greedy' has no kappa"):
+    with pytest.raises(InputError, match="--kappa goes with --acquisition ucb, not with greedy"):
         acquisition_for("greedy", kappa=1.0)
     with pytest.raises(InputError, match="kappa"):
         acquisition_for("ucb", kappa=math.nan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -235,13 +236,30 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--selection random", "--map minmax has no option --selection; it has --distribution, --hashing."),
+        (
+            "--selection random",
+            "--map minmax (the default) has no option --selection; it has --distribution, --hashing. "
+            "--selection goes with --map landmarks, local-gaussian or nystrom.",
+        ),
         ("--map landmarks --n-landmarks 9", "--map landmarks has no option --n-landmarks; it has --kernel,"),
         (
             "--map nystrom --length-scale 9",
-            "has no option --length-scale; it has --kernel, --n-landmarks, --selection, --n-candidates",
+            "--length-scale goes with --kernel gaussian, matern or unit-balls, not with --kernel minmax (the "
+            "default).",
         ),
-        ("--map landmarks --no-normalize", "--map landmarks has no option --no-normalize"),
+        (
+            "--map landmarks --kernel dot-product --length-scale 3",
+            "--length-scale goes with --kernel gaussian, matern or unit-balls, not with --kernel dot-product",
+        ),
+        (
+            "--length-scale 3",
+            "--map minmax (the default) has no option --length-scale; it has --distribution, --hashing. "
+            "--length-scale goes with --map fastfood, fourier,",
+        ),
+        (
+            "--map landmarks --no-normalize",
+            "--normalize goes with --kernel polynomial, exponential, series, ratio or composition, not with",
+        ),
         ("--map minmax --distribution uniform", "'uniform' is not one of 'rademacher', 'gaussian'"),
         (
             "--map maclaurin --kernel series --coefficients 0,x",
@@ -251,10 +269,16 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
         ("--map nothing", "'nothing' is none of the maps composition, dot-product,"),
         ("--map fourier", "--kernel gaussian needs --length-scale"),
         ("--map fourier --kernel minmax", "'minmax' is not one of 'gaussian', 'matern'"),
-        ("--map fastfood --length-scale 9 --nu 1", "has no option --nu; it has --kernel, --length-scale,"),
+        (
+            "--map fastfood --length-scale 9 --nu 1",
+            "--nu goes with --kernel matern, not with --kernel gaussian (the default).",
+        ),
         ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
         ("--map local-gaussian", "--map local-gaussian needs --length-scale"),
-        ("--map composition --n-terms 3", "--map composition has no option --n-terms; it has --outer,"),
+        (
+            "--map composition --n-terms 3",
+            "--n-terms goes with --inner dot-product, not with --inner minmax (the default).",
+        ),
         ("--map composition --inner fourier", "--kernel gaussian needs --length-scale"),
         ("--map composition --inner nothing", "'nothing' is none of the maps"),
         ("--map minmax --distribution gaussian --distribution gaussian", "is given 2 times; give it once"),
@@ -267,8 +291,10 @@ def test_options_of_another_map_are_wrong_usage(
 ) -> None:
     inputs = {"featurize": ["fps"], "fit": ["fps", "labels.csv"], "plan": ["library.smi"]}[command]
     output = [] if command == "plan" else ["-o", str(tmp_path / "out"), *HERE]
-    if (command, arguments) == ("fit", "--selection random"):  # without a map the process may be exact
-        words = "An exact process with --kernel minmax has no option --selection; it has --solver, --n-draws,"
+    if command == "fit" and not arguments.startswith(("--map", "--components")):  # it may be exact
+        words = (
+            f"An exact process with --kernel minmax has no option {arguments.split()[0]}; it has --solver,"
+        )
     assert run([command, *(str(made / name) for name in inputs), *output, *arguments.split()]) == 2
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert words in shown
@@ -339,7 +365,10 @@ def test_a_criterion_needs_landmarks(made: Path, tmp_path: Path, capsys: pytest.
     assert run([*fit, "--criterion", "bound"]) == 2
     shown = capsys.readouterr().err
     assert "--map minmax has no option --criterion; it has --distribution, --hashing." in shown
+    assert "--criterion goes with --map landmarks." in shown
     assert "An exact process with --kernel minmax has no option --criterion; it has --solver" in shown
+    assert run(["featurize", str(made / "fps"), "-o", str(tmp_path / "f"), "--criterion", "bound"]) == 2
+    assert "--criterion is an option of fit." in " ".join(capsys.readouterr().err.split())
 
 
 def test_options_of_the_local_process(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -389,8 +418,37 @@ def test_bad_parameters_are_one_sentence(
     for arguments in ("--degree -1", "--outer series --coefficients=-1,2"):
         options = ["-o", str(tmp_path / "out"), *HERE, "--map", "composition", *arguments.split()]
         assert run(["featurize", str(made / "fps"), *options]) == 1
-    assert run(["featurize", str(made / "fps"), "-o", str(tmp_path / "o"), "--map", "landmarks", *HERE]) == 0
-    assert "landmarks, not 1,024: all distinct rows" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_reports_say_how_many_landmarks_there_are(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fps, labels = str(made / "fps"), str(made / "labels.csv")
+    for name in ("landmarks", "nystrom"):
+        features = str(tmp_path / name)
+        assert run(["featurize", fps, "-o", features, "--map", name, *HERE]) == 0
+        first, *_, last = capsys.readouterr().out.splitlines()
+        said = re.fullmatch(r"there are (\d+) landmarks, not 1,024: all distinct rows .*", last.strip())
+        assert said is not None
+        assert first.startswith(f"{said[1]} features (1,024 were asked for) of 120 molecules in {features}: ")
+        assert "4,096 bytes a molecule as float32" in first
+        assert run(["fit", fps, labels, "-o", str(tmp_path / f"{name}.m"), "--map", name, *HERE]) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert f"80 labelled molecules, {said[1]} features (1,024 were asked for), in " in first
+
+
+def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    features = str(tmp_path / "f")
+    assert run(["featurize", str(made / "fps"), "-o", features, "-M", "256", *HERE]) == 0
+    report = capsys.readouterr().out
+    assert run(["status", features]) == 0
+    shown = capsys.readouterr().out
+    said = re.search(r": 32 bytes a molecule as bits, (\d+) with ID and SMILES", report)
+    assert said is not None
+    assert "32 bytes a molecule\n" in shown
+    assert f", {said[1]} bytes a molecule with ID and SMILES\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -428,3 +486,34 @@ def test_bad_values_are_refused_before_workers_start(
     assert run(["featurize", store, "-o", str(tmp_path / "out"), *arguments.split()]) == 1
     assert words in capsys.readouterr().err.splitlines()[-1]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("cls", known_maps(), ids=lambda cls: cls.facts.name)
+def test_the_page_of_a_map_is_for_the_command_line(
+    cls: type[FeatureMap], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert run(["maps", cls.facts.name]) == 0
+    title, *lines = capsys.readouterr().out.splitlines()
+    default = ", the default" if cls.facts.is_default else ""
+    assert title == f"{cls.facts.name}: {cls.__name__}{default}"
+    assert all(len(line) <= 80 for line in lines)
+    text = "\n".join(lines)
+    for word in ("Features", "`", "set_params", "RadialSpectrum", "in Python", "In Python"):
+        assert word not in text.replace("Features ", "").replace("Features:", "")
+
+
+def test_the_table_marks_the_default_and_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["maps"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    (place,) = (i for i, line in enumerate(lines) if "the default" in line)
+    assert lines[place - 1].startswith("minmax ")
+
+
+@pytest.mark.parametrize("command", commands())
+def test_help_is_for_the_command_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for word in ("dask array", "In Python", "in Python", "``", "True", "None"):
+        assert word not in shown

@@ -113,16 +113,40 @@ def test_rules_by_name_and_as_objects(made, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"acquisition": "greedy", "kappa": 1.0, "maximize": True}, "'greedy' has no kappa"),
+        (
+            {"acquisition": "greedy", "kappa": 1.0, "maximize": True},
+            "--kappa goes with --acquisition ucb",
+        ),
+        ({"acquisition": "greedy", "seed": 1, "maximize": True}, "--seed is for a random draw, and greedy"),
+        ({"acquisition": "ucb", "kappa": -1.0, "maximize": True}, "kappa must not be negative, but is -1"),
+        (
+            {"acquisition": "ucb", "best": 1.0, "maximize": True},
+            "--best goes with --acquisition ei or pi",
+        ),
+        ({"acquisition": "ucb", "depth": 1, "maximize": True}, "no acquisition rule has a setting 'depth'"),
         ({"acquisition": ConfidenceBound(), "kappa": 1.0, "maximize": True}, "to the acquisition itself"),
         ({"acquisition": ConfidenceBound(maximize=True), "maximize": False}, "leave one of them out"),
         ({"acquisition": ConfidenceBound()}, "maximize"),  # the default of a rule is no direction
-        ({"acquisition": "ei", "std": "none", "maximize": True}, "std cannot be none"),
+        ({"acquisition": "ei", "std": "none", "maximize": True}, "--std cannot be none"),
     ],
 )
 def test_rules_that_cannot_be_meant(given, words, made, tmp_path):
     with pytest.raises(InputError, match=words):
         screen(made / "model", made / "fps", tmp_path / "hits.parquet", **given)
+
+
+def test_options_that_do_not_go_together_are_wrong_usage(made, tmp_path, capsys):
+    command = ["screen", str(made / "model"), str(made / "fps"), "--maximize", *HERE]
+    for options in (
+        ["-o", "h.parquet", "--kappa", "2"],
+        ["-o", "h.parquet", "--seed", "1"],
+        ["-o", "h.parquet", "--acquisition", "ucb", "--kappa=-1"],
+        ["-o", "h.parquet", "--acquisition", "ei", "--std", "none"],
+        ["-o", "hits"],
+    ):
+        assert run([*command, options[0], str(tmp_path / options[1]), *options[2:]]) == 2
+        assert capsys.readouterr().err.splitlines()[-1].startswith("daskrf: error: ")
+    assert not list(tmp_path.iterdir())
 
 
 def test_predict_writes_every_molecule(made, tmp_path, capsys):
@@ -236,3 +260,59 @@ def test_bad_input_is_one_sentence_and_exit_code_1(arguments, words, made, tmp_p
 def test_status_of_nothing_is_an_error(tmp_path, capsys):
     assert run(["status", str(tmp_path / "none")]) == 1
     assert "none" in capsys.readouterr().err
+
+
+REFUSED = {
+    "a missing column": ["fingerprint", "{made}/library.smi", "-o", "{tmp}/a/out", "--smiles-column", "foo"],
+    "no header": ["predict", "{made}/model", "{made}/library.smi", "-o", "{tmp}/out", "--smiles-column", "9"],
+    "a missing target": ["fit", "{made}/fps", "{made}/labels.csv", "-o", "{tmp}/out", "--target", "pIC50"],
+    "too much memory": ["fit", "{made}/fps", "{made}/labels.csv", "-o", "{tmp}/a/b/out", "-M", "4000000"],
+    "a dtype": ["featurize", "{made}/fps", "-o", "{tmp}/out", "--map", "landmarks", "--dtype", "bits"],
+    "a kernel": [
+        "featurize",
+        "{made}/fps",
+        "-o",
+        "{tmp}/out",
+        "--map",
+        "landmarks",
+        "--kernel",
+        "polynomial",
+    ],
+    "no direction": ["screen", "{made}/model", "{made}/library.smi", "-o", "{tmp}/out.parquet"],
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_command_leaves_nothing(case, made, tmp_path):
+    before = sorted(made.rglob("*"))
+    assert run([text.format(tmp=tmp_path, made=made) for text in REFUSED[case]] + HERE) == 1
+    assert not list(tmp_path.iterdir())
+    assert sorted(made.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fingerprint", "{made}/library.smi", "-o", "{made}/model"], "model is a model already"),
+        (
+            ["fingerprint", "{made}/library.smi", "-o", "{made}"],
+            "holds other files and is not a daskrf store",
+        ),
+        (["fingerprint", "{made}/library.smi", "-o", "{made}/labels.csv"], "a file of that name is there"),
+        (
+            ["fingerprint", "{made}/library.smi", "-o", "{made}/fps", "--radius", "3"],
+            "--radius (was 1, now 3)",
+        ),
+        (
+            ["predict", "{made}/model", "{made}/library.smi", "-o", "{made}/fps"],
+            "is a fingerprint store already",
+        ),
+        (["fit", "{made}/fps", "{made}/labels.csv", "-o", "{made}/fps"], "is a fingerprint store already"),
+    ],
+)
+def test_an_output_of_something_else_is_refused_before_anything_is_read(arguments, words, made, capsys):
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
+    assert run([text.format(made=made) for text in arguments] + HERE) == 1
+    (error,) = capsys.readouterr().err.splitlines()  # neither how files are read, nor a scan
+    assert words in error
+    assert {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()} == before

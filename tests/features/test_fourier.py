@@ -247,7 +247,7 @@ def test_orthogonal_directions_that_take_hours_are_refused() -> None:
 @compiled_only
 @pytest.mark.parametrize("orthogonal", [False, True])
 @pytest.mark.parametrize("block", [2**20, 2**26])
-def test_directions_take_what_is_foretold(
+def test_directions_take_the_predicted_memory(
     orthogonal: bool, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fourier, "_BLOCK", block)

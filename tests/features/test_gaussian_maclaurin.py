@@ -1,4 +1,4 @@
-"""The optimized Maclaurin map of the Gaussian kernel: allocation, centre, errors foretold and found."""
+"""The optimized Maclaurin map of the Gaussian kernel: allocation, centre, predicted and measured errors."""
 
 from __future__ import annotations
 
@@ -107,30 +107,30 @@ def test_centred_moments_of_sparse_rows() -> None:
 @compiled_only
 @pytest.mark.parametrize("method", ["rademacher", "tensorsrht"])
 @pytest.mark.parametrize("explicit", [False, True])
-def test_the_error_is_the_one_foretold(method: str, explicit: bool) -> None:
+def test_the_error_is_as_predicted(method: str, explicit: bool) -> None:
     """Mean over 64 seeds of the squared error over the pairs that the allocation was made for."""
     X = np.random.default_rng(2).normal(size=(40, 6))
     exact = gaussian(X, 2.5)
     pairs = np.triu_indices(40, 1)
-    found, foretold = [], []
+    found, predicted = [], []
     for seed in range(64):
         feature_map = GaussianMaclaurinFeatures(
             150, length_scale=2.5, method=method, explicit=explicit, random_state=seed
         )
         Phi = feature_map.fit_transform(X).astype(float)
         found.append(np.square(Phi @ Phi.T - exact)[pairs].mean())
-        foretold.append(feature_map.allocation_.error)
-    assert np.ptp(foretold) < 1e-9 * foretold[0]
+        predicted.append(feature_map.allocation_.error)
+    assert np.ptp(predicted) < 1e-9 * predicted[0]
     standard_error = np.std(found, ddof=1) / 8
     # The features are of single precision, and explicit ones have no variance at all.
-    assert abs(np.mean(found) - foretold[0]) < 4.5 * standard_error + 1e-4 * foretold[0]
-    assert standard_error < 0.2 * foretold[0]
+    assert abs(np.mean(found) - predicted[0]) < 4.5 * standard_error + 1e-4 * predicted[0]
+    assert standard_error < 0.2 * predicted[0]
     assert feature_map.allocation_.n_explicit >= explicit
 
 
 @compiled_only
 def test_the_allocation_beats_others() -> None:
-    """Another truncation, or the same number of features of each degree, has a larger error foretold."""
+    """Another truncation, or the same number of features of each degree, has a larger predicted error."""
     X = np.random.default_rng(3).normal(size=(60, 8))
     feature_map = GaussianMaclaurinFeatures(200, length_scale=3.0, explicit=False).fit(X)
     best = feature_map.allocation_

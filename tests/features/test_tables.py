@@ -1,4 +1,4 @@
-"""The tables of maps take the memory that is foretold from `table_bytes`."""
+"""The tables of maps take the memory that `table_bytes` predicts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(jit_disabled(), reason="compiled code takes no m
 
 
 def taken(make: Callable[[], FeatureMap], row: sp.csr_matrix = ROW) -> tuple[int, int]:
-    """Return the bytes that a map takes at most as it is made and transforms a row, and those foretold."""
+    """Return the most bytes that a map takes to be made and to transform a row, measured and predicted."""
     tracemalloc.start()
     feature_map = make()
     feature_map.transform(row)
@@ -57,8 +57,8 @@ def test_transforms(name: str) -> None:
     width = 250 if name in ("hadamard", "fft") else D  # whose lengths are taken column by column
     row = ROW[:, :width]
     MAPS[name](128).transform(row)  # compiles
-    peak, foretold = taken(lambda: MAPS[name](40_000 if width < D else 1000), row)
-    assert peak < foretold + SLACK < 1.6 * peak + SLACK
+    peak, predicted = taken(lambda: MAPS[name](40_000 if width < D else 1000), row)
+    assert peak < predicted + SLACK < 1.6 * peak + SLACK
 
 
 @pytest.mark.parametrize(("k", "l"), [(600, 600), (300, 600), (75, 600)])
@@ -66,20 +66,20 @@ def test_projections_on_landmarks(k: int, l: int) -> None:
     X = sp.csr_matrix((1.0 + np.arange(l), (np.arange(l), np.arange(l))), shape=(l, l))
     state = NystromFeatures(k, n_landmarks=l, kernel=Gaussian(200.0)).fit(X).state()
     NystromFeatures(8).fit(X).transform(X[:1])
-    peak, foretold = taken(lambda: from_state(state), X[:1])
-    assert peak < foretold + SLACK < 1.6 * peak + SLACK
+    peak, predicted = taken(lambda: from_state(state), X[:1])
+    assert peak < predicted + SLACK < 1.6 * peak + SLACK
     restored = from_state(state)
     assert NystromFeatures.facts.holds == "8 K M"  # with the triangle by itself, where there are more rows
     assert 4 * k * l == restored.projection_.nbytes
-    assert NystromFeatures(k, n_landmarks=l).table_bytes(l) <= foretold  # before it is fitted, but for rows
+    assert NystromFeatures(k, n_landmarks=l).table_bytes(l) <= predicted  # before it is fitted, but for rows
 
 
 def test_landmarks() -> None:
     X = sp.random(600, 2000, 0.02, random_state=0, format="csr", data_rvs=lambda n: np.arange(n) % 3 + 1.0)
     fitted = LandmarkFeatures(500).fit(X)
     LandmarkFeatures(8).fit(X).transform(X[:1])
-    peak, foretold = taken(lambda: fitted, X[:1])
-    assert peak < foretold + SLACK < 2.5 * peak
+    peak, predicted = taken(lambda: fitted, X[:1])
+    assert peak < predicted + SLACK < 2.5 * peak
     assert LandmarkFeatures(500).table_bytes(2000) == 0
 
 
@@ -90,8 +90,8 @@ def test_sketches_about_centres() -> None:
         options = {"length_scale": 12.0, "method": "tensorsrht", "explicit": False}
         fitted = make(600, **options).fit(wide)
         make(40, **options).fit(X).transform(X[:1])
-        peak, foretold = taken(lambda fitted=fitted: fitted, wide[:1])
-        assert peak < foretold + SLACK < (2 if make is GaussianMaclaurinFeatures else 9) * peak
+        peak, predicted = taken(lambda fitted=fitted: fitted, wide[:1])
+        assert peak < predicted + SLACK < (2 if make is GaussianMaclaurinFeatures else 9) * peak
         assert make(600, **options).table_bytes(5000) == 0
         assert make(600, length_scale=12.0).fit(wide).table_bytes(5000) == 0
 

@@ -19,7 +19,7 @@ from daskrf.features import (
 from daskrf.gp import RandomFeatureGP, gp_for, model_from_state
 from daskrf.gp.chunks import sum_rows
 from daskrf.gp.fixedpoint import choose_exponent
-from daskrf.kernels import Gaussian, Intersection, Kernel, TanimotoMinMax
+from daskrf.kernels import Composition, Gaussian, Intersection, Kernel, TanimotoMinMax
 from tests.naive import gp as naive
 
 GAUSSIAN = Gaussian(2.5)
@@ -146,3 +146,20 @@ def test_doubtful_deviations_are_said_to_be_doubtful() -> None:
         assert any("too sure" in caution for caution in model.cautions()) == said
     with pytest.warns(CalibrationWarning, match="sees no noise"):
         RandomFeatureGP(NystromFeatures(60, kernel=GAUSSIAN)).fit(X, drawn(GAUSSIAN, X, 1e-6, 2))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "longer"), [(Composition(), False), (TanimotoMinMax(), False), (Gaussian(0.6), True)]
+)
+def test_doubts_give_the_numbers_and_advice_that_applies(kernel: Kernel, longer: bool) -> None:
+    X = rows(200, 3)
+    y, feature_map = X.sum(axis=1).astype(float), LandmarkFeatures(10, kernel=kernel).fit(X)
+    sums = sum_rows(X, y[:, None], feature_map, n_components=None, exponents=None)
+    for signal_variance in (100.0, 1e4):
+        gp = gp_for(feature_map, signal_variance=signal_variance).fit_statistics(sums, feature_map)
+        noise = float(gp.noise_variance_[0]) / signal_variance
+        assert bool(gp.cautions()) == (signal_variance == 1e4)
+    (caution,) = gp.cautions()
+    assert f"the noise is only {100 * noise:.2g}% of the signal variance" in caution
+    assert f"leave out {gp.mean_left_:.0%} of the kernel" in caution
+    assert ("length scale" in caution) == longer

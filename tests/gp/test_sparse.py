@@ -415,7 +415,7 @@ def test_scikit_learn_conventions():
 def test_the_model_for_a_map():
     assert type(gp_for(LandmarkFeatures(8), criterion="bound", noise_variance=0.5)) is SparseGP
     assert type(gp_for(TanimotoMinMaxFeatures(8), noise_variance=0.5)) is RandomFeatureGP
-    with pytest.raises(InputError, match="TanimotoMinMaxFeatures, has no option criterion"):
+    with pytest.raises(InputError, match="--criterion goes with --map landmarks, not with the map minmax"):
         gp_for(TanimotoMinMaxFeatures(8), criterion="bound")
 
 

@@ -24,7 +24,6 @@ import pytest
 
 from daskrf import TanimotoDotProductFeatures, featurize, fingerprint, fit, predict, screen
 from daskrf.errors import DaskrfError, StoreError
-from daskrf.jobs.hits import earlier_hits
 from daskrf.jobs.inputs import source_for
 from daskrf.jobs.job import Run
 from daskrf.jobs.joinedlabels import kept_arrays, labels_of
@@ -35,6 +34,7 @@ from daskrf.jobs.smiles import planned_library
 from daskrf.molecules import Library, read_partition, scan
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.hits import earlier_hits
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.predictions import PredictionStore
@@ -216,7 +216,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
         screen(root / "model", root / "phi", root / "hits.parquet", k=5, maximize=True)
         scan(library, rows_per_partition=25, spool=root / "spool")
         labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, *LABELS).keep()
-        write_checkpoint(root / WORK / "draw", {"weights": np.arange(50.0)}, {}, "draw")
+        write_checkpoint(root / WORK / "draw", {"weights": np.arange(500.0)}, {}, "draw")
         source = source_for(Run(root / "work", Share(prepare=True)), read_model(root / "model"), library)
         for p in range(len(source.partition_rows)):
             list(source.blocks(p))

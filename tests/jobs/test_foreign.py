@@ -17,9 +17,9 @@ from daskrf.jobs.models import read_model
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.jobs.smiles import planned_library
 from daskrf.jobs.sources import Block, open_source
-from daskrf.storage import plans
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import sealed, unsealed
+from daskrf.storage.store import ARRAYS_FILE, plan_hash
 from tests.jobs.job import FEATURES
 
 VALUES: list[Any] = [None, 10**30, "x", [], {"a": {"b": "\x1b[2J"}}]
@@ -57,7 +57,7 @@ def used(path: Path, block: Block) -> None:
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_models_of_wrong_types(job: Path, tmp_path: Path, value: Any) -> None:
-    path = shutil.copytree(job / "model", tmp_path / "model") / plans.ARRAYS_FILE
+    path = shutil.copytree(job / "model", tmp_path / "model") / ARRAYS_FILE
     record = unsealed(path.read_bytes())
     metadata = record["metadata"]
     block = next(iter(open_source(job / "phi").blocks(0)))
@@ -86,7 +86,7 @@ def test_stores_of_wrong_types(
     records = {record: record.read_bytes() for record in (path / "_commits").iterdir()}
     for changed in forged:
         forgery = {**plan, "spec": changed}
-        forgery["spec_hash"] = plans.plan_hash(forgery)
+        forgery["spec_hash"] = plan_hash(forgery)
         (path / "_plan.json").write_bytes(sealed(json.dumps(forgery).encode()))
         for record, data in records.items():
             body = json.loads(data) | {"spec_hash": forgery["spec_hash"]}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from daskrf import fingerprint, fit, screen
+from daskrf import fingerprint, fit, screen, status, verify
 from daskrf.commands import screen as screening
 from daskrf.errors import InputError, StoreError
 from daskrf.jobs import duplicates
@@ -86,11 +86,11 @@ def test_damaged_hits_are_not_shown_again(made: Path, tmp_path: Path) -> None:
 
 
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
-    "k": ({"k": 6}, r"k \(was 9, now 6\)"),
-    "direction": ({"maximize": True}, r"acquisition\.maximize \(was false, now true\)"),
-    "rule": ({"acquisition": "thompson"}, r'acquisition\.rule \(was "greedy", now "thompson"\)'),
-    "std": ({"std": "none"}, r'std \(was "candidates", now "none"\)'),
-    "labelled": ({"exclude_labelled": True}, "exclude_labelled"),
+    "k": ({"k": 6}, r"-k \(was 9, now 6\)"),
+    "direction": ({"maximize": True}, r"--maximize \(was no, now yes\)"),
+    "rule": ({"acquisition": "thompson"}, r"--acquisition \(was greedy, now thompson\)"),
+    "std": ({"std": "none"}, r"--std \(was candidates, now none\)"),
+    "labelled": ({"exclude_labelled": True}, r"--exclude-labelled \(was no, now yes\)"),
 }
 
 
@@ -119,7 +119,9 @@ def test_hits_of_other_molecules_are_kept(made: Path, inputs: tuple[Path, Path],
     path, other = tmp_path / "hits.parquet", tmp_path / "other.smi"
     screen(made / "model", inputs[0], path, k=9)
     other.write_text("\n".join(inputs[0].read_text().splitlines()[5:99]))
-    with pytest.raises(StoreError, match=r'library \(was "library.smi, \w{12}", now "other.smi, \w{12}"\)'):
+    with pytest.raises(
+        StoreError, match=r"library \(was library.smi with hash \w{12}, now other.smi with hash"
+    ):
         screen(made / "model", other, path, k=9)
     report = screen(made / "model", other, path, k=9, overwrite=True)
     assert (report.rejected, report.rejects) == (0, None)
@@ -223,3 +225,50 @@ def test_a_damaged_library_does_not_cost_the_hits(
     assert "was not counted: " in report.notes[-1]
     assert "partition 1" in report.notes[-1]
     assert pa.table(report.table).num_rows == 5
+
+
+def test_status_and_verify_of_hits(
+    made: Path, inputs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hits.parquet"
+    report = screen(made / "model", inputs[0], path, k=7, acquisition="ucb", kappa=3.0)
+    shutil.rmtree(tmp_path / "hits.parquet.log")  # the file itself says what it is
+    found = status(path)
+    assert (found.kind, found.complete, found.bytes) == ("hits", True, path.stat().st_size)
+    text = str(found)
+    for words in (
+        "hits, complete",
+        f"7 hits (k = 7), the best of {report.rows} molecules by ucb, kappa 3.0",
+        "minimizing 'score'",
+        f"model: model, hash {read_model(made / 'model').metadata['spec_hash'][:12]}",
+        "library: library.smi, hash ",
+        *report.notes,
+    ):
+        assert words in text
+    assert f"hash: {text.split('model, hash ')[1][:12]}" in str(status(made / "model"))
+    assert verify(path).sound
+    assert str(verify(path)) == f"{path}: hits, every digest is right"
+    rejects = tmp_path / "hits.rejects.parquet"
+    assert "4 rows of the SMILES files, with file, line, text and reason" in str(status(rejects))
+    assert verify(rejects).sound
+
+    table = pq.read_table(path)
+    changed = table.set_column(
+        table.schema.get_field_index("mean"), "mean", pa.array(table["mean"].to_numpy() + 1)
+    )
+    pq.write_table(changed, path)
+    for victim, words in ((path, "does not match its CRC32C"), (rejects, "")):
+        if victim is rejects:
+            data = bytearray(victim.read_bytes())
+            data[20] ^= 1
+            victim.write_bytes(data)
+        broken = verify(victim)
+        assert broken.exit_code == 1
+        assert words in str(broken)
+        assert "with --overwrite" in str(broken)
+        with pytest.raises(StoreError, match=r"a damaged file of .*, which --repair cannot mend"):
+            verify(victim, repair=True)
+    for strange in (inputs[0], tmp_path / "none.parquet"):
+        for look in (status, verify):
+            with pytest.raises(StoreError, match=r"not a file of hits; give|does not exist"):
+                look(strange)

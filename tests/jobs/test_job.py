@@ -27,9 +27,9 @@ from daskrf.errors import InputError, StoreError
 from daskrf.jobs.models import read_model
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import open_source
-from daskrf.storage import plans
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.predictions import PredictionStore
+from daskrf.storage.store import read_plan
 from tests.jobs.job import FEATURES, FLAWS, N_LABELS, N_MOLECULES, assert_same_job, model_arrays, run_job
 
 
@@ -85,7 +85,7 @@ def test_a_complete_store_on_a_read_only_disk_is_found_complete(
     with monkeypatch.context() as patch:
         read_only(patch)
         report = fingerprint(library, tmp_path / "fp", rows_per_partition=100, progress=Notes())
-        with pytest.raises(StoreError, match="made for another specification"):
+        with pytest.raises(StoreError, match="with other options"):
             fingerprint(library, tmp_path / "fp", rows_per_partition=100, fragments="largest")
         with pytest.raises(StoreError, match=r"cannot lock .* read-only; give another path"):
             fingerprint(library, tmp_path / "other", rows_per_partition=100)
@@ -145,7 +145,7 @@ def test_a_folder_of_the_user_is_left_as_it_was(
     for name in ("partials/level-0-00000", ".model.work/draft", ".lock"):
         (tmp_path / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "model" / name).write_text("do not touch")
-    with pytest.raises(StoreError, match="is not a lock of daskrf"):
+    with pytest.raises(StoreError, match="is not a lock file of daskrf"):
         fit(done / "phi", inputs[1], tmp_path / "model")
     (tmp_path / "model" / ".lock").unlink()
     fit(done / "phi", inputs[1], tmp_path / "model")
@@ -158,13 +158,13 @@ def test_plans_are_read_once_a_process_and_not_once_a_partition(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A plan has a line for each partition, so that it would cost the square of their number."""
-    read, paths = plans.read_plan, []
+    read, paths = read_plan, []
 
     def counted(path: Path) -> dict[str, Any]:
         paths.append(path.name)
         return read(path)
 
-    monkeypatch.setattr(plans, "read_plan", counted)
+    monkeypatch.setattr("daskrf.storage.store.read_plan", counted)
     featurize(done / "fp", FEATURES, tmp_path / "phi")  # 13 partitions in four tasks
     predict(done / "model", done / "phi", tmp_path / "pred")
     assert max(paths.count(name) for name in ("phi", "pred")) < 13, paths
@@ -277,7 +277,7 @@ def test_hits_are_those_of_sorting_everything(
         maximize=maximize,
         **settings,
         std="all",
-        seed=7,
+        seed=7 if rule == "thompson" else None,
     )
     table = pq.read_table(tmp_path / "hits.parquet")
     assert table.equals(report.table)

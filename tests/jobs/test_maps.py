@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -46,7 +47,14 @@ from daskrf.features import (
     TanimotoDotProductFeatures,
     TanimotoMinMaxFeatures,
 )
-from daskrf.gp import LocalGaussianGP, SparseGP, SufficientStatistics, choose_exponent, gp_for
+from daskrf.gp import (
+    LocalGaussianGP,
+    RandomFeatureGP,
+    SparseGP,
+    SufficientStatistics,
+    choose_exponent,
+    gp_for,
+)
 from daskrf.gp.sums import Summation
 from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.mapreference import MapReference
@@ -275,7 +283,7 @@ def test_a_changed_map_is_refused_before_it_learns(
         with pytest.raises(StoreError, match=r"map\.(parameters|class)") as error:
             fit(store, inputs[1], tmp_path / "model", feature_map=other)
         _one_sentence(error)
-        with pytest.raises(InputError, match="you asked for another map") as refusal:
+        with pytest.raises(InputError, match="another map is needed here") as refusal:
             fit(tmp_path / "phi", inputs[1], tmp_path / "m", feature_map=other)
         _one_sentence(refusal)
 
@@ -366,7 +374,7 @@ def test_landmarks_of_lazy_arrays(store: Path) -> None:
 
 def test_an_empty_library_teaches_nothing(tmp_path: Path) -> None:
     (tmp_path / "names.smi").write_text("ethanol e\nwater w\n")
-    with pytest.raises(InputError, match="None of the 2 rows"):
+    with pytest.raises(InputError, match="No row could be used"):
         fingerprint(tmp_path / "names.smi", tmp_path / "fp", accept_rejects=True)
     for name in LEARNING:
         with pytest.raises(InputError, match="no molecule") as error:
@@ -411,7 +419,7 @@ def test_local_options_need_no_further_pass(inputs: tuple[Path, Path], store: Pa
     assert not np.array_equal(found.weights_, whole["weights"])
     same = LocalGaussianGP(rows="nearest").fit_statistics(found.statistics_, found.local_map_)
     np.testing.assert_allclose(found.weights_, same.weights_, rtol=1e-6)
-    with pytest.raises(InputError, match="has no option residual, rows") as error:
+    with pytest.raises(InputError, match="--residual goes with --map local-gaussian, not") as error:
         fit(store, inputs[1], model, feature_map=MAPS["landmarks"], rows="nearest", residual=True)
     _one_sentence(error)
 
@@ -517,3 +525,51 @@ def test_sampled_rows_are_uniform_and_for_ever_the_same() -> None:
 
 GOLDEN = [501622603, 611966454, 630023529, 907809210]
 GOLDEN_FEW = [0, 1, 3]
+
+
+NOT_MAPS = {
+    "a name": ("landmarks", r"an object such as LandmarkFeatures\(\), not 'landmarks'"),
+    "a class": (LandmarkFeatures, r"an object such as LandmarkFeatures\(\), not the class LandmarkFeatures"),
+    "a number": (3, r"an object such as TanimotoMinMaxFeatures\(\), not 3"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_MAPS)
+def test_what_is_no_feature_map_is_one_sentence(
+    case: str, inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    given, words = NOT_MAPS[case]
+    bad: Any = given
+    uses: list[Callable[[], object]] = [
+        lambda: fit(store, inputs[1], tmp_path / "m", feature_map=bad),
+        lambda: featurize(store, bad, tmp_path / "f"),
+        lambda: fit_map(bad, store),
+        lambda: plan(inputs[0], feature_map=bad),
+        lambda: RandomFeatureGP(bad).fit(np.eye(3), np.arange(3.0)),
+    ]
+    for use in uses:
+        with pytest.raises(InputError, match=f"^The feature map must be {words}") as error:
+            use()
+        _one_sentence(error)
+    assert not list(tmp_path.iterdir())
+
+
+def test_arguments_of_another_type_are_one_sentence(
+    inputs: tuple[Path, Path], store: Path, tmp_path: Path
+) -> None:
+    bad: Any = "morgan"
+    uses: list[tuple[Callable[[], object], str]] = [
+        (
+            lambda: fingerprint(inputs[0], tmp_path / "fp", spec=bad),
+            "spec must be of the type FingerprintSpec",
+        ),
+        (
+            lambda: fingerprint(inputs[0], tmp_path / "fp", format=bad),
+            "format must be of the type TableFormat",
+        ),
+        (lambda: plan(inputs[0], spec=bad), "spec must be of the type FingerprintSpec"),
+    ]
+    for use, words in uses:
+        with pytest.raises(InputError, match=words) as error:
+            use()
+        _one_sentence(error)

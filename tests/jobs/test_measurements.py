@@ -147,7 +147,7 @@ def test_equal_measurements_are_counted(store: Path, tmp_path: Path) -> None:
     labels = _table(tmp_path / "labels.csv", chosen, y=values)
     report = fit(store, labels, tmp_path / "model", feature_map=ONE_BIT, key="row")
     assert (report.labels.repeats, report.labels.equal_repeats) == (50, 30)
-    assert "30 of these have exactly the value of an earlier one (if they are copies" in str(report)
+    assert "repeats with exactly the value of an earlier one: 30 (if they are copies" in str(report)
     assert "50 repeats, 30 equal repeats" in str(status(tmp_path / "model"))
 
 
@@ -210,7 +210,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
             alone[target] = fit(store, path, tmp_path / target, feature_map=MAPS[name], key="row")
     assert report.labels.matched == 200
     assert report.labels.dropped == 40
-    assert "; 120 with a, 140 with b, 90 with c, 140 with d; 40 were left out" in str(report)
+    assert "; 120 with a, 140 with b, 90 with c, 140 with d; left out: 40" in str(report)
     assert isinstance(read_model(tmp_path / "all").gp, SeparateGP)
     predict(tmp_path / "all", store, tmp_path / "pred")
     table = _predicted(tmp_path / "pred")
@@ -263,7 +263,7 @@ def test_a_target_without_values_is_refused(store: Path, tmp_path: Path) -> None
     with pytest.raises(InputError, match="no label of b left: none of its values is finite"):
         fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_finite=True)
     labels = _table(tmp_path / "labels.csv", rows[:9], a=y, b=np.where(np.arange(9) > 4, 1.5, np.nan))
-    with pytest.raises(InputError, match="The 4 labels of b are without variance"):
+    with pytest.raises(InputError, match="All labels of b are the same"):
         fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_finite=True)
 
 

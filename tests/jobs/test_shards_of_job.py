@@ -168,9 +168,14 @@ def test_processes_that_start_at_once_agree(done: Path, inputs: tuple[Path, Path
 def test_other_options_of_a_shard_are_refused(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
     cases: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str]] = [
         (featurize, (done / "fp", FEATURES), {"dtype": "float16"}, "dtype"),
-        (fit, (done / "phi", inputs[1]), {"drop_non_finite": True, "labels": "other"}, "labels .was"),
+        (
+            fit,
+            (done / "phi", inputs[1]),
+            {"drop_non_finite": True, "labels": "other"},
+            "the labels are others",
+        ),
         (predict, (done / "model", done / "phi"), {"std": False}, "std"),
-        (screen, (done / "model", done / "phi"), {"k": 7}, r"k \(was 1000, now 7\)"),
+        (screen, (done / "model", done / "phi"), {"k": 7}, r"-k \(was 1000, now 7\)"),
         (screen, (done / "model", inputs[0]), {"fragments": "largest"}, "fragments"),
     ]
     other = tmp_path / "labels.csv"

@@ -202,7 +202,7 @@ def test_damaged_checkpoints_are_made_again(tmp_path: Path, where: float) -> Non
         _run(tmp_path, 6, fail_at=8)
     files = [path for path in (tmp_path / "tree" / "level-0-00002").rglob("*") if path.is_file()]
     read = sorted(path for path in files if path.name != "zarr.json")  # which is for other readers
-    path = read[int(2 * where)]
+    path = read[int(where * len(read))]
     data = bytearray(path.read_bytes())
     data[int(where * len(data))] ^= 1
     path.write_bytes(data)

@@ -112,3 +112,11 @@ def test_what_a_model_cannot_predict_is_said(job: Path) -> None:
         model.predict(sparse.csr_matrix(np.eye(8)))
     with pytest.raises(InputError, match="Give SMILES as strings"):
         model.predict([1.0, 2.0])
+
+
+def test_what_is_opened_is_shown_in_brief(job: Path) -> None:
+    model = daskrf.load(job / "model")
+    assert repr(model).startswith(f"Predictor(targets={model.targets!r}, gp=RandomFeatureGP(")
+    for shown in (model, daskrf.open_library(job / "fp"), daskrf.open_features(job / "phi")):
+        assert len(repr(shown)) < 400
+        assert "sha256" not in repr(shown)

@@ -139,14 +139,14 @@ def test_one_of_many_creates_an_object(bucket):
 
 def test_a_version_is_replaced_once(bucket):
     path = bucket / "x"
-    held = OBJECTS.hold(path, b"1")
+    held = OBJECTS.create(path, b"1")
     tag = path.head()["e_tag"]
     held.touch()
     assert path.head()["e_tag"] == tag  # of the same content
     path.write_bytes(b"2")
     held.touch()
     assert path.read_bytes() == b"2"
-    assert OBJECTS.hold(path, b"1") is None
+    assert OBJECTS.create(path, b"1") is None
 
 
 def test_patterns_name_objects(bucket):

@@ -181,7 +181,7 @@ def test_a_plan_that_came_first_stands(bucket):
     plan = (bucket / "s" / "_plan.json").read_bytes()
     new_store(bucket / "s", provenance={"host": "elsewhere"})
     assert (bucket / "s" / "_plan.json").read_bytes() == plan
-    with pytest.raises(StoreError, match="another specification"):
+    with pytest.raises(StoreError, match="with other options"):
         new_store(bucket / "s", fragments="reject")
     (bucket / "t" / "thesis.txt").write_bytes(b"do not touch")
     with pytest.raises(StoreError, match="holds other files"):

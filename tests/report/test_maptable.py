@@ -49,11 +49,13 @@ def test_the_table_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["maps"]) == 0
     shown = capsys.readouterr().out
     assert shown.rstrip() == str(daskrf.maps())
-    assert max(map(len, shown.splitlines())) <= 110
+    assert max(map(len, shown.splitlines())) <= 80
+    lines = shown.splitlines()
     for cls in KNOWN:
-        first, second = (shown.splitlines()[i:] for i in (0, 1))
-        at = next(i for i, line in enumerate(first) if line.startswith(f"{cls.facts.name} "))
-        assert second[at].startswith(f"  {cls.__name__}; learns {cls.facts.learns}")
+        at = next(i for i, line in enumerate(lines) if line.startswith(f"{cls.facts.name} "))
+        told = " ".join(line.strip() for line in lines[at + 1 : at + 4])
+        assert told.startswith(f"{cls.__name__}{', the default' if cls.facts.is_default else ''}; costs ")
+        assert f"learns {cls.facts.learns}" in told
 
 
 def test_json_has_every_fact(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,12 +70,12 @@ def test_json_has_every_fact(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_page_of_a_map_has_its_options(cls: type[FeatureMap], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["maps", cls.facts.name]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith(f"{cls.facts.name}: {cls.__name__}\n")
+    assert shown.startswith(f"{cls.facts.name}: {cls.__name__}")
     for parameter in parameters_of(cls):
         assert parameter.help, f"the docstring of {cls.__name__} says nothing of {parameter.name}"
         flag = {"n_components": "-M", "radius": "--map-radius"}.get(parameter.name)
         assert re.search(rf"^  {flag or '--' + parameter.name.replace('_', '-')}\b", shown, re.MULTILINE)
-    assert max(map(len, shown.splitlines()[:-1])) <= 130
+    assert max(map(len, shown.splitlines())) <= 80
     assert run(["maps", cls.facts.name, "--json"]) == 0
     assert [line["name"] for line in json.loads(capsys.readouterr().out)["maps"]] == [cls.facts.name]
 

@@ -16,9 +16,10 @@ import pytest
 
 from daskrf.errors import StoreError
 from daskrf.storage import backend as backend_module
-from daskrf.storage import files, plans
+from daskrf.storage import files
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status, verify
+from daskrf.storage.store import PLAN_FILE
 from tests.storage.strategies import fill, full_store, new_store, random_counts, rows_table
 
 STEPS = ("replace", "fsync", "unlink", "mkdir", "rmdir")
@@ -138,7 +139,7 @@ def test_a_full_disk_while_data_are_written(tmp_path: Path, monkeypatch: pytest.
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("zarr.storage._local._put", full)
+    monkeypatch.setattr("daskrf.storage.fingerprintstore.write_array", full)
     with pytest.raises(StoreError, match="no space is left on the device; free some"):
         fill(store, 0)
     monkeypatch.undo()
@@ -154,7 +155,7 @@ def test_a_plan_is_whole_or_absent(tmp_path: Path) -> None:
             try:
                 new_store(path)
             except Crash:
-                assert not path.exists() or (path / plans.PLAN_FILE).exists() or not list(path.glob("[!.]*"))
+                assert not path.exists() or (path / PLAN_FILE).exists() or not list(path.glob("[!.]*"))
         assert new_store(path).pending() == [0, 1, 2]
 
 

@@ -205,7 +205,7 @@ def test_record_of_another_store_or_partition(tmp_path: Path) -> None:
     shutil.copy(store.record_path(0), store.record_path(2))
     assert store.pending() == [1, 2]
     problems = status(store.path).damaged
-    assert "another specification" in problems[1]
+    assert "a store of other input or options" in problems[1]
     assert "that of partition 0" in problems[2]
 
 

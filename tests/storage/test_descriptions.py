@@ -21,9 +21,10 @@ from daskrf.kernels import (
     Polynomial,
     Ratio,
     TanimotoDotProduct,
+    TanimotoMinMax,
 )
+from daskrf.storage.differences import differences
 from daskrf.storage.inspection import map_words, model_words
-from daskrf.storage.plans import differences
 
 WORDS = [
     (TanimotoMinMaxFeatures(64), ["one-bit Tanimoto (min-max)", "(1 - T^2)/M", "M = 64, seed 0"]),
@@ -86,7 +87,7 @@ def test_the_range_of_norms_is_told() -> None:
 def test_differences_show_no_long_text() -> None:
     old, new = ({"map": {"fitted": {"landmarks": {"a": letter * 10**6}}}} for letter in "xy")
     shown = differences(old, new)
-    assert shown.startswith("map.fitted.landmarks.a (was 1,000,002 characters")
+    assert shown.startswith("what the map has learned (was 1,000,000 characters")
     assert "SHA-256" in shown
     assert len(shown) < 250
 
@@ -94,10 +95,14 @@ def test_differences_show_no_long_text() -> None:
 def test_differences_name_what_was_chosen_and_not_what_follows() -> None:
     old = {"map": {"class": "A", "parameters": {"size": 8, "range": None}, "fitted": {"low": 1}}}
     new = {"map": {"class": "A", "parameters": {"size": 8, "range": [2, 9.5]}, "fitted": {}}}
-    assert differences(old, new) == "map.parameters.range (was null, now [2, 9.5])"
+    assert differences(old, new) == "--range (was none, now [2, 9.5])"
     other = {"map": {"class": "B", "parameters": {"terms": 3}}, "dtype": "bits"}
-    assert differences(old, other) == 'map.class (was "A", now "B"), dtype (was absent, now "bits")'
+    assert differences(old, other) == "--map (was A, now B), --dtype (was none, now bits)"
     kernels = [
         {"map": {"kernel": {"kernel": name, "parameters": p}}} for name, p in (("A", {}), ("B", {"t": 1}))
     ]
-    assert differences(*kernels) == 'map.kernel.kernel (was "A", now "B")'
+    assert differences(*kernels) == "--kernel (was A, now B)"
+    kernels = [LandmarkFeatures(kernel=kernel).state() for kernel in (TanimotoMinMax(), Gaussian(2.0))]
+    assert differences(*({"map": state} for state in kernels)) == "--kernel (was minmax, now gaussian)"
+    lengths = [LandmarkFeatures(kernel=Gaussian(length)).state() for length in (2.0, 3.0)]
+    assert differences(*({"map": state} for state in lengths)) == "--length-scale (was 2.0, now 3.0)"

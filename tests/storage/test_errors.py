@@ -12,7 +12,7 @@ import pytest
 from daskrf.errors import DaskrfError, StoreError
 from daskrf.storage.backend import atomic_write
 from daskrf.storage.files import file_errors
-from daskrf.storage.records import StoredObject
+from daskrf.storage.integrity import StoredObject
 from tests.storage.strategies import full_store
 
 

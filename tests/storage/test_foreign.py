@@ -14,16 +14,14 @@ import numpy as np
 import pytest
 
 from daskrf.errors import DaskrfError, StoreError
-from daskrf.storage import plans
 from daskrf.storage.backend import backend
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import kind_of, status, verify
-from daskrf.storage.integrity import believed, sealed, unsealed
+from daskrf.storage.integrity import StoredObject, believed, sealed, unsealed
 from daskrf.storage.model import load_model, read_checkpoint, save_model
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.records import StoredObject
-from daskrf.storage.store import Store
+from daskrf.storage.store import ARRAYS_FILE, FORMAT_VERSION, PLAN_FILE, Store, plan_hash
 from tests.storage.strategies import full_store, new_store
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -60,7 +58,7 @@ def forge_record(store: Store, p: int, **changes: Any) -> None:
     """Write a record that has its digest."""
     record = dataclasses.replace(store.record(p), **changes)
     body = {
-        "format_version": plans.FORMAT_VERSION,
+        "format_version": FORMAT_VERSION,
         "partition": record.partition,
         "spec_hash": record.spec_hash,
     }
@@ -73,7 +71,7 @@ def forge_plan(path: Path, **changes: Any) -> None:
     """Change a plan, and give it the hash of what it is then."""
     plan = json.loads((path / "_plan.json").read_bytes()) | changes
     del plan["crc32c"]
-    plan["spec_hash"] = plans.plan_hash(plan)
+    plan["spec_hash"] = plan_hash(plan)
     (path / "_plan.json").write_bytes(sealed(json.dumps(plan).encode()))
 
 
@@ -134,8 +132,8 @@ def test_no_link_is_followed_on_the_way(store: FingerprintStore, name: str) -> N
 
 
 def test_a_pipe_in_place_of_a_plan_or_a_model_is_none(tmp_path: Path) -> None:
-    for name in (plans.PLAN_FILE, plans.ARRAYS_FILE):
-        (tmp_path / name).mkdir(parents=True) if name == plans.ARRAYS_FILE else os.mkfifo(tmp_path / name)
+    for name in (PLAN_FILE, ARRAYS_FILE):
+        (tmp_path / name).mkdir(parents=True) if name == ARRAYS_FILE else os.mkfifo(tmp_path / name)
         for look in (Store.open, load_model, status, verify, kind_of):
             with pytest.raises(StoreError):
                 look(tmp_path)
@@ -315,7 +313,7 @@ def refused(path: Path, words: str) -> None:
     "name", ["../secret", "/etc/passwd", "arrays-0123456789abcdef/../../x", "other/gram/c.0"]
 )
 def test_a_model_names_no_files_but_its_own(tmp_path: Path, name: str) -> None:
-    path = save_model(tmp_path, {"gram": np.arange(9.0)}, {"targets": ["y"]})
+    path = save_model(tmp_path, {"gram": np.arange(999.0)}, {"targets": ["y"]})
     record = unsealed(path.read_bytes())
     for forged in ({"objects": [[name, *record["objects"][0][1:]]]}, {"group": name}, {"objects": []}):
         forge_model(path, {**record, **forged})
@@ -324,11 +322,12 @@ def test_a_model_names_no_files_but_its_own(tmp_path: Path, name: str) -> None:
         assert not verify(tmp_path).sound or forged == {"objects": []}
 
 
+@pytest.mark.parametrize("n", [3, 30])  # in the record, and in a file
 @pytest.mark.parametrize(
     "shape", [[2**40, 3], [2**31], [10**30], [-1, 3], [3.0, 3], "33", None, [], [3, 2**33]]
 )
-def test_a_model_of_impossible_shapes(tmp_path: Path, shape: Any) -> None:
-    path = save_model(tmp_path, {"gram": np.triu(np.arange(1.0, 10.0).reshape(3, 3))}, {"targets": ["y"]})
+def test_a_model_of_impossible_shapes(tmp_path: Path, shape: Any, n: int) -> None:
+    path = save_model(tmp_path, {"gram": np.triu(np.ones((n, n)))}, {"targets": ["y"]})
     record = unsealed(path.read_bytes())
     record["entries"]["gram"]["shape"] = shape
     forge_model(path, record)
@@ -336,9 +335,10 @@ def test_a_model_of_impossible_shapes(tmp_path: Path, shape: Any) -> None:
         load_model(tmp_path)
 
 
+@pytest.mark.parametrize("n", [3, 30])
 @pytest.mark.parametrize("value", [*VALUES, "|O", "<U100000000", "<M8[s]", "V9"], ids=repr)
-def test_a_model_of_wrong_types(tmp_path: Path, value: Any) -> None:
-    path = save_model(tmp_path, {"gram": np.arange(9).reshape(3, 3)}, {"targets": ["y"]})
+def test_a_model_of_wrong_types(tmp_path: Path, value: Any, n: int) -> None:
+    path = save_model(tmp_path, {"gram": np.arange(n * n).reshape(n, n)}, {"targets": ["y"]})
     header = unsealed(path.read_bytes())
     forged = [{**header, name: value} for name in header]
     forged += [

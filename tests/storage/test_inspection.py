@@ -79,7 +79,7 @@ def test_feature_and_prediction_stores(tmp_path: Path) -> None:
         assert words in text
     for store in (features, predictions):
         assert "every digest of 2 partitions is right" in str(verify(store.path))
-    with pytest.raises(StoreError, match=r"spec\.options\.std \(was true, now false\)"):
+    with pytest.raises(StoreError, match=r"--std \(was yes, now no\)"):
         PredictionStore.new(tmp_path / "p", **plan, options={"std": False})
     nameless = PredictionStore.new(tmp_path / "q", **plan, options={})
     assert "predictions of the model with hash ab12ab12ab12" in str(status(nameless.path))

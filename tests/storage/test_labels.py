@@ -235,7 +235,7 @@ def test_join_counts_everything(tmp_path: Path) -> None:
     assert (joined.matched, joined.unmatched, joined.repeats, joined.equal_repeats) == (4, 1, 1, 0)
     assert (joined.library_duplicates, joined.dropped, joined.unmatched_keys) == (3, 1, ("X",))
     assert "4 labels attached to 3 molecules" in str(joined)
-    assert "1 of them are repeat measurements" in str(joined)
+    assert "repeat measurements among them: 1, and each counts" in str(joined)
     assert "such as X" in str(joined)
 
 

@@ -358,14 +358,14 @@ def test_a_file_of_somebody_else_is_no_lock(tmp_path: Path) -> None:
         lock.write_bytes(content)
         os.utime(lock, (0, 0))
         with (
-            pytest.raises(StoreError, match="is not a lock of daskrf, or damaged; delete it"),
+            pytest.raises(StoreError, match="is damaged, or is not a lock file of daskrf; delete it"),
             StoreLock(tmp_path),
         ):
             pytest.fail("it is in use by another program")
         assert lock.read_bytes() == content
     lock.unlink()
     os.mkfifo(lock)
-    with pytest.raises(StoreError, match="is not a lock of daskrf"), StoreLock(tmp_path):
+    with pytest.raises(StoreError, match="is not a lock file of daskrf"), StoreLock(tmp_path):
         pytest.fail("a pipe")
     lock.unlink()
     (tmp_path / f"{lock_module.GUARD}notes").write_text("mine")

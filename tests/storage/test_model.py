@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from daskrf.errors import StoreError
-from daskrf.storage import zarrays
+from daskrf.storage import model, zarrays
 from daskrf.storage.inspection import kind_of, status, verify
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.model import find_checkpoint, load_model, read_checkpoint, save_model, write_checkpoint
@@ -38,13 +38,18 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
-@given(st.dictionaries(st.text("abc_", min_size=1, max_size=4), ARRAYS, max_size=3))
-def test_arrays_round_trip(arrays: dict[str, np.ndarray]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+@given(
+    st.dictionaries(st.text("abc_", min_size=1, max_size=4), ARRAYS, max_size=3), st.sampled_from([0, 1024])
+)
+def test_arrays_round_trip(arrays: dict[str, np.ndarray], small: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "SMALL_BYTES", small)
         save_model(folder, arrays, {})
-        found = load_model(folder).arrays
-    assert list(found) == list(arrays)
-    assert all(same_bits(found[name], arrays[name]) for name in arrays)
+        write_checkpoint(f"{folder}/part", arrays, {}, "h")
+        for found in (load_model(folder), read_checkpoint(f"{folder}/part", "h")):
+            assert found is not None
+            assert list(found.arrays) == list(arrays)
+            assert all(same_bits(found.arrays[name], arrays[name]) for name in arrays)
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
@@ -60,6 +65,7 @@ def test_arrays_of_several_chunks_round_trip(
     full = data.draw(hnp.arrays(np.dtype(dtype), shape))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(zarrays, "BLOCK_BYTES", block_bytes)
+        patch.setattr(model, "SMALL_BYTES", 0)
         save_model(folder, {"gram": full, "other": np.asfortranarray(full)}, {})
         found = load_model(folder).arrays
         (group,) = Path(folder).glob("arrays-*")
@@ -273,7 +279,7 @@ def test_nothing_else_is_taken_for_a_checkpoint(tmp_path: Path) -> None:
     assert find_checkpoint(tmp_path / "m", "h") is None
     assert find_checkpoint(tmp_path, "h") is None
     path = tmp_path / "level-0"
-    write_checkpoint(path, {"a": np.arange(3), "b": np.arange(4)}, {}, "h")
+    write_checkpoint(path, {"a": np.arange(300), "b": np.arange(400)}, {}, "h")
     record = unsealed((path / "_arrays.json").read_bytes())
     record["objects"] = [item for item in record["objects"] if "/b/" not in item[0]]
     (path / "_arrays.json").write_bytes(sealed(json.dumps(record).encode()))

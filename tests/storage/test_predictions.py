@@ -61,5 +61,5 @@ def test_counts_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
 )
 def test_anything_else_is_another_specification(tmp_path: Path, change: dict) -> None:
     PredictionStore.new(tmp_path / "p", **PLAN)
-    with pytest.raises(StoreError, match="another specification"):
+    with pytest.raises(StoreError, match="with other options"):
         PredictionStore.new(tmp_path / "p", **{**PLAN, **change})

@@ -1,4 +1,4 @@
-"""The file of hits: what is written about the best molecules, and how the file is recognized."""
+"""The file of hits: the best molecules, what they depend on, and how the file is recognized."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs.sources import Source
+from daskrf.quantities import amount
 from daskrf.storage.backend import backend, exists, is_file, readable, remove_stale
+from daskrf.storage.differences import differences
 from daskrf.storage.files import canonical_json, crc32c_of, file_errors
-from daskrf.storage.fingerprintstore import write_parquet
 from daskrf.storage.integrity import DAMAGE, sealed, unsealed
-from daskrf.storage.plans import differences
+from daskrf.storage.rowstore import write_parquet
 
-__all__ = ["Earlier", "described", "earlier_hits", "rejects_of", "write_hits", "write_rejects"]
+__all__ = ["Earlier", "earlier_hits", "hits_at", "rejects_of", "write_hits"]
 
 _MARK = b"daskrf"  # key of the metadata by which a file of hits is known
 _ABOUT = b"daskrf.about"  # key of what the hits depend on, and of what was found, as sealed JSON
@@ -39,10 +38,53 @@ class Earlier:
     path : Path
     about : dict
         What they depend on, and more that is known of them; empty for hits of daskrf 0.1.
+    rows : int
+        How many hits there are.
+    rejects : bool
+        Whether it is the file of rejects beside the hits.
     """
 
     path: PurePath
     about: dict[str, Any]
+    rows: int = 0
+    rejects: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What it is: "hits" or "rejects"."""
+        return "rejects" if self.rejects else "hits"
+
+    def words(self) -> tuple[str, ...]:
+        """What they are, as `daskrf status` shows it."""
+        if self.rejects:
+            return (f"{amount(self.rows, 'rows')} of the SMILES files, with file, line, text and reason",)
+        if not self.about:
+            return ("the file does not tell how they were found",)
+        about, rule = self.about, dict(self.about["acquisition"])
+        name, settings = rule.pop("rule"), {key: value for key, value in rule.items() if key != "maximize"}
+        by = ", ".join([name, *(f"{key} {value}" for key, value in settings.items())])
+        model = f"{about['model_name']}, hash" if "model_name" in about else "hash"
+        return (
+            f"{amount(self.rows, 'hits')} (k = {about['k']:,}), the best of "
+            f"{amount(about['rows'], 'molecules')} by {by}",
+            f"{about['direction'].removesuffix('e')}ing '{about['target']}'",
+            f"model: {model} {about['model'][:12]}",
+            f"library: {about['source']}, hash {about['library'][:12]}",
+        )
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the content; rejects have the checksums of Parquet alone."""
+        try:
+            if self.rejects:
+                with file_errors("read", self.path):
+                    pq.read_table(readable(self.path), page_checksum_verification=True)
+            elif not self.about:
+                return ["what they depend on is damaged, or was never written, so that no digest is known"]
+            else:
+                _ = self.table
+        except (StoreError, pa.ArrowException, *DAMAGE) as error:
+            return [str(error).split("\n", 1)[0]]
+        return []
 
     def is_of(self, spec: dict[str, Any]) -> bool:
         """Whether they are what a search with the specification `spec` finds."""
@@ -105,7 +147,7 @@ class Earlier:
 def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
     """Return a specification as people read it: as much of hashes as they do, and the name of the library."""
     words = {key: str(value)[:12] if key in ("library", "model") else value for key, value in spec.items()}
-    return words | ({"library": f"{source}, {words['library']}"} if "library" in words else {})
+    return words | ({"library": f"{source} with hash {words['library']}"} if "library" in words else {})
 
 
 def earlier_hits(output: PurePath) -> Earlier | None:
@@ -119,17 +161,26 @@ def earlier_hits(output: PurePath) -> Earlier | None:
     with file_errors("write", output):
         if not exists(output):
             return None
-        known: dict[bytes, bytes] = {}
-        if is_file(output):
-            with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):
-                known = pq.read_schema(readable(output)).metadata or {}
-    if _MARK not in known:
+        found = hits_at(output)
+    if found is None:
         raise InputError(f"{output} exists and does not hold hits of daskrf; give another output path.")
+    return found
+
+
+def hits_at(path: PurePath) -> Earlier | None:
+    """Return the hits, or the rejects beside them, that a file holds; None where it is something else."""
+    footer = None
+    if is_file(path):
+        with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):
+            footer = pq.read_metadata(readable(path))
+    known = (footer.metadata or {}) if footer is not None else {}
+    if footer is None or _MARK not in known:
+        return None
     about: dict[str, Any] = {}
     with suppress(*DAMAGE):
         found = unsealed(known.get(_ABOUT, b""))
         about = found if found.keys() >= _KNOWN else {}
-    return Earlier(output, about)
+    return Earlier(path, about, footer.num_rows, "reason" in footer.schema.names)
 
 
 def _content(table: pa.Table) -> str:
@@ -158,32 +209,3 @@ def write_hits(table: pa.Table, output: PurePath, about: dict[str, Any] | None =
 def rejects_of(output: PurePath) -> PurePath:
     """Return where the rejects of SMILES files are kept: beside the hits."""
     return output.with_name(f"{output.name.removesuffix('.parquet')}.rejects.parquet")
-
-
-def write_rejects(features: Source, output: PurePath) -> tuple[int, PurePath | None]:
-    """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
-    path = rejects_of(output)
-    tables = [features.rejects(p) for p in range(len(features.partition_rows))]
-    table = pa.concat_tables(tables).unify_dictionaries()
-    if not table.num_rows:
-        backend(path).remove(path)
-        return 0, None
-    write_hits(table, path)
-    return table.num_rows, path
-
-
-def described(features: Source, columns: dict[str, Any]) -> pa.Table:
-    """Add rank, id, smiles, source file and line to the hits."""
-    rows = columns["row"]
-    partition = np.searchsorted(features.row_bounds, rows, side="right") - 1
-    tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
-    tables = tables or [features.describe(0, rows)]  # no hits: the columns all the same
-    table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})
-    found = pa.concat_tables(tables).unify_dictionaries()
-    order = np.searchsorted(found["row"].to_numpy(), rows)  # tables come by partition, rows within ascend
-    for name in ("id", "smiles", "source", "line"):
-        table = table.append_column(name, found[name].take(pa.array(order)))
-    for name in ("mean", "std", "std_y", "acquisition"):
-        if name in columns:
-            table = table.append_column(name, pa.array(columns[name]))
-    return table

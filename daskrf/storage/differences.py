@@ -1,0 +1,152 @@
+"""What differs between two specifications, in the words of the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+from daskrf.errors import StoreError, printable
+from daskrf.features.featuremap import known_maps
+from daskrf.kernels.kernel import known_kernels
+
+__all__ = ["differences", "made_with_others"]
+
+_VECTOR = 8  # numbers of a list that is shown whole, such as a range of norms
+_SHOWN = 200  # characters of a value in an error message
+_DIGEST = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
+# By the end of a key: what it is called. An option has the name of its parameter, where nothing else is said.
+_NAMES = (
+    (r"map\.fitted.*", "what the map has learned"),
+    (r"map\.(class|kernel\.kernel)", {"class": "--map", "kernel.kernel": "--kernel"}),
+    (r"(?:parameters\.)?(\w+)\.(?:class|kernel)", None),
+    (r"map\..*?(\w+)", None),
+    (r"(?:acquisition)\.rule", "--acquisition"),
+    (r"(?:acquisition)\.(\w+)", None),
+    (r"(?:fingerprint|options)\.(\w+)", None),
+    (r"sources\[\d+\]\.path", "the input files"),
+    (r"sources\[\d+\]\.layout\.(smiles|id)", {"smiles": "--smiles-column", "id": "--id-column"}),
+    (r"sources\[\d+\]\.layout\.(header|delimiter)", None),
+    (r"sources\[\d+\].*", "the content of the input files"),
+    (r"(?:library\.)?partitions.*|chunk_rows|partition_chunks|rows_per_partition", "--rows-per-partition"),
+    (r"targets.*", "--target"),
+    (r"(fragments|dtype|k|std|seed|target|exclude_labelled|n_components|molecules|labelled)", None),
+    (r"extra.*", "--keep-columns"),
+    (r"rdkit", "the version of RDKit"),
+    (r"source", "the library"),
+    (r"(labels|model|library)", {"labels": "the labels", "model": "the model", "library": "the library"}),
+    (r"rows", "the number of labels"),
+    (r"n_columns|diagonal", ""),
+)
+# What is only named where nothing else differs: it follows from other options.
+_FOLLOWS = ("--rows-per-partition", "what the map has learned", "the number of labels")
+
+
+def made_with_others(path: PurePath, differing: str) -> StoreError:
+    """Return the refusal of an output that was made from something else, or with other options."""
+    return StoreError(
+        f"{path} was made from other input or with other options: {differing}; give another output path, "
+        "delete that one, or repeat what it was made with"
+    )
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str:
+    """Name each option or input in which two specifications differ, with both values.
+
+    Parameters
+    ----------
+    old, new : dict
+        Plans, or any nested JSON values.
+    limit : int
+        Name at most this many; the rest are counted.
+
+    Returns
+    -------
+    str
+        Empty where they are equal.
+
+    Examples
+    --------
+    >>> specs = ({"map": {"parameters": {"n_components": n, "hashing": "cws"}}} for n in (8, 64))
+    >>> differences(*specs)
+    '--n-components (was 8, now 64)'
+    >>> differences({"labels": 64 * "a", "k": 3}, {"labels": 64 * "b", "k": 3})
+    'the labels are others'
+    """
+    first, second = dict(_leaves(old)), dict(_leaves(new))
+    keys = [*first, *(key for key in second if key not in first)]
+    keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
+    # A class that differs says all about its parameters, and parameters say all about what a map has learned.
+    classes = {key.rpartition(".")[0] for key in keys if key.endswith((".class", ".kernel"))}
+    keys = [key for key in keys if _speaks(key, keys, classes)]
+    named: dict[str, str] = {}
+    # Items of lists last: one option that differs may change all of them.
+    for key in sorted(keys, key=lambda name: name.count("[")):
+        name = _name(key)
+        named.setdefault(name, _both(name, first.get(key), second.get(key)))
+    if "the input files" in named:
+        named.pop("the content of the input files", None)
+    told = [words for name, words in named.items() if name and name not in _FOLLOWS] or list(named.values())
+    more = f" and {len(told) - limit} more" if len(told) > limit else ""
+    return ", ".join(told[:limit]) + more
+
+
+def _name(key: str) -> str:
+    """Return what users call the value of a key; the key itself where nothing is known of it."""
+    for pattern, name in _NAMES:
+        if found := re.fullmatch(rf"(?:.*\.)?(?:{pattern})", key):
+            if name is None:
+                word = found[1].replace("_", "-")
+                return f"--{word}" if len(word) > 1 else f"-{word}"
+            return name if isinstance(name, str) else name[found[1]]
+    return printable(key, _SHOWN)
+
+
+def _both(name: str, was: Any, now: Any) -> str:
+    digests = all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in (was, now))
+    if name.startswith("the content"):
+        return f"{name} has changed"
+    if digests:
+        return f"{name} {'are others' if name == 'the labels' else 'is another'}"
+    return f"{name} (was {_value(was)}, now {_value(now)})"
+
+
+def _value(value: Any) -> str:
+    """Return a value as the command line has it: landmarks, say, may take a megabyte."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    names = {cls.__name__: cls.facts.name for cls in known_maps()}
+    names |= {cls.__name__: name for name, cls in known_kernels().items()}
+    text = names.get(value, value) if isinstance(value, str) else json.dumps(value)
+    if len(text) <= _SHOWN:
+        return printable(text)
+    return f"{len(text):,} characters with SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of each leaf; an empty container and a short list of numbers are leaves."""
+    if isinstance(value, dict) and value:
+        for key in sorted(value):
+            yield from _leaves(value[key], f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list) and value and not _is_vector(value):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{name}[{index}]")
+    else:
+        yield name, value
+
+
+def _is_vector(value: list[Any]) -> bool:
+    return len(value) <= _VECTOR and all(isinstance(item, (int, float)) for item in value)
+
+
+def _speaks(key: str, keys: list[str], classes: set[str]) -> bool:
+    """Tell whether a key that differs is worth naming beside the others that do."""
+    parent, _, name = key.rpartition(".")
+    for owner in classes:
+        if key.startswith(f"{owner}.") and not (parent == owner and name in ("class", "kernel")):
+            return False
+    head, learned, _ = key.partition(".fitted")
+    return not (learned and any(other.startswith(f"{head}.parameters") for other in keys))
