@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from types import TracebackType
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["ONE_BLAS_THREAD"]
+__all__ = ["ONE_BLAS_THREAD", "processors"]
 
 
 class _OneBlasThread:
@@ -21,6 +22,11 @@ class _OneBlasThread:
         self._lock = threading.Lock()
         self._tasks = 0
         self._limits: threadpool_limits | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the limit holds now."""
+        return self._tasks > 0
 
     def __enter__(self) -> None:
         with self._lock:
@@ -39,3 +45,8 @@ class _OneBlasThread:
 
 
 ONE_BLAS_THREAD = _OneBlasThread()
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

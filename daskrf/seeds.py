@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 
-__all__ = ["check_seed", "generator", "key", "splitmix64", "words"]
+__all__ = ["check_seed", "generator", "key", "splitmix64", "words", "words_at"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -59,7 +59,12 @@ def words(seed: int, name: str, count: int, start: int = 0) -> npt.NDArray[np.ui
     >>> bool((seeds.words(0, "example", 3, start=2) == long[2:]).all())
     True
     """
-    index = np.arange(start + 1, start + count + 1, dtype=np.uint64)
+    return words_at(seed, name, np.arange(start, start + count))
+
+
+def words_at(seed: int, name: str, places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Return the words of the stream `name` at some places."""
+    index = places.astype(np.uint64) + np.uint64(1)
     return splitmix64(np.uint64(key(seed, name)) + index * _GOLDEN)
 
 

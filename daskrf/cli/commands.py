@@ -24,6 +24,7 @@ from daskrf.commands import READING, summaries
 from daskrf.commands.maps import MapTable
 from daskrf.features import FeatureMap
 from daskrf.jobs.clusters import client_of
+from daskrf.kernels import Kernel
 from daskrf.parameters import GIVEN, Option, Parameter, description_of, parameters_of, without_python
 from daskrf.storage.inspection import kind_of
 
@@ -94,7 +95,7 @@ class FunctionCommand(Command):
                 yield option_of(field, own, name=f"{name}__{field.name}")
         elif parameter.positional and name != "output":
             yield Argument(_explained(parameter))
-        elif name != "progress":
+        elif name != "progress" and not parameter.class_below(Kernel):
             needed = replace(parameter, default=GIVEN) if name == "output" else parameter
             yield option_of(_explained(needed), more)
 

@@ -15,16 +15,18 @@ import click
 
 from daskrf.cli.options import SectionOption, option_of
 from daskrf.features import FeatureMap, default_map, known_maps
-from daskrf.gp.process import FeatureSpaceGP
+from daskrf.gp.exact import ExactGP
 from daskrf.gp.processes import process_named
-from daskrf.kernels import Kernel
+from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import known_kernels
 from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of, without_python
 from daskrf.quantities import either
+from daskrf.storage.inspection import kind_of
 
 __all__ = ["Component", "MapOptions", "Own", "flags_of_any", "known", "map_page", "process_options"]
 
 _FEATURES = "Random features"
+_EXACT = "Exact process"
 _WIDEST = 100  # characters of a line, where a terminal has as many
 _PREFIX = "map__"  # what Click calls an option of a map: this, and the path of its parameter joined by "__"
 _PROCESS = "process"  # the first of the path of an option of a Gaussian process
@@ -79,9 +81,10 @@ class Own:
             default = f"{'' if default else 'no-'}{self.flag.removeprefix('--')}"
         return said + (f"  [default: {default}]" if default is not None else "")
 
-    def as_click(self, *, hidden: bool = False) -> SectionOption:
+    def as_click(self, *, hidden: bool = False, section: str = "") -> SectionOption:
         """Return the option as Click takes it."""
-        parameter, more, choices = self.parameter, Option(section=_FEATURES), list(self.components)
+        parameter, choices = self.parameter, list(self.components)
+        more = Option(section=section or _FEATURES)
         if parameter.kind is bool:
             more = replace(more, flags=f"{self.flag}/--no-{self.flag[2:]}")
         elif parameter.class_below(FeatureMap):
@@ -258,6 +261,8 @@ class MapOptions:
         named = _value_of(args, "--map")
         if named is None and {"-h", "--help"} & set(args):
             return parse_args(ctx, args)
+        if self.fits and named is None and _may_be_exact(args):
+            return self._parse_exact(ctx, args, parse_args)
         cls = known().get(named or "") or type(default_map())
         chosen = Component(cls, f"--map {cls.facts.name}", lambda flag: _value_of(args, flag))
         own = list(chosen)
@@ -287,6 +292,52 @@ class MapOptions:
         ctx.params[self.name] = chosen.make(values) if values or named else None
         return rest
 
+    def _parse_exact(
+        self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]
+    ) -> list[str]:
+        """Parse arguments with the options of an exact process and of its kernel."""
+        taken, parameters = _options_of_commands(), {each.name: each for each in parameters_of(ExactGP)}
+        own = process_options([ExactGP])
+        taken |= {each.flag for each in own}
+        kernel = Own(("kernel",), replace(parameters["kernel"], default=TanimotoMinMax()), "--kernel")
+        cls = kernel.components.get(_value_of(args, "--kernel") or "", kernel.default)
+        label = f"--kernel {_name(cls)}"
+        part = Component(cls, label, lambda flag: _value_of(args, flag), ("kernel",), kernel, taken)
+        own += [kernel, *part]
+        ctx.meta["own"] = [each.as_click(section=_EXACT) for each in own]
+        try:
+            rest = parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if (flag := error.option_name.replace("--no-", "--")) not in flags_of_any():
+                raise
+            have = ", ".join(each.flag for each in own)
+            maps = [each.facts.name for each in known_maps() if flag in _flags_of(each, self.fits)]
+            words = f"An exact process with {label} has no option {error.option_name}; it has {have}."
+            words += f" {flag} goes with {either('--map', maps)}." if maps else ""
+            raise click.UsageError(words, ctx) from None
+        by_path, values = {each.path: each for each in own}, {}
+        for key in [key for key in ctx.params if key.startswith(_PREFIX)]:
+            path, value = tuple(key.removeprefix(_PREFIX).split("__")), ctx.params.pop(key)
+            if value is not None and path in by_path:
+                values[path] = by_path[path].value(value)
+            elif value is not None and path == ("random_state",):
+                ctx.params["random_state"] = value
+            elif value is not None:
+                raise click.UsageError(f"An exact process has no option --{path[-1].replace('_', '-')}.", ctx)
+        ctx.params |= {path[1]: value for path, value in values.items() if path[0] == _PROCESS}
+        ctx.params[self.name] = None
+        said = ("kernel",) in values or part.is_said(values)
+        ctx.params["kernel"] = part.make({p: v for p, v in values.items() if len(p) > 1}) if said else None
+        return rest
+
+
+def _may_be_exact(args: list[str]) -> bool:
+    """Tell whether options of an exact process may be among arguments that name no map."""
+    process = _value_of(args, "--process") or "auto"
+    exact = process == "auto" and not {"-M", "--n-components"} & set(args)
+    paths = (word for word in args if not word.startswith("-"))
+    return process == "exact" or (exact and not any(kind_of(p, missing_ok=True) == "features" for p in paths))
+
 
 def _value_of(args: list[str], flag: str) -> str | None:
     """Return what is given for an option, before Click has read it.
@@ -304,8 +355,8 @@ def _value_of(args: list[str], flag: str) -> str | None:
     return None
 
 
-def process_options(maps: Iterable[type[FeatureMap]]) -> list[Own]:
-    """Return the options that only the Gaussian processes of these maps have.
+def process_options(processes: Iterable[Any]) -> list[Own]:
+    """Return the options that only these Gaussian processes have, or those of these maps.
 
     Examples
     --------
@@ -314,8 +365,9 @@ def process_options(maps: Iterable[type[FeatureMap]]) -> list[Own]:
     ['--criterion']
     """
     found = {}
-    for name in dict.fromkeys(cls.process for cls in maps):
-        for parameter in parameters_of(process_named(name), without=FeatureSpaceGP.common):
+    for name in dict.fromkeys(getattr(cls, "process", cls) for cls in processes):
+        process = process_named(name) if isinstance(name, str) else name
+        for parameter in parameters_of(process, without=process.common):
             flag = f"--{parameter.name.replace('_', '-')}"
             found[flag] = Own((_PROCESS, parameter.name), parameter, flag)
     return list(found.values())

@@ -15,17 +15,20 @@ import numpy.typing as npt
 from distributed import Client
 
 from daskrf.errors import InputError, OptionError, StoreError, printable
-from daskrf.features import FeatureMap
+from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
+from daskrf.gp.exact import ExactGP
+from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
-from daskrf.gp.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
 from daskrf.gp.shapes import ONE_MATRIX, SumsShape
 from daskrf.gp.solvers import check_eigen_size
 from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
 from daskrf.jobs.directions import directions_of
+from daskrf.jobs.exactsolve import Fingerprints, need_of_exact, solve_exact, why_not_exact
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of
 from daskrf.jobs.learner import prepared
@@ -43,6 +46,7 @@ from daskrf.jobs.sources import (
 )
 from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
+from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.molecules.measurements import label_words
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
@@ -57,6 +61,7 @@ from daskrf.storage.store import hash_of
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
 Direction = Literal["maximize", "minimize"]
+ProcessName = Literal["auto", "exact", "features"]
 
 
 def _directions(texts: Sequence[str]) -> str | dict[str, str]:
@@ -87,6 +92,7 @@ _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task sums: few checkpoints, ye
 _STRIP_BYTES = STRIP_BYTES
 _PARTS = "parts of the sum"
 _CLASS_LABELS = 10  # fewer labels of two values may be chance
+_FEATURES = 4096  # of a kernel that is named, where an exact process would take too much
 _DECADES = 4.0  # more are not spanned by what is measured on a linear scale
 # A label as it is read, and a byte of its key: measured 221 in all for rows, 243 for IDs of 13 characters and
 # 410 for SMILES of 46, where the library has as many rows as there are labels, or more.
@@ -107,6 +113,7 @@ class FitReport:
     mean, signal_variance, noise_variance, log_marginal_likelihood : tuple of float
         One each a target.
     n_components : int
+        0 of an exact process.
     seconds : float
     warnings : tuple of str
     bound : tuple of float
@@ -117,6 +124,12 @@ class FitReport:
         Whether to "maximize" or to "minimize" each target, where that was said.
     n_filled : int
         Features that are not 0 in every row; see `FeatureMap.n_filled`.
+    process : str
+        "exact" or "features".
+    kernel : str
+        Of an exact process, in words.
+    solved : tuple of str
+        How the equations of each target of an exact process were solved, in words.
     """
 
     model: PurePath
@@ -132,13 +145,20 @@ class FitReport:
     inputs: tuple[str, ...] = ()
     directions: tuple[str | None, ...] = ()
     n_filled: int | None = None
+    process: str = "features"
+    kernel: str = ""
+    solved: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        features = features_words(
-            self.n_components if self.n_filled is None else self.n_filled, self.n_components
+        kind = (
+            f"exact process with {self.kernel}"
+            if self.process == "exact"
+            else features_words(
+                self.n_components if self.n_filled is None else self.n_filled, self.n_components
+            )
         )
         lines = [
-            f"model of {amount(self.labels.n_molecules, 'labelled molecules')}, {features}, in {self.model} "
+            f"model of {amount(self.labels.n_molecules, 'labelled molecules')}, {kind}, in {self.model} "
             f"({self.seconds:.1f} s)",
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
@@ -146,12 +166,14 @@ class FitReport:
         for t, name in enumerate(printable(name, 60) for name in self.labels.names):
             toward = f" (to {self.directions[t]})" if self.directions and self.directions[t] else ""
             bound = f", bound {self.bound[t]:,.1f}" if self.bound else ""
+            evidence = self.log_marginal_likelihood[t]
+            found = "" if math.isnan(evidence) else f", log marginal likelihood {evidence:,.1f}{bound}"
             lines.append(
                 f"  {name}{toward}: mean {self.mean[t]:.4g}, "
                 f"signal std {self.signal_variance[t] ** 0.5:.3g}, "
-                f"noise std {self.noise_variance[t] ** 0.5:.3g}, "
-                f"log marginal likelihood {self.log_marginal_likelihood[t]:,.1f}{bound}"
+                f"noise std {self.noise_variance[t] ** 0.5:.3g}{found}"
             )
+            lines += [f"    {self.solved[t]}"] if self.solved else []
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
@@ -161,6 +183,8 @@ def fit(
     output: Paths,
     *,
     feature_map: FeatureMap | None = None,
+    process: ProcessName = "auto",
+    kernel: Kernel | None = None,
     key: Literal["id", "smiles", "row"] = "id",
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
@@ -194,6 +218,12 @@ def fit(
         For a fingerprint store; default: `daskrf.features.default_map()`. One that learns from the library
         and is not fitted yet is fitted to the store first, as by `fit_map`. The model is the one that the map
         names (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
+    process : {"auto", "exact", "features"}
+        Whether the model is exact, for a fingerprint store and up to some 100,000 labels, or approximates its
+        kernel by features. Default: exact where neither a map nor stored features are given, and memory and
+        half an hour are enough for as many labels.
+    kernel : Kernel, optional
+        Of an exact process; default: Tanimoto (min-max).
     key : {"id", "smiles", "row"}
         What joins a label to its molecule: the ID, the text of the SMILES exactly as it stands in the
         library's files (not canonicalised), or the number of the row, from 0.
@@ -218,8 +248,8 @@ def fit(
         As in `fingerprint`; this process solves in any case.
     **model_options
         What only the model of that map has: `criterion` of `daskrf.gp.SparseGP`, `rows` and `residual` of
-        `daskrf.gp.LocalGaussianGP`. Other values than those of the model at `output` need no further pass
-        over the library.
+        `daskrf.gp.LocalGaussianGP`; or an exact process: `n_draws` and others of `daskrf.gp.ExactGP`. Other
+        values than those of the model at `output` need no further pass over the library.
 
     Returns
     -------
@@ -240,11 +270,16 @@ def fit(
         "noise_variance": noise_variance,
     }
     options = _checked(fixed, **model_options)
-    features = open_source(source, feature_map)
-    gp_for(features.feature_map, **options)  # refuses options that are not of its model, before the labels
+    if process == "auto" and (feature_map is not None or kind_of(source) == "features"):
+        process = "features"
+    exact = _exact_for(process, kernel, feature_map, options)
+    features = open_source(source, feature_map, raw=exact is not None)
+    if exact is None:
+        gp_for(features.feature_map, **options)  # refuses options of other models, before the labels
     targets = [target] if isinstance(target, (str, int)) else target
     columns = (key, key_column, targets, drop_non_finite)
-    job = _Fit(features, labels, columns, as_path(output), fixed, options, direction)
+    asked = (exact, kernel, process == "auto")
+    job = _Fit(features, labels, columns, as_path(output), fixed, options, direction, *asked, client)
     return run(job, client, progress, shard, prepare)
 
 
@@ -259,13 +294,17 @@ class _Fit(Job[FitReport]):
     fixed: dict[str, float | None]
     options: dict[str, Any]
     direction: str | Mapping[str, str] | None
+    exact: ExactGP | None = None
+    kernel: Kernel | None = None
+    auto: bool = False
+    client: Client | None = None
     words: str = ""
     given: LabelFiles = field(init=False)
     parts: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
     spec: dict[str, Any] = field(init=False)
     stored: Model | None = None
     toward: dict[str, str] = field(default_factory=dict)
-    sums: list[_Sums] = field(default_factory=list)
+    sums: Sequence[_Sums | _Solve] = ()
 
     name = "fit"
 
@@ -286,12 +325,17 @@ class _Fit(Job[FitReport]):
         self.given = labels_of(self.labels, self.features.store, run.work, *self.columns, check=check)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
+        if self.auto and self.exact is not None:
+            self._choose_process(run, self.exact)
         self.features = prepared(run, self.features, self.need)
-        state = self.features.feature_map.state()
-        self.spec = _spec(self.features, state, self.joined)
+        state = None if self.exact else self.features.feature_map.state()
+        self.spec = _spec(self.features, state, self.joined, self.kernel)
         self.stored = _stored(self.output, self.spec)
         known = self.stored.directions if self.stored else {}
         self.toward = directions_of(self.direction, self.joined.names) or known
+        if self.exact is not None:
+            self.sums = [_Solve(self.features, self.given, self.spec, self.exact, self.kernel is None)]
+            return
         if len(self.parts) == 1:
             self.sums = [_Sums(self.features, *self.parts[0], self.spec)]
             return
@@ -304,9 +348,30 @@ class _Fit(Job[FitReport]):
             for targets, own in self.parts
         ]
 
+    def _choose_process(self, run: Run, exact: ExactGP) -> None:
+        """Take an exact process if it is not too much for the labels; say which, and why."""
+        n_labels = len(self.joined.row)
+        reason = why_not_exact(exact, making_of(self.features), n_labels)
+        if not reason:
+            run.progress.note(
+                f"The process is exact: {n_labels:,} labels are few enough for it (--process features takes "
+                "random features instead)."
+            )
+            return
+        run.progress.note(f"The process has random features: for {n_labels:,} labels, {reason}.")
+        seed = self.options.pop("random_state", 0)
+        if self.kernel is None:
+            feature_map = default_map().set_params(random_state=seed)
+        else:
+            feature_map = map_of(self.kernel, _FEATURES, seed)
+        self.features, self.exact = open_source(self.features.path, feature_map), None
+        gp_for(self.features.feature_map, **self.options)
+
     def need(self) -> Need:
         cut, making = _grouped(self.features, self.joined), making_of(self.features)
         n_labels = sum(cut.rows)
+        if self.exact is not None:
+            return need_of_exact(self.exact, making, n_labels, work_folder(self.output), self.client)
         precision = precision_for(self.features.feature_map, n_labels)
 
         def sums(making: Making) -> MemoryNeed:
@@ -340,10 +405,11 @@ class _Fit(Job[FitReport]):
         if stored is not None and stored.metadata["spec_hash"] == identity:
             _leave(self.output, stored, toward, run.progress)
             return self._report(stored.gp, run.seconds)
-        held: Sequence[Statistics | None] = [None] * len(self.sums)
+        held: Sequence[Any] = [None] * len(self.sums)
         if stored is not None:
-            run.progress.note("The model that is there holds the sums over these labels already.")
-            held = [gp.statistics_ for gp in processes_of(stored.gp)]  # it was read with them
+            what = "fingerprints of" if self.exact else "sums over"
+            run.progress.note(f"The model that is there holds the {what} these labels already.")
+            held = [stored.gp] if self.exact else [gp.statistics_ for gp in processes_of(stored.gp)]
         solved = [own.solve(run, sums, self.options) for own, sums in zip(self.sums, held, strict=True)]
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [own.targets for own in self.sums])
         arrays = {**gp.arrays(), "labelled_rows": self.joined.row, "labels": self.joined.y}
@@ -351,7 +417,7 @@ class _Fit(Job[FitReport]):
         run.progress.finish()
         return self._report(gp, run.seconds)
 
-    def _metadata(self, gp: FeatureSpaceGP | SeparateGP) -> dict[str, Any]:
+    def _metadata(self, gp: Process | SeparateGP) -> dict[str, Any]:
         """Return what is known of the model beside its arrays; see `Model`."""
         joined, store = self.joined, self.features.store
         return {
@@ -364,20 +430,21 @@ class _Fit(Job[FitReport]):
             "library_path": store.library_path,
             "fingerprint": store.spec["fingerprint"],
             "fragments": store.spec["fragments"],
-            "map": self.features.feature_map.state(),
+            "map": None if self.exact else self.features.feature_map.state(),
         }
 
-    def _report(self, gp: FeatureSpaceGP | SeparateGP, seconds: float) -> FitReport:
+    def _report(self, gp: Process | SeparateGP, seconds: float) -> FitReport:
         joined = self.joined
         names = [printable(name, 60) for name in joined.names]
-        warnings = [*self.features.feature_map.cautions()]
+        exact = [each for each in processes_of(gp) if isinstance(each, ExactGP)]
+        warnings = [] if self.exact else [*self.features.feature_map.cautions()]
         warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
         warnings += [
             advice
             for name, (_, y) in zip(names, _values(joined), strict=True)
             if (advice := _advice(name, y))
         ]
-        if gp.jitter_:
+        if getattr(gp, "jitter_", 0.0):
             warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
         return FitReport(
             self.output,
@@ -386,7 +453,7 @@ class _Fit(Job[FitReport]):
             tuple(gp.signal_variance_.tolist()),
             tuple(gp.noise_variance_.tolist()),
             tuple(gp.log_marginal_likelihoods_.tolist()),
-            len(gp.weights_),
+            0 if self.exact else self.features.feature_map.n_components,
             seconds,
             tuple(warnings),
             tuple(
@@ -396,7 +463,16 @@ class _Fit(Job[FitReport]):
             ),
             (self.words,),
             tuple(self.toward.get(name) for name in joined.names),
-            self.features.feature_map.n_filled,
+            None if self.exact else self.features.feature_map.n_filled,
+            *(
+                (
+                    "exact",
+                    " and ".join(dict.fromkeys(each.kernel.words() for each in exact)),
+                    tuple(each.words() for each in exact),
+                )
+                if exact
+                else ()
+            ),
         )
 
 
@@ -410,11 +486,34 @@ def _leave(output: PurePath, stored: Model, directions: dict[str, str], progress
         progress.note(f"The directions of {output} were changed: {printable(said)}.")
 
 
-def _spec(features: Source, state: dict[str, Any], joined: JoinedLabels) -> dict[str, Any]:
-    """Return what the sums depend on."""
+def _exact_for(
+    process: str, kernel: Kernel | None, feature_map: FeatureMap | None, options: dict[str, Any]
+) -> ExactGP | None:
+    """Return the exact process that is asked for, not fitted, or None for features."""
+    if process not in get_args(ProcessName):
+        raise InputError(f"process is one of {', '.join(get_args(ProcessName))}, not {process!r}.")
+    if process == "features":
+        if kernel is not None:
+            raise InputError("The kernel of features is that of their map; give kernel to an exact process.")
+        return None
+    if feature_map is not None:
+        raise InputError("An exact process has no features; leave the map out, or take process='features'.")
+    unknown = set(options) - set(ExactGP._get_param_names())
+    if unknown:
+        raise InputError(f"An exact process has no option {', '.join(sorted(unknown))}; leave it out.")
+    gp = ExactGP(TanimotoMinMax() if kernel is None else kernel, **options)
+    gp.memory(1)  # refuses bad values
+    return gp
+
+
+def _spec(
+    features: Source, state: dict[str, Any] | None, joined: JoinedLabels, kernel: Kernel | None = None
+) -> dict[str, Any]:
+    """Return what the sums depend on, or the fingerprints and the kernel of an exact process."""
+    own = {"process": "exact", "kernel": None if kernel is None else kernel.state()}
     return {
         "source": features.spec_hash,
-        "map": brief_state(state),
+        **({"map": brief_state(state)} if state else own),
         "targets": list(joined.names),
         "rows": len(joined.row),
         "labels": joined.digest,
@@ -481,8 +580,11 @@ def _grouped(features: Source, joined: JoinedLabels) -> _Cut:
     # A partition is decoded for however few labels, at about a 20th of the cost of all its features.
     weight = labelled + np.asarray(features.partition_rows) // 20
     target = min(largest, max(smallest, int(weight[labelled > 0].sum()) // 1024))
-    n_components = features.feature_map.n_components
-    columns = SumsShape.of(features.feature_map).strips(n_components, _STRIP_BYTES)
+    if features.raw:
+        n_components, columns = 1, [(0, 1)]
+    else:
+        n_components = features.feature_map.n_components
+        columns = SumsShape.of(features.feature_map).strips(n_components, _STRIP_BYTES)
     if len(columns) > 1:  # partial sums are large, and the bits of a group are held
         target = min(max(target, 2 * smallest), _held_rows(n_components))
     groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
@@ -579,6 +681,45 @@ class _Sums:
         return Tree(roots, self.cut.groups, self.cut.rows, _PARTS)
 
 
+@dataclass(frozen=True)
+class _Solve:
+    """The equations of an exact process, for all targets, once their fingerprints are in one place."""
+
+    features: FeatureSource | FingerprintSource
+    given: LabelFiles
+    spec: dict[str, Any]
+    exact: ExactGP
+    choose: bool
+    targets: tuple[int, ...] = ()
+    precision: Precision = "double"
+
+    @functools.cached_property
+    def cut(self) -> _Cut:
+        """How the fingerprints are gathered."""
+        return _grouped(self.features, self.given.joined)
+
+    def tree(self, precision: Precision) -> Tree:
+        """Return the tree that gathers the fingerprints of all labels."""
+        self.given.keep()
+        folder, key = self.given.folder.parent, hash_of(self.spec)
+        chunk = Labelled(self.features, absolute(self.given.folder), key, "", held=False).of
+        rows = Fingerprints(self.features.store.n_columns)
+        return Tree([Root(rows, chunk, folder / "fingerprints", key)], self.cut.groups, self.cut.rows, _PARTS)
+
+    def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> Any:
+        """Return the process, of several targets one for each: from an earlier one with other options on."""
+        joined = self.given.joined
+        known: Any = () if earlier is None else processes_of(earlier)
+        X: Any = None if known else self.tree(self.precision).result()
+        solved = []
+        for t, (_, y) in enumerate(_values(joined)):
+            start = known[t] if known else None
+            rows = X[np.isfinite(joined.y[:, t])] if start is None else start.X_train_
+            folder = run.work / f"target-{t}"
+            solved.append(solve_exact(run, self.exact, rows, y, folder, start, choose=self.choose))
+        return solved[0] if len(solved) == 1 else SeparateGP(solved, [[t] for t in range(len(solved))])
+
+
 def need_of_labels(n_labels: int, key_bytes: float = 0.0) -> MemoryNeed:
     """Return the need of reading and joining labels whose keys have so many bytes of text on average."""
 
@@ -656,10 +797,12 @@ def need_of_solve(
     )
 
 
-def _disk(path: PurePath, sums: Iterable[_Sums]) -> Disk:
+def _disk(path: PurePath, sums: Iterable[_Sums | _Solve]) -> Disk:
     """Return what the partial sums take on the disk."""
     leaves, largest, kept = 0, 0, 0
     for own in sums:
+        if isinstance(own, _Solve):
+            continue
         shape = SumsShape.of(own.features.feature_map)
         sizes = size_of_sums(own.cut.columns, own.cut.rows, one_bit=own.features.bits, shape=shape)
         bits = own.held * sum(own.cut.rows) * -(-own.features.feature_map.n_components // 8)

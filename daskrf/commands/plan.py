@@ -23,9 +23,11 @@ from daskrf.commands.fit import need_of_solve, need_of_sums
 from daskrf.errors import InputError, check_type
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map
-from daskrf.gp import choose_exponent, gp_for
+from daskrf.gp import ExactGP, choose_exponent, gp_for
+from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.shapes import SumsShape
 from daskrf.gp.sums import Summation, precision_for
+from daskrf.jobs.exactsolve import need_of_solution
 from daskrf.jobs.inputs import scan_inputs, tables_of
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.learner import need_of_learning
@@ -33,6 +35,7 @@ from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.smiles import rejects_table, rows_table
 from daskrf.jobs.sources import check_map
+from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
@@ -167,6 +170,7 @@ def plan(
         If the files cannot be read, or no row of the sample can be used.
     """
     spec = spec or FingerprintSpec()
+    by_itself = feature_map is None and labels is not None  # so that fit chooses the process
     feature_map = default_map() if feature_map is None else feature_map
     check_feature_map(feature_map)
     check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
@@ -191,9 +195,10 @@ def plan(
             library, spec, fragments, min(sample, library.n_rows), seed, scratch
         )
         n_labels = library.n_rows if labels is None else labels
+        exact = _time_exact(fingerprints, n_labels) if by_itself else []
         feature_map, learning = _time_map(feature_map, fingerprints, library.n_rows)
-        stages += learning + _time_features(feature_map, fingerprints, n_labels, seed)
-    needs = _needs(unfitted, feature_map, library, fingerprints, n_labels)
+        stages += learning + _time_features(feature_map, fingerprints, n_labels, seed) + exact
+    needs = _needs(unfitted, feature_map, library, fingerprints, n_labels, exact=by_itself)
     return PlanReport(
         library.n_rows,
         library.n_bytes,
@@ -225,7 +230,13 @@ def _making(feature_map: FeatureMap, rows: int, nonzeros: int | None, tables: in
 
 
 def _needs(
-    feature_map: FeatureMap, fitted: FeatureMap, library: Library, fingerprints: Any, n_labels: int
+    feature_map: FeatureMap,
+    fitted: FeatureMap,
+    library: Library,
+    fingerprints: Any,
+    n_labels: int,
+    *,
+    exact: bool,
 ) -> tuple[MemoryNeed, ...]:
     """Return the needs of all stages, from the density of the fingerprints of the sample.
 
@@ -245,6 +256,8 @@ def _needs(
         making.need(lambda making: need_of_scores(making, 1000, std=False)),
         making.need(lambda making: need_of_scores(making, 0, std=True)),
     )
+    if exact:
+        needs += (need_of_solution(ExactGP(TanimotoMinMax()), making, n_labels),)
     return tuple(need.beside(LIBRARIES) for need in needs)
 
 
@@ -343,6 +356,20 @@ def _time_features(
         StageCost("standard deviations", seconds / _STD_ROWS, 0, "library", "predict, or screen --std all")
     )
     return stages
+
+
+def _time_exact(fingerprints: Any, n_labels: int) -> list[StageCost]:
+    """Time kernel values, of which an exact process takes one of each label for a prediction."""
+    gp, n = ExactGP(TanimotoMinMax()), fingerprints.shape[0]
+    matrix, vectors = KernelMatrix(gp.kernel, fingerprints, n_threads=1), np.ones((n, 1), np.float32)
+    matrix.cross_product(fingerprints[:2], vectors)
+    _, seconds = _timed(matrix.cross_product, fingerprints, vectors)
+    value = seconds / n**2
+    fit = n_labels * value * gp.usual_products(n_labels)
+    return [
+        StageCost("exact fit", fit, 0, "labels", "in place of fit, where labels are few enough"),
+        StageCost("exact means", n_labels * value, 0, "library", "of a molecule that the shortlist leaves"),
+    ]
 
 
 def _timed(function, *arguments):  # type: ignore[no-untyped-def]

@@ -13,12 +13,10 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf.commands import READING
-from daskrf.features.featuremap import brief_state
-from daskrf.gp.separate import processes_of
 from daskrf.jobs.inputs import inputs_of, source_for
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
-from daskrf.jobs.memory import need_of_scores
-from daskrf.jobs.models import Model, open_model, read_model, std_seconds, target_names
+from daskrf.jobs.memory import need_of_model
+from daskrf.jobs.models import Model, open_model, read_model, score_seconds, target_names
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
@@ -161,9 +159,8 @@ class _Predict(Job[PredictReport]):
 
     def need(self) -> Need:
         n_targets, n_rows = len(self.model.targets), sum(self.features.partition_rows)
-        options: dict[str, Any] = {"n_targets": n_targets, "n_sums": len(processes_of(self.model.gp))}
         worker = making_of(self.features).need(
-            lambda making: need_of_scores(making, 0, std=self.std, **options), "rows"
+            lambda making: need_of_model(self.model, making, 0, std=self.std, all_targets=True), "rows"
         )
         size = n_rows * (
             _ROW_BYTES + 8 * n_targets * (3 if self.std else 1)
@@ -177,7 +174,7 @@ class _Predict(Job[PredictReport]):
             self.output,
             source=features.spec_hash,
             model=model_hash,
-            options={"std": self.std, "map": brief_state(features.feature_map.state())},
+            options={"std": self.std, "map": features.brief_map},
             rows=rows,
             provenance={"model_path": path, "source_path": _describe(self.files[0])},
         )
@@ -188,7 +185,7 @@ class _Predict(Job[PredictReport]):
             absolute(self.output),
             self.store.spec_hash,
             self.std,
-            features.seconds_per_row + self.std * std_seconds(features.feature_map.block_size),
+            features.seconds_per_row + score_seconds(self.model, features.block_size, std=self.std),
         )
         return [Partitions(stage, self.store, rows)]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import functools
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,21 +14,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
+from scipy import sparse
 
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
-from daskrf.gp.process import FeatureSpaceGP
+from daskrf.gp.exact import ExactGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
-from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_scores
-from daskrf.jobs.models import Model, open_model, read_model, std_seconds
+from daskrf.jobs.learner import sampled_rows
+from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_model, need_of_scores
+from daskrf.jobs.models import Model, open_model, read_model, score_seconds
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
+from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
@@ -56,11 +59,17 @@ def _one_target(texts: Sequence[str]) -> str:
     return texts[0]
 
 
+def _fraction(text: str) -> float:
+    """Return a fraction of the library: all of it for none."""
+    return 1.0 if text == "none" else float(text)
+
+
 CLI = Command(
     "daskrf screen docking.model real.fingerprints -o hits.parquet -k 1000 --acquisition ucb --minimize",
     step=5,
     options={
         "k": Option(least=1),
+        "shortlist": Option(metavar="FRACTION|none", convert=_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "target": Option(metavar="NAME", repeated=True, convert=_one_target),
@@ -76,6 +85,7 @@ _LEAST_ROWS = 10_000  # of a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
 _PIECES = "parts of the library"
+_LEAST_LIBRARY = 100_000  # rows: an exact process ranks all of less without a shortlist
 _SHORTLIST = 10  # times k molecules of the best mean get a standard deviation, with std="candidates"
 
 
@@ -140,6 +150,7 @@ def screen(
     acquisition: Acquisition | str = "greedy",
     maximize: bool | None = None,
     std: Std = "candidates",
+    shortlist: float | None = None,
     seed: int | None = None,
     target: str | int | None = None,
     exclude_labelled: bool = False,
@@ -184,8 +195,13 @@ def screen(
         Which molecules get a standard deviation, which costs M^2 / 2 multiply-adds each. With all, rules that
         need them are exact; with candidates, only the hits get one, and such rules rank the 10 k molecules of
         the best mean, an approximation.
+    shortlist : float, optional
+        Of an exact process: the fraction of the library that it ranks, above 0 and up to 1, chosen by kernel
+        values of its landmarks, which cost far less. Default: as much as 99 % of the best molecules of a
+        sample of the library are in; all of a library of less than 100,000.
     seed : int, optional
-        Seed of the draw of thompson; default 0. Other rules draw nothing, and refuse it.
+        Seed of the draw of thompson; default 0; with an exact process, the number of the draw. Other rules
+        draw nothing, and refuse it.
     target : str or int, optional
         Which target; needed only for a model of several.
     exclude_labelled : bool
@@ -213,7 +229,7 @@ def screen(
         If `output` holds the hits of another search; what differs is named.
     """
     output = as_path(output)
-    _check_options(k, std, output)
+    _check_options(k, std, shortlist, output)
     files = (source, format, fragments, accept_rejects)
     rule, maximize = _asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
@@ -221,7 +237,8 @@ def screen(
     if seed is not None and not rule.needs_sample:
         raise OptionError(f"--seed is for a random draw, and {rule.name} makes none; leave it out.")
     job = _Screen(
-        as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled, overwrite
+        *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
+        *(overwrite, shortlist),
     )
     return run(job, client, progress, shard, prepare)
 
@@ -241,6 +258,7 @@ class _Screen(Job[ScreenReport]):
     asked: str | int | None
     exclude_labelled: bool
     overwrite: bool
+    shortlist: float | None = None
     model: Model = field(init=False)
     features: Source = field(init=False)
     target: int = 0
@@ -265,6 +283,12 @@ class _Screen(Job[ScreenReport]):
         """How many molecules are kept until all have been scored."""
         return self.k * _SHORTLIST if self.shortlisted else self.k
 
+    @property
+    def rough(self) -> bool:
+        """Whether the model has a rough ranking, for a shortlist."""
+        gp = process_of(self.model.gp, self.target)[0]
+        return isinstance(gp, ExactGP) and gp.rough() is not None
+
     def plan(self, run: Run) -> None:
         """Find out as early as can be whether the hits are there, or others."""
         name, earlier = source_words(self.files[0]), earlier_hits(self.output)
@@ -273,6 +297,10 @@ class _Screen(Job[ScreenReport]):
         statistics = self.std == "candidates" or self.rule.needs_sample
         self.model = read_model(self.path, statistics=statistics)
         self.target = target_of(self.model, self.asked)
+        if self.shortlist is not None and not self.rough:
+            raise InputError(
+                "A shortlist is for exact processes of many labels, by conjugate gradients; leave it out."
+            )
         up, self.notes = maximizes(self.model, self.target, self.maximize)
         self.rule = replace(self.rule, maximize=up).with_best(_best(self.model, self.target, up))
         if earlier is not None and not self.overwrite:
@@ -295,6 +323,7 @@ class _Screen(Job[ScreenReport]):
             "target": self.model.targets[self.target],
             "seed": self.seed if self.rule.needs_sample else None,
             "exclude_labelled": self.exclude_labelled,
+            **({"shortlist": self.shortlist} if self.rough else {}),
         }
 
     @property
@@ -308,17 +337,17 @@ class _Screen(Job[ScreenReport]):
         if self.earlier is not None:
             return Need()
         making, n_sums = making_of(self.features), len(processes_of(self.model.gp))
-        k = self.n_kept if self.std == "candidates" else 0
+        k, std = self.n_kept if self.std == "candidates" else 0, self.std == "all"
 
         def need_of(k: int) -> MemoryNeed:
-            return making.need(
-                lambda making: need_of_scores(making, k, std=self.std == "all", n_sums=n_sums), "rows"
-            )
+            return making.need(lambda making: need_of_model(self.model, making, k, std=std), "rows")
 
         worker = need_of(k)
         worker = replace(worker, smaller={"hits": (k, 100, need_of), **worker.smaller})
-        if self.model.gp.statistics_ is None:
+        if self.model.gp.means_only:
             return Need(worker)
+        if self.features.raw:
+            return Need(worker, here=need_of_model(self.model, making, k, std=True))
         held = held_by_model(making, factors=self.rule.needs_sample, n_sums=n_sums)
         hits = replace(making, rows=k, nonzeros=0)
         return Need(
@@ -329,9 +358,8 @@ class _Screen(Job[ScreenReport]):
 
     def pieces(self, run: Run) -> list[Pieces]:
         """Leave the draw of "thompson" in a file, too."""
-        groups, rows = _grouped(self.features, self.std == "all")
         if self.earlier is not None:
-            return [Done(len(groups), _PIECES)]
+            return [Done(len(self.features.partition_rows), _PIECES)]
         run.agree(self.spec)
         draw = None
         if self.rule.needs_sample:
@@ -344,13 +372,33 @@ class _Screen(Job[ScreenReport]):
             self.target,
             draw,
             self.exclude_labelled,
-            self.std == "candidates",
+            self.std == "candidates" and not self.features.raw,
             self.std == "all",
+            self.seed,
         )
         chunk = Blocks(self.features.carried(run.work)).of
+        search, fraction = self._with_shortlist(run, search, chunk)
+        groups, rows = _grouped(self.features, self.model, std=self.std == "all", fraction=fraction)
         root = Root(search, chunk, run.work / "partials", hash_of(self.spec))
         self.tree = Tree([root], groups, rows, _PIECES)
         return [self.tree]
+
+    def _with_shortlist(self, run: Run, search: Search, chunk: Any) -> tuple[Search, float]:
+        """Return the search with what a shortlist takes, and the fraction of the library that it ranks."""
+        rows, asked = self.features.partition_rows, self.shortlist
+        n_rows = sum(rows)
+        if asked == 1 or not self.rough or (asked is None and n_rows < _LEAST_LIBRARY):
+            return search, 1.0
+        chosen = sampled_rows(len(rows), SAMPLED_PARTITIONS, 0).tolist()
+        share = min(1.0, SAMPLE / max(1, sum(rows[p] for p in chosen)))
+        sample = Sample(search, share, self.k / max(1, n_rows), asked)
+        root = Root(sample, chunk, run.work / "sample", hash_of(self.spec))
+        tree = Tree([root], [(p,) for p in chosen], [rows[p] for p in chosen], _PIECES)
+        tree.make(client=run.client, progress=run.progress)
+        found: Cut = tree.result()
+        self.notes = (*self.notes, str(found))
+        run.progress.note(str(found))
+        return replace(search, least=found.least), found.fraction
 
     def finish(self, run: Run, made: int) -> ScreenReport:
         """Write the hits and what is known of them."""
@@ -359,7 +407,7 @@ class _Screen(Job[ScreenReport]):
             rejects = rejects_of(self.output) if about["rejected"] else None
             return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
         found: Hits = self.tree.result()
-        table = _described(self.features, _ranked(found.top, self.model, self.rule, self.target, self.k))
+        table = _described(self.features, self._ranked(found.top))
         labelled = not self.exclude_labelled
         copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
@@ -376,6 +424,34 @@ class _Screen(Job[ScreenReport]):
         }
         write_hits(table, self.output, about)
         return self._report(table, about, rejects, notes, run.seconds)
+
+    def _ranked(self, top: TopK) -> dict[str, Any]:
+        """Return the columns of the k hits, best first; candidates get their standard deviations here."""
+        columns = top.arrays()
+        score = columns.pop("score")
+        order = np.arange(len(score))
+        if self.std == "candidates" and len(score):
+            block = self._fingerprints(columns["row"]) if self.features.raw else None
+            phi, diagonal = columns.pop("phi", block), columns.pop("diagonal", None)
+            with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
+                columns |= _predicted(self.model, self.target, phi, diagonal, std=True)
+            if self.rule.needs_std:
+                score = self.rule(columns["mean"], columns["std"])
+                order = np.lexsort((columns["row"], -score))[: self.k]
+        columns["acquisition"] = score
+        return {name: values[order] for name, values in columns.items()}
+
+    def _fingerprints(self, rows: npt.NDArray[np.int64]) -> Any:
+        """Return the fingerprints of some rows, which are read again."""
+        wanted = np.sort(rows)
+        ends = np.searchsorted(wanted, self.features.row_bounds)
+        parts = [
+            block
+            for p in np.flatnonzero(np.diff(ends)).tolist()
+            for block in self.features.blocks(p, wanted[ends[p] : ends[p + 1]])
+        ]
+        found = np.concatenate([block.rows for block in parts])
+        return sparse.vstack([block.phi for block in parts], format="csr")[np.searchsorted(found, rows)]
 
     def _report(
         self,
@@ -401,12 +477,16 @@ class _Screen(Job[ScreenReport]):
         )
 
 
-def _check_options(k: int, std: str, output: PurePath) -> None:
+def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) -> None:
     """Refuse impossible options."""
     if k < 1:
         raise OptionError(f"The number of hits must be at least 1, not {k}.")
     if std not in get_args(Std):
         raise OptionError(f"std is one of candidates, all, none, not {std!r}.")
+    if shortlist is not None and not 0 < shortlist <= 1:
+        raise OptionError(
+            f"shortlist is a fraction above 0 and up to 1, which is no shortlist; not {shortlist}."
+        )
     if output.suffix != ".parquet":
         raise OptionError(
             f"The hits are a Parquet file; name it so, for example {output.with_suffix('.parquet')}."
@@ -448,7 +528,8 @@ def _draw_weights(model: Model, target: int, seed: int, work: PurePath) -> str:
     if read_checkpoint(path, path.name) is None:
         backend(work).make(work)
         with ONE_BLAS_THREAD:  # whatever number of processors the one shard has that draws for all
-            weights = model.gp.draw(seed, target).weights_
+            gp, own = process_of(model.gp, target)
+            weights = gp.weights_of_draw(seed, own)
         for keep in (True, False):  # that of another shard may be there meanwhile, but not a damaged one
             write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
             if read_checkpoint(path, path.name) is not None:
@@ -456,13 +537,15 @@ def _draw_weights(model: Model, target: int, seed: int, work: PurePath) -> str:
     return absolute(path)
 
 
-def _grouped(source: Source, std: bool) -> tuple[list[tuple[int, ...]], list[int]]:
+def _grouped(
+    source: Source, model: Model, *, std: bool, fraction: float
+) -> tuple[list[tuple[int, ...]], list[int]]:
     """Cut the library into groups of partitions; return also the rows of each.
 
     By the size of the job alone, so that a second run on other workers finds its checkpoints.
     """
     rows = source.partition_rows
-    seconds = source.seconds_per_row + 2e-6 + std * std_seconds(source.feature_map.block_size)
+    seconds = source.seconds_per_row + 2e-6 + fraction * score_seconds(model, source.block_size, std=std)
     target = min(int(_TASK_SECONDS / seconds), max(_LEAST_ROWS, sum(rows) // _MOST_TASKS))
     groups = group_by_rows(list(enumerate(rows)), target)
     return groups, [sum(rows[p] for p in group) for group in groups]
@@ -514,6 +597,8 @@ class Search(Reduction):
     exclude_labelled: bool
     keep_features: bool
     std: bool
+    seed: int = 0
+    least: float = -math.inf
     name: str = "screen"
 
     def zero(self) -> Hits:
@@ -522,7 +607,17 @@ class Search(Reduction):
     def add(self, total: Hits, block: Block) -> None:
         model = open_model(self.model, self.model_hash, statistics=self.std)
         total.n_scored += len(block.rows)
-        total.top = total.top.combine(self._score(model, self._wanted(block)))
+        block = self.wanted(block)
+        if self.least > -math.inf:
+            block = block.where(self.rough(model, block) >= self.least)
+        total.top = total.top.combine(self._score(model, block))
+
+    def rough(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
+        """Return about the mean of each row where large values are good, else minus that."""
+        gp, _ = process_of(model.gp, self.target)
+        function = gp.rough() if isinstance(gp, ExactGP) else None
+        assert function is not None
+        return self.rule.sign * function.predict(block.phi)
 
     def finalize(self, total: Hits, rest: Iterator[Any]) -> Hits:
         """Refuse a library without any molecule."""
@@ -530,7 +625,7 @@ class Search(Reduction):
             raise InputError("There is nothing to screen: no row of the library could be used.")
         return total
 
-    def _wanted(self, block: Block) -> Block:
+    def wanted(self, block: Block) -> Block:
         """Return the block without the labelled rows, if these are to be left out."""
         if not self.exclude_labelled or not len(block.rows):
             return block
@@ -539,15 +634,21 @@ class Search(Reduction):
         return block.where(~np.isin(block.rows, labelled[low:high], assume_unique=True))
 
     def _score(self, model: Model, block: Block) -> TopK:
-        columns = _predicted(model, self.target, block.phi, block.diagonal, std=self.std)
+        score, columns = self.scores(model, block)
+        return TopK(self.k).from_chunk(score, block.rows, **columns)
+
+    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+        """Return the score of each row, and what is kept of it."""
+        columns: dict[str, Any] = _predicted(model, self.target, block.phi, block.diagonal, std=self.std)
         if self.keep_features:
             columns["phi"] = block.phi
             if block.diagonal is not None:
                 columns["diagonal"] = block.diagonal
         values = columns["mean"]
         if self.draw is not None:
-            values = _drawn(self.draw, self.model, self.model_hash, self.target).predict(block.phi)
-        return TopK(self.k).from_chunk(self.rule(values, columns.get("std")), block.rows, **columns)
+            drawn = _drawn(self.draw, self.model, self.model_hash, self.target, self.seed)
+            values = drawn.predict(block.phi)
+        return self.rule(values, columns.get("std")), columns
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Hits:
         columns = dict(arrays)
@@ -558,7 +659,7 @@ class Search(Reduction):
 def _predicted(
     model: Model,
     target: int,
-    phi: npt.NDArray[Any],
+    phi: Any,
     diagonal: npt.NDArray[np.float64] | None,
     *,
     std: bool,
@@ -580,31 +681,13 @@ def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.in
 
 
 @functools.lru_cache(maxsize=1)
-def _drawn(draw: str, path: str, model_hash: str, target: int) -> FeatureSpaceGP:
-    """Return a model whose mean is one draw of the whole function."""
+def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any:
+    """Return what predicts one draw of the whole function."""
     gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
-    drawn = copy.copy(gp)
     found = read_checkpoint(as_path(draw), as_path(draw).name)
     if found is None:
         raise StoreError(f"{draw} is gone or damaged; run the same command again, which makes it anew")
-    drawn.weights_, drawn.mean_ = found.arrays["weights"], drawn.mean_[[own]]
-    return drawn
-
-
-def _ranked(top: TopK, model: Model, rule: Acquisition, target: int, k: int) -> dict[str, Any]:
-    """Return the columns of the k hits, best first; candidates get their standard deviations here."""
-    columns = top.arrays()
-    score = columns.pop("score")
-    order = np.arange(len(score))
-    if "phi" in columns:
-        phi, diagonal = columns.pop("phi"), columns.pop("diagonal", None)
-        with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
-            columns |= _predicted(model, target, phi, diagonal, std=True)
-        if rule.needs_std:
-            score = rule(columns["mean"], columns["std"])
-            order = np.lexsort((columns["row"], -score))[:k]
-    columns["acquisition"] = score
-    return {name: values[order] for name, values in columns.items()}
+    return gp.drawn(found.arrays["weights"], seed, own)
 
 
 def _write_rejects(features: Source, output: PurePath) -> tuple[int, PurePath | None]:

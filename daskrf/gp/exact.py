@@ -5,25 +5,37 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from dataclasses import asdict
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.linalg import blas
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from daskrf import seeds
-from daskrf.arrays import check_columns_of, check_rows_to_fit, learn_columns
+from daskrf.arrays import as_csr, check_columns_of, check_rows_to_fit, learn_columns, row_slice
 from daskrf.errors import InputError
 from daskrf.gp.chunks import check_of, check_rows
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
-from daskrf.gp.pathwise import PathwisePosterior, ProcessParameters, fit_pathwise
+from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.gp.pathwise import (
+    KernelSum,
+    PathwisePosterior,
+    ProcessParameters,
+    fit_pathwise,
+    prior_of_fit,
+)
 from daskrf.gp.posterior import standard_normal
-from daskrf.gp.priordraws import has_map
+from daskrf.gp.priordraws import PriorDraws, has_map, map_of
+from daskrf.gp.process import seen_no
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
+from daskrf.gp.variancemodel import VarianceModel
 from daskrf.kernels.kernel import Kernel
+from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.quantities import format_bytes
 
 __all__ = ["ExactGP"]
@@ -36,7 +48,18 @@ _FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts 
 _LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugate gradients converge slowly
 _FACTOR_LOCK = threading.Lock()
 
+_VECTORS = 14  # of right-hand sides that conjugate gradients hold: directions, residuals, draws, copies
+_USUAL_PRODUCTS = 60  # of a fit with a search of hyperparameters
+_STATE_VERSION = 1
+_PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
+_OPTIONS = (
+    *("n_draws", "n_features", "n_landmarks", "tolerance", "max_iterations", "cache_bytes"),
+    *("n_subset", "random_state"),
+)
+_OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # by conjugate gradients
+
 Array = npt.NDArray[np.float64]
+Given = tuple[float | None, float | None, float | None]
 
 
 class ExactGP(RegressorMixin, BaseEstimator):
@@ -93,7 +116,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         seen.
     jitter_ : float
         What the Cholesky factorization of K needed in addition to noise_variance / signal_variance, usually
-        0.
+        0. Only with a factorization.
     solver_ : str
         "cholesky" or "cg".
     residual_ : float
@@ -127,6 +150,12 @@ class ExactGP(RegressorMixin, BaseEstimator):
     ([0.8, -0.5], [0.7, 0.7])
     """
 
+    common: ClassVar[tuple[str, ...]] = (
+        *("kernel", "mean", "signal_variance", "noise_variance", "cache_bytes", "n_subset", "random_state"),
+    )
+    """Parameters that fit has for every process, or chooses by itself."""
+
+    one_bit_ = False
     _factor: ShiftedCholesky | None
     _solver: KernelSolver | None
     _pathwise: PathwisePosterior
@@ -162,19 +191,38 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.n_subset = n_subset
         self.random_state = random_state
 
-    @staticmethod
-    def memory(n_rows: int) -> int:
-        """Return the bytes that `fit` needs for `n_rows` rows beside X itself, rounded up.
+    def memory(self, n_rows: int, n_nonzeros: int = 0) -> int:
+        """Return the bytes that `fit` needs for `n_rows` rows beside X itself and kept tiles, rounded up.
+
+        `n_nonzeros` are the numbers of X that are not 0.
 
         Examples
         --------
-        >>> round(ExactGP.memory(10_000) / 1e9, 1)
+        >>> from daskrf.kernels import TanimotoMinMax
+        >>> round(ExactGP(TanimotoMinMax(), solver="cholesky").memory(10_000) / 1e9, 1)
         1.0
         """
-        return 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
+        if self.solver_for(n_rows) == "cholesky":
+            return 8 * n_rows * n_rows + 3 * max(_BLOCK_BYTES, 8 * n_rows)
+        vectors = _VECTORS * 4 * n_rows * (2 + self.n_draws) + 16 * self.n_features * self.n_draws
+        n_landmarks = self.landmarks_of(n_rows)
+        landmarks = 4 * n_rows * n_landmarks + 24 * n_landmarks**2
+        features = 2**25 if map_of(self.kernel, 2, 0).one_bit else 2 * _BLOCK_BYTES
+        return vectors + landmarks + KernelMatrix.memory(n_nonzeros) + features
 
-    def fit(self, X: Any, y: npt.ArrayLike) -> Self:
+    def fit(
+        self, X: Any, y: npt.ArrayLike, *, start: ExactGP | None = None, matrix: KernelMatrix | None = None
+    ) -> Self:
         """Fit to rows X, CSR or dense of shape (n, n_columns), and one target y of shape (n,).
+
+        Parameters
+        ----------
+        X, y : rows and labels
+        start : ExactGP, optional
+            A fit by conjugate gradients whose rows come first in X, with labels of their own that need not be
+            the same: hyperparameters and solutions begin there, which saves most products.
+        matrix : KernelMatrix, optional
+            k(X, X), for conjugate gradients that have its products made elsewhere.
 
         Raises
         ------
@@ -198,64 +246,93 @@ class ExactGP(RegressorMixin, BaseEstimator):
         if a is None or s is None:
             _check_variance(y)
         self.X_train_, self.y_train_ = X, y
-        self.solver_ = self._solver_for(len(y))
+        self.solver_ = self.solver_for(len(y))
         if self.solver_ == "cg":
-            self._fit_pathwise(X, y, (m, a, s))
+            self._fit_pathwise(X, y, (m, a, s), self._check_start(start, X), matrix)
         else:
             self._fit_factor(X, y, m, a, s)
         learn_columns(self, given)
         return self
 
-    def _fit_pathwise(self, X: Any, y: Array, given: tuple[float | None, float | None, float | None]) -> None:
+    def _check_start(self, start: ExactGP | None, X: Any) -> PathwisePosterior | None:
+        """Return the solution to begin from."""
+        if start is None or getattr(start, "solver_", None) != "cg":
+            return None
+        n, posterior = start.n_rows_, start._pathwise
+        if not self.begins_from(start) or X.shape[0] < n or _differ(start.X_train_, row_slice(X, 0, n)):
+            raise InputError(
+                "start is a fit with another kernel, draws or random_state, or its rows do not come first in "
+                "X: leave it out, or put them there."
+            )
+        return posterior
+
+    def begins_from(self, other: ExactGP) -> bool:
+        """Return whether another process has the same kernel and draws, so that `fit` may begin from it."""
+        names = ("kernel", "n_draws", "n_features", "random_state")
+        return not other.means_only and all(getattr(self, n) == getattr(other, n) for n in names)
+
+    def _first_guess(self, X: Any, y: Array, given: Given) -> tuple[ProcessParameters, Given]:
+        """Return hyperparameters to begin with, from the evidence of some rows, and those that are given."""
         m, a, s = given
-        if a is None or s is None:
-            part: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
-            try:
-                part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
-                m0, a0, s0 = (float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
-            except InputError:  # no labels that differ among those, as of rare hits
-                m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
-            start = ProcessParameters(m0, a0, s0)
-            if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
-                given = m, a0, s0
-        else:
-            start = ProcessParameters(float(y.mean()) if m is None else m, a, s)
+        if a is not None and s is not None:
+            return ProcessParameters(float(y.mean()) if m is None else m, a, s), given
+        part: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
         try:
-            self._pathwise = self._solved_pathwise(X, y, start, given)
+            part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
+            m0, a0, s0 = (float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
+        except InputError:  # no labels that differ among those, as of rare hits
+            m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
+        if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
+            given = m, a0, s0
+        return ProcessParameters(m0, a0, s0), given
+
+    def _fit_pathwise(
+        self, X: Any, y: Array, given: Given, start: PathwisePosterior | None, matrix: KernelMatrix | None
+    ) -> None:
+        searched = given[1] is None or given[2] is None
+        if start is not None and searched and len(y) > _FIRST_GUESS:
+            first = start.hyperparameters
+        else:
+            first, given = self._first_guess(X, y, given)
+        n_landmarks = self.landmarks_of(len(y))
+        try:
+            self._pathwise = fit_pathwise(
+                self.kernel,
+                X,
+                y,
+                start=first,
+                given=given,
+                known=start,
+                n_draws=self.n_draws,
+                n_features=self.n_features,
+                n_landmarks=n_landmarks,
+                tolerance=self.tolerance,
+                max_iterations=self.max_iterations,
+                keep_bytes=self.cache_bytes,
+                random_state=self.random_state,
+                matrix=matrix,
+            )
         except MemoryError:
             raise InputError(
                 f"conjugate gradients for {len(y):,} rows do not fit into memory, beside at most "
                 f"{format_bytes(self.cache_bytes)} for tiles (cache_bytes): take fewer n_landmarks or "
                 "n_draws, or random features."
             ) from None
-        found = self._pathwise.hyperparameters
-        self.mean_, self.signal_variance_, self.noise_variance_ = (np.array([value]) for value in found)
-        self.alpha_ = self._pathwise.scale * self._pathwise.alpha[:, 0].astype(np.float64)
-        self.at_bound_ = np.array([self._pathwise.at_bound])
-        self.residual_, self.n_iterations_ = self._pathwise.residual, self._pathwise.n_iterations
+        self._take(self._pathwise)
 
-    def _solved_pathwise(
-        self,
-        X: Any,
-        y: Array,
-        start: ProcessParameters,
-        given: tuple[float | None, float | None, float | None],
-    ) -> PathwisePosterior:
-        n_landmarks = min(2000, max(500, len(y) // 20)) if self.n_landmarks is None else self.n_landmarks
-        return fit_pathwise(
-            self.kernel,
-            X,
-            y,
-            start=start,
-            given=given,
-            n_draws=self.n_draws,
-            n_features=self.n_features,
-            n_landmarks=min(n_landmarks, len(y)),
-            tolerance=self.tolerance,
-            max_iterations=self.max_iterations,
-            keep_bytes=self.cache_bytes,
-            random_state=self.random_state,
+    def _take(self, posterior: PathwisePosterior) -> None:
+        """Take over what conjugate gradients have found."""
+        self.mean_, self.signal_variance_, self.noise_variance_ = map(
+            np.atleast_1d, map(float, posterior.hyperparameters)
         )
+        self.alpha_ = posterior.scale * posterior.alpha[:, 0].astype(np.float64)
+        self.at_bound_ = np.array([posterior.at_bound])
+        self.residual_, self.n_iterations_ = posterior.residual, posterior.n_iterations
+
+    def landmarks_of(self, n_rows: int) -> int:
+        """Return the number of landmarks for so many rows."""
+        wanted = self.n_landmarks or min(2000, max(500, n_rows // 20))
+        return min(wanted, n_rows)
 
     def _fit_factor(self, X: Any, y: Array, m: float | None, a: float | None, s: float | None) -> None:
         matrix = self._kernel_matrix(X)
@@ -285,7 +362,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return_std: bool = False,
         return_cov: bool = False,
         *,
-        of: Literal["y", "f"] = "y",
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
     ) -> Any:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
@@ -297,49 +376,119 @@ class ExactGP(RegressorMixin, BaseEstimator):
         X : rows as for `fit`, shape (m, n_columns)
         return_std, return_cov : bool
             At most one.
-        of : {"y", "f"}
-            Uncertainty of a new observation y (with noise) or of the function f (without).
+        of : {"y", "f", "both"}
+            Uncertainty of a new observation y (with noise) or of the function f (without), or, for
+            `return_std`, of both.
+        target : int, optional
+            0: there is one.
+        diagonal : None
+            What processes of features may need.
 
         Returns
         -------
         mean : float64 array, shape (m,)
-        std : float64 array, shape (m,), if `return_std`
+        std : float64 array, shape (m,), if `return_std`; two, of f and of y, for "both"
         cov : float64 array, shape (m, m), if `return_cov`
         """
         self._check_fitted()
-        check_of(of)
+        check_of(of, *(["both"] if return_std else []))
         if return_std and return_cov:
             raise InputError("ask for return_std or return_cov, not both.")
+        if target not in (None, 0):
+            raise InputError(f"there is no target {target}: this model has one.")
         check_columns_of(self, X)
         X = check_rows(X, self.kernel)
-        noise_variance = float(self.noise_variance_[0]) if of == "y" else 0.0
-        if self.solver_ == "cg":
-            return self._predict_pathwise(X, return_std, return_cov, noise_variance)
+        noise_variance = float(self.noise_variance_[0])
+        if return_std or return_cov:
+            self._check_draws()
         if return_cov:
-            mean, matrix = self._joint(X)
-            covariance = np.triu(matrix)
-            covariance += np.triu(covariance, 1).T
-            covariance[np.diag_indices(len(mean))] += noise_variance
+            mean, covariance = self._covariance(X)
+            covariance[np.diag_indices(len(mean))] += noise_variance if of == "y" else 0.0
             return mean, covariance
-        mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
-        factor = self._cholesky() if return_std else None
+        if not return_std:
+            return self._means(X)
+        mean, variance = self._variances(X)
+        std_f, std_y = np.sqrt(variance), np.sqrt(variance + noise_variance)
+        return (mean, std_f, std_y) if of == "both" else (mean, std_f if of == "f" else std_y)
+
+    def _means(self, X: Any) -> Array:
+        if self.solver_ == "cg":
+            return self._pathwise.mean(X)
+        mean = np.empty(X.shape[0])
         for part, cross in self._cross(X):
             mean[part] = self.mean_[0] + cross @ self.alpha_
-            if factor is not None:
-                half = factor.half_solve(cross.T)
-                explained = np.einsum("ij,ij->j", half, half)
-                variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
-        return (mean, np.sqrt(np.maximum(variance, 0.0) + noise_variance)) if return_std else mean
+        return mean
 
-    def _predict_pathwise(self, X: Any, return_std: bool, return_cov: bool, noise_variance: float) -> Any:
-        if not (return_std or return_cov):
-            return self._pathwise.mean(X)
-        if return_cov:
-            mean, covariance = self._pathwise.covariance(X, self.tolerance, self.max_iterations)
-            covariance[np.diag_indices(len(mean))] += noise_variance
-            return mean, covariance
-        mean, std = self._pathwise.std(X)
-        return mean, np.sqrt(std**2 + noise_variance)
+    def _variances(self, X: Any) -> tuple[Array, Array]:
+        """Return the mean and the variance of f at each row."""
+        if self.solver_ == "cg":
+            mean, std = self._pathwise.std(X)
+            return mean, std**2
+        mean, variance = np.empty(X.shape[0]), np.empty(X.shape[0])
+        factor = self._cholesky()
+        for part, cross in self._cross(X):
+            mean[part] = self.mean_[0] + cross @ self.alpha_
+            half = factor.half_solve(cross.T)
+            explained = np.einsum("ij,ij->j", half, half)
+            variance[part] = self.signal_variance_[0] * (self.kernel.diag(X[part]) - explained)
+        return mean, np.maximum(variance, 0.0)
+
+    def _covariance(self, X: Any) -> tuple[Array, Array]:
+        if self.solver_ == "cg":
+            return self._pathwise.covariance(X, self.tolerance, self.max_iterations)
+        mean, matrix = self._joint(X)
+        covariance = np.triu(matrix)
+        covariance += np.triu(covariance, 1).T
+        return mean, covariance
+
+    def rough(self) -> KernelSum | None:
+        """Return what is about the mean, by kernel values of the landmarks alone; None without landmarks."""
+        self._check_fitted()
+        return self._pathwise.rough if self.solver_ == "cg" else None
+
+    def draw(self, seed: int, target: int = 0) -> KernelSum:
+        """Return one draw from the posterior as a function: with conjugate gradients, one of the fit's.
+
+        Raises
+        ------
+        InputError
+            If there are not as many draws.
+        """
+        return self.drawn(self.weights_of_draw(seed, target), seed, target)
+
+    def weights_of_draw(self, seed: int, target: int = 0) -> npt.NDArray[np.float32]:
+        """Return the weights of the labelled rows in a draw, float32 of shape (n, 1); see `draw`."""
+        self._check_fitted()
+        self._check_draws()
+        if self.solver_ == "cg":
+            if not 0 <= seed < self.n_draws:
+                raise InputError(
+                    f"this model has {self.n_draws} draws from the posterior: take a seed from 0 to "
+                    f"{self.n_draws - 1}, or fit it with more n_draws."
+                )
+            return self._pathwise.drawn(seed)[:, None]
+        prior = self._prior_of_draw(seed)(self.X_train_).astype(np.float64)
+        noise = standard_normal(seed, "gp/pathwise", len(prior), 1)
+        prior *= math.sqrt(float(self.signal_variance_[0]))
+        prior += math.sqrt(float(self.noise_variance_[0])) * noise
+        weights = self.alpha_[:, None] - self._cholesky().solve(prior)
+        return weights.astype(np.float32)
+
+    def drawn(self, weights: npt.NDArray[np.float32], seed: int, target: int = 0) -> KernelSum:
+        """Return the draw that `weights_of_draw` gives the weights of."""
+        if self.solver_ == "cg":
+            options = self.n_draws, self.n_features, self.random_state
+            prior = prior_of_fit(self.kernel, self.X_train_, *options).only(seed)
+            return self._pathwise.function(weights, prior)
+        matrix, a = KernelMatrix(self.kernel, self.X_train_), float(self.signal_variance_[0])
+        return KernelSum(matrix, weights, float(self.mean_[0]), 1.0, self._prior_of_draw(seed), math.sqrt(a))
+
+    def _prior_of_draw(self, seed: int) -> PriorDraws:
+        return PriorDraws(self.kernel, self.X_train_, 1, self.n_features, seed)
+
+    def _check_draws(self) -> None:
+        if self.means_only:
+            raise InputError("this model was read without its draws and predicts means only.")
 
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: int = 0, *, of: Literal["y", "f"] = "y"
@@ -437,6 +586,152 @@ class ExactGP(RegressorMixin, BaseEstimator):
         value, gradient = log_likelihood(self._solver, m, a, s, gradient=eval_gradient)
         return (value, gradient) if eval_gradient else value
 
+    def state(self) -> dict[str, Any]:
+        """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
+        self._check_fitted()
+        given = {name: self._given(name) for name in ("mean", "signal_variance", "noise_variance")}
+        found = {name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET}
+        posterior = self._pathwise if self.solver_ == "cg" else None
+        return {
+            "class": type(self).__name__,
+            "version": _STATE_VERSION,
+            "kernel": self.kernel.state(),
+            "shape": list(self.X_train_.shape),
+            "options": {name: getattr(self, name) for name in _OPTIONS} | {"solver": self.solver_},
+            "given": given,
+            **found,
+            "jitter": getattr(self, "jitter_", None),
+            "log_marginal_likelihood": getattr(self, "log_marginal_likelihood_value_", None),
+            **({name: getattr(posterior, name) for name in _OF_POSTERIOR} if posterior else {}),
+            "variances": asdict(posterior.variances) if posterior else None,
+        }
+
+    def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
+        """Return labelled rows and their weights and, with `statistics`, what deviations and draws take."""
+        self._check_fitted()
+        X = as_csr(self.X_train_)
+        parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
+        arrays = {f"rows/{name}": values for name, values in parts.items()}
+        if self.solver_ == "cholesky":
+            return arrays | {"weights": self.alpha_[:, None], "labelled": self.y_train_}
+        posterior = self._pathwise
+        arrays |= {"weights": np.ascontiguousarray(posterior.alpha[:, :1])}
+        arrays |= {"landmarks": posterior.landmarks, "landmark_weights": posterior.landmark_weights}
+        if not statistics or self.means_only:
+            return arrays
+        draws = {"draws": posterior.alpha[:, 1:], "ones": posterior.ones, "labelled": self.y_train_}
+        return arrays | {f"statistics/{name}": np.ascontiguousarray(v) for name, v in draws.items()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        """Rebuild a fitted model from `state` and `arrays`.
+
+        Raises
+        ------
+        InputError
+            If the state is of another version, or the rows are missing.
+        """
+        if state.get("version") != _STATE_VERSION or not {"weights", "rows/data"} <= arrays.keys():
+            raise InputError(
+                f"the model has state version {state.get('version')!r}, but this daskrf reads version "
+                f"{_STATE_VERSION}: fit again."
+            )
+        kernel, options = kernel_from_state(state["kernel"]), dict(state["options"])
+        model = cls(kernel, **state["given"], **options)
+        X = sp.csr_matrix(
+            tuple(arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")),
+            shape=tuple(state["shape"]),
+        )
+        X.has_canonical_format = True
+        model.X_train_, model.n_features_in_, model.solver_ = X, X.shape[1], model.solver
+        for name in _PER_TARGET:
+            setattr(model, name, np.array(state[name.rstrip("_")]))
+        if model.solver == "cg":
+            model._restore_pathwise(state, arrays)
+            return model
+        model.alpha_, model.y_train_ = arrays["weights"][:, 0], arrays["labelled"]
+        model.log_marginal_likelihood_value_ = state["log_marginal_likelihood"]
+        model.jitter_ = state["jitter"]
+        model._factor = model._solver = None
+        return model
+
+    def _restore_pathwise(self, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        alpha, rest, prior = arrays["weights"], {}, None
+        if "statistics/draws" in arrays:
+            rest = {name: arrays[f"statistics/{name}"] for name in ("draws", "ones", "labelled")}
+            alpha = np.column_stack([alpha, rest["draws"]])
+            prior = prior_of_fit(self.kernel, self.X_train_, self.n_draws, self.n_features, self.random_state)
+            self.y_train_ = rest["labelled"]
+        found = (float(getattr(self, name)[0]) for name in ("mean_", "signal_variance_", "noise_variance_"))
+        self._pathwise = PathwisePosterior(
+            matrix=KernelMatrix(self.kernel, self.X_train_),
+            prior=prior,
+            hyperparameters=ProcessParameters(*found),
+            alpha=alpha,
+            ones=rest.get("ones", alpha[:, 0]),
+            variances=VarianceModel(np.array(state["variances"]["weights"]), state["variances"]["draws"]),
+            landmarks=arrays["landmarks"],
+            landmark_weights=arrays["landmark_weights"],
+            random_state=self.random_state,
+            **{name: state[name] for name in _OF_POSTERIOR},
+        )
+        self._take(self._pathwise)
+
+    @property
+    def n_rows_(self) -> int:
+        """Rows that it was fitted to."""
+        return int(self.X_train_.shape[0])
+
+    def usual_products(self, n_rows: int) -> float:
+        """Return about how many products with K a fit takes; of a factorization, what takes as long."""
+        return _USUAL_PRODUCTS if self.solver_for(n_rows) == "cg" else 2 + n_rows / 50
+
+    def seconds_to_fit(self, n_rows: int, n_processors: int) -> float:
+        """Return the rough time of a fit with a search of hyperparameters, tiles made anew."""
+        if self.solver_for(n_rows) == "cholesky":
+            return 2.0 + n_rows**3 * 2e-11
+        return 2.0 + _USUAL_PRODUCTS * n_rows**2 * 1.4e-9 / n_processors
+
+    def memory_of_model(self, *, std: bool) -> int:
+        """Return the bytes of the fitted model in a process that predicts, tiles in the making included."""
+        X, n = as_csr(self.X_train_), self.n_rows_
+        size = 16 * X.nnz + KernelMatrix.memory(X.nnz, 1)
+        if self.solver_ == "cholesky":
+            return size + (16 * n * n if std else 8 * n)
+        return size + (12 * (2 + self.n_draws) * (n + self.n_features) if std else 8 * n)
+
+    def seconds_per_row(self, *, std: bool) -> float:
+        """Return the rough cost of predicting a row on one core."""
+        n, features = self.n_rows_, 5e-9 * self.n_features
+        if self.solver_ == "cg":
+            return n * (1.2e-9 + std * 4e-11 * (1 + self.n_draws)) + std * features
+        return n * 2e-9 + std * n**2 / 1e10
+
+    @property
+    def means_only(self) -> bool:
+        """Whether it was read without what deviations and draws take."""
+        return self.solver_ == "cg" and self._pathwise.alpha.shape[1] == 1
+
+    @property
+    def log_marginal_likelihoods_(self) -> Array:
+        """The log marginal likelihood, shape (1,): not a number with conjugate gradients."""
+        return np.array([getattr(self, "log_marginal_likelihood_value_", math.nan)])
+
+    def words(self) -> str:
+        """Return how the equations were solved, in words."""
+        if self.solver_ == "cholesky":
+            return f"solved by a Cholesky factorization of {self.n_rows_:,} rows"
+        return (
+            f"solved by conjugate gradients for {self.n_rows_:,} rows: {self.n_iterations_} products with "
+            f"the kernel matrix, residual {self.residual_:.1e}"
+        )
+
+    def cautions(self, target: int = 0) -> list[str]:
+        """Return why deviations cannot be trusted, in one sentence each; mostly none."""
+        self._check_fitted()
+        noise = bool(self.noise_variance_[0] < self.signal_variance_[0])
+        return [seen_no("the evidence", noise=noise)] if self.at_bound_[0] else []
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         return {**state, "_factor": None} if "alpha_" in state else state
@@ -454,7 +749,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             check_positive(name, number)
         return number
 
-    def _solver_for(self, n_rows: int) -> str:
+    def solver_for(self, n_rows: int) -> str:
         """Return how to solve for so many rows."""
         if self.solver not in ("auto", "cholesky", "cg"):
             raise InputError(f"solver must be 'auto', 'cholesky' or 'cg', not {self.solver!r}.")
@@ -534,6 +829,14 @@ class ExactGP(RegressorMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "alpha_"):
             raise NotFittedError("this ExactGP is not fitted yet: call fit first.")
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """Return whether two matrices of rows have different values."""
+    a, b = as_csr(a), as_csr(b)
+    if a.shape != b.shape or a.nnz != b.nnz:
+        return True
+    return not all(np.array_equal(getattr(a, p), getattr(b, p)) for p in ("indptr", "indices", "data"))
 
 
 class _Sampler(ShiftedCholesky):

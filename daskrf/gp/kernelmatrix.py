@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.arrays import row_slice
-from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.kernels.kernel import Kernel, Prepared
 
 __all__ = ["KernelMatrix"]
@@ -19,12 +18,8 @@ __all__ = ["KernelMatrix"]
 Single = npt.NDArray[np.float32]
 
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator uses again
+_PREPARED = 72  # bytes of a number that is not 0, in the tables of a kernel: measured 66
 _LEFT = 1024  # rows of other molecules that are predicted at a time
-
-
-def _processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class KernelMatrix:
@@ -40,8 +35,10 @@ class KernelMatrix:
     X : CSR or dense array, shape (n, d)
     keep_bytes : int
         For tiles; the whole triangle takes 2 n (n + 2048).
+    tile : int, optional
+        Rows and columns of a tile, on which rounding depends; default: 2,048.
     n_threads : int, optional
-        Default: as many as this process may use.
+        Default: as many as this process may use, or one in a task, which shares the host with others.
 
     Examples
     --------
@@ -51,23 +48,41 @@ class KernelMatrix:
     [[1.0, 0.5], [0.5, 1.0]]
     """
 
-    def __init__(self, kernel: Kernel, X: Any, *, keep_bytes: int = 0, n_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        *,
+        keep_bytes: int = 0,
+        tile: int | None = None,
+        n_threads: int | None = None,
+    ) -> None:
         self.kernel = kernel
         self.X = X
         self.n_rows = int(X.shape[0])
-        self.n_threads = n_threads or _processors()
-        self._slices = [slice(a, min(a + _TILE, self.n_rows)) for a in range(0, self.n_rows, _TILE)]
+        self.n_threads = n_threads
+        self.tile = tile = tile or _TILE
+        self._slices = [slice(a, min(a + tile, self.n_rows)) for a in range(0, self.n_rows, tile)]
         self._columns: list[Prepared] = []
         self._kept: dict[tuple[int, int], Single] = {}
-        room, chosen = keep_bytes, []
+        self._chosen: list[tuple[int, int]] = []
+        room = keep_bytes
         for p, rows in enumerate(self._slices):
             for q in range(p + 1):
                 room -= 4 * (rows.stop - rows.start) * (self._slices[q].stop - self._slices[q].start)
                 if room >= 0:
-                    chosen.append((p, q))
-        if chosen:
-            self._prepare()
-            self._kept.update(zip(chosen, self._each(lambda at: self._made(*at), chosen), strict=True))
+                    self._chosen.append((p, q))
+
+    @property
+    def n_panels(self) -> int:
+        """How many panels of rows a product is made by."""
+        return len(self._slices)
+
+    @staticmethod
+    def memory(n_nonzeros: int, n_threads: int | None = None) -> int:
+        """Return the bytes of a matrix without tiles: columns as they are prepared, tiles in the making."""
+        # A tile, a copy of it, and what the allocator keeps.
+        return _PREPARED * n_nonzeros + 12 * _TILE**2 * (n_threads or processors())
 
     @staticmethod
     def bytes_of(n_rows: int) -> int:
@@ -81,22 +96,30 @@ class KernelMatrix:
         self.__init__(**state)  # type: ignore[misc]
 
     def forget(self) -> None:
-        """Free the tiles that were kept."""
+        """Free the tiles that were kept, and keep none from now on."""
         self._kept.clear()
+        self._chosen.clear()
 
     def product(self, vectors: Single) -> Single:
         """Return k(X, X) times vectors, float32 of shape (n, any)."""
-        out = np.empty(vectors.shape, np.float32)
+        if len(self._kept) < len(self._chosen):
+            self._prepare()
+            tiles = self._each(lambda at: self._made(*at), self._chosen)
+            self._kept.update(zip(self._chosen, tiles, strict=True))
+        return np.concatenate([np.empty((0, vectors.shape[1]), np.float32), *self.panels(vectors)])
+
+    def panels(self, vectors: Single, numbers: Sequence[int] | None = None) -> list[Single]:
+        """Return those rows of a product that are in the panels of some numbers, or in all."""
         self._prepare()
 
-        def panel(p: int) -> None:
-            own = out[self._slices[p]]
-            own[:] = 0
+        def panel(p: int) -> Single:
+            rows = self._slices[p]
+            own = np.zeros((rows.stop - rows.start, vectors.shape[1]), np.float32)
             for q, columns in enumerate(self._slices):
                 own += self._tile(p, q) @ vectors[columns]
+            return own
 
-        self._each(panel, range(len(self._slices)))
-        return out
+        return self._each(panel, range(self.n_panels) if numbers is None else numbers)
 
     def cross(self, X: Any, vectors: Single, use: Callable[[slice, Single], None]) -> None:
         """Call `use` with slices of the rows of another X, and k(X, own rows) times vectors for these."""
@@ -133,20 +156,23 @@ class KernelMatrix:
 
     def own_squares(self, scales: Single) -> tuple[Single, Single]:
         """Return, for each row i, the largest and the sum of (scales_j k(x_i, x_j))^2 over all j but i."""
-        largest, total = np.empty(self.n_rows, np.float32), np.empty(self.n_rows, np.float32)
+        largest, total = np.concatenate([np.empty((0, 2), np.float32), *self.squares(scales)]).T
+        return largest, total
+
+    def squares(self, scales: Single, numbers: Sequence[int] | None = None) -> list[Single]:
+        """Return `own_squares` as two columns, of the panels of some numbers, or of all."""
         self._prepare()
 
-        def panel(p: int) -> None:
+        def panel(p: int) -> Single:
             found = _Squares(self._slices[p].stop - self._slices[p].start)
             for q, columns in enumerate(self._slices):
                 tile = self._tile(p, q).copy()
                 if p == q:
                     np.fill_diagonal(tile, 0)
                 found.add(tile, scales[columns])
-            largest[self._slices[p]], total[self._slices[p]] = found.largest, found.total
+            return np.column_stack([found.largest, found.total])
 
-        self._each(panel, range(len(self._slices)))
-        return largest, total
+        return self._each(panel, range(self.n_panels) if numbers is None else numbers)
 
     def _parts(self, X: Any) -> list[slice]:
         return [slice(a, min(a + _LEFT, X.shape[0])) for a in range(0, X.shape[0], _LEFT)]
@@ -157,6 +183,12 @@ class KernelMatrix:
         left = row_slice(X, part.start, part.stop)
         for prepared, columns in zip(self._columns, self._slices, strict=True):
             yield columns, prepared(left, dtype=np.float32)
+
+    def cross_product(self, X: Any, vectors: Single) -> Single:
+        """Return k(X, own rows) times vectors for the rows of another X, float32 of shape (m, any)."""
+        found = np.empty((X.shape[0], vectors.shape[1]), np.float32)
+        self.cross(X, vectors, found.__setitem__)
+        return found
 
     def _prepare(self) -> None:
         """Prepare the columns, once; a matrix that comes from a file has them when it is first used."""
@@ -178,7 +210,11 @@ class KernelMatrix:
 
     def _each(self, function: Callable[[Any], Any], items: Any) -> list[Any]:
         """Return the function of each item; threads share the items, and BLAS has one thread in each."""
-        with ONE_BLAS_THREAD, ThreadPoolExecutor(self.n_threads) as pool:
+        n_threads = self.n_threads or (1 if ONE_BLAS_THREAD.is_set else processors())
+        if n_threads == 1:
+            with ONE_BLAS_THREAD:
+                return [function(item) for item in items]
+        with ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(function, items))
 
 

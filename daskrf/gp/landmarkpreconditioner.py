@@ -72,6 +72,15 @@ class LandmarkPreconditioner:
         self.ratio = ratio
         self._factor = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True).astype(np.float32)
 
+    def weights(self, y: npt.NDArray[np.float64]) -> Single:
+        """Return weights w of landmarks, float32 of shape (L,), with which k(x, Z) w is about the mean for y.
+
+        It is the mean of the process with the kernel F F^T, the subset of regressors (Rasmussen & Williams
+        2006, eq. 8.14).
+        """
+        inner = scipy.linalg.cho_solve((self._factor, True), self._features.T @ y.astype(np.float32))
+        return scipy.linalg.solve_triangular(self._root, inner, lower=True, trans=1).astype(np.float32)
+
     def __call__(self, vectors: Single) -> Single:
         """Return the preconditioner times vectors, float32 of shape (n, any)."""
         inner = scipy.linalg.cho_solve((self._factor, True), self._features.T @ vectors, check_finite=False)

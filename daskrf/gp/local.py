@@ -130,7 +130,11 @@ class LocalGaussianGP(FeatureSpaceGP):
         Around each centroid it is a draw of the function; draws of different centroids are independent, so
         that it jumps in between. The residual is left out: far from all centroids it is the mean of y.
         """
-        drawn = super().draw(seed, target)
+        return super().draw(seed, target)
+
+    def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
+        """See `FeatureSpaceGP`."""
+        drawn = super().drawn(weights, seed, target)
         drawn.local_map_ = self.local_map_
         return drawn
 

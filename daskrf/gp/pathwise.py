@@ -14,9 +14,9 @@ since the mean of |beta_s|^2 is tr C^-1.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from daskrf.gp.priordraws import PriorDraws
 from daskrf.gp.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels.kernel import Kernel
 
-__all__ = ["PathwisePosterior", "ProcessParameters", "fit_pathwise"]
+__all__ = ["KernelSum", "PathwisePosterior", "ProcessParameters", "fit_pathwise", "prior_of_fit"]
 
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
@@ -66,6 +66,36 @@ class ProcessParameters(NamedTuple):
 
 
 @dataclass
+class KernelSum:
+    """A function of rows: mean + k(x, Z) weights, and of a draw a function drawn from the prior besides.
+
+    Attributes
+    ----------
+    matrix : KernelMatrix
+        Of the rows Z.
+    weights : float32 array, shape (n, 1)
+        In units of `scale`.
+    mean, scale : float
+    prior : PriorDraws, optional
+        One draw, in units of `deviation`.
+    deviation : float
+    """
+
+    matrix: KernelMatrix
+    weights: Single
+    mean: float
+    scale: float
+    prior: PriorDraws | None = None
+    deviation: float = 0.0
+
+    def predict(self, X: Any) -> Double:
+        """Return the values of the function at each row, float64 of shape (m,)."""
+        found = self.matrix.cross_product(X, self.weights)[:, 0]
+        values = self.mean + self.scale * found.astype(np.float64)
+        return values if self.prior is None else values + self.deviation * self.prior(X)[:, 0]
+
+
+@dataclass
 class PathwisePosterior:
     """A posterior as weights of kernel values: its mean, and its draws.
 
@@ -73,7 +103,9 @@ class PathwisePosterior:
     ----------
     hyperparameters : ProcessParameters
     alpha : float32 array, shape (n, 1 + S)
-        C^-1 times (y - mean) / scale, and times draws from the prior with noise.
+        C^-1 times (y - mean) / scale, and times draws from the prior with noise; of (n, 1) it has means only.
+    ones : float32 array, shape (n,)
+        C^-1 times ones, from which, as from alpha, the solution with further labels begins.
     variances : VarianceModel
         Of f, in units of the signal variance.
     scale : float
@@ -84,32 +116,49 @@ class PathwisePosterior:
         Largest |b - C x| / |b| of all right-hand sides.
     n_iterations : int
         Products with K, the search of hyperparameters included.
+    landmarks : int64 array, shape (L,)
+        Rows of the preconditioner.
+    landmark_weights : float32 array, shape (L, 1)
+        The mean is about k(x, landmarks) times these, in units of `scale`.
     """
 
     matrix: KernelMatrix
-    prior: PriorDraws
+    prior: PriorDraws | None
     hyperparameters: ProcessParameters
     alpha: Single
+    ones: Single
     variances: VarianceModel
     scale: float
     at_bound: bool
     residual: float
     n_iterations: int
-    n_landmarks: int
+    landmarks: npt.NDArray[np.int64]
+    landmark_weights: Single
     random_state: int
 
     def mean(self, X: Any) -> Double:
         """Return the posterior mean at each row, float64 of shape (m,)."""
-        found = np.empty(X.shape[0])
+        return self.function(self.alpha[:, 0]).predict(X)
 
-        def use(part: slice, values: Single) -> None:
-            found[part] = values[:, 0]
+    def function(self, weights: Single, prior: PriorDraws | None = None) -> KernelSum:
+        """Return the function of weights of the labelled rows; of a draw, with its prior."""
+        matrix, column, (mean, a, _) = self.matrix, weights.reshape(-1, 1), self.hyperparameters
+        return KernelSum(matrix, np.ascontiguousarray(column), mean, self.scale, prior, math.sqrt(a))
 
-        self.matrix.cross(X, self.alpha[:, :1], use)
-        return self.hyperparameters.mean + self.scale * found
+    def drawn(self, draw: int) -> Single:
+        """Return the weights of the labelled rows in one of the S draws."""
+        size = math.sqrt(self.hyperparameters.signal_variance) / self.scale
+        return self.alpha[:, 0] - np.float32(size) * self.alpha[:, 1 + draw]
+
+    @functools.cached_property
+    def rough(self) -> KernelSum:
+        """Return about the mean, from kernel values of the landmarks alone."""
+        rows = KernelMatrix(self.matrix.kernel, self.matrix.X[self.landmarks])
+        return KernelSum(rows, self.landmark_weights, self.hyperparameters.mean, self.scale)
 
     def deviations(self, X: Any) -> tuple[Double, Single]:
         """Return the mean, and each draw of f less the mean, float32 of shape (m, S)."""
+        assert self.prior is not None
         mean, draws = np.empty(X.shape[0]), self.prior(X)
 
         def use(part: slice, values: Single) -> None:
@@ -130,7 +179,7 @@ class PathwisePosterior:
         """
         kernel, own = self.matrix.kernel, self.matrix.X
         cross = kernel(own, X)
-        preconditioner = LandmarkPreconditioner(kernel, own, self.n_landmarks, self.random_state)
+        preconditioner = LandmarkPreconditioner(kernel, own, len(self.landmarks), self.random_state)
         preconditioner.set_ratio(self.hyperparameters.noise_variance / self.hyperparameters.signal_variance)
         found = _solved(
             self.matrix,
@@ -156,6 +205,7 @@ class PathwisePosterior:
         return mean, std
 
     def _std(self, X: Any) -> tuple[Double, Double]:
+        assert self.prior is not None
         mean, draws = np.empty(X.shape[0]), self.prior(X)
         variance, diagonal = np.empty(X.shape[0]), self.matrix.kernel.diag(X)
         size = np.maximum(diagonal, np.finfo(np.float64).tiny)
@@ -171,7 +221,7 @@ class PathwisePosterior:
         mean = self.hyperparameters.mean + self.scale * mean
         return mean, np.sqrt(self.hyperparameters.signal_variance * variance)
 
-    @cached_property
+    @functools.cached_property
     def correlation_scales(self) -> Single:
         """1 / sqrt(k(x_i, x_i) + lambda), float32 of shape (n,)."""
         return correlation_scales(self.matrix, self.hyperparameters)
@@ -181,6 +231,11 @@ def correlation_scales(matrix: KernelMatrix, found: ProcessParameters) -> Single
     """Return 1 / sqrt(k(x_i, x_i) + lambda) of the rows of a matrix, float32 of shape (n,)."""
     ratio = found.noise_variance / found.signal_variance
     return (1 / np.sqrt(matrix.kernel.diag(matrix.X) + ratio)).astype(np.float32)
+
+
+def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> PriorDraws:
+    """Return the draws from the prior that a fit corrects."""
+    return PriorDraws(kernel, X, n_draws, n_features, seeds.key(random_state, "gp/prior") >> 33)
 
 
 def fit_pathwise(
@@ -195,8 +250,10 @@ def fit_pathwise(
     n_landmarks: int,
     tolerance: float,
     max_iterations: int,
-    keep_bytes: int,
+    keep_bytes: int = 0,
     random_state: int,
+    matrix: KernelMatrix | None = None,
+    known: PathwisePosterior | None = None,
 ) -> PathwisePosterior:
     """Fit to the rows X and the labels y.
 
@@ -216,16 +273,22 @@ def fit_pathwise(
         Products with the kernel matrix, at most.
     keep_bytes : int
         Memory for tiles of the kernel matrix.
+    matrix : KernelMatrix, optional
+        k(X, X), to have its products made elsewhere.
+    known : PathwisePosterior, optional
+        One whose rows come first in X: the solution begins from its.
 
     Raises
     ------
     InputError
         If the residuals do not fall to the tolerance, or the kernel has no random features.
     """
-    prior = PriorDraws(kernel, X, n_draws, n_features, seeds.key(random_state, "gp/prior") >> 33)
-    matrix = KernelMatrix(kernel, X, keep_bytes=keep_bytes)
+    prior = prior_of_fit(kernel, X, n_draws, n_features, random_state)
+    matrix = KernelMatrix(kernel, X, keep_bytes=keep_bytes) if matrix is None else matrix
     preconditioner = LandmarkPreconditioner(kernel, X, n_landmarks, random_state)
     system = _System(matrix, preconditioner, y, prior(X), given, max_iterations, random_state)
+    if known is not None:
+        system.begin_from(known)
     log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
     if given[1] is None or given[2] is None:
         size = float(np.mean(kernel.diag(X)))
@@ -247,12 +310,14 @@ def fit_pathwise(
         prior,
         found,
         alpha,
+        system.solution.x[:, 1].copy(),
         variances,
         system.scale,
         at_bound,
         float(system.solution.residuals.max()),
         system.n_iterations,
-        n_landmarks,
+        preconditioner.landmarks,
+        preconditioner.weights((y - found.mean) / system.scale)[:, None],
         random_state,
     )
 
@@ -328,9 +393,17 @@ class _System:
         self.y = y - self.shift
         self.scale = float(np.abs(self.y).max(initial=0.0)) or 1.0
         self.noise = standard_normal(random_state, "gp/pathwise", *draws.shape).astype(np.float32)
-        self.n_iterations = 0
+        self.n_iterations, self.begun = 0, False
         size = 2 + draws.shape[1]
         self.solution = Solution(np.zeros((len(y), size), np.float32), np.full(size, np.inf), 0)
+
+    def begin_from(self, other: PathwisePosterior) -> None:
+        """Take the solution for the first rows, which are those of another posterior, as the first guess."""
+        rows = slice(len(other.alpha))
+        shift = np.float32((other.hyperparameters.mean - self.shift) / self.scale)
+        labels = np.float32(other.scale / self.scale) * other.alpha[:, 0] + shift * other.ones
+        self.solution.x[rows] = np.column_stack([labels, other.ones, other.alpha[:, 1:]])
+        self.begun = True
 
     def solve(self, log_ratio: float, tolerance: float) -> None:
         """Solve for a ratio, from the last solution on."""
@@ -354,12 +427,13 @@ class _System:
             self.matrix,
             self.preconditioner,
             right,
-            start=np.ascontiguousarray(self.solution.x[:, columns]) if self.n_iterations else None,
+            start=np.ascontiguousarray(self.solution.x[:, columns]) if self.begun else None,
             tolerance=tolerance,
             accepted=accepted,
             max_iterations=self.max_iterations - self.n_iterations,
         )
         self.n_iterations += found.n_iterations
+        self.begun = True
         self.solution.x[:, columns] = found.x
         self.solution.residuals[columns] = found.residuals
 

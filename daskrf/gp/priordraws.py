@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,12 @@ class PriorDraws:
         self.weights = standard_normal(random_state, "gp/prior", size, n_draws).astype(np.float32)
         if self.feature_map.one_bit:
             self.weights /= np.float32(np.sqrt(size))
+
+    def only(self, number: int) -> PriorDraws:
+        """Return one of the draws."""
+        one = copy.copy(self)
+        one.weights = np.ascontiguousarray(self.weights[:, [number]])
+        return one
 
     def __call__(self, X: Any) -> npt.NDArray[np.float32]:
         """Return each draw at each row, float32 of shape (n, n_draws)."""

@@ -39,13 +39,13 @@ from daskrf.gp.solvers import CholeskySolver, EigenSolver, with_deficit
 from daskrf.gp.statistics import Moments, SufficientStatistics
 from daskrf.gp.sums import Statistics, Summation
 
-__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP"]
+__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP", "seen_no"]
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
 STATE_VERSION = 3
 PER_TARGET = (
     *("mean_", "signal_variance_", "noise_variance_"),
-    *("left_out_", "log_marginal_likelihoods_", "at_bound_"),
+    *("log_marginal_likelihoods_", "at_bound_"),
 )
 """Attributes of a fitted process that have one entry each a target."""
 _SMALLEST_LEFT = 1e-6  # of k(x, x): less than this is rounding of features
@@ -70,7 +70,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     # What of parameters and of what was found makes up a state, beside what all have.
     _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
-    _per_target: ClassVar[tuple[str, ...]] = PER_TARGET
+    _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
     _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
 
     feature_map: Any
@@ -250,15 +250,8 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         self._check_fitted()
         said = []
         if self.at_bound_[target]:
-            lacks = "noise" if self.noise_variance_[target] < self.signal_variance_[target] else "signal"
-            so = (
-                "molecules just like a labelled one get next to no deviation: give the noise variance if a "
-                "repeated measurement would differ"
-                if lacks == "noise"
-                else "predictions will hardly differ from the mean: see that these are the right labels, and "
-                "joined to the right molecules"
-            )
-            said.append(f"{self._maximized()} sees no {lacks} in these labels, so that {so}")
+            noise = bool(self.noise_variance_[target] < self.signal_variance_[target])
+            said.append(seen_no(self._maximized(), noise=noise))
         if self.left_out_[target] < _FEW_LEFT * self.signal_variance_[target]:
             noise = self.noise_variance_[target] / self.signal_variance_[target]
             kernel = getattr(self.feature_map_, "kernel_", None)
@@ -281,14 +274,27 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         draws = self._feature_weights(self._factor(target).sample(n, seed, target))
         return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * draws
 
+    @property
+    def means_only(self) -> bool:
+        """Whether it was read without statistics, which deviations and draws take."""
+        return self.statistics_ is None
+
     def draw(self, seed: int, target: int = 0) -> Self:
         """Return a model of one target whose mean is one exact posterior draw of the whole function.
 
         It has no statistics, hence no deviations of its own, and is not for storing: keep the model and the
         seed. Draw `seed` is ``sample_weights(1, seed)``.
         """
+        return self.drawn(self.weights_of_draw(seed, target), seed, target)
+
+    def weights_of_draw(self, seed: int, target: int = 0) -> Array:
+        """Return the weights of a draw, shape (M, 1); see `draw`."""
+        return self.sample_weights(1, seed, target)
+
+    def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
+        """Return the draw that `weights_of_draw` gives the weights of."""
         drawn = type(self)(**{name: getattr(self, name) for name in self._options})
-        drawn.weights_ = self.sample_weights(1, seed, target)
+        drawn.weights_ = weights
         drawn.mean_ = self.mean_[[target]]
         drawn.feature_map_, drawn.one_bit_, drawn.statistics_ = self.feature_map_, self.one_bit_, None
         drawn._projects = self._projects
@@ -661,6 +667,19 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     def _squeeze(self, values: Array) -> Array:
         return values[:, 0] if values.shape[1] == 1 else values
+
+
+def seen_no(who: str, *, noise: bool) -> str:
+    """Return what to say of labels in which no noise can be seen, or no signal."""
+    lacks = "noise" if noise else "signal"
+    so = (
+        "molecules just like a labelled one get next to no deviation: give the noise variance if a "
+        "repeated measurement would differ"
+        if noise
+        else "predictions will hardly differ from the mean: see that these are the right labels, and "
+        "joined to the right molecules"
+    )
+    return f"{who} sees no {lacks} in these labels, so that {so}"
 
 
 class RandomFeatureGP(FeatureSpaceGP):

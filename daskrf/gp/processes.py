@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError, OptionError
 from daskrf.features import default_map, known_maps
+from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import FeatureSpaceGP
-from daskrf.gp.separate import SeparateGP
+from daskrf.gp.separate import Process, SeparateGP
 from daskrf.quantities import either
 
 __all__ = ["gp_for", "model_from_state", "process_named"]
@@ -71,9 +72,7 @@ def _misplaced(option: str, feature_map: Any) -> str:
     )
 
 
-def model_from_state(
-    state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
-) -> FeatureSpaceGP | SeparateGP:
+def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Process | SeparateGP:
     """Rebuild a fitted model of any class from its `state` and `arrays`.
 
     Raises
@@ -82,10 +81,11 @@ def model_from_state(
         If the class is unknown or of another version, or the weights are missing.
     """
     if state.get("class") == SeparateGP.__name__:
-        parts = [model_from_state(*part) for part in SeparateGP.stored_parts(state, arrays)]
-        return SeparateGP([part for part in parts if isinstance(part, FeatureSpaceGP)], state["targets"])
+        parts = (model_from_state(*part) for part in SeparateGP.stored_parts(state, arrays))
+        return SeparateGP([part for part in parts if not isinstance(part, SeparateGP)], state["targets"])
     kinds = (process_named(name) for name in {cls.process for cls in known_maps()})
-    classes: dict[Any, type[FeatureSpaceGP]] = {kind.__name__: kind for kind in kinds}
+    classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in kinds}
+    classes[ExactGP.__name__] = ExactGP
     name = state.get("class")
     if name not in classes:
         raise InputError(f"model {name!r} is unknown here; known are: {', '.join(sorted(classes))}.")

@@ -9,13 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
+from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
 
-__all__ = ["SeparateGP", "process_of", "processes_of"]
+__all__ = ["Process", "SeparateGP", "process_of", "processes_of"]
+
+Process = FeatureSpaceGP | ExactGP
+"""What a model of targets with the same rows is."""
 
 
 class SeparateGP:
-    """Processes of one feature map, each for its own targets and for the rows that have labels of these.
+    """Processes of one feature map or kernel, each for its own targets and the rows with labels of these.
 
     Targets of one process share one Gram matrix: that of the rows which have labels of all of them. Where
     targets have gaps, each set of rows has sums of its own, so that no label is lost. It predicts as its
@@ -23,8 +27,8 @@ class SeparateGP:
 
     Parameters
     ----------
-    parts : sequence of FeatureSpaceGP
-        Fitted, with one feature map.
+    parts : sequence of FeatureSpaceGP or ExactGP
+        Fitted, with one feature map or kernel.
     targets : sequence of sequence of int
         Numbers of the targets of each part: together all from 0 on, each once.
 
@@ -33,6 +37,7 @@ class SeparateGP:
     mean_, signal_variance_, noise_variance_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays
         Of shape (n_targets,).
     weights_ : float64 array, shape (M, n_targets)
+        Of features; as `left_out_`, exact processes have none.
     one_bit_, jitter_ : as of the processes; the largest jitter
 
     Raises
@@ -59,7 +64,7 @@ class SeparateGP:
     log_marginal_likelihoods_: npt.NDArray[np.float64]
     at_bound_: npt.NDArray[np.bool_]
 
-    def __init__(self, parts: Sequence[FeatureSpaceGP], targets: Sequence[Sequence[int]]) -> None:
+    def __init__(self, parts: Sequence[Process], targets: Sequence[Sequence[int]]) -> None:
         self.parts = tuple(parts)
         self.targets = tuple(tuple(int(t) for t in own) for own in targets)
         sizes, numbers = [len(part.mean_) for part in self.parts], [t for own in self.targets for t in own]
@@ -69,16 +74,17 @@ class SeparateGP:
         whose = (part for part, size in zip(self.parts, sizes, strict=True) for _ in range(size))
         within = (own for size in sizes for own in range(size))
         self._places = dict(zip(numbers, zip(whose, within, strict=True), strict=True))
-        for name in (*PER_TARGET, "weights_"):
-            values = np.concatenate([getattr(part, name) for part in self.parts], axis=-1)
-            setattr(self, name, values[..., self._order])
+        for name in (*PER_TARGET, "left_out_", "weights_"):
+            if all(hasattr(part, name) for part in self.parts):
+                values = np.concatenate([getattr(part, name) for part in self.parts], axis=-1)
+                setattr(self, name, values[..., self._order])
         self.one_bit_ = self.parts[0].one_bit_
-        self.jitter_ = max(part.jitter_ for part in self.parts)
+        self.jitter_ = max(getattr(part, "jitter_", 0.0) for part in self.parts)
 
     @property
     def feature_map_(self) -> Any:
         """The map of all processes; with None, they take features instead of rows."""
-        return self.parts[0].feature_map_
+        return getattr(self.parts[0], "feature_map_", None)
 
     @feature_map_.setter
     def feature_map_(self, feature_map: Any) -> None:
@@ -91,7 +97,12 @@ class SeparateGP:
         sums = tuple(part.statistics_ for part in self.parts)
         return None if None in sums else sums
 
-    def process_of(self, target: int) -> tuple[FeatureSpaceGP, int]:
+    @property
+    def means_only(self) -> bool:
+        """Whether the model was read without what deviations and draws take."""
+        return any(part.means_only for part in self.parts)
+
+    def process_of(self, target: int) -> tuple[Process, int]:
         """Return the process of a target, and the target's number in it."""
         return self._places[target]
 
@@ -116,7 +127,7 @@ class SeparateGP:
         mean, std : float64 arrays, shape (n, n_targets), or (n,) of one target
             Two deviations, of f and of y, for ``of="both"``.
         """
-        options: dict[str, Any] = {"of": of, "diagonal": diagonal}
+        options: dict[str, Any] = {"of": of} | ({} if diagonal is None else {"diagonal": diagonal})
         if target is not None:
             part, own = self.process_of(target)
             return part.predict(X, return_std, **options, target=own)
@@ -125,15 +136,15 @@ class SeparateGP:
             return self._columns(found)
         return tuple(self._columns(values) for values in zip(*found, strict=True))
 
-    def draw(self, seed: int, target: int = 0) -> FeatureSpaceGP:
-        """Return a model of one target whose mean is one posterior draw; see `FeatureSpaceGP.draw`."""
+    def draw(self, seed: int, target: int = 0) -> Any:
+        """Return one posterior draw of one target; see `FeatureSpaceGP.draw` and `ExactGP.draw`."""
         part, own = self.process_of(target)
         return part.draw(seed, own)
 
     def state(self) -> dict[str, Any]:
         """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
         parts = [part.state() for part in self.parts]
-        feature_map = parts[0]["feature_map"]
+        feature_map = parts[0].get("feature_map")
         alone = [{**part, "feature_map": None} for part in parts]
         return {
             "class": type(self).__name__,
@@ -144,10 +155,10 @@ class SeparateGP:
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
         """Return the weights of all targets and, behind its number, the statistics of each process."""
-        arrays = {"weights": self.weights_}
+        arrays = {"weights": self.weights_} if hasattr(self, "weights_") else {}
         for number, part in enumerate(self.parts):
             own = part.arrays(statistics=statistics)
-            arrays |= {f"{number}/{name}": array for name, array in own.items() if name != "weights"}
+            arrays |= {f"{number}/{name}": array for name, array in own.items() if name not in arrays}
         return arrays
 
     @staticmethod
@@ -167,11 +178,11 @@ class SeparateGP:
         return np.column_stack(list(values))[:, self._order]
 
 
-def process_of(gp: FeatureSpaceGP | SeparateGP, target: int) -> tuple[FeatureSpaceGP, int]:
+def process_of(gp: Process | SeparateGP, target: int) -> tuple[Process, int]:
     """Return the process that predicts a target, and the target's number in it."""
     return gp.process_of(target) if isinstance(gp, SeparateGP) else (gp, target)
 
 
-def processes_of(gp: FeatureSpaceGP | SeparateGP) -> tuple[FeatureSpaceGP, ...]:
+def processes_of(gp: Process | SeparateGP) -> tuple[Process, ...]:
     """Return the processes with sums of their own."""
     return gp.parts if isinstance(gp, SeparateGP) else (gp,)

@@ -83,7 +83,7 @@ class SparseGP(FeatureSpaceGP):
     """
 
     _options = ("method", "criterion")
-    _per_target = (*PER_TARGET, "bounds_")
+    _per_target = (*PER_TARGET, "left_out_", "bounds_")
     _numbers = (*FeatureSpaceGP._numbers, "deficit_", "prior_jitter_")
 
     def __init__(

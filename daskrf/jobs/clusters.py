@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from distributed.comm import parse_address, parse_host_port
 from distributed.security import Security
 from distributed.system import MEMORY_LIMIT
 
+from daskrf.blas import processors
 from daskrf.errors import InputError, WorkerError, printable
 from daskrf.quantities import format_bytes
 
@@ -192,11 +192,6 @@ def seconds_to_wait() -> float | None:
         ) from None
 
 
-def usable_cpus() -> int:
-    """Return the number of processors this process may run on (cgroup and affinity aware)."""
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
-
 def dashboard_address() -> str:
     """Return where the dashboard of a scheduler that is started here listens: on this host alone, or as set.
 
@@ -248,7 +243,7 @@ def local_cluster(
     ...     client.submit(sum, [1, 2]).result()
     3
     """
-    n_workers = usable_cpus() if n_workers is None else n_workers
+    n_workers = processors() if n_workers is None else n_workers
     if n_workers < 1:
         raise InputError(f"The number of workers must be at least 1, not {n_workers}.")
     limit, way_out = MEMORY_LIMIT // n_workers, "start fewer workers"

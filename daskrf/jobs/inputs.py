@@ -161,8 +161,8 @@ def source_for(
             feature_map_of(model),
             model.gp.one_bit_,
         )
-    bits = None if model.gp.one_bit_ else False
-    source = open_source(path, feature_map_of(model), bits, predicts=True)
+    bits, feature_map = None if model.gp.one_bit_ else False, feature_map_of(model)
+    source = open_source(path, feature_map, bits, predicts=True, raw=feature_map is None)
     store = source.store
     if store.spec["fingerprint"] != model.metadata["fingerprint"]:
         raise InputError(

@@ -127,7 +127,7 @@ def prepared(
     StoreError
         If the output is made from another store or by another map: before anything is read.
     """
-    if isinstance(source, FeatureSource) or source.feature_map.is_fitted():
+    if isinstance(source, FeatureSource) or source.raw or source.feature_map.is_fitted():
         return source
     fitted = _learned(run, source.feature_map, source.store, need)
     return replace(source, map=MapReference.of(fitted.state()))

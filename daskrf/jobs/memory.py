@@ -19,9 +19,11 @@ from distributed import Client
 
 from daskrf.engine import engine
 from daskrf.errors import MemoryLimitError
+from daskrf.gp.exact import ExactGP
+from daskrf.gp.separate import processes_of
 from daskrf.gp.shapes import ONE_MATRIX, SumsShape
 from daskrf.jobs.clusters import QueuedClient, ask_workers
-from daskrf.jobs.models import open_model
+from daskrf.jobs.models import Model, open_model
 from daskrf.molecules.isolation import end_idle
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.quantities import format_bytes
@@ -41,6 +43,7 @@ __all__ = [
     "fewer_rows",
     "held_by_model",
     "libraries_of",
+    "need_of_model",
     "need_of_scores",
     "peak",
 ]
@@ -62,6 +65,7 @@ _BATCH_ENTRIES = 1 << 20  # non-zeros that are hashed at a time; see daskrf.engi
 _TABLE_BYTES = 32 * MIB  # of their distinct pairs, at most
 _BLOCK_BYTES = 128 * MIB  # of one block of dense float32 features
 EXPANDED = 64 * MIB  # of features unpacked or converted for deviations; see daskrf.gp.posterior
+EXACT_BLOCKS = 96 * MIB  # kernel values of a block of rows, their draws, and features of these
 PIECES = 24 * MIB  # of a checkpoint or a Gram matrix that is read, written or copied piece by piece
 _USABLE = 0.95  # of a worker's limit: from there on Dask's nanny ends it
 CHUNK_BYTES = 16 * MIB  # of a feature store
@@ -214,6 +218,11 @@ class Making:
         return {"a partition of fingerprints, decoded": _DECODING * self.entries + _NUMBER_BYTES * self.rows}
 
     @property
+    def decoding_more(self) -> int:
+        """Bytes beside the fingerprints while they are decoded."""
+        return (_DECODING - STORED) * self.entries
+
+    @property
     def making(self) -> int:
         """Bytes beside the features while a block is made."""
         if self.nonzeros == 0:  # a chunk as it is read, and without its digest
@@ -283,6 +292,25 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
         },
         {**model, **block, "unpacked features": expanded, "buffers of BLAS": blas, "the best k": joined},
         {**model, "rows that are described": ROW_BYTES * making.rows if not k else 0},
+    )
+    return need.plus(RDKIT, HELPER) if making.nonzeros is None else need
+
+
+def need_of_model(
+    model: Model, making: Making, k: int, *, std: bool, all_targets: bool = False
+) -> MemoryNeed:
+    """Return the need of a task that scores partitions by a model; see `need_of_scores`."""
+    parts = processes_of(model.gp)
+    held = sum(gp.memory_of_model(std=std) for gp in parts if isinstance(gp, ExactGP))
+    if not held:
+        n_targets = len(model.targets) if all_targets else 1
+        return need_of_scores(making, k, std=std, n_targets=n_targets, n_sums=len(parts))
+    kernel = {"the model, ready for kernel values": held, "a partition of fingerprints": making.partition}
+    need = peak(
+        "standard deviations" if std else "screen",
+        {**kernel, "decoding it": making.decoding_more, "the best k": 64 * k},
+        {**kernel, "kernel values and draws": EXACT_BLOCKS, "the best k": 5 * 64 * k},
+        {**kernel, "rows that are described": ROW_BYTES * making.rows if not k else 0},
     )
     return need.plus(RDKIT, HELPER) if making.nonzeros is None else need
 

@@ -11,18 +11,21 @@ import numpy as np
 
 from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
-from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
-from daskrf.gp.separate import SeparateGP
+from daskrf.gp.exact import ExactGP
+from daskrf.gp.process import PER_TARGET
+from daskrf.gp.separate import Process, SeparateGP, processes_of
 from daskrf.jobs.mapreference import rebuild
 from daskrf.storage.integrity import believed
 from daskrf.storage.model import load_model
 
-__all__ = ["Model", "feature_map_of", "open_model", "read_model", "std_seconds", "target_names"]
+__all__ = ["Model", "feature_map_of", "open_model", "read_model", "score_seconds", "target_names"]
 
+
+_OF_LABELS = ("labelled_rows", "labels")  # arrays that only some of its users need
 
 # What of the metadata its users take as it is.
 _METADATA = {
-    **{"gp": dict, "map": dict, "spec": dict, "labels": dict, "fingerprint": dict},
+    **{"gp": dict, "map": dict | None, "spec": dict, "labels": dict, "fingerprint": dict},
     **{"spec_hash": str, "library": str, "fragments": str},
     **{"targets": list, "range": list},
 }
@@ -34,15 +37,15 @@ class Model:
 
     Attributes
     ----------
-    gp : RandomFeatureGP, SparseGP, LocalGaussianGP or SeparateGP
+    gp : RandomFeatureGP, SparseGP, LocalGaussianGP, ExactGP or SeparateGP
         Without its statistics (means only) unless they were asked for.
     metadata : dict
         ``gp`` (its state), ``targets``, ``directions`` (of targets, where it was said), ``labels`` (counts),
         ``spec_hash``, ``library`` and ``library_path`` (spec hash of the fingerprint store, and its place),
-        ``fingerprint`` (specification), ``fragments``, ``map``.
+        ``fingerprint`` (specification), ``fragments``, ``map`` (None of an exact process).
     """
 
-    gp: FeatureSpaceGP | SeparateGP
+    gp: Process | SeparateGP
     metadata: dict[str, Any]
 
     @property
@@ -64,7 +67,8 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
     StoreError
         If there is no model, or it is damaged or of another version.
     """
-    found = load_model(path) if statistics else load_model(path, names=["weights"])
+    names = [name for name in load_model(path, ()).entries if name not in _OF_LABELS]
+    found = load_model(path, names if statistics else [n for n in names if "statistics/" not in n])
     with believed(path, "restore it from a copy, or fit again"):
         gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
         _check(gp, found.metadata)
@@ -72,7 +76,7 @@ def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Mode
     return Model(gp, found.metadata)
 
 
-def _check(gp: FeatureSpaceGP | SeparateGP, metadata: dict[str, Any]) -> None:
+def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
     """Refuse metadata that are not those of a model, or not of as many targets as it has.
 
     Raises
@@ -84,7 +88,9 @@ def _check(gp: FeatureSpaceGP | SeparateGP, metadata: dict[str, Any]) -> None:
             raise ValueError(f"its {name} is missing or wrong")
     n_targets = len(metadata["targets"])
     numbers = [getattr(gp, name) for name in PER_TARGET]
-    shapes = {(n_targets,), *(array.shape for array in numbers), gp.weights_.shape[1:]}
+    shapes = {(n_targets,), *(array.shape for array in numbers)}
+    if hasattr(gp, "weights_"):
+        shapes.add(gp.weights_.shape[1:])
     ranges = np.array(metadata["range"], dtype=np.float64)
     texts = all(isinstance(name, str) for name in metadata["targets"])
     if len(shapes) > 1 or ranges.shape != (n_targets, 2) or not texts:
@@ -101,8 +107,9 @@ def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
 
 
 def feature_map_of(model: Model) -> Any:
-    """Return the feature map that the model was fitted with."""
-    return rebuild(model.metadata["map"])
+    """Return the feature map that the model was fitted with, or None of an exact process."""
+    state = model.metadata["map"]
+    return None if state is None else rebuild(state)
 
 
 def target_names(model: Model, prefix: str) -> list[str]:
@@ -111,6 +118,12 @@ def target_names(model: Model, prefix: str) -> list[str]:
     return [prefix] if len(names) == 1 else [f"{prefix}_{name}" for name in names]
 
 
-def std_seconds(n_components: int) -> float:
-    """Return the rough cost of a standard deviation on one core, from which tasks are sized."""
-    return 5e-4 * (n_components / 4096) ** 2
+def score_seconds(model: Model, n_components: int, *, std: bool) -> float:
+    """Return the rough cost of scoring a row on one core, features apart, from which tasks are sized.
+
+    `n_components` are the features of a row.
+    """
+    exact = [gp for gp in processes_of(model.gp) if isinstance(gp, ExactGP)]
+    if exact:
+        return sum(gp.seconds_per_row(std=std) for gp in exact)
+    return std * 5e-4 * (n_components / 4096) ** 2

@@ -137,7 +137,7 @@ class SmilesSource(Source):
         directory: PurePath,
         fingerprint: dict[str, Any],
         fragments: str,
-        feature_map: FeatureMap,
+        feature_map: FeatureMap | None,
         bits: bool,
     ) -> SmilesSource:
         """Return the source of `library`, and leave its description in `directory`."""
@@ -155,7 +155,8 @@ class SmilesSource(Source):
             backend(directory).make(directory)
             write_sealed(directory / _LIBRARY, plan)
         backend(rejects).make(rejects)
-        return cls(absolute(directory), hash_of(plan), bits, MapReference.of(feature_map.state()))
+        reference = None if feature_map is None else MapReference.of(feature_map.state())
+        return cls(absolute(directory), hash_of(plan), bits, reference)
 
     @property
     def library(self) -> Library:
@@ -165,7 +166,7 @@ class SmilesSource(Source):
     @property
     def table_bytes(self) -> int:
         _, fingerprinter = _opened(self.path, self.spec_hash)
-        return self.feature_map.table_bytes(fingerprinter.spec.n_columns)
+        return 0 if self.raw else self.feature_map.table_bytes(fingerprinter.spec.n_columns)
 
     @property
     def usual_nonzeros(self) -> int:
@@ -188,7 +189,7 @@ class SmilesSource(Source):
             rejects.extend(rejected)
             kept = table["row"].to_numpy()
             yield from feature_blocks(
-                self.feature_map,
+                None if self.raw else self.feature_map,
                 kept,
                 block.fingerprints,
                 rows,
@@ -220,7 +221,8 @@ class SmilesSource(Source):
     @property
     def seconds_per_row(self) -> float:
         """See `Source`: RDKit, and as the map says."""
-        return 3e-4 + self.feature_map.seconds_per_component * self.feature_map.block_size
+        made = 0.0 if self.raw else self.feature_map.seconds_per_component * self.feature_map.block_size
+        return 3e-4 + made
 
     def rejects(self, partition: int) -> pa.Table:
         path = self._rejects_path(partition)

@@ -23,7 +23,7 @@ from sklearn.base import clone
 from daskrf.arrays import row_slice
 from daskrf.errors import ROW, InputError
 from daskrf.features import FeatureMap, default_map
-from daskrf.features.featuremap import check_feature_map
+from daskrf.features.featuremap import brief_state, check_feature_map
 from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
@@ -51,6 +51,8 @@ __all__ = [
 ]
 
 
+RAW_ROWS = 16_384  # of a block of fingerprints
+READ_SECONDS = 3e-6  # a row from a disk
 _SHOWN = 80  # characters of a SMILES in a message
 _WAY_OUT = (
     "; leave that molecule out, or make the features and the model again with a range that includes it: "
@@ -62,11 +64,13 @@ _WAY_OUT = (
 class Block:
     """Features of some rows: `rows` are global row numbers, `phi` packed bits or float32 features.
 
+    Or fingerprints, a CSR matrix, for an exact process.
+
     `diagonal` is k(x, x) of each row where features leave a part of it out, and it is not 1.
     """
 
     rows: npt.NDArray[np.int64]
-    phi: npt.NDArray[Any]
+    phi: Any
     diagonal: npt.NDArray[np.float64] | None = None
 
     def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Block:
@@ -88,13 +92,28 @@ class Source(ABC):
     bits : bool
         Whether blocks are packed bits; otherwise they are float32.
     map : MapReference or None
-        None where the plan of the store holds the map.
+        None where the plan of the store holds the map, and where blocks hold fingerprints.
     """
 
     path: str
     spec_hash: str
     bits: bool
     map: MapReference | None = None
+
+    @property
+    def raw(self) -> bool:
+        """Whether blocks hold fingerprints as they are, which exact processes take."""
+        return self.map is None
+
+    @property
+    def brief_map(self) -> dict[str, Any] | None:
+        """What a specification says of the map; None of fingerprints."""
+        return None if self.raw else brief_state(self.feature_map.state())
+
+    @property
+    def block_size(self) -> int:
+        """Features of a row that a prediction takes, 0 of fingerprints."""
+        return 0 if self.raw else self.feature_map.block_size
 
     @property
     def feature_map(self) -> FeatureMap:
@@ -158,7 +177,7 @@ class Source(ABC):
 
 
 def feature_blocks(
-    feature_map: FeatureMap,
+    feature_map: FeatureMap | None,
     kept: npt.NDArray[np.int64],
     fingerprints: Any,
     rows: npt.NDArray[np.int64] | None,
@@ -169,12 +188,18 @@ def feature_blocks(
 ) -> Iterator[Block]:
     """Yield the features of the rows `kept`, or of those in the sorted `rows`, in blocks of bounded size.
 
+    Without a map they are the fingerprints themselves.
     They are all that sums take, or what one that `predicts` does: `FeatureMap.transform_nearest`. `describe`
     returns id, smiles, source and line of rows, for the message about one that the map refuses.
     """
     if rows is not None:
         chosen = positions(kept, rows)
         kept, fingerprints = kept[chosen], fingerprints[chosen]
+    if feature_map is None:
+        for start in range(0, len(kept), RAW_ROWS):
+            stop = start + RAW_ROWS
+            yield Block(kept[start:stop], row_slice(fingerprints, start, min(stop, len(kept))))
+        return
     floats = feature_map.transform_nearest if predicts else feature_map.transform
     transform = feature_map.transform_bits if bits else floats
 
@@ -287,19 +312,21 @@ class FingerprintSource(StoreSource):
     def of(
         cls,
         store: FingerprintStore,
-        feature_map: FeatureMap,
+        feature_map: FeatureMap | None,
         bits: bool | None = None,
         *,
         predicts: bool = False,
     ) -> FingerprintSource:
         """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
+        if feature_map is None:
+            return cls(absolute(store.path), store.spec_hash, False)
         bits = feature_map.one_bit if bits is None else bits
         reference = MapReference.of(feature_map.state())
         return cls(absolute(store.path), store.spec_hash, bits, reference, predicts)
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
         yield from feature_blocks(
-            self.feature_map,
+            None if self.raw else self.feature_map,
             row_numbers(self.store, partition),
             self.store.read_fingerprints(partition),
             rows,
@@ -310,7 +337,7 @@ class FingerprintSource(StoreSource):
 
     @property
     def table_bytes(self) -> int:
-        return self.feature_map.table_bytes(self.store.n_columns)
+        return 0 if self.raw else self.feature_map.table_bytes(self.store.n_columns)
 
     @property
     def nonzeros(self) -> int:
@@ -319,6 +346,8 @@ class FingerprintSource(StoreSource):
     @property
     def seconds_per_row(self) -> float:
         """See `Source`: as the map says."""
+        if self.raw:
+            return READ_SECONDS
         made = self.feature_map.block_size if self.predicts else self.feature_map.n_components
         return self.feature_map.seconds_per_component * made
 
@@ -328,6 +357,7 @@ class FeatureSource(StoreSource):
     """Features read from a feature store."""
 
     kind = FeatureStore
+    raw = False
 
     @classmethod
     def of(cls, store: FeatureStore, bits: bool | None = None) -> FeatureSource:
@@ -365,7 +395,7 @@ class FeatureSource(StoreSource):
     @property
     def seconds_per_row(self) -> float:
         """See `Source`: reading from a disk."""
-        return 3e-6
+        return READ_SECONDS
 
 
 def planned_rows(store: RowStore) -> list[int]:
@@ -375,7 +405,11 @@ def planned_rows(store: RowStore) -> list[int]:
 
 def making_of(source: Source) -> Making:
     """Return what making the features of the largest partition, or batch, of a source takes."""
-    feature_map, rows = source.feature_map, max(source.partition_rows)
+    rows = max(source.partition_rows)
+    if source.raw:
+        own = rows if isinstance(source, StoreSource) else min(rows, BATCH_ROWS)
+        return Making(1, own, True, nonzeros=source.nonzeros)
+    feature_map = source.feature_map
     return Making(
         feature_map.n_components,
         rows if isinstance(source, StoreSource) else min(rows, BATCH_ROWS),
@@ -434,9 +468,11 @@ def open_source(
     bits: bool | None = None,
     *,
     predicts: bool = False,
+    raw: bool = False,
 ) -> FeatureSource | FingerprintSource:
     """Return the source of a feature store, or of a fingerprint store under a map.
 
+    The fingerprints themselves, with `raw`.
     The default is `default_map()`; `bits` set to False asks for floats in any case, and
     `predicts` for no more features than predictions take, where they are made.
     A map that is not fitted yet names a feature store whose map was fitted from it.
@@ -452,6 +488,10 @@ def open_source(
         check_feature_map(feature_map)
     path = as_path(path)
     kind = kind_of(path)
+    if kind == "features" and raw:
+        raise InputError(
+            f"{path} holds features, and an exact process takes fingerprints; give the fingerprint store."
+        )
     if kind == "features":
         store = FeatureStore.open(path)
         if feature_map is not None and not agrees(feature_map, store.spec["map"]):
@@ -465,6 +505,8 @@ def open_source(
         return features
     fingerprints = FingerprintStore.open(path)
     fingerprints.require_complete()
+    if raw:
+        return FingerprintSource.of(fingerprints, None)
     feature_map = feature_map or default_map()
     check_map(feature_map, fingerprints.n_columns)
     return FingerprintSource.of(fingerprints, feature_map, bits, predicts=predicts)

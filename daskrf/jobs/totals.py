@@ -91,7 +91,9 @@ class Labelled:
 
     def _blocks(self) -> Iterator[Block]:
         """Yield blocks whose rows are those of the labels, among all labels, not of the library."""
-        if self.held:
+        if self.source.raw:
+            yield from self._made()
+        elif self.held:
             key = hash_of([self.key, self.map_key, list(self.partitions)])
             yield held_bits(as_path(self.labels).parent / f"bits-{self.partitions[0]:08d}", key, self._made)
         else:

@@ -17,8 +17,7 @@ from pyarrow.fs import LocalFileSystem
 from scipy import sparse
 
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs.mapreference import rebuild
-from daskrf.jobs.models import Model, read_model
+from daskrf.jobs.models import Model, feature_map_of, read_model
 from daskrf.jobs.pieces import opened
 from daskrf.jobs.sources import Block, feature_blocks
 from daskrf.molecules import Fingerprinter, FingerprintSpec
@@ -225,7 +224,8 @@ class Predictor(Model):
         ----------
         X : sequence of str, sparse matrix of shape (n, n_columns), or ndarray
             SMILES; or counts of the fingerprint that the model was fitted to, which are sparse; or features
-            of its map, which are dense: packed bits, uint8 of shape (n, ceil(M / 8)), or floats (n, M).
+            of its map, which are dense: packed bits, uint8 of shape (n, ceil(M / 8)), or floats (n, M). An
+            exact process has no features.
         return_std : bool
             Return standard deviations too; the model must have been loaded with its statistics.
         of : {"y", "f"}
@@ -244,6 +244,8 @@ class Predictor(Model):
         """
         if not isinstance(X, np.ndarray) and not sparse.issparse(X):
             X = _fingerprints_of(X, self.metadata)
+        if not sparse.issparse(X) and self.metadata["map"] is None:
+            raise InputError("This exact process takes SMILES or fingerprints, a sparse matrix.")
         if sparse.issparse(X):
             found = [
                 self.gp.predict(block.phi, return_std=return_std, of=of, diagonal=block.diagonal)
@@ -307,8 +309,8 @@ def _fingerprints_of(smiles: Iterable[str], metadata: dict[str, Any]) -> Any:
 
 
 def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
-    """Yield the features of fingerprints under the map of a model."""
-    feature_map = rebuild(model.metadata["map"])
+    """Yield the features of fingerprints under the map of a model, or the fingerprints for an exact one."""
+    feature_map = feature_map_of(model)
     n_columns = FingerprintSpec.from_state(model.metadata["fingerprint"]).n_columns
     if X.shape[1] != n_columns:
         raise InputError(
@@ -317,7 +319,10 @@ def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
     rows = np.arange(X.shape[0])
     options: dict[str, Any] = {"bits": model.gp.one_bit_, "predicts": True}
     blocks = feature_blocks(feature_map, rows, sparse.csr_matrix(X), None, **options, describe=_unnamed)
-    return blocks if len(rows) else iter([Block(rows, np.zeros((0, len(model.gp.weights_)), np.float32))])
+    if len(rows):
+        return blocks
+    none = X if feature_map is None else np.zeros((0, feature_map.n_components), np.float32)
+    return iter([Block(rows, none)])
 
 
 def _unnamed(rows: npt.NDArray[np.int64]) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import Any
 
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
+from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.kernel import short
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage.backend import as_path, backend, is_file
@@ -407,7 +408,7 @@ def _model_status(path: PurePath) -> StoreStatus:
 def _model_words(metadata: dict[str, Any]) -> list[str]:
     """What a model holds."""
     words = []
-    if "map" in metadata:
+    if metadata.get("map") is not None:
         words.append(map_words(metadata["map"]))
     if (model := model_words(metadata.get("gp", {}))) is not None:
         words.append(model)
@@ -515,6 +516,13 @@ def kinds_of(state: dict[str, Any]) -> list[dict[str, Any]]:
     return state.get("kinds") or [state]
 
 
+def _kernel_words(state: dict[str, Any]) -> str:
+    try:
+        return kernel_from_state(state).words()
+    except (InputError, *DAMAGE):
+        return f"an unknown kernel ({short(state)})"
+
+
 def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
     """The state of a feature map in words.
 
@@ -568,9 +576,13 @@ def model_words(state: dict[str, Any]) -> str | None:
         return f"a posterior about each centroid (LocalGaussianGP): rows {state.get('rows')}, {residual}"
     if state.get("class") == "SparseGP":
         return f"a sparse Gaussian process (SparseGP): criterion {state.get('criterion')}"
+    if state.get("class") == "ExactGP":
+        return f"an exact Gaussian process with {_kernel_words(state.get('kernel', {}))}"
     if state.get("class") == "SeparateGP":
         parts = state.get("parts") or [{}]
         kind = model_words(parts[0])
         each = f", each {kind}" if kind else ""
+        if parts[0].get("class") == "ExactGP":
+            return f"{len(parts)} models in one, of a target each (SeparateGP){each}"
         return f"{len(parts)} models in one, of targets that have gaps (SeparateGP){each}"
     return None

@@ -31,7 +31,7 @@ from daskrf.features import (
     TanimotoMinMaxFeatures,
     known_maps,
 )
-from daskrf.gp import LocalGaussianGP
+from daskrf.gp import ExactGP, LocalGaussianGP
 from daskrf.jobs.models import read_model
 from daskrf.kernels import (
     Composition,
@@ -43,6 +43,7 @@ from daskrf.kernels import (
     Polynomial,
     Ratio,
     TanimotoDotProduct,
+    TanimotoMinMax,
 )
 from daskrf.molecules import objective
 from daskrf.molecules.enumeration import enumerate_to_file
@@ -223,7 +224,7 @@ def test_options_make_the_map(arguments: str, expected: FeatureMap) -> None:
 
 
 def test_no_option_is_no_map() -> None:
-    for arguments, given in ("", False), ("--random-state 0", True), ("--map minmax", True):
+    for arguments, given in ("", False), ("--random-state 0", False), ("-M 9", True), ("--map minmax", True):
         assert (_map(arguments, "fit") is not None) == given
 
 
@@ -290,10 +291,72 @@ def test_options_of_another_map_are_wrong_usage(
 ) -> None:
     inputs = {"featurize": ["fps"], "fit": ["fps", "labels.csv"], "plan": ["library.smi"]}[command]
     output = [] if command == "plan" else ["-o", str(tmp_path / "out"), *HERE]
+    if command == "fit" and not arguments.startswith(("--map", "--components")):  # it may be exact
+        words = (
+            f"An exact process with --kernel minmax has no option {arguments.split()[0]}; it has --solver,"
+        )
     assert run([command, *(str(made / name) for name in inputs), *output, *arguments.split()]) == 2
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert words in shown
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kernel"),
+    [
+        ("", TanimotoMinMax()),
+        ("--process exact --kernel gaussian --length-scale 9 --random-state 3", Gaussian(9.0)),
+        ("--kernel matern --length-scale 9 --nu 1.5", Matern(9.0, nu=1.5)),
+        ("--n-draws 5 --solver cholesky", TanimotoMinMax()),
+        ("-M 64", None),
+        ("--process features", None),
+        ("--map minmax", None),
+    ],
+)
+def test_the_process_that_is_fitted(
+    arguments: str, kernel: Any, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, hits = str(tmp_path / "m"), str(tmp_path / "hits.parquet")
+    options = arguments.split()
+    assert run(["fit", str(made / "fps"), str(made / "labels.csv"), "-o", model, *options, *HERE]) == 0
+    said = capsys.readouterr()
+    gp = read_model(tmp_path / "m").gp
+    assert isinstance(gp, ExactGP) == (kernel is not None)
+    if kernel is not None:
+        assert gp.kernel == kernel
+        assert "exact process with" in said.out
+        assert ("The process is exact: 80 labels are few enough" in said.err) == ("exact" not in options)
+    assert run(["screen", model, str(made / "fps"), "-o", hits, "-k", "5", "--maximize", *HERE]) == 0
+    assert pq.read_table(hits).num_rows == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--process exact --map minmax", "has no features"),
+        ("--process exact -M 64", "An exact process has no option --n-components"),
+        ("--process exact --degree 3", "An exact process with --kernel minmax has no option --degree"),
+        ("--process exact --kernel gaussian", "--kernel gaussian needs --length-scale"),
+        ("--process exact --kernel minmax --length-scale 2", "has no option --length-scale"),
+    ],
+)
+def test_options_that_an_exact_process_does_not_have(
+    arguments: str, words: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit = ["fit", str(made / "fps"), str(made / "labels.csv"), "-o", str(tmp_path / "m"), *HERE]
+    assert run([*fit, *arguments.split()]) in (1, 2)
+    assert words in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert not (tmp_path / "m").exists()
+
+
+def test_too_many_labels_take_features(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daskrf.jobs.exactsolve._MOST_MINUTES", 0)
+    fit = ["fit", str(made / "fps"), str(made / "labels.csv"), "-o", str(tmp_path / "m"), *HERE]
+    assert run([*fit, "--kernel", "dot-product"]) == 0
+    assert "for 80 labels, an exact one would take about 0 minutes here" in capsys.readouterr().err
+    assert read_model(tmp_path / "m").metadata["map"]["class"] == "TanimotoDotProductFeatures"
 
 
 def test_a_criterion_needs_landmarks(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,10 +366,7 @@ def test_a_criterion_needs_landmarks(made: Path, tmp_path: Path, capsys: pytest.
     shown = capsys.readouterr().err
     assert "--map minmax has no option --criterion; it has --distribution, --hashing." in shown
     assert "--criterion goes with --map landmarks." in shown
-    assert shown.splitlines()[-1] == (
-        "daskrf: error: --criterion goes with --map landmarks, not with the map minmax (the default); leave "
-        "it out, or take such a map."
-    )
+    assert "An exact process with --kernel minmax has no option --criterion; it has --solver" in shown
     assert run(["featurize", str(made / "fps"), "-o", str(tmp_path / "f"), "--criterion", "bound"]) == 2
     assert "--criterion is an option of fit." in " ".join(capsys.readouterr().err.split())
 
@@ -317,9 +377,7 @@ def test_options_of_the_local_process(made: Path, tmp_path: Path, capsys: pytest
         assert run([*fit, *option, "--map", "minmax"]) == 2
         assert f"--map minmax has no option {option[0]}" in capsys.readouterr().err
         assert run([*fit, *option]) == 2
-        assert (
-            "goes with --map local-gaussian, not with the map minmax (the default)" in capsys.readouterr().err
-        )
+        assert f"An exact process with --kernel minmax has no option {option[0]}" in capsys.readouterr().err
     local = ["--map", "local-gaussian", "--length-scale", "12", "--n-centroids", "3", "-M", "40"]
     assert run([*fit, *local, "--rows", "nearest", "--no-residual"]) == 0
     gp = read_model(tmp_path / "m").gp

@@ -382,7 +382,7 @@ def test_fit_needs_the_memory_that_it_predicts():
     ExactGP(TanimotoMinMax(), signal_variance=1.0).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert 8 * 1500**2 < peak < ExactGP.memory(1500)
+    assert 8 * 1500**2 < peak < ExactGP(TanimotoMinMax()).memory(1500)
 
 
 @compiled_only

@@ -1,0 +1,342 @@
+"""What an exact process takes of a job: labelled fingerprints in one place, and products left in files.
+
+Conjugate gradients ask for one product with the kernel matrix after the other, and follow from those alone.
+So each product is left in a file: a run that was killed goes through the same steps again, finds the products
+that are there, and makes the next one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from distributed import Client
+from scipy import sparse
+from sklearn.base import clone
+
+from daskrf.blas import ONE_BLAS_THREAD, processors
+from daskrf.errors import StoreError
+from daskrf.gp.exact import ExactGP
+from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.jobs.clusters import worker_memory, worker_threads
+from daskrf.jobs.execution import Task
+from daskrf.jobs.job import Disk, Need, Run
+from daskrf.jobs.memory import LIBRARIES, PIECES, STORED, Making, MemoryNeed, peak
+from daskrf.jobs.pieces import submit
+from daskrf.jobs.tree import Reduction, parents
+from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.quantities import format_bytes
+from daskrf.storage.backend import absolute, as_path, backend, remove_quietly
+from daskrf.storage.files import crc32c_of
+from daskrf.storage.model import Saved, find_checkpoint, read_checkpoint, write_checkpoint
+from daskrf.storage.store import hash_of
+
+__all__ = [
+    "Fingerprints",
+    "Panels",
+    "StoredProducts",
+    "chosen_kernel",
+    "need_of_exact",
+    "need_of_solution",
+    "solve_exact",
+    "why_not_exact",
+]
+
+_ROWS = "rows"
+_LEAST_ROWS = 20_000  # for which a product is worth sending to workers
+_LEAST_TASKS = 64  # of a product, where it has as many panels
+_TASK_VALUES = 3.5e9  # kernel values of a task, at most, if it has several panels: 5 s or so
+_MOST_MINUTES = 30  # of an exact fit that nobody has asked for
+_SHARE = 0.5  # of the memory that kept tiles and all else may take: workers and others have some, too
+_PRODUCTS = 60  # that a fit with a search of hyperparameters takes, mostly
+
+Single = npt.NDArray[np.float32]
+
+
+@dataclass
+class _Rows:
+    """Fingerprints of some labels, in the order of the labels."""
+
+    n_columns: int
+    parts: list[Any]
+
+    def __iadd__(self, other: _Rows) -> _Rows:
+        self.parts += other.parts
+        return self
+
+    def matrix(self) -> Any:
+        """Return all of them as one CSR matrix."""
+        if len(self.parts) != 1:
+            empty = sparse.csr_matrix((0, self.n_columns), dtype=np.uint16)
+            self.parts = [sparse.vstack([empty, *self.parts], format="csr", dtype=np.uint16)]
+        return self.parts[0]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """See `Partial`."""
+        rows = self.matrix()
+        return {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+
+
+@dataclass(frozen=True)
+class Fingerprints(Reduction):
+    """The fingerprints of all labels, one below the other."""
+
+    n_columns: int
+    name: str = "fit"
+
+    def zero(self) -> _Rows:
+        return _Rows(self.n_columns, [])
+
+    def add(self, total: _Rows, block: tuple[Any, ...]) -> None:
+        total.parts.append(block[0])
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> _Rows:
+        parts, n_rows = (arrays["data"], arrays["indices"], arrays["indptr"]), len(arrays["indptr"]) - 1
+        return _Rows(self.n_columns, [sparse.csr_matrix(parts, shape=(n_rows, self.n_columns))])
+
+    def finalize(self, total: _Rows, rest: Iterator[Any]) -> Any:
+        return total.matrix()
+
+
+class StoredProducts(KernelMatrix):
+    """A kernel matrix whose products are left in files of a folder, and read where they are there.
+
+    Parameters
+    ----------
+    kernel, X, keep_bytes : as of `KernelMatrix`
+    run : Run
+    folder : Path
+        Where the products are left.
+    on_workers : bool
+        Whether workers make the products, instead of threads of this process.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Any, *, keep_bytes: int, run: Run, folder: PurePath, on_workers: bool
+    ) -> None:
+        super().__init__(kernel, X, keep_bytes=0 if on_workers else keep_bytes)
+        self.run, self.folder, self.on_workers, self.number = run, folder, on_workers, 0
+        backend(folder).make(folder)
+
+    def product(self, vectors: Single) -> Single:
+        """See `KernelMatrix`."""
+        return self._stored("panels", vectors)
+
+    def own_squares(self, scales: Single) -> tuple[Single, Single]:
+        """See `KernelMatrix`."""
+        largest, total = self._stored("squares", scales).T
+        return largest, total
+
+    def _stored(self, what: Literal["panels", "squares"], vectors: Single) -> Single:
+        """Return what all panels make of vectors: from its file, or made now and left there.
+
+        Files are known by their number, and by rows, kernel and vectors.
+        """
+        self.number += 1
+        vectors = np.ascontiguousarray(vectors)
+        digest = hashlib.sha256(vectors.data).hexdigest()
+        key = hash_of([self._rows_key, self.kernel.state(), what, digest])
+        path = self.folder / f"product-{self.number:04d}"
+        found = read_checkpoint(path, key)
+        if found is None:
+            panels = path.with_name(f"{path.name}-panels")
+            if self.on_workers:
+                product = self._by_workers(what, vectors, panels, key)
+            elif what == "panels":
+                product = super().product(vectors)
+            else:
+                product = np.column_stack(super().own_squares(vectors))
+            write_checkpoint(path, {"product": product}, {}, key)
+            remove_quietly(panels)
+        else:
+            product = found.arrays["product"]
+        self.run.progress.advance(1)
+        return product
+
+    def _by_workers(self, what: str, vectors: Single, place: PurePath, key: str) -> Single:
+        """Return a product whose panels are tasks, which read the vectors and leave the panels in files."""
+        backend(place).make(place)
+        write_checkpoint(place / "vectors", {"vectors": vectors}, {}, key)
+        rows = self.folder / _ROWS
+        if find_checkpoint(rows, self._rows_key) is None:
+            write_checkpoint(rows, self._row_parts, {"shape": list(self.X.shape)}, self._rows_key)
+        panels = Panels(absolute(rows), self._rows_key, self.kernel, self.tile, what, absolute(place), key)
+        size = max(1, min(-(-self.n_panels // _LEAST_TASKS), int(_TASK_VALUES / (self.tile * self.n_rows))))
+        groups = [(g.start, g.stop) for g in parents(self.n_panels, size)]
+        done = {g for g in groups if find_checkpoint(place / panels.name(g), key) is not None}
+        name = f"daskrf-product-{hash_of([absolute(place), key])[:16]}"
+        tasks = (Task(f"{name}-{g[0]}", (panels, g)) for g in groups if g not in done)
+        submit(Panels.leave, tasks, self.run.client, self.run.progress)
+        return np.concatenate([panels.read(group) for group in groups])
+
+    @functools.cached_property
+    def _rows_key(self) -> str:
+        """The hash of the rows."""
+        return hash_of([hashlib.sha256(values.data).hexdigest() for values in self._row_parts.values()])
+
+    @property
+    def _row_parts(self) -> dict[str, npt.NDArray[Any]]:
+        return {name: np.ascontiguousarray(getattr(self.X, name)) for name in ("data", "indices", "indptr")}
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Makes panels of a product with a kernel matrix; a small object that travels in each task.
+
+    Attributes
+    ----------
+    rows, rows_key : str
+        The file of the rows, and its hash.
+    kernel : Kernel
+    tile : int
+    what : str
+        The method of `KernelMatrix` that makes panels: "panels" or "squares".
+    place, key : str
+        The folder of the vectors, where the panels are left, and their hash.
+    """
+
+    rows: str
+    rows_key: str
+    kernel: Kernel
+    tile: int
+    what: str
+    place: str
+    key: str
+
+    def name(self, group: tuple[int, int]) -> str:
+        """Return the name of the file of some panels."""
+        return f"panels-{group[0]:06d}"
+
+    def leave(self, group: tuple[int, int]) -> str:
+        """Make the panels from the first to before the last, and leave them; return their digest."""
+        path = as_path(self.place) / self.name(group)
+        with ONE_BLAS_THREAD:
+            matrix = _opened(self.rows, self.rows_key, self.kernel, self.tile)
+            make = getattr(matrix, self.what)
+            made = np.concatenate(make(_vectors(self.place, self.key), range(*group)))
+            write_checkpoint(path, {"rows": made}, {}, self.key)
+        return crc32c_of(made.tobytes())
+
+    def read(self, group: tuple[int, int]) -> Single:
+        """Return panels that were left."""
+        path = as_path(self.place) / self.name(group)
+        return _read(path, self.key).arrays["rows"]
+
+
+@functools.lru_cache(maxsize=1)
+def _opened(rows: str, key: str, kernel: Kernel, tile: int) -> KernelMatrix:
+    """Return the kernel matrix of the rows in a file; a process reads them once."""
+    found = _read(as_path(rows), key)
+    parts = tuple(found.arrays[name] for name in ("data", "indices", "indptr"))
+    return KernelMatrix(kernel, sparse.csr_matrix(parts, shape=tuple(found.metadata["shape"])), tile=tile)
+
+
+@functools.lru_cache(maxsize=1)
+def _vectors(place: str, key: str) -> Single:
+    return _read(as_path(place) / "vectors", key).arrays["vectors"]
+
+
+def _read(path: PurePath, key: str) -> Saved:
+    found = read_checkpoint(path, key)
+    if found is None:
+        raise StoreError(
+            f"{path} is missing or damaged; run the same command again, with the output in a folder that all "
+            "workers share"
+        )
+    return found
+
+
+def chosen_kernel(X: Any, y: npt.NDArray[np.float64]) -> Kernel:
+    """Return the kernel for labelled fingerprints, where the user has named none."""
+    return TanimotoMinMax()
+
+
+def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:
+    """Return why so many labels are too many for an exact process here, or nothing."""
+    total, limit = need_of_solution(gp, making, n_labels).total + LIBRARIES, worker_memory(None)
+    if total > limit:
+        return f"an exact one would take {format_bytes(total)}, and this machine has {format_bytes(limit)}"
+    minutes = gp.seconds_to_fit(n_labels, processors()) / 60
+    return f"an exact one would take about {minutes:,.0f} minutes here" if minutes > _MOST_MINUTES else ""
+
+
+def solve_exact(
+    run: Run,
+    asked: ExactGP,
+    X: Any,
+    y: npt.NDArray[np.float64],
+    folder: PurePath,
+    start: Any = None,
+    *,
+    choose: bool = False,
+) -> ExactGP:
+    """Return a process as it is asked for, fitted to rows and labels of one target; see `StoredProducts`.
+
+    With `choose` its kernel is chosen by the labels.
+    """
+    gp: ExactGP = clone(asked)
+    if choose:
+        gp.set_params(kernel=chosen_kernel(X, y) if start is None else start.kernel)
+    if start is not None and not gp.begins_from(start):
+        start = None
+    gp.set_params(cache_bytes=_cache(gp, X.shape[0], X.nnz))
+    run.progress.start("solve", gp.max_iterations, "products")
+    matrix = None
+    if gp.solver_for(len(y)) == "cg":
+        options: dict[str, Any] = {"keep_bytes": gp.cache_bytes, "run": run, "folder": folder}
+        matrix = StoredProducts(gp.kernel, X, **options, on_workers=_on_workers(run.client, len(y)))
+    return gp.fit(X, y, start=start, matrix=matrix)
+
+
+def _on_workers(client: Client | None, n_rows: int) -> bool:
+    """Return whether workers make the products: where they are more than the processors of this process."""
+    return n_rows >= _LEAST_ROWS and worker_threads(client) > processors()
+
+
+def _cache(gp: ExactGP, n_rows: int, n_nonzeros: int) -> int:
+    """Return the bytes for tiles of the kernel matrix: what the machine has beside all else, or all tiles."""
+    room = int(_SHARE * worker_memory(None)) - LIBRARIES - gp.memory(n_rows, n_nonzeros) - 10 * n_nonzeros
+    return max(0, min(room, KernelMatrix.bytes_of(n_rows)))
+
+
+def need_of_solution(gp: ExactGP, making: Making, n_labels: int) -> MemoryNeed:
+    """Return what solving takes without tiles that are kept; `making` tells of the fingerprints."""
+
+    def solve(n_labels: int) -> MemoryNeed:
+        nonzeros = int(making.entries / max(1, making.rows) * n_labels)
+        size = gp.memory(n_labels, nonzeros)
+        parts: dict[str, float] = {"labelled fingerprints": 2 * STORED * nonzeros}
+        parts["vectors, landmarks and a few tiles"] = size
+        return peak("solve exactly", parts)
+
+    return replace(solve(n_labels), smaller={"labels": (n_labels, 1000, solve)})
+
+
+def need_of_exact(
+    gp: ExactGP, making: Making, n_labels: int, folder: PurePath, client: Client | None
+) -> Need:
+    """Return what gathering labelled fingerprints and solving takes; tiles are kept where there is room."""
+    entries = making.entries / max(1, making.rows)  # of a row
+
+    def gather(making: Making) -> MemoryNeed:
+        rows = int(STORED * entries * n_labels)
+        phases: list[dict[str, float]] = [dict(making.decoding)]
+        phases.append({"labelled fingerprints": 3 * rows, "pieces": PIECES})
+        if _on_workers(client, n_labels):
+            vectors = 4 * n_labels * (2 + gp.n_draws)
+            matrix = KernelMatrix.memory(int(entries * n_labels), 1)
+            phases.append({"labelled fingerprints": 2 * rows + matrix, "vectors": 2 * vectors})
+        return peak("fit", *phases)
+
+    size = 4 * n_labels * (2 + gp.n_draws) * _PRODUCTS if gp.solver_for(n_labels) == "cg" else 0
+    return Need(
+        worker=making.need(gather, "rows"),
+        finish=need_of_solution(gp, making, n_labels),
+        disk=Disk(folder, "products with the kernel matrix", 0, size),
+    )

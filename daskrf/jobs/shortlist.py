@@ -1,0 +1,128 @@
+"""The shortlist of a library that an exact process ranks: chosen by landmarks, measured on a sample.
+
+An exact process takes a kernel value of each labelled molecule for a prediction; its landmarks alone, of
+which there are at least 20 times fewer, tell nearly the same. A row is on the shortlist if its rough value
+reaches a threshold, so that each row is judged alone, in one pass. A sample of the library tells which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.jobs.models import open_model
+from daskrf.jobs.sources import Block
+from daskrf.jobs.tree import Reduction
+
+__all__ = ["SAMPLE", "SAMPLED_PARTITIONS", "Cut", "Sample"]
+
+SAMPLE = 16_384  # rows by which a shortlist is chosen
+SAMPLED_PARTITIONS = 32  # that they come from
+_BEST = 100  # of them, at least, that count as the best: further out, rough values tell even more
+_RECALL = 0.99
+_MOST = 0.5  # of the library: a larger shortlist is not worth its own cost
+
+
+@dataclass(frozen=True)
+class Cut:
+    """From which rough value on the exact process ranks, and what a sample of the library tells of that.
+
+    Attributes
+    ----------
+    least : float
+        The smallest rough value; -inf of no shortlist.
+    fraction, recall : float
+        Of the sample that is ranked, and of its best rows.
+    n_best, n_sampled : int
+    """
+
+    least: float
+    fraction: float
+    recall: float
+    n_best: int
+    n_sampled: int
+
+    def __str__(self) -> str:
+        if self.least == -math.inf:
+            return (
+                "the exact process ranks the whole library: a shortlist that is complete to "
+                f"{_RECALL:.0%} would be more than half of it"
+            )
+        return (
+            f"the exact process ranks the best {self.fraction:.2%} by its landmarks, where {self.recall:.1%} "
+            f"of the best {self.n_best:,} of {self.n_sampled:,} sampled molecules are"
+        )
+
+
+@dataclass(frozen=True)
+class Sample(Reduction):
+    """Rough values and exact scores of some rows, from which a shortlist is chosen.
+
+    Parameters
+    ----------
+    search : Search
+        With `wanted`, `scores` and `rough`, of `daskrf.commands.screen`.
+    share : float
+        Of the rows, which are chosen by their numbers.
+    wanted : float
+        The share of the library that are hits.
+    asked : float, optional
+        The fraction of the library that the exact process is to rank.
+    """
+
+    search: Any
+    share: float
+    wanted: float
+    asked: float | None
+    name: str = "sample"
+
+    def zero(self) -> Pairs:
+        return Pairs(np.empty((0, 2)))
+
+    def add(self, total: Pairs, block: Block) -> None:
+        model = open_model(self.search.model, self.search.model_hash, statistics=self.search.std)
+        words = seeds.words_at(0, "screen/sample", block.rows)
+        block = self.search.wanted(block.where(words < np.uint64(self.share * (2**64 - 2**11))))
+        scores, _ = self.search.scores(model, block)
+        total += Pairs(np.column_stack([self.search.rough(model, block), scores]))
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Pairs:
+        return Pairs(arrays["pairs"])
+
+    def finalize(self, total: Pairs, rest: Iterator[Any]) -> Cut:
+        """Choose the shortlist."""
+        n = len(total.pairs)
+        if not n:
+            return Cut(-math.inf, 1.0, 1.0, 0, 0)
+        rough, exact = total.pairs.T
+        n_best = min(n, max(_BEST, math.ceil(n * self.wanted)))
+        best = rough[np.argsort(-exact, kind="stable")[:n_best]]
+        if self.asked is None:
+            least = float(np.sort(best)[int((1 - _RECALL) * n_best)])
+        else:
+            least = float(np.quantile(rough, 1 - self.asked))
+        fraction = float((rough >= least).mean())
+        if self.asked is None and fraction > _MOST:
+            return Cut(-math.inf, 1.0, 1.0, n_best, n)
+        return Cut(least, fraction, float((best >= least).mean()), n_best, n)
+
+
+@dataclass
+class Pairs:
+    """Rough values and exact scores of sampled rows."""
+
+    pairs: npt.NDArray[np.float64]
+
+    def __iadd__(self, other: Pairs) -> Pairs:
+        self.pairs = np.concatenate([self.pairs, other.pairs])
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """See `Partial`."""
+        return {"pairs": self.pairs}
