@@ -48,8 +48,8 @@ _RANGE = (1e-3, 1e6)
 """Of lambda over the mean of k(x, x), searched: single precision does not resolve what less adds to K."""
 
 _FIRST = 0.1
-"""The least of it where a search begins: few rows may see no noise where all of them do, and solves with little
-noise take long."""
+"""The least of it where a search begins: few rows may see no noise where all of them do, and solves with
+little noise take long."""
 
 _RANGE_OF_SIGNAL = (1e-6, 1e6)
 """The same where the noise variance is given, so that the signal variance alone is found."""
