@@ -286,9 +286,9 @@ def solve_exact(
     if start is not None and not gp.begins_from(start):
         start = None
     gp.set_params(cache_bytes=_cache(gp, X.shape[0], X.nnz))
-    run.progress.start("solve", gp.max_iterations, "products")
     matrix = None
     if gp.solver_for(len(y)) == "cg":
+        run.progress.start("solve", gp.max_iterations, "products")
         options: dict[str, Any] = {"keep_bytes": gp.cache_bytes, "run": run, "folder": folder}
         matrix = StoredProducts(gp.kernel, X, **options, on_workers=_on_workers(run.client, len(y)))
     return gp.fit(X, y, start=start, matrix=matrix)
