@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from daskrf.cli.options import SectionOption, option_of
+from daskrf.errors import StoreError
 from daskrf.features import FeatureMap, default_map, known_maps
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.processes import process_named
@@ -336,7 +337,15 @@ def _may_be_exact(args: list[str]) -> bool:
     process = _value_of(args, "--process") or "auto"
     exact = process == "auto" and not {"-M", "--n-components"} & set(args)
     paths = (word for word in args if not word.startswith("-"))
-    return process == "exact" or (exact and not any(kind_of(p, missing_ok=True) == "features" for p in paths))
+    return process == "exact" or (exact and not any(_holds_features(path) for path in paths))
+
+
+def _holds_features(path: str) -> bool:
+    """Tell whether a path is known to be a feature store; the command itself says why one cannot be read."""
+    try:
+        return kind_of(path, missing_ok=True) == "features"
+    except StoreError:
+        return False
 
 
 def _value_of(args: list[str], flag: str) -> str | None:

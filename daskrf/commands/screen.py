@@ -430,11 +430,14 @@ class _Screen(Job[ScreenReport]):
         columns = top.arrays()
         score = columns.pop("score")
         order = np.arange(len(score))
-        if self.std == "candidates" and len(score):
-            block = self._fingerprints(columns["row"]) if self.features.raw else None
-            phi, diagonal = columns.pop("phi", block), columns.pop("diagonal", None)
-            with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
-                columns |= _predicted(self.model, self.target, phi, diagonal, std=True)
+        if self.std == "candidates":
+            phi, diagonal = columns.pop("phi", None), columns.pop("diagonal", None)
+            if not len(score):
+                columns |= dict.fromkeys(("mean", "std", "std_y"), np.empty(0))
+            else:
+                phi = self._fingerprints(columns["row"]) if self.features.raw else phi
+                with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
+                    columns |= _predicted(self.model, self.target, phi, diagonal, std=True)
             if self.rule.needs_std:
                 score = self.rule(columns["mean"], columns["std"])
                 order = np.lexsort((columns["row"], -score))[: self.k]
