@@ -26,7 +26,15 @@ from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress, Recorded
 from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
 from daskrf.quantities import format_bytes
-from daskrf.storage.backend import as_path, backend, exists, free_bytes, remove_empty, remove_quietly
+from daskrf.storage.backend import (
+    absent_parents,
+    as_path,
+    backend,
+    exists,
+    free_bytes,
+    remove_empty,
+    remove_quietly,
+)
 from daskrf.storage.files import work_folder
 from daskrf.storage.runlog import RunLog, first_sentence
 
@@ -225,7 +233,7 @@ def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progre
     A run that is refused before it begins to make anything leaves nothing, neither a log nor a folder.
     """
     work = work_folder(job.output)
-    absent = [folder for folder in (work, job.output, *job.output.parents) if not exists(folder)]
+    absent = [path for path in (work, job.output) if not exists(path)] + absent_parents(job.output)
     dashboard = getattr(client, "dashboard_link", None) or None
     log = RunLog(job.output, job.name, shard=share.name, dashboard=dashboard, on_failure=progress.note)
     told = Recorded(progress, log)

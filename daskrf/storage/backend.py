@@ -43,6 +43,7 @@ __all__ = [
     "Backend",
     "Held",
     "Url",
+    "absent_parents",
     "absolute",
     "as_list",
     "as_path",
@@ -322,6 +323,13 @@ def remove_quietly(path: PurePath) -> None:
     """Delete a file or a folder, as far as that is possible: what is left does no harm."""
     with suppress(OSError):
         backend(path).remove(path)
+
+
+def absent_parents(path: PurePath) -> list[PurePath]:
+    """Return the local folders above a path that do not exist yet, the innermost first."""
+    if not backend(path).is_local:
+        return []
+    return [folder for folder in path.parents if not os.path.lexists(folder)]
 
 
 def remove_empty(folders: Iterable[PurePath]) -> None:
