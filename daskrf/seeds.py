@@ -59,7 +59,8 @@ def words(seed: int, name: str, count: int, start: int = 0) -> npt.NDArray[np.ui
     >>> bool((seeds.words(0, "example", 3, start=2) == long[2:]).all())
     True
     """
-    return words_at(seed, name, np.arange(start, start + count))
+    index = np.arange(start + 1, start + count + 1, dtype=np.uint64)
+    return splitmix64(np.uint64(key(seed, name)) + index * _GOLDEN)
 
 
 def words_at(seed: int, name: str, places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

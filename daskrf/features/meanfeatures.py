@@ -49,7 +49,7 @@ class MeanFeatures(FeatureMap):
         w_i, at least 0 and not all of them 0, in the order of the columns.
     inner : FeatureMap or tuple of FeatureMap, optional
         Maps of random features of each term's kernel; one stands for all. Their numbers of components and
-        their seeds do not matter. Default: TanimotoMinMaxFeatures().
+        their seeds do not matter. In Python ``TanimotoMinMaxFeatures()`` by default.
     columns : int, tuple of (int, int), or None, default 2**32
         As of `Mean`: how many columns each kind of fingerprint has; 2**32 where they are unfolded.
     n_components : int, default 4096
@@ -82,7 +82,7 @@ class MeanFeatures(FeatureMap):
         learns="what the inner maps learn",
         reference="Tripp et al. 2023, section 3, for each kind",
         use="for several kinds of fingerprints in one store, with a weight for each, in the order of "
-        "`daskrf status`",
+        "daskrf status",
         example="--weights 0.6,0.4",
     )
     option_defaults: ClassVar[dict[str, Any]] = {"weights": GIVEN}

@@ -46,6 +46,7 @@ _LARGEST_FACTOR = 4096  # rows, above which conjugate gradients take less time
 _OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
 _FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts from
 _LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugate gradients converge slowly
+_FEW_MORE = 1.1  # times the labels: up to there their variances are taken over, and only the mean is new
 _FACTOR_LOCK = threading.Lock()
 
 _VECTORS = 14  # of right-hand sides that conjugate gradients hold: directions, residuals, draws, copies
@@ -292,6 +293,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         searched = given[1] is None or given[2] is None
         if start is not None and searched and len(y) > _FIRST_GUESS:
             first = start.hyperparameters
+            if given[1] is None and given[2] is None and len(y) <= _FEW_MORE * len(start.alpha):
+                given = given[0], first.signal_variance, first.noise_variance
         else:
             first, given = self._first_guess(X, y, given)
         n_landmarks = self.landmarks_of(len(y))

@@ -292,7 +292,7 @@ def fit_pathwise(
     log_ratio, at_bound = math.log(start.noise_variance / start.signal_variance), False
     if given[1] is None or given[2] is None:
         size = float(np.mean(kernel.diag(X)))
-        if given[2] is None:
+        if given[2] is None and known is None:
             log_ratio = max(log_ratio, math.log(_FIRST * size))
         search = _Search(log_ratio, size, _RANGE if given[2] is None else _RANGE_OF_SIGNAL)
         while not search.done:

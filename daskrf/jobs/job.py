@@ -35,7 +35,7 @@ from daskrf.storage.backend import (
     remove_empty,
     remove_quietly,
 )
-from daskrf.storage.files import work_folder
+from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.runlog import RunLog, first_sentence
 
 __all__ = ["AnyShard", "Disk", "Job", "Need", "Run", "ShardReport", "check_disk", "run"]
@@ -233,7 +233,8 @@ def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progre
     A run that is refused before it begins to make anything leaves nothing, neither a log nor a folder.
     """
     work = work_folder(job.output)
-    absent = [path for path in (work, job.output) if not exists(path)] + absent_parents(job.output)
+    with file_errors("read", job.output):
+        absent = [path for path in (work, job.output) if not exists(path)] + absent_parents(job.output)
     dashboard = getattr(client, "dashboard_link", None) or None
     log = RunLog(job.output, job.name, shard=share.name, dashboard=dashboard, on_failure=progress.note)
     told = Recorded(progress, log)

@@ -87,7 +87,8 @@ def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
         if not isinstance(metadata.get(name), kind):
             raise ValueError(f"its {name} is missing or wrong")
     n_targets = len(metadata["targets"])
-    numbers = [getattr(gp, name) for name in PER_TARGET]
+    names = (*PER_TARGET, "left_out_")  # the last one of features alone
+    numbers = [getattr(gp, name) for name in names if hasattr(gp, name)]
     shapes = {(n_targets,), *(array.shape for array in numbers)}
     if hasattr(gp, "weights_"):
         shapes.add(gp.weights_.shape[1:])

@@ -107,7 +107,7 @@ def _name(key: str) -> str:
 
 def _both(name: str, was: Any, now: Any) -> str:
     digests = all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in (was, now))
-    if name.startswith("the content"):
+    if name.startswith(("the content", "what the map")):
         return f"{name} has changed"
     if digests:
         return f"{name} {'are others' if name == 'the labels' else 'is another'}"

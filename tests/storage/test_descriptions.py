@@ -87,8 +87,10 @@ def test_the_range_of_norms_is_told() -> None:
 def test_differences_show_no_long_text() -> None:
     old, new = ({"map": {"fitted": {"landmarks": {"a": letter * 10**6}}}} for letter in "xy")
     shown = differences(old, new)
-    assert shown.startswith("what the map has learned (was 1,000,000 characters")
-    assert "SHA-256" in shown
+    assert shown == "what the map has learned has changed"
+    old, new = ({"map": {"parameters": {"name": letter * 10**6}}} for letter in "xy")
+    shown = differences(old, new)
+    assert shown.startswith("--name (was 1,000,000 characters with SHA-256")
     assert len(shown) < 250
 
 
