@@ -1,9 +1,9 @@
-"""Where bytes lie: local files, or objects of S3-compatible storage, behind one interface.
+"""Storage backends: local files and objects of S3-compatible storage behind one interface.
 
-`as_path` turns what users give into a name: a `pathlib.Path`, or a `Url` for ``s3://bucket/key``. Names
-have parts and nothing more; everything that is done with what they name goes through ``backend(name)``.
-Objects are read and written through obstore, which finds endpoint, region and credentials in the usual
-``AWS_*`` variables of each process.
+`as_path` turns user input into a name: a `pathlib.Path`, or a `Url` for ``s3://bucket/key``. Names are pure
+paths; every operation on the files or objects goes through ``backend(name)``. Objects are read and written
+through obstore, which takes endpoint, region and credentials from the usual ``AWS_*`` variables of each
+process.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_COLLAPSED = re.compile(r"s3:/[^/]")  # what pathlib makes of a URL
+_COLLAPSED = re.compile(r"s3:/[^/]")  # a URL mangled by pathlib
 _LEAST_AHEAD, _MOST_AHEAD = 64 << 10, 8 << 20  # bytes that a reader fetches at once
-_RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}  # run_tasks tries again after that
-_CONNECTIONS = 32  # small objects that are fetched or deleted at once
+_RETRIES = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}  # after that, run_tasks retries
+_CONNECTIONS = 32  # small objects transferred concurrently
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# To open a pipe would wait for its writer without O_NONBLOCK.
+# Without O_NONBLOCK, opening a pipe would wait for its writer.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -108,12 +108,12 @@ class Url(PurePosixPath):
 
 
 def as_path(given: str | os.PathLike[str]) -> PurePath:
-    """Return the name that a user means by a file name or by a URL ``s3://bucket/key``.
+    """Return the name for a file path or a URL ``s3://bucket/key`` given by the user.
 
     Parameters
     ----------
     given : str or path
-        A URL as text; everything else is local.
+        A URL as text; everything else is a local path.
 
     Returns
     -------
@@ -122,8 +122,8 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     Raises
     ------
     InputError
-        Another scheme, a URL without a bucket, one that `pathlib` has taken for a file name, or a name that
-        is not UTF-8 text: JSON and Parquet have no other.
+        Another scheme, a URL without a bucket, a URL mangled by `pathlib`, or a name that is not UTF-8
+        text, as JSON and Parquet require.
     StoreError
         obstore is not installed.
 
@@ -163,39 +163,39 @@ def _is_utf8(text: str) -> bool:
 
 
 def as_list(given: Any) -> list[Any]:
-    """One path, or several, as a list."""
+    """Return one or several paths as a list."""
     return [given] if isinstance(given, (str, os.PathLike)) else list(given)
 
 
 def backend(name: PurePath) -> Backend:
-    """Return what reads and writes what `name` names."""
+    """Return the backend that reads and writes `name`."""
     return _OBJECTS if isinstance(name, Url) else _FILES
 
 
 def absolute(name: PurePath) -> str:
-    """Return a name as text by which every process of this host finds the same file or object."""
+    """Return a name as text that means the same file or object to every process on this host."""
     return str(Path(name).resolve()) if backend(name).is_local else str(name)
 
 
 def is_file(name: PurePath) -> bool:
-    """Whether there is a file, or an object, of this name."""
+    """Return whether there is a file or an object of this name."""
     return backend(name).size(name) is not None
 
 
 def exists(name: PurePath) -> bool:
-    """Whether there is a file, a link, or a folder of this name; of objects, one with something in it."""
+    """Return whether there is a file, link or folder of this name, or an object at or below it."""
     if backend(name).is_local:
         return os.path.lexists(name)
     return is_file(name) or bool(backend(name).names(name))
 
 
 def size_of(path: PurePath) -> int:
-    """Return the bytes of a file.
+    """Return the size of a file in bytes.
 
     Raises
     ------
     OSError
-        There is none.
+        There is no such file.
     """
     size = backend(path).size(path)
     if size is None:
@@ -204,8 +204,8 @@ def size_of(path: PurePath) -> int:
 
 
 def sizes_of(root: PurePath, names: Iterable[str]) -> dict[str, int]:
-    """Return the bytes of those of some files below `root` that are there, by name."""
-    # Files two parts deep or more, as the chunks of an array, are listed together.
+    """Return the sizes in bytes of those of the named files below `root` that exist, by name."""
+    # Files in subfolders, such as the chunks of an array, are listed together.
     folders = {"/".join(name.split("/")[:2]): name.count("/") > 1 for name in names}
     found = {}
     for folder, many in folders.items():
@@ -218,12 +218,12 @@ def sizes_of(root: PurePath, names: Iterable[str]) -> dict[str, int]:
 
 
 def matching(pattern: PurePath) -> list[PurePath]:
-    """Return the files that a name means, or a pattern in which ``**`` stands for any parts, sorted.
+    """Return the files that match a name or pattern, sorted; ``**`` matches any number of path parts.
 
     Raises
     ------
     InputError
-        There is none.
+        No file matches.
     """
     if backend(pattern).is_local:
         return _matching_files(os.path.expanduser(pattern))
@@ -234,12 +234,12 @@ def matching(pattern: PurePath) -> list[PurePath]:
 
 
 def readable(path: PurePath) -> Any:
-    """Return what libraries read that take the name of a file or an open one."""
+    """Return a path or an open file, for libraries that accept either."""
     return Path(path) if backend(path).is_local else backend(path).open(path)
 
 
 def read_each(root: PurePath, folder: str, names: Iterable[str]) -> Iterator[bytes | Exception]:
-    """Yield the content of small files inside a folder of `root`, or why it cannot be read."""
+    """Yield the content of each small file inside a folder of `root`, or the error on reading it."""
 
     def read(name: str) -> bytes | Exception:
         try:
@@ -252,7 +252,7 @@ def read_each(root: PurePath, folder: str, names: Iterable[str]) -> Iterator[byt
 
 @contextmanager
 def local_copy(path: PurePath) -> Iterator[Path]:
-    """Give a local file with the content of `path`: of an object a copy, deleted when the block ends."""
+    """Yield a local file with the content of `path`; the copy of an object is deleted when the block ends."""
     if backend(path).is_local:
         yield Path(path)
         return
@@ -266,23 +266,23 @@ def local_copy(path: PurePath) -> Iterator[Path]:
 
 
 def local_name(name: str) -> Path:
-    """A path in this user's folder of temporary files, which is made, for what is written to be uploaded."""
+    """Return a path for a file to upload, in this user's private temporary folder, creating the folder."""
     folder = private_folder()
     remove_stale_files(folder)
     return folder / name
 
 
 def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
-    """Write a whole file so that a reader, or a crash, sees either the old one or the new one.
+    """Write a file atomically: a reader, or a crash, sees either the old file or the new one.
 
     Parameters
     ----------
     path : Path
-        Final name; its directory exists.
+        Final name; its directory must exist.
     data : bytes
         The content.
     keep : bool
-        Leave a file alone that is there already, or comes there meanwhile.
+        Keep a file that already exists, or that another process writes meanwhile.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
 
 @contextmanager
 def staging(folder: PurePath, stem: str) -> Iterator[Path]:
-    """Give a fresh local directory for what will be published in `folder`; deleted in the end."""
+    """Yield a new local directory for files to publish in `folder`, deleted when the block ends."""
     name = temporary_name(stem)
     place = Path(folder, name) if backend(folder).is_local else local_name(name)
     place.mkdir(parents=True)
@@ -306,7 +306,7 @@ def staging(folder: PurePath, stem: str) -> Iterator[Path]:
 
 
 def publish(root: PurePath, staged: dict[PurePath, Path]) -> None:
-    """Give staged files and directories, whose digests were taken, their final names for good."""
+    """Move staged files and directories, whose digests were computed, durably to their final names."""
     finals = [Path(final) for _, final in pairs(staged)] if backend(root).is_local else []
     backend(root).move(staged)
     if finals:
@@ -314,13 +314,13 @@ def publish(root: PurePath, staged: dict[PurePath, Path]) -> None:
 
 
 def sync(folder: PurePath) -> None:
-    """Make sure that what was made in a folder, or deleted, survives a crash."""
+    """Flush a folder to disk, so that creations and deletions in it survive a crash."""
     if backend(folder).is_local:
         sync_directory(Path(folder))
 
 
 def remove_quietly(path: PurePath) -> None:
-    """Delete a file or a folder, as far as that is possible: what is left does no harm."""
+    """Delete a file or a folder as far as possible; leftovers do no harm."""
     with suppress(OSError):
         backend(path).remove(path)
 
@@ -333,7 +333,7 @@ def absent_parents(path: PurePath) -> list[PurePath]:
 
 
 def remove_empty(folders: Iterable[PurePath]) -> None:
-    """Delete local folders that are empty, each before the ones that hold it."""
+    """Delete those of the local folders that are empty, in the given order, innermost first."""
     for folder in folders:
         with suppress(OSError):
             if backend(folder).is_local:
@@ -341,19 +341,19 @@ def remove_empty(folders: Iterable[PurePath]) -> None:
 
 
 def remove_stale(folder: PurePath, stem: str = "", *, all_writers: bool = False) -> int:
-    """Delete what dead writers left in a folder; see `daskrf.storage.files.remove_stale`."""
+    """Delete temporary files of dead writers in a folder; see `daskrf.storage.files.remove_stale`."""
     return remove_stale_files(Path(folder), stem, all_writers=all_writers) if backend(folder).is_local else 0
 
 
 def link_in(root: PurePath, names: Iterable[str]) -> str | None:
-    """Return the first of some names below `root` that is a link."""
+    """Return the first of the names below `root` that is a link; None if none is."""
     if not backend(root).is_local:
         return None
     return next((name for name in names if os.path.islink(root / name)), None)
 
 
 def free_bytes(path: PurePath) -> int | None:
-    """Return the bytes that may be written where `path` is to be; None where that is unknown."""
+    """Return the free disk space in bytes at the location of `path`; None if unknown."""
     if not backend(path).is_local:
         return None
     start = Path(path).absolute()
@@ -362,7 +362,7 @@ def free_bytes(path: PurePath) -> int | None:
 
 
 def pairs(staged: dict[PurePath, Path]) -> list[tuple[Path, PurePath]]:
-    """Return every staged file and its final name."""
+    """Return each staged file with its final name."""
     found: list[tuple[Path, PurePath]] = []
     for final, local in staged.items():
         inner = sorted(item for item in local.rglob("*") if item.is_file()) if local.is_dir() else [local]
@@ -402,7 +402,7 @@ def _matching_objects(pattern: PurePath) -> list[PurePath]:
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:
-    """Whether parts of a key match parts of a pattern."""
+    """Return whether the parts of a key match the parts of a pattern."""
     if not pattern:
         return not parts
     if pattern[0] == "**":
@@ -413,79 +413,80 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
 
 
 class Held(ABC):
-    """A file that this process has made and keeps alive, as that of a lock."""
+    """A file, such as a lock, that this process has created and keeps alive."""
 
     @abstractmethod
     def touch(self) -> None:
-        """Renew its time, unless another one has taken its place."""
+        """Update its modification time, unless another file has replaced it."""
 
     def close(self) -> None:  # noqa: B027
-        """Hold it no more; it stays where it is."""
+        """Release the file without deleting it."""
 
 
 class Backend(ABC):
-    """What files and objects do differently. Everything raises `OSError` where the storage fails.
+    """Operations that differ between files and objects; all raise `OSError` if the storage fails.
 
-    A file *inside* a root is never reached through a link: where `inside` is given, links, pipes and the
-    like in its place, or in that of a folder on the way, raise `ValueError`.
+    A file *inside* a root is never reached through a link: if `inside` is given, a link, pipe or the like in
+    its place, or in place of a folder on the way, raises `ValueError`.
     """
 
-    is_local: ClassVar[bool]  # whether these are files of this host, which have links, folders, and can grow
+    is_local: ClassVar[bool]  # whether these are local files, which have links and folders, and can grow
 
     @abstractmethod
     def size(self, path: PurePath) -> int | None:
-        """Return the bytes of a file, None where there is none."""
+        """Return the size of a file in bytes; None if there is none."""
 
     @abstractmethod
     def sizes(self, root: PurePath) -> dict[str, int]:
-        """Return the bytes of all files below `root`, by name."""
+        """Return the sizes in bytes of all files below `root`, by name."""
 
     @abstractmethod
     def names(self, folder: PurePath) -> list[str]:
-        """Return the names of what is directly in a folder; of one that is not there, none."""
+        """Return the names of a folder's direct entries; none if the folder does not exist."""
 
     @abstractmethod
     def open(self, path: PurePath, inside: str | None = None) -> io.BufferedReader:
-        """Open a file for reading, in ranges too; or the file `inside` of the folder `path`."""
+        """Open a file for reading, with seeking; or the file `inside` the folder `path`."""
 
     @abstractmethod
     def read(self, path: PurePath, inside: str | None = None, most: int | None = None) -> bytes:
-        """Return the content of what `open` opens; of more than `most` bytes, perhaps just one more."""
+        """Return the content of a file; of one longer than `most` bytes, possibly only `most` + 1 bytes."""
 
     @abstractmethod
     def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
-        """Return the content of a file inside a folder, and the storage's time of its last change."""
+        """Return the content of a file inside a folder, and its modification time by the storage's clock."""
 
     @abstractmethod
     def make(self, folder: PurePath) -> bool:
-        """Make a folder and those above it; return whether it was not there."""
+        """Create a folder and its parents; return whether it was missing."""
 
     @abstractmethod
     def create(self, path: PurePath, data: bytes) -> Held | None:
-        """Write a small file where there is none, in one step, and hold it; None where there is one.
+        """Create a small file atomically and hold it; return None if the file exists.
 
-        One of this very content counts as made by this call, of which an answer may have been lost.
+        An existing object with the same content counts as created by this call, whose reply may have been
+        lost.
         """
 
     @abstractmethod
     @contextmanager
     def writing(self, path: PurePath, keep: bool = False) -> Iterator[Path]:
-        """Give a local temporary path; when the block succeeds, what is there takes the final name, whole.
+        """Yield a local temporary path; if the block succeeds, the file moves to its final name atomically.
 
-        With `keep` a file that has the name by then stays: of several writers the first counts, for all.
+        With `keep`, a file that already has the final name stays: the first of several writers wins.
         """
         yield Path()  # pragma: no cover
 
     @abstractmethod
     def move(self, staged: dict[PurePath, Path]) -> None:
-        """Give staged files and directories (final name -> staged) their final names.
+        """Move staged files and directories (final name -> staged) to their final names.
 
-        Of several objects the last by name comes last.
+        Of several objects, the last one of `pairs` is uploaded after all others.
         """
 
     @abstractmethod
     def remove(self, path: PurePath) -> None:
-        """Delete a file, or a folder with all that is in it; nothing happens where there is none."""
+        """Delete a file, or a folder with its contents, if there is one."""
 
 
 class _HeldFile(Held):
@@ -493,7 +494,7 @@ class _HeldFile(Held):
         self._file = file
 
     def touch(self) -> None:
-        os.utime(self._file)  # the open file, so that a lock that took its place is never touched
+        os.utime(self._file)  # the open file, so that a lock that replaced it is never touched
 
     def close(self) -> None:
         with suppress(OSError):
@@ -517,7 +518,7 @@ class _Files(Backend):
         for folder, _, items in os.walk(root):
             for name in items:
                 file = f"{folder}/{name}"
-                with suppress(FileNotFoundError, NotADirectoryError):  # of a process that has just ended, say
+                with suppress(FileNotFoundError, NotADirectoryError):  # deleted meanwhile
                     found[file[start:]] = os.lstat(file).st_size
         return found
 
@@ -539,7 +540,7 @@ class _Files(Backend):
             return file.read() if most is None else file.read(most + 1)
 
     def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
-        with self.open(folder, name) as file:  # opened, so that NFS asks the server how old it is
+        with self.open(folder, name) as file:  # opening makes NFS ask the server for the time
             return file.read(), os.fstat(file.fileno()).st_mtime
 
     def make(self, folder: PurePath) -> bool:
@@ -579,7 +580,7 @@ class _Files(Backend):
 
 @contextmanager
 def _folder(root: PurePath, name: str) -> Iterator[int]:
-    """Open a folder below `root`, or with an empty name the root, which may itself be a link."""
+    """Open a folder below `root`, or `root` itself (which may be a link) if the name is empty."""
     at = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
     try:
         for part in name.split("/") if name else ():
@@ -595,7 +596,7 @@ def _folder(root: PurePath, name: str) -> Iterator[int]:
 
 
 def _regular_file(folder: int, last: str, name: str) -> int:
-    """Open a regular file of an open folder; `name` is for messages."""
+    """Open a regular file in an open folder; `name` is for messages."""
     if last in ("", ".", "..") or "/" in last:
         raise ValueError(f"{name!r} is not a name below a folder")
     with _regular(name):
@@ -608,7 +609,7 @@ def _regular_file(folder: int, last: str, name: str) -> int:
 
 @contextmanager
 def _regular(name: str) -> Iterator[None]:
-    """Turn what is raised on links, and on files in place of folders, into a `ValueError`."""
+    """Turn errors for links, and for files in place of folders, into a `ValueError`."""
     try:
         yield
     except OSError as error:
@@ -618,7 +619,7 @@ def _regular(name: str) -> Iterator[None]:
 
 
 def _create_file(path: Path, content: bytes) -> int:
-    """Make a file that is not there, with this content, and return it open."""
+    """Create a new file with this content and return its open descriptor."""
     file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
     try:
         os.write(file, content)
@@ -631,7 +632,7 @@ def _create_file(path: Path, content: bytes) -> int:
 
 
 def _link(temporary: Path, path: Path) -> bool:
-    """Give a file a second name and take the first one away, unless there is one; False: no links here."""
+    """Move a file to `path` by a hard link unless `path` exists; return False if links are unsupported."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -646,7 +647,7 @@ def _link(temporary: Path, path: Path) -> bool:
 
 
 def _obstore() -> Any:
-    """obstore, an optional dependency."""
+    """Import and return obstore, an optional dependency."""
     try:
         import obstore
         import obstore.store
@@ -659,9 +660,9 @@ def _obstore() -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _bucket(name: str, environment: tuple[tuple[str, str], ...]) -> Any:
-    """The connection of this process to a bucket; another environment makes another one."""
+    """Return this process's connection to a bucket, cached per bucket and environment."""
     endpoint = _endpoint(dict(environment))
-    # Who names an endpoint without TLS wants it.
+    # An explicit http:// endpoint means that TLS is not wanted.
     client = {"allow_http": True} if endpoint.startswith("http://") else {}
     return _obstore().store.S3Store(name, client_options=client, retry_config=_RETRIES)
 
@@ -685,7 +686,7 @@ def _prefix(path: PurePath) -> str | None:
 
 @contextmanager
 def _errors(path: PurePath) -> Iterator[None]:
-    """Turn what obstore raises inside the block into a `FileNotFoundError`, or an `ObjectError`."""
+    """Turn errors of obstore inside the block into a `FileNotFoundError` or an `ObjectError`."""
     try:
         yield
     except FileNotFoundError as error:
@@ -697,13 +698,13 @@ def _errors(path: PurePath) -> Iterator[None]:
 
 
 def _object_error(path: PurePath, error: BaseException) -> ObjectError:
-    """What went wrong, by the text of the error, which is all that obstore tells."""
+    """Return the error for users, derived from the text of obstore's error, which has no other details."""
     text, kinds = str(error), _obstore().exceptions
     refused = (kinds.PermissionDeniedError, kinds.UnauthenticatedError)
     if "NoSuchBucket" in text:
         bucket = cast(Url, path).bucket
         number, what = errno.ENOENT, f"there is no bucket {bucket}; check its name and the endpoint"
-    elif "/latest/api/token" in text or "/latest/meta-data" in text:  # where a cloud has them
+    elif "/latest/api/token" in text or "/latest/meta-data" in text:  # where clouds serve credentials
         what = "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY here and for all workers"
         number = errno.EACCES
     elif isinstance(error, refused) or "InvalidAccessKeyId" in text or "SignatureDoesNotMatch" in text:
@@ -724,7 +725,7 @@ class _HeldObject(Held):
 
     def touch(self) -> None:
         mode = {"e_tag": self._e_tag}
-        # Who finds another one in its place holds nothing any more.
+        # If another object has replaced it, nothing is held any more.
         gone = (_obstore().exceptions.PreconditionError, FileNotFoundError)
         with _errors(self._path), suppress(*gone):
             put = _obstore().put(_connection(self._path), _key(self._path), self._data, mode=mode)
@@ -732,7 +733,7 @@ class _HeldObject(Held):
 
 
 class _Objects(Backend):
-    """Objects of S3-compatible storage; what is unfinished is local, in this user's temporary folder."""
+    """Objects of S3-compatible storage; unfinished files are local, in this user's temporary folder."""
 
     is_local = False
 
@@ -776,7 +777,7 @@ class _Objects(Backend):
         return False
 
     def _put_new(self, path: PurePath, data: bytes) -> bool:
-        """Write by a conditional PUT."""
+        """Create an object by a conditional PUT; return False if it exists."""
         with _errors(path):
             try:
                 _obstore().put(_connection(path), _key(path), data, mode="create")
@@ -788,7 +789,7 @@ class _Objects(Backend):
         try:
             if not self._put_new(path, data) and self.read(path) != data:
                 return None
-        except FileNotFoundError:  # that there is, or its bucket
+        except FileNotFoundError:  # the object just seen, or the bucket, is gone
             return None
         if self._put_new(path, data):
             self.remove(path)
@@ -830,7 +831,7 @@ _FILES, _OBJECTS = _Files(), _Objects()
 
 
 def _each(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
-    """Call a function on all arguments, many at once: each call waits for the storage."""
+    """Call a function on all arguments concurrently, because each call waits for the storage."""
     arguments = list(arguments)
     if len(arguments) < 2:
         return [function(argument) for argument in arguments]
@@ -839,7 +840,7 @@ def _each(function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]
 
 
 class _Reader(io.RawIOBase):
-    """One version of an object, fetched in ranges that grow while it is read in order."""
+    """One version of an object, fetched in ranges that grow while it is read sequentially."""
 
     def __init__(self, path: PurePath, size: int, e_tag: str | None) -> None:
         self._path, self._size, self._e_tag = path, size, e_tag

@@ -1,4 +1,4 @@
-"""What differs between two specifications, in the words of the command line."""
+"""Differences between two specifications, in terms of command-line options."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from daskrf.kernels.kernel import known_kernels
 
 __all__ = ["differences", "made_with_others"]
 
-_VECTOR = 8  # numbers of a list that is shown whole, such as a range of norms
-_SHOWN = 200  # characters of a value in an error message
+_VECTOR = 8  # longest list of numbers that is shown whole, such as a range of norms
+_SHOWN = 200  # characters of a value shown in an error message
 _DIGEST = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
-# By the end of a key: what it is called. An option has the name of its parameter, where nothing else is said.
+# Patterns of the end of a key, and its name for users. None: the option is named after the parameter.
 _NAMES = (
     (r"map\.fitted.*", "what the map has learned"),
     (r"map\.(class|kernel\.kernel)", {"class": "--map", "kernel.kernel": "--kernel"}),
@@ -41,12 +41,12 @@ _NAMES = (
     (r"rows", "the number of labels"),
     (r"n_columns|diagonal", ""),
 )
-# What is only named where nothing else differs: it follows from other options.
+# These follow from other options, and are named only if nothing else differs.
 _FOLLOWS = ("--rows-per-partition", "what the map has learned", "the number of labels")
 
 
 def made_with_others(path: PurePath, differing: str) -> StoreError:
-    """Return the refusal of an output that was made from something else, or with other options."""
+    """Return the error for an output that was made from other input or with other options."""
     return StoreError(
         f"{path} was made from other input or with other options: {differing}; give another output path, "
         "delete that one, or repeat what it was made with"
@@ -54,19 +54,19 @@ def made_with_others(path: PurePath, differing: str) -> StoreError:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str:
-    """Name each option or input in which two specifications differ, with both values.
+    """Return each option or input in which two specifications differ, with both values.
 
     Parameters
     ----------
     old, new : dict
         Plans, or any nested JSON values.
     limit : int
-        Name at most this many; the rest are counted.
+        Name at most this many; the rest are only counted.
 
     Returns
     -------
     str
-        Empty where they are equal.
+        Empty if they are equal.
 
     Examples
     --------
@@ -79,11 +79,11 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     first, second = dict(_leaves(old)), dict(_leaves(new))
     keys = [*first, *(key for key in second if key not in first)]
     keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
-    # A class that differs says all about its parameters, and parameters say all about what a map has learned.
+    # If a class differs, its parameters need no mention; if parameters differ, nor does what a map learned.
     classes = {key.rpartition(".")[0] for key in keys if key.endswith((".class", ".kernel"))}
     keys = [key for key in keys if _speaks(key, keys, classes)]
     named: dict[str, str] = {}
-    # Items of lists last: one option that differs may change all of them.
+    # List items come last: a single option may change all of them.
     for key in sorted(keys, key=lambda name: name.count("[")):
         name = _name(key)
         named.setdefault(name, _both(name, first.get(key), second.get(key)))
@@ -95,7 +95,7 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
 
 
 def _name(key: str) -> str:
-    """Return what users call the value of a key; the key itself where nothing is known of it."""
+    """Return the user-facing name of a key; the key itself if it has none."""
     for pattern, name in _NAMES:
         if found := re.fullmatch(rf"(?:.*\.)?(?:{pattern})", key):
             if name is None:
@@ -115,7 +115,7 @@ def _both(name: str, was: Any, now: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as the command line has it: landmarks, say, may take a megabyte."""
+    """Return a value as on the command line, shortened: landmarks, for instance, may take a megabyte."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     names = {cls.__name__: cls.facts.name for cls in known_maps()}
@@ -127,7 +127,7 @@ def _value(value: Any) -> str:
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted path and value of each leaf; an empty container and a short list of numbers are leaves."""
+    """Yield dotted path and value of each leaf; empty containers and short lists of numbers are leaves."""
     if isinstance(value, dict) and value:
         for key in sorted(value):
             yield from _leaves(value[key], f"{name}.{key}" if name else str(key))
@@ -143,7 +143,7 @@ def _is_vector(value: list[Any]) -> bool:
 
 
 def _speaks(key: str, keys: list[str], classes: set[str]) -> bool:
-    """Tell whether a key that differs is worth naming beside the others that do."""
+    """Return whether a differing key is worth naming beside the other differing keys."""
     parent, _, name = key.rpartition(".")
     for owner in classes:
         if key.startswith(f"{owner}.") and not (parent == owner and name in ("class", "kernel")):

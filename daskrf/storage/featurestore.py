@@ -1,13 +1,13 @@
-"""The feature store: one Zarr array of the features of all kept rows of a library, and who the rows are.
+"""The feature store: one Zarr array of the features of all kept rows of a library, and the rows' identity.
 
-Layout, beside what every store has::
+Layout, in addition to that of every store::
 
-    zarr.json, phi/zarr.json      for other readers; ours know from the plan what is in them
-    phi/c.12.0                    chunk 12 of the packed bits (uint8) or floats, with its CRC32C at its end
-    diagonal/zarr.json, c.12      k(x, x), where features do not tell it
+    zarr.json, phi/zarr.json      for other readers; daskrf derives their content from the plan
+    phi/c.12.0                    chunk 12 of the packed bits (uint8) or floats, followed by its CRC32C
+    diagonal/zarr.json, c.12      k(x, x), if it cannot be derived from the features
     rows/000003.parquet           row, id, smiles, source and line of the rows of partition 3
 
-A partition is a fixed number of whole chunks, written by one task that nobody else shares them with.
+A partition is a fixed number of whole chunks, written by a single task; no chunk is shared between tasks.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ CHUNK_BYTES = 16 << 20
 
 
 class FeatureStore(RowStore):
-    """Features of the kept rows of a fingerprint store, in its order.
+    """Features of the kept rows of a fingerprint store, in the same order.
 
     The spec holds ``source`` (spec hash of the fingerprint store) and its ``fingerprint``, ``fragments``,
     ``n_columns`` and ``library``; ``map`` (state of the feature map), ``dtype`` and ``n_components``;
-    ``diagonal`` (whether k(x, x) is kept) and ``chunk_rows``. Each partition of the plan has its ``rows`` and
-    the ``parts`` of partitions of the fingerprint store, (partition, start, stop), that they are.
-    Nothing is compressed: random bits and mantissas do not shrink.
+    ``diagonal`` (whether k(x, x) is stored) and ``chunk_rows``. Each partition of the plan has its ``rows``
+    and ``parts``, the slices (partition, start, stop) of the fingerprint store that it consists of.
+    Nothing is compressed, because random bits and mantissas are incompressible.
     """
 
     needed_kind: ClassVar[str | None] = "features"
@@ -90,24 +90,24 @@ class FeatureStore(RowStore):
         *,
         diagonal: bool = False,
     ) -> Self:
-        """Plan a feature store, or resume the one that is there.
+        """Plan a feature store, or resume an existing one.
 
         Parameters
         ----------
         path : path
             Directory.
         source : FingerprintStore
-            Where the rows come from; it is complete.
+            Source of the rows; it must be complete.
         feature_map : dict
             ``FeatureMap.state()``.
         n_components : int
             Number of features.
         dtype : {"bits", "float32", "float16"}
-            How they are stored.
+            Type in which they are stored.
         provenance : dict, optional
             See `Store.create`.
         diagonal : bool
-            Keep k(x, x) of each row, because features do not tell it.
+            Store k(x, x) of each row, because it cannot be derived from the features.
 
         Returns
         -------
@@ -140,7 +140,7 @@ class FeatureStore(RowStore):
 
     @property
     def n_components(self) -> int:
-        """Number of features of a row."""
+        """Number of features per row."""
         return int(self.spec["n_components"])
 
     @property
@@ -155,7 +155,7 @@ class FeatureStore(RowStore):
 
     @property
     def chunk_rows(self) -> int:
-        """Rows of a chunk of the array."""
+        """Rows per chunk of the array."""
         return int(self.spec["chunk_rows"])
 
     @functools.cached_property
@@ -165,30 +165,30 @@ class FeatureStore(RowStore):
 
     @functools.cached_property
     def row_bounds(self) -> np.ndarray:  # type: ignore[override]
-        """See `RowStore`: every row before the first of the next partition is of this one."""
+        """See `RowStore`; a partition extends up to the first row of the next one."""
         records = self.records()
         first = [records[p].counts["first"] if p in records else 0 for p in range(1, self.n_partitions)]
         return np.array([0, *first, 2**62], dtype=np.int64)
 
     def first_row(self, p: int) -> int:
-        """Position in the array of the first row of partition `p`."""
+        """Return the position in the array of the first row of partition `p`."""
         self.partition_name(p)
         return p * self.chunk_rows * int(self.spec["partition_chunks"])
 
     def parts(self, p: int) -> list[tuple[int, slice]]:
-        """Return which rows of which partitions of the fingerprint store partition `p` is made of."""
+        """Return the partitions of the fingerprint store, and their rows, that make up partition `p`."""
         self.partition_name(p)
         with believed(self.path / PLAN_FILE):
             entry: Any = self.partitions[p]  # type: ignore[index]
             return [(int(number), slice(int(start), int(stop))) for number, start, stop in entry["parts"]]
 
     def source(self) -> FingerprintStore:
-        """Open the fingerprint store whose rows these are, to make features again.
+        """Open the fingerprint store that the rows come from, to compute features again.
 
         Raises
         ------
         StoreError
-            It is not where it was, or the file system fails.
+            It is no longer where it was, or cannot be read.
         """
         advice = "move it back, or run `daskrf featurize` into a new store"
         problem = "it is not known where it was"
@@ -230,11 +230,11 @@ class FeatureStore(RowStore):
         p : int
             Partition.
         features : ndarray of shape (n, n_stored_columns), or an iterable of such blocks
-            Of `dtype`; blocks of any number of rows, so that a partition need not fit into memory.
+            Values of type `dtype`; blocks may have any number of rows, so a partition need not fit in memory.
         rows : pyarrow.Table, n rows
             Columns of `ROW_FIELDS`, and others.
         diagonal : sequence of ndarray
-            k(x, x) of the rows, where the store keeps it; it may grow while blocks are taken.
+            k(x, x) of the rows, if the store holds it; the sequence may grow while blocks are consumed.
         counts : dict, optional
             Further counts for the record; ``kept`` and ``first`` are counted here.
 
@@ -245,17 +245,17 @@ class FeatureStore(RowStore):
         Raises
         ------
         StoreError
-            Another shape or type than planned, or a disk that does not take it.
+            The shape or type is not as planned, or writing fails.
         """
         n_rows, start = self.partition_rows(p), self.first_row(p)
         blocks = [features] if isinstance(features, np.ndarray) else features
         with self.staging(p) as directory, file_errors("write", directory):
             position = start
             for block in _aligned(self._checked(p, blocks), self.chunk_rows):
-                if position < start + n_rows:  # else there are too many, which is refused below
+                if position < start + n_rows:  # too many rows raise an error below
                     self._write_chunk(directory, "phi", position, block)
                 position += len(block)
-                del block  # before the next one is made
+                del block  # freed before the next one is made
             held = np.concatenate([np.zeros(0), *diagonal])
             if position - start != n_rows or rows.num_rows != n_rows:
                 raise self._defect(
@@ -282,7 +282,7 @@ class FeatureStore(RowStore):
 
     @functools.cached_property
     def _layouts(self) -> dict[str, Layout]:
-        """The whole arrays, as the plan tells them."""
+        """Layouts of the whole arrays, derived from the plan."""
         bits, rows = self.spec["dtype"] == "bits", self.chunk_rows
         # Any bit may be data; see docs/storage.md.
         fill, second = (0, "byte") if bits else (math.nan, "feature")
@@ -299,7 +299,7 @@ class FeatureStore(RowStore):
         write_chunk(directory / name, layout, (row // self.chunk_rows, *(0,) * (values.ndim - 1)), values)
 
     def _write_metadata(self, directory: Path) -> None:
-        """Write those of the arrays, and into those of their group all of them: xarray looks there."""
+        """Write the metadata of the arrays, and of their group with all of it consolidated for xarray."""
         found = {name: layout.metadata() for name, layout in self._layouts.items()}
         for name, data in found.items():
             (directory / name).mkdir(exist_ok=True)
@@ -320,7 +320,7 @@ class FeatureStore(RowStore):
         return StoreError(f"partition {p} of {self.path} {what}; this is a defect of the caller")
 
     def _checked(self, p: int, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-        """Refuse blocks of another shape or type than planned."""
+        """Yield the blocks, raising an error for any whose shape or type is not as planned."""
         for block in blocks:
             if block.ndim != 2 or block.shape[1] != self.n_stored_columns or block.dtype != self.dtype:
                 raise self._defect(
@@ -332,11 +332,11 @@ class FeatureStore(RowStore):
             del block
 
     def n_rows(self, p: int) -> int:
-        """Rows of one partition, from its record."""
+        """Return the number of rows of one partition, from its record."""
         return self.record(p).counts["kept"]
 
     def read(self, p: int, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """Read the features of one partition, or of some of its rows.
+        """Read the features of all or some rows of one partition.
 
         Parameters
         ----------
@@ -372,7 +372,7 @@ class FeatureStore(RowStore):
                 yield self._read(record, "phi", start, min(n, start + self.chunk_rows))
 
     def read_diagonal(self, p: int) -> np.ndarray:
-        """Read k(x, x) of the rows of one partition, of a store that keeps it.
+        """Read k(x, x) of the rows of one partition, from a store that holds it.
 
         Raises
         ------
@@ -383,14 +383,14 @@ class FeatureStore(RowStore):
             return self._read(self._whole(p), "diagonal", 0, self.partition_rows(p))
 
     def _whole(self, p: int) -> CommitRecord:
-        """The record of a partition, which has as many rows as planned."""
+        """Return the record of a partition, checking that it has as many rows as planned."""
         record = self.record(p)
         if record.counts["kept"] != self.partition_rows(p):
             raise ValueError(f"its record counts {record.counts['kept']} rows")
         return record
 
     def _read(self, record: CommitRecord, name: str, start: int, stop: int) -> np.ndarray:
-        """Read some rows of a partition of an array."""
+        """Read some rows of an array's partition."""
         layout, first = self._layouts[name], self.first_row(record.partition)
         values = np.empty((stop - start, *layout.shape[1:]), layout.dtype)
         while start < stop:
@@ -403,7 +403,7 @@ class FeatureStore(RowStore):
 
 
 def _cut(rows: int, most: int) -> tuple[int, int]:
-    """Cut about `rows` rows into chunks of at most `most`: the rows of a chunk, and how many there are.
+    """Divide about `rows` rows into chunks of at most `most`; return rows per chunk and number of chunks.
 
     Examples
     --------
@@ -411,13 +411,13 @@ def _cut(rows: int, most: int) -> tuple[int, int]:
     ((12500, 8), (51, 2))
     """
     least = -(-rows // most)
-    # Chunks that divide the rows let partitions begin where those of the fingerprints do.
+    # If chunks divide the rows evenly, partitions can begin where those of the fingerprints do.
     chunks = next((n for n in range(least, 2 * least) if rows % n == 0), least)
     return -(-rows // chunks), chunks
 
 
 def _partitions(kept: Sequence[int], rows: int) -> list[dict[str, Any]]:
-    """Plan partitions of `rows` rows each, the last one shorter, over partitions of `kept` rows.
+    """Plan partitions of `rows` rows each (the last may be shorter) from partitions of `kept` rows.
 
     Examples
     --------
@@ -438,13 +438,13 @@ def _partitions(kept: Sequence[int], rows: int) -> list[dict[str, Any]]:
 
 
 def _aligned(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:
-    """Cut and join blocks into ones of exactly `rows` rows, the last one shorter: each fills whole chunks."""
+    """Regroup blocks into blocks of exactly `rows` rows, to fill whole chunks; the last may be shorter."""
     held: list[np.ndarray] = []
     n_held = 0
     for block in blocks:
         held.append(block)
         n_held += len(block)
-        del block  # or it would be in memory until the next one is there
+        del block  # otherwise it would stay in memory until the next one arrives
         if n_held >= rows:
             joined = held[0] if len(held) == 1 else np.concatenate(held)
             whole = n_held - n_held % rows

@@ -1,4 +1,4 @@
-"""Local files that survive a crash: fsync, digests, names of unfinished files, and errors as sentences."""
+"""Crash-safe local files: fsync, digests, temporary names, and errors as sentences."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 TEMPORARY = ".tmp-"
-_OURS = re.compile(r"\.tmp-.+~[^~]+~[0-9]+~[0-9a-z_]{8}", re.DOTALL)  # a name that `temporary_name` made
-_LONGEST = 120  # bytes of what a temporary file is to become that its own name shows: 255 are the most
+_OURS = re.compile(r"\.tmp-.+~[^~]+~[0-9]+~[0-9a-z_]{8}", re.DOTALL)  # names made by `temporary_name`
+_LONGEST = 120  # bytes of the final name that a temporary name may contain; file names have 255 at most
 STALE_SECONDS = 24 * 3600.0
 READ_BYTES = 4 << 20
 
@@ -62,7 +62,7 @@ _REASONS = {
 
 
 class ObjectError(OSError):
-    """What an object storage says in place of an answer; its ``strerror`` is a phrase for users."""
+    """An error from object storage; its ``strerror`` is a phrase for users."""
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def file_errors(action: str, path: PurePath | str) -> Iterator[None]:
     action : str
         What was being done, such as ``"write"``.
     path : path
-        What it was done to, used where the error itself names no file.
+        The path to name in the message.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def file_errors(action: str, path: PurePath | str) -> Iterator[None]:
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON text with sorted keys and no spaces, the form that is hashed.
+    """Return JSON text with sorted keys and no spaces, the form that is hashed.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def canonical_json(value: Any) -> bytes:
     Raises
     ------
     ValueError, TypeError
-        For values that JSON does not have.
+        A value has no JSON form.
 
     Examples
     --------
@@ -120,11 +120,11 @@ def canonical_json(value: Any) -> bytes:
     b'{"a":[true,null],"b":1}'
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode(errors="surrogatepass")  # names of files that are not UTF-8 hold surrogates
+    return text.encode(errors="surrogatepass")  # file names that are not UTF-8 contain surrogates
 
 
 def crc32c_of(data: bytes) -> str:
-    """CRC32C of some bytes as eight hexadecimal digits.
+    """Return the CRC32C of some bytes as eight hexadecimal digits.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def crc32c_of(data: bytes) -> str:
 
 
 def digests_of(data: bytes) -> tuple[int, str, str]:
-    """What `digests_of_stream` returns, of the bytes of a whole file.
+    """Return the same as `digests_of_stream`, for the bytes of a whole file.
 
     Examples
     --------
@@ -147,10 +147,10 @@ def digests_of(data: bytes) -> tuple[int, str, str]:
 
 
 def digests_of_stream(file: IO[bytes]) -> tuple[int, str, str]:
-    """Size and CRC32C of the rest of an open file, and CRC32C of all but its last four bytes.
+    """Return size and CRC32C of the rest of an open file, and CRC32C of all but its last four bytes.
 
-    A file that ends in its own CRC32C, as chunks do, has the same CRC32C as every other such file: only
-    without these bytes does it tell one from another.
+    Files that end in their own CRC32C, as chunks do, all have the same CRC32C as a whole; only the CRC32C
+    without these last bytes distinguishes them.
     """
     size, body, held = 0, 0, b""
     while piece := file.read(READ_BYTES):
@@ -161,7 +161,7 @@ def digests_of_stream(file: IO[bytes]) -> tuple[int, str, str]:
 
 
 def digests_of_file(path: Path, sync: bool = False) -> tuple[int, str, str]:
-    """What `digests_of_stream` returns of a file, read once; with `sync` it is forced to the disk too.
+    """Return the same as `digests_of_stream`, for a file read once; with `sync`, also flush it to disk.
 
     Parameters
     ----------
@@ -173,12 +173,12 @@ def digests_of_file(path: Path, sync: bool = False) -> tuple[int, str, str]:
     Returns
     -------
     (int, str, str)
-        Bytes, and twice eight hexadecimal digits.
+        Size in bytes, and two checksums of eight hexadecimal digits.
 
     Raises
     ------
     OSError
-        Where the file cannot be read.
+        The file cannot be read.
     """
     with path.open("rb") as file:
         found = digests_of_stream(file)
@@ -188,7 +188,7 @@ def digests_of_file(path: Path, sync: bool = False) -> tuple[int, str, str]:
 
 
 def sync_directory(path: Path) -> None:
-    """Force the entries of a directory to the disk, where the file system can."""
+    """Flush the entries of a directory to disk, if the file system supports it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -201,26 +201,26 @@ def sync_directory(path: Path) -> None:
 
 
 def sync_folders(root: Path, paths: Iterable[Path]) -> None:
-    """Force every directory between files and `root` to the disk."""
+    """Flush every directory from `root` down to the given files to disk."""
     folders = {parent for path in paths for parent in path.parents if parent.is_relative_to(root)}
     for folder in sorted({root, *folders}, reverse=True):
         sync_directory(folder)
 
 
 def temporary_name(stem: str) -> str:
-    """A name for an unfinished file or directory: it says which process of which host is at work on it."""
+    """Return a name for an unfinished file or directory, which contains the host and process writing it."""
     return f"{_prefix(stem)}{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}"
 
 
 def _prefix(stem: str) -> str:
-    """What the temporary names of one file begin with; one whose own name is nearly too long has room."""
+    """Return the prefix of the temporary names of a file; a long name is replaced by its hash."""
     if len(os.fsencode(stem)) > _LONGEST:
         stem = hashlib.sha256(os.fsencode(stem)).hexdigest()[:32]
     return f"{TEMPORARY}{stem}~"
 
 
 def work_folder(output: PurePath) -> PurePath:
-    """The folder of unfinished work on an output, beside it: its name says whose it is, who may delete it.
+    """Return the folder of unfinished work on an output, which is beside the output and named after it.
 
     Examples
     --------
@@ -231,15 +231,15 @@ def work_folder(output: PurePath) -> PurePath:
 
 
 def private_folder() -> Path:
-    """Return this user's folder of temporary files for what is uploaded, which is made, and nobody else's.
+    """Return this user's private folder for temporary files to upload, creating it if needed.
 
-    Where temporary files are, everybody can write, and make a folder of this name first: what is put into
-    it, and deleted in it, must be this user's.
+    Everybody can write to the system's folder of temporary files, and so could create a folder of this name
+    first. Files must only be written and deleted in a folder that belongs to this user.
 
     Raises
     ------
     InputError
-        Somebody else has made it, others may read or write in it, or it is a link.
+        It belongs to another user, others may read or write it, or it is a link.
     """
     folder = Path(tempfile.gettempdir(), f"daskrf-{os.getuid()}")
     with suppress(FileExistsError):
@@ -254,7 +254,7 @@ def private_folder() -> Path:
 
 
 def is_gone(host: Any, pid: Any) -> bool:
-    """Whether a process is known to have ended: only one of this host can be looked at."""
+    """Return whether a process is known to have ended; only processes on this host can be checked."""
     if host != socket.gethostname() or not (isinstance(pid, int) and 0 < pid < 2**31):
         return False
     try:
@@ -267,7 +267,7 @@ def is_gone(host: Any, pid: Any) -> bool:
 
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:
-    """Whether the writer of a temporary name is gone: dead on this host, or silent for a day."""
+    """Return whether the writer of a temporary file is dead (on this host) or has been silent for a day."""
     _, host, pid, _ = entry.name.rsplit("~", 3)
     if is_gone(host, int(pid)):
         return True
@@ -275,16 +275,16 @@ def _is_stale(entry: os.DirEntry[str]) -> bool:
 
 
 def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) -> int:
-    """Delete what dead writers left in a directory; what living ones are at work on stays.
+    """Delete temporary files of dead writers in a directory; those of living writers stay.
 
-    Only what bears a name as `temporary_name` makes them is ever deleted.
+    Only files and directories with names made by `temporary_name` are ever deleted.
 
     Parameters
     ----------
     directory : Path
-        A directory of a store; of any other, give `stem`.
+        A directory of a store; for any other directory, give `stem`.
     stem : str
-        Name of the finished file, if only what was to become that is meant.
+        Delete only temporary files of the final file of this name.
     all_writers : bool
         Treat all writers as dead, including those on other hosts, which cannot be checked from here.
 
@@ -299,7 +299,7 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
         for entry in entries:
             if not (entry.name.startswith(prefix) and _OURS.fullmatch(entry.name)):
                 continue
-            # A writer that is alive after all, or a read-only disk, may make it impossible: it does no harm.
+            # Deleting may fail if the writer is alive after all, or on a read-only disk; that does no harm.
             with suppress(OSError):
                 if all_writers or _is_stale(entry):
                     remove(Path(entry.path))
@@ -308,7 +308,7 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
 
 
 def remove(path: Path) -> None:
-    """Delete a local file or a whole directory; nothing happens where there is none."""
+    """Delete a local file or a whole directory, if there is one."""
     try:
         path.unlink(missing_ok=True)
     except (IsADirectoryError, PermissionError):

@@ -2,7 +2,7 @@
 
 A partition holds ``lengths`` (non-zeros of each row), ``indices`` (sorted within a row) and ``counts``,
 each in the smallest unsigned type that fits, as one Zstandard chunk with CRC32C. Plain CSR compresses to
-less than two bytes a non-zero, because molecules of a library share fragments and so runs of indices.
+less than two bytes per non-zero, because molecules of a library share fragments and thus runs of indices.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ ROW_FIELDS = (
 
 
 def smallest_unsigned(maximum: int) -> np.dtype:
-    """The smallest unsigned integer type that holds `maximum`.
+    """Return the smallest unsigned integer type that holds `maximum`.
 
     Examples
     --------
     >>> smallest_unsigned(255), smallest_unsigned(256)
     (dtype('uint8'), dtype('uint16'))
     """
-    return np.dtype(np.min_scalar_type(maximum).str)  # of two types of 64 bits the one that Zarr knows
+    return np.dtype(np.min_scalar_type(maximum).str)  # of two 64-bit types, the one that Zarr knows
 
 
 class FingerprintStore(RejectingStore, RowStore):
@@ -88,7 +88,7 @@ class FingerprintStore(RejectingStore, RowStore):
         extra: Sequence[str] = (),
         provenance: dict[str, Any] | None = None,
     ) -> Self:
-        """Plan a fingerprint store, or resume the one that is there.
+        """Plan a fingerprint store, or resume an existing one.
 
         Parameters
         ----------
@@ -97,11 +97,11 @@ class FingerprintStore(RejectingStore, RowStore):
         library, fingerprint : dict
             ``Library.state()`` and ``FingerprintSpec.state()``.
         n_columns : int
-            Columns of the fingerprint matrix, 2**32 for each kind where unfolded.
+            Columns of the fingerprint matrix: 2**32 for each unfolded kind.
         partitions : list of dict
-            One a partition, with ``start`` and ``stop`` row numbers at least.
+            One entry per partition, with at least ``start`` and ``stop`` row numbers.
         rdkit_version : str
-            Part of the spec: another RDKit may give other bits.
+            Part of the spec, because another RDKit version may set other bits.
         fragments : str
             ``"keep"``, ``"largest"`` or ``"reject"``.
         extra : sequence of str
@@ -130,7 +130,7 @@ class FingerprintStore(RejectingStore, RowStore):
 
     @property
     def n_columns(self) -> int:
-        """Columns of the fingerprint matrix."""
+        """Number of columns of the fingerprint matrix."""
         return int(self.spec["n_columns"])
 
     @functools.cached_property
@@ -138,7 +138,7 @@ class FingerprintStore(RejectingStore, RowStore):
         return np.cumsum([0, *map(self.partition_rows, range(self.n_partitions))], dtype=np.int64)
 
     def kept_rows(self) -> list[int]:
-        """Rows that each partition has kept.
+        """Return the number of rows kept in each partition.
 
         Raises
         ------
@@ -165,14 +165,14 @@ class FingerprintStore(RejectingStore, RowStore):
         p : int
             Partition.
         fingerprints : csr_matrix, shape (n, n_columns)
-            Sorted unique indices, whole counts 1 to 65535.
+            Sorted unique indices, integer counts from 1 to 65535.
         rows : pyarrow.Table, n rows
-            Columns of `ROW_FIELDS` and the extra ones.
+            Columns of `ROW_FIELDS` and the extra columns.
         rejects : pyarrow.Table, optional
             Columns of `REJECT_SCHEMA`.
         counts : dict, optional
             Further counts for the record, such as ``saturated`` and ``empty``; ``read``, ``kept``,
-            ``rejected`` and ``nonzeros`` are counted here, and must agree where given.
+            ``rejected`` and ``nonzeros`` are counted here, and must agree if given.
 
         Returns
         -------
@@ -181,7 +181,7 @@ class FingerprintStore(RejectingStore, RowStore):
         Raises
         ------
         StoreError
-            Fingerprints and rows that do not match, or a disk that does not take them.
+            Fingerprints and rows do not match, or writing fails.
         """
         n, n_columns = fingerprints.shape
         if n_columns != self.n_columns or rows.num_rows != n:
@@ -206,9 +206,9 @@ class FingerprintStore(RejectingStore, RowStore):
         for name, values in (("lengths", lengths), ("counts", counts)):
             dtype = smallest_unsigned(int(values.max(initial=0)))
             write_array(group, name, values.astype(dtype))
-        # The type of the indices follows from the plan, not from the data.
+        # The index type follows from the plan, not from the data.
         kind = smallest_unsigned(self.n_columns - 1)
-        same = kind.itemsize == indices.itemsize  # of several unfolded kinds: no copy
+        same = kind.itemsize == indices.itemsize  # several unfolded kinds: no copy
         write_array(group, "indices", indices.view(kind) if same else indices.astype(kind))
 
     def read_fingerprints(self, p: int) -> csr_matrix:
@@ -217,7 +217,7 @@ class FingerprintStore(RejectingStore, RowStore):
         Returns
         -------
         csr_matrix, shape (n, n_columns), uint16
-            Indices int64 where there are more than 2**31 - 1 columns, else int32.
+            Indices are int64 if there are more than 2**31 - 1 columns or non-zeros, else int32.
 
         Raises
         ------
@@ -243,15 +243,15 @@ class FingerprintStore(RejectingStore, RowStore):
             if indices.itemsize == np.dtype(index_type).itemsize:  # no copy
                 indices = indices.view(index_type)
             fingerprints = csr_matrix((len(lengths), self.n_columns), dtype=np.uint16)
-            # Assigned, because the constructor would read every index to find a smaller type for them.
+            # Assigned, because the constructor would scan all indices for a smaller type.
             fingerprints.indptr = indptr
             fingerprints.indices = indices.astype(index_type, copy=False)
             fingerprints.data = counts.astype(np.uint16, copy=False)
-        # True by construction; a check would read every index again.
+        # True by construction; a check would scan all indices again.
         fingerprints.has_sorted_indices = True
         fingerprints.has_canonical_format = True
         return fingerprints
 
     def no_rows(self) -> pa.Table:
-        """Return a table of rows without any."""
+        """Return an empty table of rows."""
         return pa.schema(ROW_FIELDS).empty_table()

@@ -1,4 +1,4 @@
-"""The file of hits: the best molecules, what they depend on, and how the file is recognized."""
+"""The hits file: the best molecules, what they depend on, and how the file is recognized."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from daskrf.storage.rowstore import write_parquet
 
 __all__ = ["Earlier", "earlier_hits", "hits_at", "rejects_of", "write_hits"]
 
-_MARK = b"daskrf"  # key of the metadata by which a file of hits is known
-_ABOUT = b"daskrf.about"  # key of what the hits depend on, and of what was found, as sealed JSON
+_MARK = b"daskrf"  # metadata key that identifies a hits file
+_ABOUT = b"daskrf.about"  # metadata key of what the hits depend on and what was found, as sealed JSON
 _KNOWN = {"model", "source", "acquisition", "target", "direction", "rows", "rejected", "notes", "content"}
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """Hits that are there already.
+    """An existing file of hits or rejects.
 
     Attributes
     ----------
     path : Path
     about : dict
-        What they depend on, and more that is known of them; empty for hits of daskrf 0.1.
+        What the hits depend on, and further information; empty for hits of daskrf 0.1.
     rows : int
-        How many hits there are.
+        Number of rows.
     rejects : bool
-        Whether it is the file of rejects beside the hits.
+        Whether this is the file of rejects beside the hits.
     """
 
     path: PurePath
@@ -51,11 +51,11 @@ class Earlier:
 
     @property
     def kind(self) -> str:
-        """What it is: "hits" or "rejects"."""
+        """Kind of the file: "hits" or "rejects"."""
         return "rejects" if self.rejects else "hits"
 
     def words(self) -> tuple[str, ...]:
-        """What they are, as `daskrf status` shows it."""
+        """Describe the content, as shown by `daskrf status`."""
         if self.rejects:
             return (f"{amount(self.rows, 'rows')} of the SMILES files, with file, line, text and reason",)
         if not self.about:
@@ -73,7 +73,7 @@ class Earlier:
         )
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the content; rejects have the checksums of Parquet alone."""
+        """Return what is wrong with the content; rejects have Parquet's page checksums only."""
         try:
             if self.rejects:
                 with file_errors("read", self.path):
@@ -87,21 +87,21 @@ class Earlier:
         return []
 
     def is_of(self, spec: dict[str, Any]) -> bool:
-        """Whether they are what a search with the specification `spec` finds."""
+        """Return whether these are the hits of a search with the specification `spec`."""
         return self._of(spec) == json.loads(json.dumps(spec))
 
     def _of(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Return what is known of them in the entries of `spec`."""
+        """Return the entries of `about` whose keys are in `spec`."""
         return {key: value for key, value in self.about.items() if key in spec}
 
     @functools.cached_property
     def table(self) -> pa.Table:
-        """The hits, which are read once.
+        """The hits, read once and cached.
 
         Raises
         ------
         StoreError
-            If they cannot be read, or are not what was written.
+            They cannot be read, or were altered.
         """
         how = "its content does not match its CRC32C"
         try:
@@ -116,7 +116,7 @@ class Earlier:
         )
 
     def is_damaged(self) -> bool:
-        """Whether `table` refuses them."""
+        """Return whether reading `table` fails."""
         try:
             _ = self.table
         except StoreError:
@@ -124,12 +124,12 @@ class Earlier:
         return False
 
     def refuse_other(self, spec: dict[str, Any], source: str) -> None:
-        """Refuse to write over the hits of a search that differs in something that `spec` names.
+        """Raise an error if these are the hits of a search with another specification than `spec`.
 
         Raises
         ------
         StoreError
-            With each option that differs; `source` is what was screened, in words.
+            Names each option that differs; `source` is the library that was screened, in words.
         """
         how = "it does not tell which"
         if self.about:
@@ -145,18 +145,18 @@ class Earlier:
 
 
 def _in_words(spec: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return a specification as people read it: as much of hashes as they do, and the name of the library."""
+    """Return a specification for messages: with shortened hashes and the name of the library."""
     words = {key: str(value)[:12] if key in ("library", "model") else value for key, value in spec.items()}
     return words | ({"library": f"{source} with hash {words['library']}"} if "library" in words else {})
 
 
 def earlier_hits(output: PurePath) -> Earlier | None:
-    """Return the hits that are at a path; refuse anything else that is there.
+    """Return the hits at a path, or None if nothing is there.
 
     Raises
     ------
     InputError
-        If something other than a file of hits is there.
+        Something other than a hits file is there.
     """
     with file_errors("write", output):
         if not exists(output):
@@ -168,7 +168,7 @@ def earlier_hits(output: PurePath) -> Earlier | None:
 
 
 def hits_at(path: PurePath) -> Earlier | None:
-    """Return the hits, or the rejects beside them, that a file holds; None where it is something else."""
+    """Return the hits or rejects in a file; None if it is something else."""
     footer = None
     if is_file(path):
         with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):
@@ -184,7 +184,7 @@ def hits_at(path: PurePath) -> Earlier | None:
 
 
 def _content(table: pa.Table) -> str:
-    """Return the CRC32C of a table: of its types, and of its values as CSV, however they are encoded."""
+    """Return the CRC32C of a table's types and of its values as CSV, independent of their encoding."""
     plain = pa.table({name: pc.cast(table[name], _plain(table[name].type)) for name in table.column_names})
     sink = pa.BufferOutputStream()
     sink.write(str(table.schema.remove_metadata()).encode())
@@ -197,15 +197,15 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def write_hits(table: pa.Table, output: PurePath, about: dict[str, Any] | None = None) -> None:
-    """Write a table of hits or rejects; `about` is what hits depend on, and more that is known of them."""
+    """Write a table of hits or rejects; `about` is what the hits depend on, and further information."""
     metadata = {_MARK: b"hits"}
     if about is not None:
         metadata[_ABOUT] = sealed(canonical_json({**about, "content": _content(table)}))
-    remove_stale(output.parent, output.name)  # of a run that was killed here
+    remove_stale(output.parent, output.name)  # left by a killed run
     with file_errors("write", output), backend(output).writing(output) as temporary:
         write_parquet(table.replace_schema_metadata(metadata), temporary)
 
 
 def rejects_of(output: PurePath) -> PurePath:
-    """Return where the rejects of SMILES files are kept: beside the hits."""
+    """Return the path of the rejects of SMILES files, beside the hits."""
     return output.with_name(f"{output.name.removesuffix('.parquet')}.rejects.parquet")

@@ -1,4 +1,4 @@
-"""What a store holds, how far it is, and whether its bytes are still what was written."""
+"""Content, progress and integrity of a store."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ __all__ = [
     "verify",
 ]
 
-_SHOWN = 2_000  # characters of a line, whatever a plan holds
+_SHOWN = 2_000  # characters of a line at most, whatever a plan contains
 REASON_PARTITIONS = 100
-REJECT_FILES = 2_000  # looked at, so that a status takes no time
+REJECT_FILES = 2_000  # read at most, so that a status is quick
 REMEDIES = {
     "fingerprints": "`daskrf verify --repair {}` makes just these again",
     "features": "`daskrf verify --repair {}` makes just these again",
@@ -58,7 +58,7 @@ REMEDIES = {
     "hits": "run the same `daskrf screen` command with --overwrite, which writes {} again",
     "rejects": "run the `daskrf screen` command of its hits with --overwrite, which writes {} again",
 }
-UNITS = {"model": "models", "hits": "files", "rejects": "files"}  # what has no partitions
+UNITS = {"model": "models", "hits": "files", "rejects": "files"}  # kinds without partitions
 
 
 _FINGERPRINTS = {
@@ -72,36 +72,37 @@ _FINGERPRINTS = {
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """How far a store is, and what it holds; ``str()`` gives the text for people.
+    """Progress and content of a store; ``str()`` gives a readable summary.
 
     Attributes
     ----------
     path : Path
-        Of the store or model.
+        Path of the store or model.
     kind : str
         ``"fingerprints"``, ``"features"``, ``"predictions"``, ``"model"``, ``"hits"``, or ``"rejects"``
         beside hits.
     words : tuple of str
-        What it holds: fingerprints, state of the map, targets.
+        Description of the content: fingerprints, state of the map, targets.
     n_partitions, done : int
-        Partitions planned and finished; a model is one, and so is anything that is not planned yet.
+        Partitions planned and finished; a model counts as one, as does anything not planned yet.
     missing : tuple of int
         Partitions never finished.
     damaged : dict of int to str
-        Partitions whose record or objects do not hold, and why (sizes are looked at, digests not).
+        Partitions with a damaged record or objects, and the reason (sizes are checked, digests are not).
     counts : dict of str to int
         Sums over the finished partitions: ``read``, ``kept``, ``rejected``, ``empty``, ``saturated``, ...
     bytes : int
-        On disk, of the finished partitions.
+        Size of the finished partitions on disk.
     reasons : dict of str to int
-        Reasons of rejects, numbers in them as #, most frequent first, in the first partitions that have any.
+        Reasons for rejects in the first partitions that have any, most frequent first, with numbers replaced
+        by #.
     provenance : dict
         Versions, host and time.
     notes : tuple of str
-        What could not be read for the reasons: such a partition counts as done until `verify` checks it. Of
-        hits, what `screen` said of them.
+        Errors on reading the rejects; such a partition counts as done until `verify` checks it. For hits,
+        the remarks of `screen`.
     job : JobStatus or None
-        Who is at work on it and how far they are, or how the last run ended, where a run has left a log.
+        Current runs and their progress, or how the last run ended; None if no run has left a log.
     """
 
     path: PurePath
@@ -149,7 +150,7 @@ class StoreStatus:
         return "\n".join(printable(line, _SHOWN) for line in lines)
 
     def _row_lines(self) -> list[str]:
-        """Rows, rejects and bytes."""
+        """Return the lines about rows, rejects and bytes."""
         counts, lines = self.counts, []
         if "read" in counts:
             lines.append(
@@ -171,26 +172,26 @@ class StoreStatus:
         return lines
 
     def to_json(self) -> str:
-        """Return all of it as JSON."""
+        """Return all attributes as JSON."""
         return json.dumps(asdict(self), default=str)
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a check of every digest found; ``str()`` gives the text for people.
+    """Result of a check of every digest; ``str()`` gives a readable summary.
 
     Attributes
     ----------
     path : Path
-        Of the store or model.
+        Path of the store or model.
     checked : int
-        Partitions that were checked; a model is one.
+        Number of partitions checked; a model counts as one.
     damaged : dict of int to list of str
         Problems of each damaged partition.
     missing : tuple of int
-        Partitions never finished: nothing to check.
+        Partitions never finished, which cannot be checked.
     kind : str
-        See `StoreStatus`; it decides how damage is mended.
+        See `StoreStatus`; it determines how damage can be repaired.
     """
 
     path: PurePath
@@ -224,14 +225,14 @@ class VerifyReport:
 
 
 def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | None:
-    """Kind of the store or model at a path.
+    """Return the kind of the store or model at a path.
 
     Parameters
     ----------
     path : path
         Its directory.
     missing_ok : bool
-        Return None where there is neither, instead of raising.
+        Return None if there is neither, instead of raising.
 
     Returns
     -------
@@ -240,7 +241,7 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
     Raises
     ------
     StoreError
-        Nothing is there, or a damaged plan, or an unknown format version.
+        Nothing is there, the plan is damaged, or the format version is unknown.
     """
     path = as_path(path)
     with file_errors("read", path):
@@ -252,7 +253,7 @@ def kind_of(path: str | os.PathLike[str], missing_ok: bool = False) -> str | Non
 
 
 def check_output(path: PurePath, kind: str) -> None:
-    """Refuse to make an output of a kind where something else is, before anything is read for it.
+    """Raise an error if the path of an output of some kind holds something else, before any input is read.
 
     Raises
     ------
@@ -267,12 +268,14 @@ def check_output(path: PurePath, kind: str) -> None:
     if found is not None and found != kind:
         there = KIND_NAMES.get(found, "another store")
         raise StoreError(f"{path} is {there} already; give another output path, or delete that one")
-    if found is None and others and kind != "model":  # of which a crash may have left arrays
+    if found is None and others and kind != "model":  # a crash may have left arrays of a model
         raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
 
 def status(path: str | os.PathLike[str]) -> StoreStatus:
-    """Look at a store, a model or hits, finished or being made: records, sizes and run logs, not digests.
+    """Return the status of a store, model or hits, finished or not, from records, sizes and run logs.
+
+    Digests are not checked; `verify` does that.
 
     Parameters
     ----------
@@ -301,7 +304,7 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
 
 
 def _hits_at(path: PurePath) -> Earlier | None:
-    """Return the hits in a file, None where there is no file; refuse any other file.
+    """Return the hits in a file, or None if there is no file; raise an error for any other file.
 
     Raises
     ------
@@ -319,7 +322,7 @@ def _hits_at(path: PurePath) -> Earlier | None:
 
 
 def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
-    """Status of what has no plan yet, because its inputs are still being looked at."""
+    """Return the status of an output without a plan, because its inputs are still being scanned."""
     kind = {"fingerprint": "fingerprints", "featurize": "features", "predict": "predictions", "fit": "model"}
     size = backend(path).size(path)
     rejected = _rejected_on_the_way(work_folder(path))
@@ -329,16 +332,16 @@ def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
 
 
 def _rejected_on_the_way(work: PurePath) -> int:
-    """Rows rejected so far by a pass over SMILES files, from the headers of the rejects it leaves."""
+    """Return how many rows a pass over SMILES files has rejected so far, from its records of rejects."""
     rows = 0
     for name in backend(work).names(work / "rejects")[:REJECT_FILES]:
-        with suppress(StoreError, *DAMAGE):  # it goes, or is being written
+        with suppress(StoreError, *DAMAGE):  # it was just deleted, or is being written
             rows += read_arrays(work / "rejects" / name, "checkpoint", ()).metadata["meta"]["rows"]
     return rows
 
 
 def _store_status(path: PurePath) -> StoreStatus:
-    """Status of a store of partitions."""
+    """Return the status of a partitioned store."""
     store = Store.open(path)
     survey = store.survey()
     reasons, notes = _reasons(
@@ -361,7 +364,7 @@ def _store_status(path: PurePath) -> StoreStatus:
 
 
 def _store_words(store: Store) -> tuple[str, ...]:
-    """What a store of partitions holds."""
+    """Describe the content of a partitioned store."""
     spec = store.spec
     with believed(store.path / PLAN_FILE):
         if store.kind == "fingerprints":
@@ -381,7 +384,7 @@ def _source_words(store: Store) -> str:
 
 
 def _reasons(path: PurePath, partitions: list[int]) -> tuple[dict[str, int], list[str]]:
-    """Reasons of the rejects of the first partitions that have any, and what is wrong with their files."""
+    """Return the reasons for rejects in the first partitions that have any, and errors on reading them."""
     found: Counter[str] = Counter()
     notes = []
     if partitions:
@@ -392,13 +395,13 @@ def _reasons(path: PurePath, partitions: list[int]) -> tuple[dict[str, int], lis
             except StoreError as error:
                 notes.append(f"the rejects cannot be read: {error}")
                 continue
-            # Without the numbers, or each position in a SMILES would be a reason of its own.
+            # Numbers are replaced, or each position in a SMILES would make a separate reason.
             found.update(re.sub(r"\d+", "#", reason) for reason in reasons)
     return dict(found.most_common()), notes
 
 
 def _model_status(path: PurePath) -> StoreStatus:
-    """Status of a model, from its record alone."""
+    """Return the status of a model, from its record only."""
     found = load_model(path, ())
     with believed(path):
         words = _model_words(found.metadata)
@@ -406,7 +409,7 @@ def _model_status(path: PurePath) -> StoreStatus:
 
 
 def _model_words(metadata: dict[str, Any]) -> list[str]:
-    """What a model holds."""
+    """Describe the content of a model."""
     words = []
     if metadata.get("map") is not None:
         words.append(map_words(metadata["map"]))
@@ -429,7 +432,7 @@ def verify(
     partitions: Iterable[int] | None = None,
     on_partition: Callable[[int], None] | None = None,
 ) -> VerifyReport:
-    """Check every digest of a store, a model or hits; nothing is changed.
+    """Check every digest of a store, model or hits, without changing anything.
 
     Parameters
     ----------
@@ -438,8 +441,8 @@ def verify(
     partitions : iterable of int, optional
         Only these partitions; by default all of them.
     on_partition : callable, optional
-        Called with the number of each partition when it has been looked at, ascending; a missing one takes
-        no time, and a model, or hits, is partition 0.
+        Called with the number of each partition once it has been checked, in ascending order; a missing one
+        takes no time, and a model or hits count as partition 0.
 
     Returns
     -------
@@ -475,7 +478,7 @@ def verify(
 
 
 def _model_problems(path: PurePath) -> dict[int, list[str]]:
-    """Check the record of a model, and every digest in it."""
+    """Check the record of a model and every digest in it."""
     try:
         with file_errors("read", path):
             problems = load_model(path, ()).problems(path)
@@ -485,7 +488,7 @@ def _model_problems(path: PurePath) -> dict[int, list[str]]:
 
 
 def fingerprint_words(state: dict[str, Any]) -> str:
-    """A fingerprint specification of one kind in words.
+    """Describe a fingerprint specification of one kind in words.
 
     Examples
     --------
@@ -506,7 +509,7 @@ def fingerprint_words(state: dict[str, Any]) -> str:
 
 
 def kinds_of(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """The specification of each kind of fingerprint in one of all.
+    """Return the specification of each kind of fingerprint in a combined specification.
 
     Examples
     --------
@@ -524,14 +527,14 @@ def _kernel_words(state: dict[str, Any]) -> str:
 
 
 def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
-    """The state of a feature map in words.
+    """Describe the state of a feature map in words.
 
     Parameters
     ----------
     state : dict
         ``FeatureMap.state()``.
     dtype : str, optional
-        How the features are stored; it adds the bytes of a molecule.
+        Type of the stored features; if given, the bytes per molecule are added.
 
     Returns
     -------
@@ -549,18 +552,18 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
     try:
         try:
             words = from_state(state).words()
-        except InputError:  # a map that is not known here, or of another version
+        except InputError:  # a map unknown to this version
             words = parameter_words(str(state.get("class", "unknown")), state.get("parameters", {}))
         n = state.get("parameters", {}).get("n_components")
         if dtype is None or not isinstance(n, int):
             return words
         return f"{words}, {feature_bytes(n, dtype):,} bytes a molecule"
-    except DAMAGE:  # of a store that daskrf has not written
+    except DAMAGE:  # a store not written by daskrf
         return f"an unknown feature map ({short(state)})"
 
 
 def model_words(state: dict[str, Any]) -> str | None:
-    """The options that only some models have, of the state of one, in words; None of a model without.
+    """Describe the model-specific options in a model's state in words; return None if it has none.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What is read of a store: regular files whose digests are recorded, and JSON that carries its own.
+"""Integrity of stores: regular files with recorded digests, and JSON that carries its own checksum.
 
-A store may come from anybody and lie on any disk. So nothing outside it is read for it: no link is followed
-on the way from its directory to a file, and what is not a regular file is not read. And a flipped bit
-is never a result: JSON that results depend on ends in the CRC32C of all that stands before.
+A store may come from anybody and be on any disk. So nothing outside it is ever read: no link is followed
+between its directory and a file, and only regular files are read. A flipped bit never becomes a result:
+JSON that results depend on ends in the CRC32C of everything before it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
     "write_sealed",
 ]
 
-# What code raises on content that it was not written for: values of another type, shape, depth or size.
+# What code raises on unexpected content: values of the wrong type, shape, depth or size.
 DAMAGE = (
     *(ArithmeticError, AssertionError, AttributeError, EOFError, LookupError),
     *(RuntimeError, TypeError, ValueError),
@@ -75,23 +75,23 @@ def sealed(text: bytes) -> bytes:
     >>> unsealed(sealed(b'{"rows": 3}'))["rows"]
     3
     """
-    # Last, so that a reader can check the text without writing it anew.
+    # It comes last so that a reader can check the text without serializing it again.
     body = text[:-1].rstrip()
     return body + _SEAL % crc32c_of(body + b"}").encode()
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether JSON text ends as `sealed` ends it; `unsealed` checks that it does so rightly."""
+    """Return whether JSON text ends in a checksum, as made by `sealed`; `unsealed` checks its value."""
     return data[-_SEAL_BYTES:].startswith(_SEAL[: -len(b'%s"}')])
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
-    """Return the object of a text that `sealed` made.
+    """Return the object in a text made by `sealed`.
 
     Raises
     ------
     ValueError
-        The text is not whole, not what was written, or no object.
+        The text is truncated, was altered, or is not an object.
     """
     body = data[:-_SEAL_BYTES] + b"}"
     if data[-_SEAL_BYTES:] != _SEAL % crc32c_of(body).encode():
@@ -106,16 +106,16 @@ def unsealed(data: bytes) -> dict[str, Any]:
 def believed(
     path: str | os.PathLike[str], advice: str = "restore it from a copy, or make it again"
 ) -> Iterator[None]:
-    """Turn what a block raises on values of the wrong type or shape into one `StoreError` sentence.
+    """Turn errors that a block raises on values of the wrong type or shape into one `StoreError` sentence.
 
-    For what has the right digest and yet makes no sense, as a file that daskrf has not written may.
+    This is for content with the right digest that makes no sense, such as a file not written by daskrf.
 
     Parameters
     ----------
     path : path
         Where the values come from.
     advice : str
-        What to do.
+        What the user should do.
 
     Raises
     ------
@@ -143,36 +143,36 @@ def believed(
 
 
 def write_sealed(path: PurePath, value: dict[str, Any], keep: bool = False) -> None:
-    """Write an object as JSON that is `sealed`, in one step; `keep` as of `atomic_write`."""
+    """Write an object atomically as `sealed` JSON; for `keep` see `atomic_write`."""
     atomic_write(path, sealed(json.dumps(value).encode()), keep)
 
 
 def read_sealed(path: PurePath, advice: str) -> dict[str, Any]:
-    """Return the object that `write_sealed` wrote.
+    """Return the object written by `write_sealed`.
 
     Raises
     ------
     StoreError
-        It is not there, cannot be read, or is not what was written; `advice` says what to do then.
+        The file is missing, unreadable or altered; `advice` tells the user what to do.
     """
     with file_errors("read", path), believed(path, advice):
         return unsealed(backend(path).read(path))
 
 
 def load_array(path: PurePath, checksum: str) -> np.ndarray:
-    """Map an ``.npy`` file into memory; that of an object is a local copy, deleted when nothing maps it.
+    """Map an ``.npy`` file into memory; an object is copied to a local file that lives as long as the map.
 
     Parameters
     ----------
     path : Path
-        What `save_array` wrote.
+        File written by `save_array`.
     checksum : str
-        What it returned.
+        What `save_array` returned.
 
     Raises
     ------
     StoreError
-        It cannot be read, or is not what was written.
+        The file cannot be read or was altered.
     """
     with file_errors("read", path), local_copy(path) as file:
         if digests_of_file(file)[1] != checksum:
@@ -181,21 +181,21 @@ def load_array(path: PurePath, checksum: str) -> np.ndarray:
 
 
 def save_array(path: PurePath, values: np.ndarray, keep: bool = False) -> str:
-    """Write a .npy file in one step; return its CRC32C.
+    """Write an ``.npy`` file atomically and return its CRC32C.
 
     Parameters
     ----------
     path : Path
-        Final name; its directory exists.
+        Final name; its directory must exist.
     values : ndarray
-        Of numbers.
+        Numeric array.
     keep : bool
-        Leave a file alone that is there already, or comes there meanwhile.
+        Keep a file that already exists, or that another process writes meanwhile.
 
     Raises
     ------
     StoreError
-        Disk full, no permission, and so on: ``np.save`` says neither which file nor why.
+        Disk full, no permission, and so on: ``np.save`` reports neither the file nor the reason.
     """
     values, header = np.ascontiguousarray(values), io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(values))
@@ -222,7 +222,7 @@ class StoredObject(NamedTuple):
     crc32c : str
         Eight hexadecimal digits.
     body : str
-        CRC32C of all but its last four bytes, which tells a chunk from another (see `digests_of_stream`).
+        CRC32C of all but its last four bytes, which distinguishes chunks (see `digests_of_stream`).
     """
 
     path: str
@@ -231,24 +231,24 @@ class StoredObject(NamedTuple):
     body: str
 
     def read(self, root: PurePath) -> builtins.bytes:
-        """Return the file, of the store at `root`, if it is what was recorded.
+        """Return the content of the file in the store at `root`, checked against its digests.
 
         Raises
         ------
         OSError
             It cannot be read.
         ValueError
-            It is gone, or not what was recorded.
+            It is missing, or differs from what was recorded.
         """
         try:
-            data = backend(root).read(root, self.path, self.bytes)  # no more than its size tells
+            data = backend(root).read(root, self.path, self.bytes)  # there is no need to read beyond its size
         except FileNotFoundError:
             raise ValueError(f"{self.path} is missing") from None
         self._check(*digests_of(data))
         return data
 
     def problem(self, root: PurePath) -> str | None:
-        """Say what is wrong with the file, read piece by piece; None where it is what was recorded."""
+        """Return what is wrong with the file, read piece by piece; None if it matches its digests."""
         try:
             with backend(root).open(root, self.path) as file:
                 self._check(*digests_of_stream(file))
@@ -270,7 +270,7 @@ class StoredObject(NamedTuple):
 def staged_objects(root: PurePath, staged: dict[PurePath, Path]) -> tuple[StoredObject, ...]:
     """Return every file among staged files and directories (final name below `root` -> staged), sorted.
 
-    Local ones are forced to the disk.
+    For a local `root` they are flushed to disk.
     """
     start, sync = len(str(root)) + 1, backend(root).is_local
     return tuple(
@@ -286,7 +286,7 @@ def listed_objects(items: list[Any]) -> tuple[StoredObject, ...]:
     Raises
     ------
     ValueError, TypeError
-        What it says of them is of the wrong type.
+        An entry is of the wrong type.
     """
     objects = tuple(StoredObject(*item) for item in items)
     for path, size, *digests in objects:
@@ -297,7 +297,7 @@ def listed_objects(items: list[Any]) -> tuple[StoredObject, ...]:
 
 @dataclass(frozen=True)
 class FileList:
-    """All files of something that is written once.
+    """The files of a partition, model or checkpoint, which is written once.
 
     Attributes
     ----------
@@ -308,18 +308,18 @@ class FileList:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files in bytes."""
         return sum(item.bytes for item in self.objects)
 
     def read(self, root: PurePath, name: str) -> builtins.bytes:
-        """Return the file `name`, below `root`; see `StoredObject.read`.
+        """Return the content of the file `name` below `root`; see `StoredObject.read`.
 
         Raises
         ------
         OSError
             It cannot be read.
         ValueError
-            It is not in this record, is gone, or is not what was recorded.
+            It is not in this record, is missing, or differs from what was recorded.
         """
         for item in self.objects:
             if item.path == name:
@@ -327,7 +327,7 @@ class FileList:
         raise ValueError(f"its record does not name {name}")
 
     def missing(self, root: PurePath, sizes: dict[str, int] | None = None) -> str | None:
-        """Say which file is gone or of another size (by `sizes`, if given); None where all are there."""
+        """Return which file is missing or has the wrong size (by `sizes`, if given); None if none is."""
         sizes = sizes_of(root, [item.path for item in self.objects]) if sizes is None else sizes
         for item in self.objects:
             size = sizes.get(item.path)
@@ -338,10 +338,10 @@ class FileList:
         return None
 
     def problems(self, root: PurePath) -> list[str]:
-        """Check every digest, and say what is wrong."""
+        """Check every digest and return what is wrong."""
         return [problem for item in self.objects if (problem := item.problem(root))]
 
 
 def is_count(value: object) -> bool:
-    """Whether a value that JSON holds is the number of something."""
+    """Return whether a JSON value is a count: an integer of at least 0 and below 2**63."""
     return type(value) is int and 0 <= value < 2**63

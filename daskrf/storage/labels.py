@@ -25,12 +25,12 @@ JOIN_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Matches:
-    """Rows of a library that carry labelled keys; `combine` is associative and commutative.
+    """Rows of a library that have labelled keys; `combine` is associative and commutative.
 
     Attributes
     ----------
     first_row : int64 array, shape (n_keys,)
-        Smallest row with each key; -1 where there is none.
+        Smallest row with each key; -1 if there is none.
     n_hits : int
         Rows with any labelled key.
     """
@@ -39,7 +39,7 @@ class Matches:
     n_hits: int
 
     def combine(self, other: Self) -> Matches:
-        """Matches in the rows of both."""
+        """Return the matches in the rows of both."""
         a, b = (side.first_row.view(np.uint64) for side in (self, other))
         # As unsigned numbers, -1 is larger than every row.
         return Matches(np.minimum(a, b).view(np.int64), self.n_hits + other.n_hits)
@@ -52,25 +52,25 @@ class JoinedLabels:
     Attributes
     ----------
     row : int64 array, shape (n,)
-        Global row numbers, ascending; a row of several labels as often as it has labels, which are in the
-        order of the file.
+        Global row numbers, ascending; a row with several labels is repeated for each of them, in file
+        order.
     y : float64 array, shape (n, n_targets)
-        Their labels; NaN where one of several targets has none.
+        Label values; NaN where one of several targets has no value.
     names : tuple of str
-        Of the targets.
+        Names of the targets.
     matched, unmatched : int
-        Labels whose key is in the library, and is not.
+        Labels whose key is, or is not, in the library.
     repeats : int
-        Those of the first that are not the first of their molecule. They count as measurements: a mean of r
-        of them has a r-th of the noise.
+        Matched labels that are not the first of their molecule. They count as independent measurements: the
+        mean of r of them has 1/r of the noise variance.
     equal_repeats : int
-        Those of the second that equal an earlier label of their molecule, and may be copies of it.
+        Repeats that equal an earlier label of their molecule, and may be copies of it.
     library_duplicates : int
-        Rows of the library that repeat a labelled key; the labels went to the first one.
+        Rows of the library that repeat a labelled key; the labels are attached to the first one.
     dropped : int
         Rows of the label file without any finite value.
     unmatched_keys : tuple of str
-        The first few.
+        The first few keys that are not in the library.
     """
 
     row: np.ndarray
@@ -86,7 +86,7 @@ class JoinedLabels:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over names, rows and values: the same for equal labels, wherever they were read from."""
+        """SHA-256 of names, rows and values: the same for equal labels, whatever file they came from."""
         found = hashlib.sha256(canonical_json([list(self.names), list(self.y.shape)]))
         for array, dtype in ((self.row, "<i8"), (self.y, "<f8")):
             found.update(np.ascontiguousarray(array, dtype=dtype).reshape(-1).data)
@@ -94,14 +94,14 @@ class JoinedLabels:
 
     @property
     def n_molecules(self) -> int:
-        """How many molecules have labels."""
+        """Number of molecules with labels."""
         return self.matched - self.repeats
 
     def separate(self) -> list[tuple[tuple[int, ...], JoinedLabels]]:
-        """Return the numbers of targets that have values in the same rows, and the labels of just these.
+        """Return groups of targets that have values in the same rows, each with the labels of the group.
 
-        Sums over rows serve several targets where all of them have a value in each; where some have gaps,
-        each set of rows needs sums of its own.
+        Sums over rows can be shared by targets that all have values in the same rows; if some have gaps, each
+        set of rows needs its own sums.
         """
         there = np.isfinite(self.y)
         sets: dict[bytes, list[int]] = {}
@@ -147,24 +147,24 @@ class JoinedLabels:
 
 
 def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> Matches:
-    """Look the keys of labels up in some partitions of a library; keys are compared exactly.
+    """Look up label keys in some partitions of a library; keys are compared exactly.
 
     Parameters
     ----------
     labels : Labels
-        What to look for.
+        Labels to look up.
     store : RowStore
-        Where to look.
+        Store to search.
     partitions : iterable of int
         Finished partitions.
 
     Returns
     -------
     Matches
-        Those of several calls combine to those of all partitions.
+        Matches of several calls can be combined into those of all partitions.
     """
     matches = Matches(np.full(len(labels.keys), -1, dtype=np.int64), 0)
-    # The hash table of the labels is made anew for each call of index_in, so a call takes as many rows.
+    # Each call of index_in rebuilds the hash table of the labels, so blocks may hold at least as many rows.
     for rows, keys in _key_blocks(labels, store, partitions):
         found = pc.index_in(keys, value_set=labels.keys)
         hit = found.is_valid().to_numpy(zero_copy_only=False)
@@ -179,7 +179,7 @@ def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> 
 def _key_blocks(
     labels: Labels, store: RowStore, partitions: Iterable[int]
 ) -> Iterator[tuple[np.ndarray, pa.Array]]:
-    """Row numbers and keys of consecutive partitions, joined to blocks of a bounded number of rows."""
+    """Yield row numbers and keys of consecutive partitions, in blocks of a bounded number of rows."""
     most = max(JOIN_ROWS, len(labels.keys))
     columns = ["row"] if labels.key == "row" else ["row", labels.key]
     tables: list[pa.Table] = []
@@ -204,16 +204,16 @@ def _key_blocks(
 
 
 def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None) -> JoinedLabels:
-    """Attach each label to the first row of the library with its key, several of one key to the same row.
+    """Attach each label to the first row with its key; labels with the same key share a row.
 
     Parameters
     ----------
     labels : Labels
         From `read_labels`.
     store : RowStore
-        A complete one.
+        A complete store.
     matches : Matches, optional
-        Of all its partitions, where they were looked up elsewhere.
+        Matches of all its partitions, if already looked up.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One driver at a time on an output, or its shards: lock files with the names of owners and a heartbeat."""
+"""Lock files with an owner and a heartbeat: one driver, or the shards of one job, may use an output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from daskrf.storage.integrity import is_sealed, parsed, sealed, unsealed
 __all__ = ["StoreLock"]
 
 LOCK_FILE = ".lock"
-GUARD = f"{TEMPORARY}{LOCK_FILE}-"  # and the hash of a lock that somebody is about to take away
+GUARD = f"{TEMPORARY}{LOCK_FILE}-"  # followed by the hash of the lock that is about to be removed
 BEAT_SECONDS = 10.0
 STALE_SECONDS = 120.0
 GUARD_SECONDS = 0.05
@@ -35,40 +35,40 @@ LOOK_SECONDS = 1.0
 class StoreLock:
     """Context manager that keeps a second driver away from a directory.
 
-    The file ``.lock`` in the directory says who holds it; a thread touches it every 10 seconds. The lock
-    of an owner that is dead (same host, no such process) or silent for 120 seconds is taken over. A file of
-    this name that no daskrf command has written is refused, and stays.
+    The file ``.lock`` in the directory names the owner; a thread touches it every 10 seconds. A lock is
+    taken over if its owner is dead (same host, no such process) or has been silent for 120 seconds. A file
+    of this name that was not written by daskrf raises an error and is left in place.
 
-    Shards of one job share the directory: each has the file ``.lock-PART``. A shard and a whole run of the
-    job exclude each other. Each writes its own lock file first and only then looks for other lock files, so
-    that of two that start at the same moment at least one sees the other.
+    Shards of one job share the directory: each has the file ``.lock-PART``. A shard and a run of the whole
+    job exclude each other. Each driver writes its own lock file before it looks for others, so if two start
+    at the same moment, at least one sees the other.
 
     Parameters
     ----------
     directory : path
-        Of the output; made if need be, and deleted again if nothing else came into it.
+        Output directory; created if needed, and deleted again if nothing else was written to it.
     what : str
-        Command of the owner, for the message that the second driver gets.
+        Command of the owner, shown to the second driver.
     part : str, optional
-        Of a shard: its name, such as ``"3-of-64"``. The same part twice is refused, and so are parts of
-        another number of shards, which would do the same work; ``"prepare"`` goes with any of them.
+        Name of the shard, such as ``"3-of-64"``. The same part cannot run twice at once, nor can parts of a
+        different number of shards, which would do the same work; ``"prepare"`` is compatible with all.
     tell : callable, optional
-        Called with one sentence before waiting for an owner that cannot be checked from here, as on another
-        host. The wait ends with the owner's next heartbeat, and this process is then refused; or after 120
-        seconds without one, by the age of the lock or of this wait. Without `tell`, such an owner counts as
-        alive.
+        Called with one sentence before waiting for an owner that cannot be checked from this host. The wait
+        ends at the owner's next heartbeat, and this process then fails; or after 120 seconds without one,
+        measured by the age of the lock or by this wait. Without `tell`, such an owner counts as alive.
 
     Notes
     -----
-    The lock saves work and confusion, not data: partitions are published atomically, and two drivers of
-    one specification write the same bytes. It relies on ``O_CREAT | O_EXCL`` being atomic, as on local file
-    systems and on NFS from version 3 on, and on an object storage on conditional PUTs: ``If-None-Match`` to
-    make the lock, ``If-Match`` to touch it. Ages are differences between times of the server, so the clocks
-    of hosts may differ. Nothing is locked on a read-only file system, where nobody can write.
+    The lock prevents duplicate work and confusion; data are safe without it, because partitions are
+    published atomically and two drivers of one specification write the same bytes. It relies on
+    ``O_CREAT | O_EXCL`` being atomic, as on local file systems and NFS version 3 or later, and on object
+    storage on conditional PUTs: ``If-None-Match`` to create the lock, ``If-Match`` to touch it. Ages are
+    computed from server times only, so the clocks of hosts may differ. On a read-only file system, where
+    nobody can write, nothing is locked.
 
-    Not guaranteed: that a driver which was stopped, or cut off from the file server, for more than two
-    minutes still holds its lock when it goes on; and that hosts (or containers with process numbers of
-    their own) which share one host name are told apart.
+    Two things are not guaranteed: that a driver which was suspended, or cut off from the file server, for
+    more than two minutes still holds its lock when it resumes; and that hosts (or containers with their own
+    process IDs) with the same host name are distinguished.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class StoreLock:
         self.path = as_path(directory) / (LOCK_FILE if part is None else f"{LOCK_FILE}-{part}")
         self._part = part
         self._tell = tell
-        self._first_seen: dict[tuple[PurePath, bytes], tuple[float, float]] = {}  # its time then, and ours
+        self._first_seen: dict[tuple[PurePath, bytes], tuple[float, float]] = {}  # the lock's time, ours
         self._told: set[PurePath] = set()
         self._made = False
         self._beats: threading.Thread | None = None
@@ -113,7 +113,7 @@ class StoreLock:
         Raises
         ------
         StoreError
-            Another driver holds it, who is named; or the directory cannot be written.
+            Another driver, named in the message, holds it; or the directory cannot be written.
         """
         with file_errors("lock", self.path.parent):
             try:
@@ -139,7 +139,7 @@ class StoreLock:
         return self
 
     def _rivals(self) -> list[PurePath]:
-        """Return the locks of those who must not be at work at the same time."""
+        """Return the other locks that exclude this one."""
         names = self._files.names(self.path.parent)
         names = [name for name in names if f"{name}-".startswith(f"{LOCK_FILE}-")]
         return [self.path.with_name(name) for name in names if self._excludes(name)]
@@ -159,9 +159,9 @@ class StoreLock:
             return
         self._stop.set()
         self._beats.join()
-        # A lock file that cannot be deleted, or a directory that is gone, must not hide how the work ended.
+        # A lock file that cannot be deleted, or a missing directory, must not hide an error of the work.
         with suppress(OSError, ValueError):
-            self._held.touch()  # so that nobody takes it over between the next two calls
+            self._held.touch()  # prevents a takeover between the next two calls
             if self._files.read(self.path.parent, self.path.name) == self._content:
                 self._files.remove(self.path)
         self._held.close()
@@ -170,12 +170,12 @@ class StoreLock:
                 os.rmdir(self.path.parent)
 
     def _take_over(self, path: PurePath) -> None:
-        """Remove the lock at `path` if its owner is gone, or wait a little where that cannot be seen yet.
+        """Remove the lock at `path` if its owner is gone, or wait briefly if that cannot be determined yet.
 
         Raises
         ------
         StoreError
-            The owner is at work, or it is not a lock.
+            The owner is running, or the file is not a lock.
         """
         found = _look(path)
         if found is None:
@@ -192,7 +192,7 @@ class StoreLock:
             raise self._refusal(owner)
 
     def _is_over(self, path: PurePath, content: bytes, owner: dict[str, Any], touched: float) -> bool:
-        """Whether an owner is dead, or has been silent for long: by its age, or as long as this one waits.
+        """Return whether an owner is dead, or silent for too long by the lock's age or by our own wait.
 
         A lock whose time is in the future, as after a clock was set back, has no age.
         """
@@ -203,19 +203,19 @@ class StoreLock:
         return max(self._now() - touched, waited) >= STALE_SECONDS
 
     def _may_be_dead(self, path: PurePath, content: bytes, owner: dict[str, Any], touched: float) -> bool:
-        """Whether it cannot be seen that an owner lives, as of one elsewhere whose heart has not beaten."""
+        """Return whether an owner may be dead, such as one on another host with no heartbeat seen yet."""
         if self._tell is None or touched != self._first_seen[path, content][0]:
             return False
-        # That of a living owner is not in the future for longer than until his next heartbeat.
+        # The lock of a living owner is in the future only until its next heartbeat.
         return owner.get("host") != socket.gethostname() or touched - self._now() > BEAT_SECONDS
 
     def _await_guard(self, path: PurePath, content: bytes, owner: dict[str, Any]) -> None:
-        """Wait for somebody who takes a lock away, which takes no time, unless he is stopped or elsewhere.
+        """Wait for another process to remove a lock, which is quick unless that process is suspended.
 
         Raises
         ------
         StoreError
-            He takes long, and nobody is there who could be told.
+            It takes too long, and there is no `tell` to report the wait to.
         """
         if time.monotonic() - self._first_seen[path, content][1] > LOOK_SECONDS:
             if self._tell is None:
@@ -224,13 +224,13 @@ class StoreLock:
         time.sleep(GUARD_SECONDS)
 
     def _say_once(self, path: PurePath, what: str) -> None:
-        """Tell what is waited for, and for how long."""
+        """Report, once per lock, what this process is waiting for and for how long."""
         if self._tell is not None and path not in self._told:
             self._told.add(path)
             self._tell(f"{what}; waiting for a sign of life, at most {STALE_SECONDS:.0f} seconds.")
 
     def _now(self) -> float:
-        """Time of the file system, which may differ from that of this host."""
+        """Return the time of the file system, which may differ from that of this host."""
         probe = self.path.with_name(temporary_name(LOCK_FILE))
         held = self._files.create(probe, b"?")
         try:
@@ -243,9 +243,9 @@ class StoreLock:
     def _remove(self, path: PurePath, content: bytes) -> None:
         """Remove the lock, or the guard, of a dead owner if it still has this content.
 
-        Who removes it needs a guard file named after the content. So of several drivers that find the same
-        dead lock one removes it, and none removes the lock that another has put in its place meanwhile. A
-        guard says who made it, and that of a dead one is removed in the same way.
+        Removing it requires a guard file named after the content. So if several drivers find the same dead
+        lock, exactly one removes it, and none removes a lock that another has since created in its place. A
+        guard names its owner, and the guard of a dead owner is removed in the same way.
         """
         guard = self.path.with_name(f"{GUARD}{hashlib.sha256(content).hexdigest()[:16]}")
         while (held := self._files.create(guard, self._content)) is None:
@@ -259,17 +259,17 @@ class StoreLock:
             self._files.remove(guard)
 
     def _sweep(self) -> None:
-        """Remove guards of those who died between removing a lock and its guard."""
+        """Remove guards left by processes that died between removing a lock and removing its guard."""
         for name in self._files.names(self.path.parent):
             if name.startswith(GUARD):
                 path = self.path.with_name(name)
-                with suppress(StoreError):  # somebody else's file of such a name
+                with suppress(StoreError):  # a foreign file with such a name
                     found = _look(path)
                     if found is not None and self._is_over(path, *found):
                         self._remove(path, found[0])
 
     def _refusal(self, owner: dict[str, Any]) -> StoreError:
-        """One sentence about the owner."""
+        """Return the error that names the owner."""
         return StoreError(
             f"{self.path.parent} is in use by {_name(owner)}; wait until it ends, or stop it and run this "
             f"again {STALE_SECONDS:.0f} seconds later"
@@ -279,17 +279,17 @@ class StoreLock:
         """Touch the lock file until the lock is released."""
         while not self._stop.wait(BEAT_SECONDS):
             if self._held is not None:
-                with suppress(OSError):  # which may pass
+                with suppress(OSError):  # may be transient
                     self._held.touch()
 
 
 def _look(path: PurePath) -> tuple[bytes, dict[str, Any], float] | None:
-    """Content, owner and time of a lock or a guard; None where there is none.
+    """Return the content, owner and time of a lock or a guard; None if there is none.
 
     Raises
     ------
     StoreError
-        Something else is there, which is nobody's to delete.
+        The file is something else, which must not be deleted.
     """
     try:
         content, touched = backend(path).read_dated(path.parent, path.name)
@@ -305,7 +305,7 @@ def _look(path: PurePath) -> tuple[bytes, dict[str, Any], float] | None:
 
 
 def _owner(content: bytes) -> dict[str, Any]:
-    """What a lock says; nothing where its maker was just writing it, or died there.
+    """Return the owner in a lock; empty if its writer has not finished, or died while writing it.
 
     Raises
     ------
@@ -315,13 +315,13 @@ def _owner(content: bytes) -> dict[str, Any]:
     if not content or is_sealed(content):
         return unsealed(content) if content else {}
     owner = parsed(content)
-    if not (isinstance(owner, dict) and "token" in owner):  # those of version 0.1.0 were not sealed
+    if not (isinstance(owner, dict) and "token" in owner):  # locks of version 0.1.0 were not sealed
         raise ValueError("it is not a lock")
     return owner
 
 
 def _name(owner: dict[str, Any]) -> str:
-    """The owner in words."""
+    """Describe the owner in words."""
     if not owner:
         return "an unknown command (the lock is empty)"
     what, pid, host, since = (

@@ -1,12 +1,12 @@
 """Models and checkpoints: named Zarr arrays, and one sealed record of all their files.
 
-Layout of either::
+Both have this layout::
 
-    _arrays.json                  what it is, its metadata, small arrays, and size and digests of every file
-    arrays-0123456789abcdef/      a Zarr group; its name is a digest of what it holds
+    _arrays.json                  kind, metadata, small arrays, and the size and digests of every file
+    arrays-0123456789abcdef/      a Zarr group, named after a digest of its content
 
-The record is written last and replaced in one step, and it names a group that nobody changes: so a reader, or
-a crash, sees the old arrays or the new ones. Without a record there is no model.
+The record is written last and replaced atomically, and the group that it names never changes. So a reader, or
+a crash, sees either the old arrays or the new ones. Without a record there is no model.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ __all__ = [
 
 _GROUP = re.compile(r"arrays-[0-9a-f]{16}")
 _TYPES = "biufcUS"  # kinds of NumPy's types
-SMALL_BYTES = 1024  # of an array that stands in the record: single numbers need no files
+SMALL_BYTES = 1024  # arrays up to this size are stored in the record: single numbers need no files
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,17 @@ class Saved(FileList):
     Attributes
     ----------
     objects : tuple of StoredObject
-        Its files, beside the record.
+        Its files, except the record.
     group : str
         Name of the Zarr group.
     entries : dict of str to dict
         Type and shape of every array.
     metadata : dict
-        As they were given.
+        As passed by the caller.
     provenance : dict
         Versions, host and time of the writer.
     arrays : dict of str to ndarray
-        Those that were read, with the types and shapes they had.
+        The arrays that were read, in their original types and shapes.
     """
 
     group: str
@@ -95,17 +95,17 @@ class Saved(FileList):
 def save_model(
     path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]
 ) -> PurePath:
-    """Write a model; one that is there is replaced in a single step.
+    """Write a model, atomically replacing an existing one.
 
     Parameters
     ----------
     path : path
-        Directory of the model; made if need be.
+        Directory of the model; created if needed.
     arrays : mapping of str to ndarray
         Weights, statistics and so on: any shape; numbers, booleans or text.
     metadata : mapping
-        JSON values: state of the map, hyperparameters, names of the targets, spec hashes. NumPy scalars and
-        arrays become numbers and lists.
+        JSON values: state of the map, hyperparameters, target names, spec hashes. NumPy scalars and arrays
+        become numbers and lists.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def save_model(
     Raises
     ------
     StoreError
-        A store of another kind is at `path`, something cannot be stored, or the disk does not take it.
+        `path` holds a store of another kind, a value cannot be stored, or writing fails.
     """
     path = as_path(path)
     with file_errors("create", path):
@@ -130,7 +130,7 @@ def save_model(
 
 
 def load_model(path: str | os.PathLike[str], names: Collection[str] | None = None) -> Saved:
-    """Read a model, checking the digest of all that is read.
+    """Read a model, checking the digest of every file read.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def load_model(path: str | os.PathLike[str], names: Collection[str] | None = Non
     Raises
     ------
     StoreError
-        No model there, another kind of store, damaged, or of an unknown format version.
+        There is no model, or another kind of store, or it is damaged or of an unknown format version.
     """
     path = as_path(path)
     with file_errors("read", path):
@@ -170,43 +170,43 @@ def write_checkpoint(
     Parameters
     ----------
     path : path
-        Directory; made if need be.
+        Directory; created if needed.
     arrays : mapping of str to ndarray
         The partial result.
     meta : mapping
         JSON values.
     spec_hash : str
-        Of the work that it belongs to.
+        Spec hash of the work that it belongs to.
     keep : bool
-        Leave one alone that is there already, or comes there meanwhile.
+        Keep a checkpoint that already exists, or that another process writes meanwhile.
 
     Raises
     ------
     StoreError
-        The disk does not take it.
+        Writing fails.
     """
     path = as_path(path)
-    if is_file(path):  # of daskrf 0.1.0
+    if is_file(path):  # a checkpoint of daskrf 0.1.0
         remove_quietly(path)
     _write(path, "checkpoint", arrays, {"spec_hash": spec_hash, "meta": dict(meta)}, {}, keep)
 
 
 def find_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | None:
-    """Return a partial result, without its arrays, if it is there in full length.
+    """Return a partial result, without its arrays, if all its files exist in full size.
 
-    This is cheap however large it is. Digests are not checked; `read_checkpoint` does that.
+    This is cheap whatever its size. Digests are not checked; `read_checkpoint` does that.
 
     Parameters
     ----------
     path : path
         Directory.
     spec_hash : str
-        Of the work that asks for it.
+        Spec hash of the work that needs it.
 
     Returns
     -------
     Saved or None
-        None where it is absent, cut short, or belongs to other work.
+        None if it is absent, truncated, or belongs to other work.
     """
     path = as_path(path)
     try:
@@ -220,19 +220,19 @@ def find_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | Non
 
 
 def read_checkpoint(path: str | os.PathLike[str], spec_hash: str) -> Saved | None:
-    """Read a partial result; its ``metadata`` are what `write_checkpoint` was given as `meta`.
+    """Read a partial result; its ``metadata`` are the `meta` passed to `write_checkpoint`.
 
     Parameters
     ----------
     path : path
         Directory.
     spec_hash : str
-        Of the work that asks for it.
+        Spec hash of the work that needs it.
 
     Returns
     -------
     Saved or None
-        None where it is absent, damaged, or belongs to other work: it is then made again.
+        None if it is absent, damaged, or belongs to other work; it is then computed again.
     """
     try:
         found = read_arrays(as_path(path), "checkpoint")
@@ -255,7 +255,7 @@ def _write(
     origin: dict[str, Any],
     keep: bool = False,
 ) -> str:
-    """Write arrays, and then the record; return the name of the group."""
+    """Write the arrays and then the record, and return the name of the group."""
     for name, array in arrays.items():
         if array.dtype.kind not in _TYPES:
             raise StoreError(f"array {name!r} of {path} has type {array.dtype}, which cannot be stored")
@@ -293,7 +293,7 @@ def _text(value: Any, path: PurePath) -> bytes:
 
 
 def _json_of(value: Any) -> Any:
-    """JSON form of what NumPy brings along."""
+    """Return the JSON form of NumPy values and of paths."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -304,12 +304,12 @@ def _json_of(value: Any) -> Any:
 
 
 def _entry(array: np.ndarray, kind: str) -> dict[str, Any]:
-    """Return what a record says of an array: its type and shape, and its bytes or the type in its files."""
+    """Return an array's entry in the record: type and shape, and its bytes or the type stored in files."""
     entry = {"dtype": array.dtype.str, "shape": list(array.shape)}
     if array.nbytes <= SMALL_BYTES:
         return {**entry, "value": array.tobytes().hex()}
     plain = _plain(array)
-    # A checkpoint takes the smallest type that does; what others compute with a model must not overflow.
+    # A checkpoint uses the smallest sufficient type; arithmetic by readers of a model must not overflow.
     types = ["|i1", "<i2", "<i4"] if kind == "checkpoint" and plain.dtype.kind == "i" else []
     low, high = (int(plain.min()), int(plain.max())) if types else (0, 0)
     narrow = (name for name in types if np.iinfo(name).min <= low and high <= np.iinfo(name).max)
@@ -318,26 +318,26 @@ def _entry(array: np.ndarray, kind: str) -> dict[str, Any]:
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """Return text as its bytes, and numbers as they are."""
+    """Return text as bytes, and numbers unchanged."""
     if array.dtype.kind not in "US":
         return array
     return np.asarray(array, order="C")[..., None].view(np.uint8)
 
 
 def _layout(entry: dict[str, Any]) -> Layout:
-    """Return how an array of a record lies in files."""
+    """Return the file layout of an array in a record."""
     dtype, stored, shape = np.dtype(entry["dtype"]), np.dtype(entry["stored"]), tuple(entry["shape"])
     shape = (*shape, dtype.itemsize) if dtype.kind in "US" else shape
     return Layout(shape, tuple(entry["chunks"]), stored, "bits" if stored.kind in "iu" else "fast")
 
 
 def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None) -> Saved:
-    """Read the record of arrays of a kind, and all of the arrays, or those of some names.
+    """Read the record of a model or checkpoint, and all of its arrays or only those in `names`.
 
     Raises
     ------
     StoreError
-        Absent, damaged, of another kind or of an unknown format version.
+        It is absent, damaged, of another kind or of an unknown format version.
     """
     file = path / ARRAYS_FILE
     with file_errors("read", file), believed(file):
@@ -357,20 +357,20 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
 
 
 def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
-    """Refuse an array of a type that is not stored, or larger than what is stored of it can be."""
+    """Reject an array of an unsupported type, or one larger than its stored bytes can be."""
     dtypes, shape = [np.dtype(entry[key]) for key in ("dtype", "stored") if key in entry], entry["shape"]
     if any(dtype.str not in entry.values() or dtype.kind not in _TYPES for dtype in dtypes):
         raise ValueError(f"array {name!r} is of a type that is not stored")
     if not (isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)):
         raise ValueError(f"array {name!r} has an impossible shape")
-    # Before memory is taken for it.
+    # Checked before memory is allocated for it.
     size = math.prod(shape) * dtypes[0 if dtypes[0].kind in "US" else -1].itemsize
     if size > (n_files * BLOCK_BYTES if "stored" in entry else len(entry["value"]) // 2):
         raise ValueError(f"array {name!r} is larger than what is stored of it")
 
 
 def _read_array(path: PurePath, found: Saved, name: str) -> np.ndarray:
-    """Read one array back, in its own type and shape."""
+    """Read one array in its original type and shape."""
     entry = found.entries[name]
     dtype = np.dtype(entry["dtype"])
     if "value" in entry:

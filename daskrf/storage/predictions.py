@@ -1,4 +1,4 @@
-"""The prediction store: one Parquet file a partition with a row for each kept row of a library."""
+"""The prediction store: one Parquet file per partition, with a row for each kept row of a library."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["PredictionStore"]
 
 
 class PredictionStore(RejectingStore):
-    """Predictions of a model for a library, and the rejects where the library is read from SMILES files.
+    """Predictions of a model for a library, with the rejects if the library is read from SMILES files.
 
-    The spec holds ``source`` and ``model`` (hashes that the caller gives for what is predicted and by
-    what) and ``options`` (what else the values depend on). Their paths belong into the provenance, as
-    ``source_path`` and ``model_path``, because files may move.
+    The spec holds ``source`` and ``model`` (hashes of the library and of the model, given by the caller) and
+    ``options`` (what else the values depend on). Their paths go into the provenance, as ``source_path`` and
+    ``model_path``, because files may move.
     """
 
     needed_kind: ClassVar[str | None] = "predictions"
@@ -41,22 +41,22 @@ class PredictionStore(RejectingStore):
         rows: Sequence[int],
         provenance: dict[str, Any] | None = None,
     ) -> Self:
-        """Plan a prediction store, or resume the one that is there.
+        """Plan a prediction store, or resume an existing one.
 
         Parameters
         ----------
         path : path
             Directory.
         source : str
-            Spec hash of the store or the library that is predicted.
+            Spec hash of the store or library to predict for.
         model : str
             Hash of the model, given by the caller.
         options : dict
-            JSON values, such as whether standard deviations are made.
+            JSON values, such as whether standard deviations are computed.
         rows : sequence of int
-            Rows of each partition, as planned.
+            Planned rows of each partition.
         provenance : dict, optional
-            See `Store.create`; ``source_path`` and ``model_path`` are shown by ``daskrf status``.
+            See `Store.create`; ``daskrf status`` shows ``source_path`` and ``model_path``.
 
         Returns
         -------
@@ -71,7 +71,7 @@ class PredictionStore(RejectingStore):
         return cls.create(path, "predictions", spec, [{"rows": int(n)} for n in rows], provenance)
 
     def table_path(self, p: int) -> PurePath:
-        """Parquet file of partition `p`."""
+        """Return the path of the Parquet file of partition `p`."""
         return self.path / f"{self.partition_name(p)}.parquet"
 
     def write_partition(
@@ -88,12 +88,12 @@ class PredictionStore(RejectingStore):
         p : int
             Partition.
         table : pyarrow.Table
-            Such as row, id, mean and std.
+            Columns such as row, id, mean and std.
         rejects : pyarrow.Table, optional
             Columns of `REJECT_SCHEMA`.
         counts : dict, optional
             Further counts for the record; ``read``, ``kept`` and ``rejected`` are counted here, and must
-            agree where given.
+            agree if given.
 
         Returns
         -------
@@ -102,7 +102,7 @@ class PredictionStore(RejectingStore):
         Raises
         ------
         StoreError
-            Counts that do not add up, or a disk that does not take it.
+            The counts do not add up, or writing fails.
         """
 
         def stage(directory: Path) -> dict[PurePath, Path]:
@@ -112,7 +112,7 @@ class PredictionStore(RejectingStore):
         return self._write(p, {"kept": table.num_rows}, rejects, counts, stage)
 
     def read(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read one partition, or some of its columns.
+        """Read all or some columns of one partition.
 
         Raises
         ------

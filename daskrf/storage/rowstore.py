@@ -1,4 +1,4 @@
-"""What the stores of molecules share: Parquet files of rows and rejects, and counts that add up.
+"""Shared code of the molecule stores: Parquet files of rows and rejects, and consistent counts.
 
 Parquet is written with Zstandard and page checksums; equal tables give equal bytes.
 """
@@ -20,7 +20,7 @@ from daskrf.storage.zarrays import read_errors
 
 __all__ = ["REJECT_SCHEMA", "SOURCE_TYPE", "RejectingStore", "RowStore", "typed", "write_parquet"]
 
-LEVEL = 3  # of Zstandard
+LEVEL = 3  # Zstandard compression level
 SOURCE_TYPE = pa.dictionary(pa.int32(), pa.string())
 REJECT_SCHEMA = pa.schema(
     [
@@ -34,21 +34,21 @@ REJECT_SCHEMA = pa.schema(
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write a table as Zstandard Parquet with page checksums; nothing in it depends on time or place."""
+    """Write a table as Zstandard Parquet with page checksums; the bytes do not depend on time or host."""
     pq.write_table(table, path, compression="zstd", compression_level=LEVEL, write_page_checksum=True)
 
 
 def parse_parquet(data: bytes, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the table, or some of its columns, of the bytes of a file, whose digest has been checked.
+    """Return the table, or some of its columns, in the bytes of a file whose digest has been checked.
 
-    Page checksums, which are there for other readers, would leave out the footer and the heads of pages.
+    Page checksums are there for other readers; they do not cover the footer and the page headers.
 
     Raises
     ------
     OSError, pyarrow.ArrowException
         It is not Parquet.
     StoreError
-        It has no such column; `name` is that of the file.
+        A column does not exist; `name` is the name of the file, for the message.
     """
     names = None if columns is None else list(columns)
     with pq.ParquetFile(pa.BufferReader(data)) as file:
@@ -61,7 +61,7 @@ def parse_parquet(data: bytes, name: str, columns: Sequence[str] | None = None) 
 
 
 def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema` in its order and types, then the others; no metadata, one chunk.
+    """Return the columns of `schema` in its order and types, then the others; no metadata, one chunk.
 
     Raises
     ------
@@ -78,10 +78,10 @@ def typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 class TableStore(Store):
-    """A store that has a Parquet file for each partition."""
+    """A store with a Parquet file for each partition."""
 
     def _read_table(self, p: int, folder: str, columns: Sequence[str] | None, counted: str) -> pa.Table:
-        """Read the Parquet file of a partition in a folder, with as many rows as its record counts."""
+        """Read a partition's Parquet file in a folder, and check its rows against the record's count."""
         record, name = self.record(p), f"{folder}/{self.partition_name(p)}.parquet".lstrip("/")
         with read_errors(self.path, p):
             table = parse_parquet(record.read(self.path, name), f"{self.path}/{name}", columns)
@@ -91,16 +91,16 @@ class TableStore(Store):
 
 
 class RowStore(TableStore):
-    """A store that knows rows of a library, in its order: who they are stands beside what is held of them.
+    """A store that holds the identity of each row of a library beside its data, in the library's order.
 
     Attributes
     ----------
     library_hash : str
-        Spec hash of the fingerprint store that rows are known by.
+        Spec hash of the fingerprint store that defines the row numbers.
     library_path : str
-        Where that store is, or was.
+        Path of that store when this one was made.
     row_bounds : int64 array, shape (n_partitions + 1,)
-        Row numbers of the library at which partitions begin, and after the last one.
+        Library row number at which each partition begins, and the end of the last one.
     """
 
     library_hash: str
@@ -108,7 +108,7 @@ class RowStore(TableStore):
     row_bounds: npt.NDArray[np.int64]
 
     def rows_path(self, p: int) -> PurePath:
-        """Parquet file of the rows of partition `p`."""
+        """Return the path of the Parquet file with the rows of partition `p`."""
         return self.path / "rows" / f"{self.partition_name(p)}.parquet"
 
     def read_rows(self, p: int, columns: Sequence[str] | None = None) -> pa.Table:
@@ -119,7 +119,7 @@ class RowStore(TableStore):
         p : int
             Partition.
         columns : sequence of str, optional
-            Only these.
+            Only these columns.
 
         Returns
         -------
@@ -138,7 +138,7 @@ class RejectingStore(TableStore):
     """A store whose partitions read more rows than they keep: read = kept + rejected."""
 
     def rejects_path(self, p: int) -> PurePath:
-        """Parquet file of the rejects of partition `p`; there is none where nothing was rejected."""
+        """Return the path of the rejects of partition `p`; the file exists only if rows were rejected."""
         return self.path / REJECTS / f"{self.partition_name(p)}.parquet"
 
     def read_rejects(self, p: int) -> pa.Table:
@@ -163,7 +163,7 @@ class RejectingStore(TableStore):
     ) -> CommitRecord:
         """Write and record one partition: its rejects, and what `stage` writes (final path -> staged path).
 
-        `known` counts what is kept; what is read and rejected is counted here, and must be what is `given`.
+        `known` counts the kept rows; rows read and rejected are counted here, and must agree with `given`.
         """
         rejects, given = REJECT_SCHEMA.empty_table() if rejects is None else rejects, given or {}
         known = {"read": known["kept"] + rejects.num_rows, **known, "rejected": rejects.num_rows}

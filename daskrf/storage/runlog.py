@@ -1,23 +1,23 @@
-"""The log of a run: what its tasks did, one line of JSON each, in a directory beside the output.
+"""Run logs: one line of JSON for each task or event, in a directory beside the output.
 
-`RunLog` writes it, and `job_of` reads from all logs of an output what its runs do, or how they ended.
+`RunLog` writes a log, and `job_of` reads all logs of an output to report what its runs do or how they ended.
 
-``real.fingerprints.log/20261121T221009.123456Z-node7-4711.jsonl`` is the log of one run of one driver, or of
-one shard, which alone writes it. Every record has ``time`` (seconds since 1970) and ``event``:
+``real.fingerprints.log/20261121T221009.123456Z-node7-4711.jsonl`` is the log of one run of one driver or
+shard, its only writer. Every record has ``time`` (seconds since 1970) and ``event``:
 
 ===========  ==========================================================================================
-start        of a stage: stage, total, unit, done (before this run), command, shard, host, pid, dashboard
-task         finished: key, rows, seconds (measured where it ran), host, digest of what it committed, attempt
-done         rows or bytes done without a task, since the last record: amount
-lost         a worker was lost that had the task: key, attempt, sentence
+start        a stage began: stage, total, unit, done (before this run), command, shard, host, pid, dashboard
+task         a task finished: key, rows, seconds (on its worker), host, digest of its commit, attempt
+done         rows or bytes done without a task since the last record: amount
+lost         the worker of a task was lost: key, attempt, sentence
 error        a task failed: key, attempt, sentence
-workers      their number, when it has changed: n
+workers      the number of workers changed: n
 stop         the run ended early: sentence
-finish       the run ended well
+finish       the run ended successfully
 ===========  ==========================================================================================
 
-A log is for people and their scripts. Nothing that daskrf computes depends on it, and a run goes on without
-it where it cannot be written.
+A log is for people and their scripts. Nothing that daskrf computes depends on it, and a run continues without
+a log if it cannot be written.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ __all__ = [
     "read_log",
 ]
 
-BEAT_SECONDS = 10.0  # between two touches, by which others see that the writer lives
-SILENT_SECONDS = 120.0  # a run on another host that has not touched its log for so long is dead
-WINDOW_SECONDS = 300.0  # over which the rate is taken
+BEAT_SECONDS = 10.0  # between two touches, which show others that the writer is alive
+SILENT_SECONDS = 120.0  # a run on another host is dead if it has not touched its log for this long
+WINDOW_SECONDS = 300.0  # over which the rate is averaged
 _SHOWN_ERRORS = 3
-_SENTENCE = 300  # characters
-LATEST = 2.0**33  # seconds since 1970: of any time that can be shown
-_MOST = 2**63  # of any number of rows or bytes
-# What readers take from each record. A log may be anybody's, and one without them is not a record.
+_SENTENCE = 300  # characters of a sentence at most
+LATEST = 2.0**33  # upper limit of times, in seconds since 1970, so that they can be displayed
+_MOST = 2**63  # upper limit of numbers of rows or bytes
+# Fields that readers use. A log may come from anybody; a line without these fields is not a record.
 _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "start": {
         **{"stage": str, "unit": str, "command": str, "host": str},
@@ -76,9 +76,9 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 
 
 def log_directory(output: str | os.PathLike[str]) -> Path:
-    """Return the directory of the run logs of an output: beside it.
+    """Return the directory of the run logs of an output, which is beside the output.
 
-    An object store has no files that grow; the logs of what is there are in the working directory.
+    Object storage has no files that can grow, so logs for objects go into the working directory.
 
     Examples
     --------
@@ -93,20 +93,20 @@ def log_directory(output: str | os.PathLike[str]) -> Path:
 
 
 class RunLog:
-    """Writer of the log of one run; the file is made with the first record.
+    """Writer of the log of one run; the file is created with the first record.
 
     Parameters
     ----------
     output : path
-        What the run makes; the log is beside it.
+        Output of the run; the log is beside it.
     command : str
         Name of the driver.
     shard : str, optional
-        Such as ``"3/16"``.
+        Shard, such as ``"3/16"``.
     dashboard : str, optional
         Address of Dask's dashboard.
     on_failure : callable, optional
-        Called once, with a sentence, if the log cannot be written; nothing is raised then.
+        Called once, with a sentence, if the log cannot be written; no error is raised then.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class RunLog:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         self.path = log_directory(output) / f"{stamp}-{socket.gethostname()}-{os.getpid()}.jsonl"
         self.beside = backend(as_path(output)).is_local
-        self.covered = 0  # rows of the stage that records tell of
+        self.covered = 0  # rows of the stage that are recorded as done
         self._origin: dict[str, Any] = {"command": command, "shard": shard, "dashboard": dashboard}
         self._origin |= {"host": socket.gethostname(), "pid": os.getpid()}
         self._on_failure = on_failure or (lambda sentence: None)
@@ -143,24 +143,24 @@ class RunLog:
         self._beats = threading.Thread(target=self._beat, name="daskrf-log", daemon=True)
 
     def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        """Record the start of a stage: `total` units to do, `done` of them by earlier runs."""
+        """Record the start of a stage of `total` units, `done` of which were finished by earlier runs."""
         self.covered = done
         self._write("start", stage=stage, total=total, unit=unit, done=done, **self._origin)
 
     def task(self, key: str, rows: int, seconds: float, host: str, digest: str | None, attempt: int) -> None:
-        """Record a task that has finished."""
+        """Record a finished task."""
         self.covered += rows
         self._write(
             "task", key=key, rows=rows, seconds=round(seconds, 3), host=host, digest=digest, attempt=attempt
         )
 
     def done(self, amount: int) -> None:
-        """Record progress that no task stands for."""
+        """Record progress that is not part of a task."""
         self.covered += amount
         self._write("done", amount=amount)
 
     def lost(self, key: str, attempt: int, worker: str) -> None:
-        """Record that a worker was lost which had been given a task."""
+        """Record that the worker of a task was lost."""
         self._write("lost", key=key, attempt=attempt, sentence=f"The worker {worker} was lost.")
 
     def error(self, key: str, attempt: int, error: BaseException) -> None:
@@ -174,17 +174,17 @@ class RunLog:
             self._write("workers", n=n)
 
     def stop(self, sentence: str) -> None:
-        """Record that the run ends early, and why."""
+        """Record that the run ended early, and why."""
         if self._file >= 0:
             self._write("stop", sentence=sentence)
 
     def finish(self) -> None:
-        """Record that the run ends well."""
+        """Record that the run ended successfully."""
         if self._file >= 0:
             self._write("finish")
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the log; later records are ignored."""
         self._ended.set()
         if self._file >= 0:
             self._beats.join()
@@ -194,14 +194,14 @@ class RunLog:
         self._failed = True
 
     def discard(self) -> None:
-        """Delete the log of a run that has made nothing, and the directory if no other log is there."""
+        """Delete the log of a run that made nothing, and the directory if it holds no other log."""
         self.close()
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
             self.path.parent.rmdir()
 
     def _write(self, event: str, **fields: Any) -> None:
-        """Append a record by a single write, so that a crash leaves a torn last line at worst."""
+        """Append a record in a single write, so that a crash leaves at worst a truncated last line."""
         if self._failed:
             return
         record = {"time": round(time.time(), 3), "event": event, **fields}
@@ -227,7 +227,7 @@ class RunLog:
 
 
 def first_sentence(error: BaseException) -> str:
-    """Return the first sentence of an error, after its kind.
+    """Return the type of an error and the first sentence of its message.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def first_sentence(error: BaseException) -> str:
 
 
 def read_first(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Return the first record of a log, or None where there is none, or no log that can be read."""
+    """Return the first record of a log; None if there is none, or the log cannot be read."""
     try:
         with backend(Path(path)).open(Path(path).parent, Path(path).name) as file:
             record = parsed(file.readline())
@@ -249,14 +249,14 @@ def read_first(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the records of a log; a line that is torn, because its writer was killed, is left out."""
+    """Return the records of a log, skipping invalid lines, such as one truncated when the writer died."""
     try:
         with backend(Path(path)).open(Path(path).parent, Path(path).name) as file:
             lines = [line for line in file.read().split(b"\n") if line]
     except (OSError, ValueError):
         return []
     try:
-        records = parsed(b"[%s]" % b",".join(lines))  # all at once takes half the time
+        records = parsed(b"[%s]" % b",".join(lines))  # parsing all at once takes half the time
     except ValueError:
         records = [_value(line) for line in lines]
     return [record for record in records if _is_record(record)]
@@ -270,7 +270,7 @@ def _value(line: bytes) -> Any:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether a value has what readers take from a record of its event."""
+    """Return whether a value is a record with the fields of its event, in the right types."""
     if not isinstance(value, dict) or not isinstance(value.get("event"), str):
         return False
     if not isinstance(value.get("time"), (int, float)) or not 0 <= value["time"] < LATEST:
@@ -291,27 +291,27 @@ class RunStatus:
     Attributes
     ----------
     log : Path
-        What all this is read from.
+        The log that this was read from.
     command, host, pid, dashboard : str, str, int, str or None
-        Who runs, and where Dask's dashboard is.
+        Command, host and process of the run, and the address of Dask's dashboard.
     shard : str or None
         Such as ``"3/16"``.
     started, touched : float
-        Seconds since 1970: of the first record, and of the last sign of life.
+        Times of the first record and of the last sign of life, in seconds since 1970.
     state : str
-        ``"running"``, ``"finished"``, ``"stopped"``, or ``"dead"``: it ended without a word.
+        ``"running"``, ``"finished"``, ``"stopped"``, or ``"dead"`` if it ended without a final record.
     sentence : str
         Why it stopped.
     stage, unit : str
-        What it is at, or was last.
+        Current or last stage, and its unit.
     total, done : int
-        Of the stage, in units.
+        Progress of the stage, in units.
     rate : float
-        Units a second in the last five minutes of the stage.
+        Units per second over the last five minutes of the stage.
     tasks, retries, workers : int
-        Tasks finished in this run, tasks that failed or were lost and were tried again, and workers now.
+        Finished tasks of this run, retried tasks (failed or lost), and current workers.
     errors : tuple of (float, str)
-        Time and sentence of the last errors and losses.
+        Time and sentence of the latest errors and losses.
     """
 
     log: Path
@@ -336,25 +336,25 @@ class RunStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Of the stage, at this rate; None where nobody knows."""
+        """Estimated seconds until the stage is finished; None if unknown."""
         return (self.total - self.done) / self.rate if self.rate > 0 and self.total else None
 
     @property
     def name(self) -> str:
-        """Command, shard, process and host in words."""
+        """Command, shard, process and host, in words."""
         part = {None: "", "prepare": " --prepare"}.get(self.shard, f" --shard {self.shard}")
         return f"daskrf {self.command}{part} (process {self.pid} on host {self.host})"
 
 
 @dataclass(frozen=True)
 class JobStatus:
-    """The runs at work on an output, shards that died, and, if nobody is at work, the last run."""
+    """Current runs on an output, shards that died or stopped, and, if nothing is running, the last run."""
 
     runs: tuple[RunStatus, ...]
 
     @property
     def running(self) -> bool:
-        """Whether anybody is at work."""
+        """Whether any run is in progress."""
         return any(run.state == "running" for run in self.runs)
 
     def lines(self) -> list[str]:
@@ -370,7 +370,7 @@ class JobStatus:
 
 
 def job_of(output: str | os.PathLike[str]) -> JobStatus | None:
-    """Return what is known of the runs on an output; None where no run has left a log."""
+    """Return the status of the runs on an output, from their logs; None if there are no logs."""
     directory = log_directory(output)
     try:
         files = sorted(path for path in directory.iterdir() if path.suffix == ".jsonl")
@@ -384,7 +384,7 @@ def job_of(output: str | os.PathLike[str]) -> JobStatus | None:
     last = found[-1]
     rest = [run for run in found if run.shard is not None and run.state in ("dead", "stopped")]
     if last.shard is None and not running:
-        rest = []  # a whole run does what shards have left
+        rest = []  # a whole run covers the work of its shards
     at_work = {run.shard for run in running}
     rest = [run for run in rest if run.shard not in at_work and run is not last]
     if not running or (last.shard is not None and last.state in ("dead", "stopped")):
@@ -393,7 +393,7 @@ def job_of(output: str | os.PathLike[str]) -> JobStatus | None:
 
 
 def _candidates(files: Sequence[Path], now: float) -> list[Path]:
-    """Return the logs that count, oldest first: the newest of each shard, and all that may be alive."""
+    """Return the relevant logs, oldest first: the newest of each shard, and all that may be of live runs."""
     chosen = []
     shards: set[str | None] = set()
     whole_seen = False
@@ -410,7 +410,7 @@ def _candidates(files: Sequence[Path], now: float) -> list[Path]:
 
 
 def _run_of(path: Path, now: float) -> RunStatus | None:
-    """Read one log."""
+    """Return the status of the run in one log; None if it has no start record."""
     records = read_log(path)
     first = next((record for record in records if record["event"] == "start"), None)
     if first is None:
@@ -431,7 +431,7 @@ def _is_alive(first: dict[str, Any], touched: float, now: float) -> bool:
 
 
 def _followed(run: RunStatus, records: Iterable[dict[str, Any]], now: float) -> RunStatus:
-    """Return `run` after all the records of its log."""
+    """Return `run` updated with all records of its log."""
     begun, steps = run.started, []
     tasks = retries = 0
     errors = []
@@ -473,7 +473,7 @@ def _by_stage(runs: Iterable[RunStatus]) -> list[list[RunStatus]]:
 
 
 def _running_lines(runs: Sequence[RunStatus]) -> list[str]:
-    """What runs do that are at the same stage: one of them, or shards of one job."""
+    """Describe the runs at the same stage: a single run, or the shards of one job."""
     first = runs[0]
     since = duration(max(0.0, time.time() - min(run.started for run in runs)))
     if len(runs) == 1:
@@ -511,7 +511,7 @@ def _clock(when: float) -> str:
 
 
 def _ended_lines(run: RunStatus) -> list[str]:
-    """How a run ended."""
+    """Describe how a run ended."""
     lasted = duration(max(0.0, run.touched - run.started))
     if run.state == "dead":
         lines = [

@@ -1,22 +1,22 @@
-"""A store: a directory with a plan, the data of each partition, and one commit record a partition.
+"""A store: a directory with a plan, the data of each partition, and one commit record per partition.
 
-Layout (what the kinds hold beside it is in docs/storage.md)::
+Layout (docs/storage.md describes what each kind adds)::
 
-    _plan.json            what the store is to hold, and the spec hash; written first
-    _commits/000012.json  the record of partition 12: without it the partition does not exist
+    _plan.json            what the store will hold, and the spec hash; written first
+    _commits/000012.json  the commit record of partition 12: without it the partition does not exist
     _rejects/000012.parquet
-    .lock                 there while a driver is at work; see `daskrf.storage.lock`
+    .lock                 exists while a driver is running; see `daskrf.storage.lock`
 
-Arrow passes over names that begin with "_" or ".", so that data may lie beside them as plain Parquet.
+Arrow skips names that begin with "_" or ".", so the data beside them can be plain Parquet.
 
-What runs leave for each other until the store is complete lies beside it, in ``.NAME.daskrf``.
+Intermediate files that runs share until the store is complete are beside it, in ``.NAME.daskrf``.
 
-A plan says what is to be made, and its hash guards it: a store is resumed by a plan of the same hash only.
-A partition is written into a staging directory, moved to its final names, forced to the disk, and only
-then recorded. So a crash at any point leaves it pending, and complete means: a record that is valid.
+A plan says what will be made, and is protected by its hash: a store is resumed only by a plan with the same
+hash. A partition is written into a staging directory, moved to its final names, flushed to disk, and only
+then recorded. So a crash at any point leaves it pending; it is complete if it has a valid record.
 
-On an object storage (``s3://bucket/key``) the staging directory is local, files are uploaded to their final
-keys, and the record is created by a conditional PUT, which fails where another writer has put one.
+On object storage (``s3://bucket/key``) the staging directory is local, files are uploaded to their final
+keys, and the record is created by a conditional PUT, which fails if another writer has created one.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ __all__ = [
 STAGING = "_staging"
 COMMITS = "_commits"
 REJECTS = "_rejects"
-# What a partition may own, and nothing else: anybody can write a record that names other files.
+# The only files that a partition may own: anybody can write a record that names other files.
 _OWNED = re.compile(
     r"(?:(?:rows/|_rejects/)?([0-9]{6,})\.parquet|data/([0-9]{6,})(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)+)"
 )
-_CHUNK = re.compile(r"(?:phi|diagonal)/c\.([0-9]+)(?:\.0)?")  # of an array that partitions share
-ARRAY_METADATA = ("zarr.json", "phi/zarr.json", "diagonal/zarr.json")  # which the first one holds
-# What readers take from records, and records must therefore hold.
+_CHUNK = re.compile(r"(?:phi|diagonal)/c\.([0-9]+)(?:\.0)?")  # of an array shared by partitions
+ARRAY_METADATA = ("zarr.json", "phi/zarr.json", "diagonal/zarr.json")  # owned by partition 0
+# Counts that readers use, and that records must therefore contain.
 _COUNTS = {
     "fingerprints": ("read", "kept", "rejected", "nonzeros"),
     "features": ("kept", "first"),
@@ -100,13 +100,13 @@ _COUNTS = {
 }
 FORMAT = "daskrf"
 FORMAT_VERSION = 2
-PLAN_FILE = "_plan.json"  # Arrow passes over names that begin so, when it reads a folder of Parquet files
+PLAN_FILE = "_plan.json"  # Arrow skips such names when it reads a folder of Parquet files
 _OLD_PLAN_FILE = "plan.json"  # of format version 1
 ARRAYS_FILE = "_arrays.json"  # of a model
 _OLD_MODEL_FILE = "model.zip"
 HASHED = ("format", "format_version", "kind", "spec", "partitions")
 PACKAGES = ("numpy", "scipy", "numba", "zarr", "pyarrow", "dask", "distributed")
-_MOST_PARTITIONS = 10**6  # of a plan that gives their number alone: it need not be as long as its list
+_MOST_PARTITIONS = 10**6  # in a plan that gives only their number, which can be large in a small file
 KIND_NAMES = {
     "fingerprints": "a fingerprint store",
     "features": "a feature store",
@@ -126,12 +126,12 @@ KIND_COMMANDS = {
 
 
 def provenance() -> dict[str, Any]:
-    """What made a store, beside its specification: versions, host and time; never hashed.
+    """Return the versions, host and time with which a store is made; they are never hashed.
 
     Returns
     -------
     dict
-        ``python``, ``host``, ``created`` (UTC, ISO 8601) and one version for each package installed.
+        ``python``, ``host``, ``created`` (UTC, ISO 8601) and the version of each installed package.
 
     Examples
     --------
@@ -153,12 +153,12 @@ def provenance() -> dict[str, Any]:
 
 
 def hash_of(value: Any) -> str:
-    """SHA-256 of the canonical JSON text of `value`, as hexadecimal digits."""
+    """Return the SHA-256 of the canonical JSON text of `value`, as hexadecimal digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
 def plan_hash(plan: dict[str, Any]) -> str:
-    """Hash of the hashed part of a plan."""
+    """Return the hash of a plan, over the entries in `HASHED`."""
     return hash_of({key: plan[key] for key in HASHED})
 
 
@@ -172,9 +172,9 @@ def make_plan(
     kind : str
         One of the kinds of `KIND_NAMES`.
     spec : dict
-        All that the bytes of the store depend on; made of JSON values.
+        Everything that the bytes of the store depend on, as JSON values.
     partitions : list of dict, or int
-        One entry a partition, or only their number.
+        One entry per partition, or only their number.
     origin : dict or None
         Added to `provenance`.
 
@@ -185,7 +185,7 @@ def make_plan(
     Raises
     ------
     StoreError
-        Where `spec` or `partitions` hold something that JSON has no exact form for.
+        `spec` or `partitions` contain a value without an exact JSON form.
     """
     plan = {
         "format": FORMAT,
@@ -205,28 +205,28 @@ def make_plan(
 
 
 def write_plan(path: PurePath, plan: dict[str, Any]) -> None:
-    """Write ``plan.json`` atomically into the directory `path`, unless somebody else just did."""
+    """Write ``plan.json`` atomically into the directory `path`, unless another process just did."""
     text = json.dumps(plan, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
     atomic_write(path / PLAN_FILE, sealed(text), keep=True)
 
 
 def has_plan(path: PurePath) -> bool:
-    """Whether there is a plan, of whatever format version, which `read_plan` will say."""
+    """Return whether there is a plan of any format version; `read_plan` checks the version."""
     return any(is_file(path / name) for name in (PLAN_FILE, _OLD_PLAN_FILE, _OLD_MODEL_FILE))
 
 
 def prepare_directory(path: PurePath) -> None:
-    """Make the directory of a new store, or accept an empty one."""
+    """Create the directory of a new store, or accept an empty one."""
     with file_errors("create", path):
         backend(path).make(path)
         refuse_old(path)
         others = any(not name.startswith(".") for name in backend(path).names(path))
-        if others and not is_file(path / PLAN_FILE):  # a shard that began with this one may have made it
+        if others and not is_file(path / PLAN_FILE):  # a shard started at the same time may have made it
             raise StoreError(f"{path} holds other files and is not a daskrf store; give another output path")
 
 
 def check_format(found: Any, path: PurePath) -> None:
-    """Refuse what is not a daskrf file, and a format version that this daskrf does not know, by name.
+    """Raise an error for a file not made by daskrf, or of a format version unknown to this daskrf.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def check_format(found: Any, path: PurePath) -> None:
 
 
 def refuse_old(path: PurePath) -> None:
-    """Refuse the store or model of an older format at `path`, if there is one.
+    """Raise an error if `path` holds a store or model of an older format.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def refuse_old(path: PurePath) -> None:
 
 
 def check_kind(found: str, wanted: str | None, path: PurePath) -> None:
-    """Refuse a store of another kind in one sentence.
+    """Raise an error for a store of another kind.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def read_plan(path: PurePath) -> dict[str, Any]:
     Raises
     ------
     StoreError
-        No store there, damaged, or of an unknown format version.
+        There is no store, or it is damaged or of an unknown format version.
     """
     file = path / PLAN_FILE
     with file_errors("read", file):
@@ -321,7 +321,7 @@ def read_plan(path: PurePath) -> dict[str, Any]:
 
 
 def read_headed(path: PurePath, name: str) -> dict[str, Any]:
-    """Read sealed JSON that begins with format and version, and has a kind and a provenance.
+    """Read sealed JSON that has a format, a format version, a kind and a provenance.
 
     Raises
     ------
@@ -332,20 +332,20 @@ def read_headed(path: PurePath, name: str) -> dict[str, Any]:
     """
     data = backend(path).read(path, name)
     if not is_sealed(data):
-        check_format(parsed(data), path)  # another version may have another way
+        check_format(parsed(data), path)  # another version may not be sealed
     found = unsealed(data)
     check_format(found, path)
     origin = found.get("provenance", {})
     if not (isinstance(found.get("kind"), str) and isinstance(origin, dict)):
         raise ValueError("its kind or its provenance is of the wrong type")
-    # It is shown, and may be anybody's.
+    # It is displayed, and may come from anybody.
     if not all(isinstance(value, (str, int, float, type(None))) for value in origin.values()):
         raise ValueError("its provenance is not made of texts and numbers")
     return found
 
 
 def _check_types(plan: dict[str, Any]) -> None:
-    """Refuse a plan that has its hash and yet is none: anybody can compute a hash.
+    """Reject a plan with a valid hash but invalid content: anybody can compute a hash.
 
     Raises
     ------
@@ -367,16 +367,16 @@ def _check_types(plan: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class CommitRecord(FileList):
-    """What a partition holds, written after its data.
+    """The commit record of a partition, written after its data.
 
     Attributes
     ----------
     partition : int
         Number of the partition.
     spec_hash : str
-        Of the plan that it was made for.
+        Spec hash of the plan that it was made for.
     counts : dict of str to int
-        Rows read, kept, rejected, and so on; they add up over partitions.
+        Rows read, kept, rejected, and so on; they can be summed over partitions.
     """
 
     partition: int
@@ -384,7 +384,7 @@ class CommitRecord(FileList):
     counts: dict[str, int]
 
     def to_json(self) -> builtins.bytes:
-        """The record as JSON text that is `sealed`."""
+        """Return the record as `sealed` JSON text."""
         return sealed(canonical_json({"format_version": FORMAT_VERSION, **vars(self)}))
 
     @classmethod
@@ -394,7 +394,7 @@ class CommitRecord(FileList):
         Raises
         ------
         ValueError, KeyError, TypeError
-            Where the text is not a whole and undamaged record.
+            The text is not a complete and undamaged record.
         """
         body = unsealed(data)
         record = cls(listed_objects(body["objects"]), body["partition"], body["spec_hash"], body["counts"])
@@ -421,9 +421,9 @@ class Survey:
     Attributes
     ----------
     valid : dict of int to CommitRecord
-        Partitions whose record is valid and whose objects are there in full size.
+        Partitions whose record is valid and whose objects all exist in full size.
     damaged : dict of int to str
-        Partitions with a record that does not hold, and why.
+        Partitions with an invalid record, or with objects missing or of the wrong size, and the reason.
     missing : list of int
         Partitions without a record, ascending.
     """
@@ -434,7 +434,7 @@ class Survey:
 
 
 class Store:
-    """A partitioned store; open one with `open`, make or resume one with `create`.
+    """A partitioned store; use `open` to read one, `create` to make or resume one.
 
     Attributes
     ----------
@@ -443,17 +443,17 @@ class Store:
     kind : str
         ``"fingerprints"``, ``"features"`` or ``"predictions"``.
     spec : dict
-        All that its bytes depend on.
+        Everything that its bytes depend on.
     spec_hash : str
         SHA-256 over format, version, kind, spec and partitions.
     partitions : list of dict, or int
         As planned.
     provenance : dict
-        Versions, host, time: what made it.
+        Versions, host and time with which it was made.
     """
 
     needed_kind: ClassVar[str | None] = None
-    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {}  # types, or the values that there are
+    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {}  # types, or allowed values
 
     def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
         for key, wanted in self.needed_spec.items():
@@ -482,7 +482,7 @@ class Store:
         partitions: list[dict[str, Any]] | int,
         provenance: dict[str, Any] | None = None,
     ) -> Self:
-        """Make a store, or open the one that is there if it was made for the same specification.
+        """Make a store, or open an existing one that was made for the same specification.
 
         Parameters
         ----------
@@ -491,7 +491,7 @@ class Store:
         kind, spec, partitions
             See the attributes.
         provenance : dict, optional
-            Added to the versions, host and time that are recorded anyway.
+            Added to the versions, host and time that are always recorded.
 
         Returns
         -------
@@ -500,8 +500,8 @@ class Store:
         Raises
         ------
         StoreError
-            Something else is there, or a store that was made from other input or with other options: each
-            that differs is named with both values.
+            Something else is there, or a store made from other input or with other options; the message
+            names each difference with both values.
         """
         path = as_path(path)
         check_kind(kind, cls.needed_kind, path)
@@ -531,7 +531,7 @@ class Store:
         path : path
             Its directory.
         kind : str, optional
-            Refuse any other kind.
+            Raise an error for any other kind.
 
         Returns
         -------
@@ -540,7 +540,7 @@ class Store:
         Raises
         ------
         StoreError
-            No store, another kind, a damaged plan or an unknown format version.
+            There is no store, or it is of another kind or an unknown format version, or its plan is damaged.
         """
         path = as_path(path)
         plan = read_plan(path)
@@ -550,16 +550,16 @@ class Store:
 
     @property
     def n_partitions(self) -> int:
-        """Number of partitions planned."""
+        """Number of planned partitions."""
         return self.partitions if isinstance(self.partitions, int) else len(self.partitions)
 
     def partition_rows(self, p: int) -> int:
-        """Rows that partition `p` was planned to read: its ``rows``, or ``stop - start``.
+        """Return how many rows partition `p` was planned to read: its ``rows``, or ``stop - start``.
 
         Raises
         ------
         StoreError
-            The plan gives the number of partitions alone.
+            The plan gives only the number of partitions.
         """
         self.partition_name(p)
         entry = {} if isinstance(self.partitions, int) else self.partitions[p]
@@ -570,7 +570,7 @@ class Store:
         raise StoreError(f"the plan of {self.path} does not say how many rows partition {p} has")
 
     def partition_name(self, p: int) -> str:
-        """Six digits, refused outside the plan."""
+        """Return the name of partition `p`: six digits; raise an error if the plan has no such partition."""
         if not 0 <= p < self.n_partitions:
             raise StoreError(
                 f"{self.path} has partitions 0 to {self.n_partitions - 1}, and {p} was asked for"
@@ -578,15 +578,15 @@ class Store:
         return f"{p:06d}"
 
     def partition_path(self, p: int) -> PurePath:
-        """Directory of the Zarr group of partition `p`."""
+        """Return the directory of the Zarr group of partition `p`."""
         return self.path / "data" / self.partition_name(p)
 
     def record_path(self, p: int) -> PurePath:
-        """File of the commit record of partition `p`."""
+        """Return the path of the commit record of partition `p`."""
         return self.path / COMMITS / f"{self.partition_name(p)}.json"
 
     def object_paths(self, p: int) -> list[PurePath]:
-        """Everything that partition `p` may own, besides its record: files and directories."""
+        """Return all files and directories that partition `p` may own, except its record."""
         name = self.partition_name(p)
         return [
             self.path / "data" / name,
@@ -596,7 +596,7 @@ class Store:
         ]
 
     def owns(self, p: int, name: str) -> bool:
-        """Whether a file of this name, relative to the store, may belong to partition `p`."""
+        """Return whether a file of this name, relative to the store, may belong to partition `p`."""
         if (chunk := _CHUNK.fullmatch(name)) is not None:
             each = self.spec.get("partition_chunks")
             return type(each) is int and each > 0 and int(chunk[1]) // each == p
@@ -605,7 +605,7 @@ class Store:
 
     @contextmanager
     def staging(self, p: int) -> Iterator[Path]:
-        """A fresh directory for one writer of partition `p`; it is deleted when the block ends."""
+        """Yield a new directory for one writer of partition `p`, deleted when the block ends."""
         folder = self.path / STAGING
         with file_errors("write", folder), staging(folder, self.partition_name(p)) as path:
             yield path
@@ -613,7 +613,7 @@ class Store:
     def publish(self, p: int, staged: dict[PurePath, Path], counts: dict[str, int]) -> CommitRecord:
         """Move finished files and directories to their final names, and record the partition.
 
-        A partition of this store that another writer has recorded, and that is whole, stands.
+        If another writer has already recorded the partition and it is intact, that one is kept.
 
         Parameters
         ----------
@@ -622,12 +622,12 @@ class Store:
         staged : dict of Path to Path
             Final path -> staged path; final paths are among `object_paths`.
         counts : dict of str to int
-            For the record.
+            Counts for the record.
 
         Returns
         -------
         CommitRecord
-            Of what is in the store.
+            The record of what is in the store.
         """
         with file_errors("write", self.partition_path(p)):
             if (record := self._committed_already(p)) is not None:
@@ -642,17 +642,17 @@ class Store:
             return record if backend(path).read(path) == data else self._true_record(record)
 
     def _committed_already(self, p: int) -> CommitRecord | None:
-        """The record of partition `p` if another writer has committed it meanwhile, and it holds.
+        """Return the record of partition `p` if another writer has already committed it intact.
 
-        A worker that was given up for lost may still be at work; what it writes late must not take away
-        what readers already use, and the first one stands even where bytes differ, as the last digits of
-        dense features do on another kind of processor.
+        A worker presumed lost may still be running; its late output must not remove files that readers
+        already use. The first commit wins even if the bytes differ, as the last digits of dense features do
+        on another type of processor.
         """
         record = self._valid_record(p)
         return None if isinstance(record, str) or self.verify(p) else record
 
     def discard(self, p: int) -> None:
-        """Delete the record of partition `p`, and only then its data."""
+        """Delete the record of partition `p`, then its data."""
         with file_errors("delete", self.partition_path(p)):
             files, record = backend(self.path), self.record_path(p)
             if exists(record):
@@ -662,7 +662,7 @@ class Store:
                 files.remove(path)
 
     def _true_record(self, mine: CommitRecord) -> CommitRecord:
-        """Of two writers at once, the record that is true to what is there: the other's came first."""
+        """Return the record that matches the files, after another writer has recorded the partition first."""
         p = mine.partition
         other = self._valid_record(p)
         if isinstance(other, CommitRecord) and not other.problems(self.path):
@@ -678,17 +678,17 @@ class Store:
         )
 
     def _valid_record(self, p: int) -> CommitRecord | str:
-        """The record of partition `p`, or why there is none."""
+        """Return the valid record of partition `p`, or why there is none."""
         return next(record for _, record in self._read_records([p]))
 
     def _read_records(self, partitions: list[int]) -> Iterator[tuple[int, CommitRecord | str]]:
-        """The valid record of each partition, or why there is none."""
+        """Yield the valid record of each partition, or why there is none."""
         names = (f"{self.partition_name(p)}.json" for p in partitions)
         read = read_each(self.path, COMMITS, names)
         yield from ((p, self._parsed(p, data)) for p, data in zip(partitions, read, strict=True))
 
     def _parsed(self, p: int, data: bytes | Exception) -> CommitRecord | str:
-        """The valid record of partition `p` in some bytes, or why there is none."""
+        """Return the valid record of partition `p` in some bytes, or why there is none."""
         if isinstance(data, FileNotFoundError):
             return "it was never finished"
         try:
@@ -710,12 +710,12 @@ class Store:
         return record
 
     def record(self, p: int) -> CommitRecord:
-        """The valid record of one partition; what it names is checked when it is read (`StoredObject.read`).
+        """Return the valid record of one partition; its files are checked on reading (`StoredObject.read`).
 
         Raises
         ------
         StoreError
-            Where the partition is pending.
+            The partition is pending.
         """
         with file_errors("read", self.record_path(p)):
             record = self._valid_record(p)
@@ -727,7 +727,7 @@ class Store:
         )
 
     def committed(self, p: int) -> CommitRecord | None:
-        """The valid record of partition `p` if its objects are all there, else None: it is pending."""
+        """Return the valid record of partition `p` if all its objects exist; None if it is pending."""
         with file_errors("read", self.record_path(p)):
             record = self._valid_record(p)
             if isinstance(record, str) or record.missing(self.path) is not None:
@@ -735,13 +735,13 @@ class Store:
         return record
 
     def records(self) -> dict[int, CommitRecord]:
-        """Valid records by partition: one scan of the directory, objects not looked at."""
+        """Return the valid records by partition, from one directory scan without checking objects."""
         with file_errors("read", self.path):
             found = self._read_records(self._recorded())
             return {p: record for p, record in found if isinstance(record, CommitRecord)}
 
     def _recorded(self) -> list[int]:
-        """Partitions of the plan that have a file of the name of a record."""
+        """Return the planned partitions that have a record file, valid or not."""
         directory = self.path / COMMITS
         with file_errors("read", directory):
             names = backend(directory).names(directory)
@@ -750,7 +750,7 @@ class Store:
         return [p for p in numbers if p < self.n_partitions]
 
     def survey(self) -> Survey:
-        """Look at every record and at the size of every object once; digests are not computed."""
+        """Check every record and the size of every object in a single pass, without computing digests."""
         recorded = self._recorded()
         survey = Survey({}, {}, sorted(set(range(self.n_partitions)).difference(recorded)))
         with file_errors("read", self.path):
@@ -764,18 +764,18 @@ class Store:
         return survey
 
     def pending(self) -> list[int]:
-        """Partitions still to be made: no valid record, or an object missing or of another size.
+        """Return the partitions still to be made: no valid record, or an object missing or of the wrong size.
 
         Returns
         -------
         list of int
-            Ascending; empty where the store is complete.
+            Ascending; empty if the store is complete.
         """
         survey = self.survey()
         return sorted([*survey.missing, *survey.damaged])
 
     def counts(self) -> dict[str, int]:
-        """Sums of the counts of all valid records."""
+        """Return the sums of the counts of all valid records."""
         return total_counts(self.records().values())
 
     def verify(self, p: int) -> list[str]:
@@ -784,14 +784,14 @@ class Store:
         Returns
         -------
         list of str
-            Problems; empty where all is well.
+            Problems; empty if there are none.
         """
         with file_errors("read", self.path):
             record = self._valid_record(p)
             return [record] if isinstance(record, str) else record.problems(self.path)
 
     def require_complete(self) -> None:
-        """Refuse an unfinished store in one sentence.
+        """Raise an error if the store is unfinished.
 
         Raises
         ------
@@ -804,7 +804,7 @@ class Store:
             )
 
     def clean(self, *, finished: bool = False) -> int:
-        """Delete what dead writers left, or, once nothing is to be made any more, all; returns how many."""
+        """Delete leftovers of dead writers, or of all writers if `finished`; return how many were deleted."""
         inner = (self.path / STAGING, self.path / COMMITS)
         with file_errors("clean", self.path):
             found = [remove_stale(path, all_writers=finished) for path in inner]
@@ -812,14 +812,14 @@ class Store:
 
 
 def _is_one_of(value: object, wanted: type | tuple[Any, ...]) -> bool:
-    """Whether a value is among those wanted, or of the type, and as a number positive."""
+    """Return whether a value is one of those wanted, or of the wanted type and, if an integer, positive."""
     if isinstance(wanted, tuple):
         return value in wanted
     return isinstance(value, wanted) and not (isinstance(value, int) and value < 1)
 
 
 def _refuse_links(path: PurePath) -> None:
-    """Refuse a store whose folders are links: what is written into them, or deleted, would not be its own.
+    """Raise an error if a folder of the store is a link: writes and deletions would go outside the store.
 
     Raises
     ------

@@ -1,7 +1,8 @@
-"""Arrays as Zarr lays them out (version 3), written and read one chunk at a time.
+"""Zarr version 3 arrays, written and read one chunk at a time.
 
-Zarr makes the metadata. Chunks are coded here, by the same codecs: Zarr hands each call to a thread of its
-own, which takes longer than to code a small chunk. Every chunk ends in a CRC32C, and every chunk is written.
+Zarr makes the metadata. Chunks are encoded here, with the same codecs, because Zarr passes each call to
+another thread, which takes longer than encoding a small chunk. Every chunk ends in a CRC32C, and every chunk
+is written, including those of fill values only.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ __all__ = [
     "write_chunk",
 ]
 
-BLOCK_BYTES = 8 << 20  # of a chunk; not to be made smaller: readers believe no larger arrays than this allows
+BLOCK_BYTES = 8 << 20  # per chunk; must never be reduced: readers reject arrays larger than this allows
 METADATA = "zarr.json"
-blosc.use_threads = False  # as Zarr has it: with them, bytes depend on which one ends first
-# By name: what Zarr calls it, and what does it. With "bits", those of the same place stand together, so that
-# a matrix of small integers takes as many as they have.
+blosc.use_threads = False  # as in Zarr: with threads, the bytes would depend on which one ends first
+# By name: Zarr's codec, and the codec used here. "bits" groups bits of the same position (bit shuffling), so
+# that small integers take only the bits they need.
 _COMPRESSORS: dict[str | None, tuple[Any, Any]] = {
     "zstd": (ZstdCodec(level=3), Zstd(level=3)),
     "fast": (ZstdCodec(level=1), Zstd(level=1)),
@@ -56,18 +57,18 @@ _COMPRESSORS: dict[str | None, tuple[Any, Any]] = {
 
 @dataclass(frozen=True)
 class Layout:
-    """What a Zarr array looks like, and what its chunks hold.
+    """Shape, chunks and encoding of a Zarr array.
 
     Attributes
     ----------
     shape, chunks : tuple of int
-        Of the array, and of a chunk; the last chunk of an axis is filled up.
+        Shapes of the array and of a chunk; the last chunk along an axis is padded.
     dtype : dtype
         Little-endian.
     compressor : {"zstd", "fast", "bits"}, optional
         By default chunks are not compressed.
     separator : {".", "/"}
-        Of the numbers in the name of a chunk; with "." all chunks are in one folder.
+        Separator of the numbers in a chunk name; with "." all chunks are in one folder.
     dimension_names : tuple of str, optional
     fill_value : float
     """
@@ -88,7 +89,7 @@ class Layout:
         return json.dumps({**found, "shape": self.shape, "chunk_grid": grid}, indent=2).encode()
 
     def regions(self) -> Iterator[tuple[tuple[int, ...], Any]]:
-        """Yield the number of each chunk, and the index of the part of the array that it holds."""
+        """Yield the number of each chunk and the index of its region of the array."""
         axes = [range(-(-n // step)) for n, step in zip(self.shape, self.chunks, strict=True)]
         for number in itertools.product(*axes):
             parts = zip(number, self.chunks, strict=True)
@@ -99,7 +100,7 @@ class Layout:
         return self.separator.join(["c", *map(str, number)])
 
     def decoded(self, data: bytes) -> np.ndarray:
-        """Return the values of a whole chunk, which cannot be written to."""
+        """Return the values of a whole chunk as a read-only array."""
         body: Any = memoryview(data)[:-4]
         if self.compressor:
             body = _COMPRESSORS[self.compressor][1].decode(body)
@@ -127,7 +128,7 @@ def _template(
     dimension_names: tuple[str, ...] | None,
     fill_value: float,
 ) -> dict[str, Any]:
-    """Have Zarr make the metadata of an array with one entry."""
+    """Return the metadata that Zarr makes for an array with one entry."""
     files: dict[str, Any] = {}
     zarr.create_array(
         files,
@@ -144,7 +145,7 @@ def _template(
 
 
 def create_group(folder: Path, attributes: dict[str, Any] | None = None) -> Path:
-    """Make the local folder of a Zarr group, and return it."""
+    """Create the local folder of a Zarr group and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     found = {"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"}
     (folder / METADATA).write_text(json.dumps(found, indent=2))
@@ -170,12 +171,12 @@ def write_chunk(folder: Path, layout: Layout, number: tuple[int, ...], values: n
 def read_chunk(
     root: PurePath, path: str, layout: Layout, number: tuple[int, ...], record: FileList
 ) -> np.ndarray:
-    """Read a whole chunk of the array `path` below `root`, if it is what is in `record`."""
+    """Read a whole chunk of the array `path` below `root`, checked against the digests in `record`."""
     return layout.decoded(record.read(root, f"{path}/{layout.key(number)}"))
 
 
 def write_array(group: Path, name: str, values: np.ndarray, layout: Layout | None = None) -> None:
-    """Write a whole array; by default as one chunk of Zstandard, whose bytes `read_array` knows."""
+    """Write a whole array; without a layout, as one Zstandard chunk, which is the default of `read_array`."""
     if layout is None:
         chunks = tuple(max(1, n) for n in values.shape)
         layout = Layout(values.shape, chunks, values.dtype, "zstd", "/")
@@ -192,7 +193,7 @@ def read_array(
     layout: Layout | None = None,
     dtype: npt.DTypeLike | None = None,
 ) -> np.ndarray:
-    """Read a whole array, as another type if it is given; without a layout, one written without."""
+    """Read a whole array, converted to `dtype` if given; omit the layout if it was written without one."""
     if layout is None:
         found = json.loads(record.read(root, f"{path}/{METADATA}"))
         shape = tuple(map(int, found["shape"]))
@@ -206,7 +207,7 @@ def read_array(
 
 @contextmanager
 def read_errors(path: PurePath, partition: int) -> Iterator[None]:
-    """Turn what Zarr and Arrow raise on damaged data into one `StoreError` sentence.
+    """Turn errors of Zarr and Arrow on damaged data into one `StoreError` sentence.
 
     Raises
     ------
@@ -219,7 +220,7 @@ def read_errors(path: PurePath, partition: int) -> Iterator[None]:
             try:
                 yield
             except OSError as error:
-                if error.errno is None:  # Arrow's way of saying that the content is wrong
+                if error.errno is None:  # how Arrow reports damaged content
                     raise ValueError(str(error)) from error
                 raise
     except (StoreError, MemoryLimitError):
