@@ -1,4 +1,4 @@
-"""The program: its commands, its exit codes, and how errors reach the user."""
+"""The command-line program: its commands, exit codes and error messages."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ usage, 70 a defect in daskrf, 130 interrupted, 143 terminated (after these two
 run the same command to go on).
 """
 
-_LONGEST = 20_000  # characters of an error: columns and paths are in it
+_LONGEST = 20_000  # characters of an error message, which may contain column names and paths
 _RESUME = " Finished work is kept: run the same command again and it goes on from there."
 
 
 class _Program(click.Group):
-    """The commands in the order of use; each is made, and what it needs imported, when it is called."""
+    """The commands in the order of use, each created (and its imports done) only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(summaries())
@@ -49,7 +49,7 @@ class _Program(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in summaries():
             return None
-        from daskrf.cli.commands import command_of  # which imports everything
+        from daskrf.cli.commands import command_of  # imports everything
 
         return command_of(name)
 
@@ -68,12 +68,12 @@ click.version_option(__version__, prog_name="daskrf")(program)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process with its exit code."""
+    """Run the command line and exit the process with its exit code."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; errors become one sentence on standard error."""
+    """Run one command and return its exit code; errors are printed as one sentence on standard error."""
     session = Session()
     signals = Signals(session)
     try:
@@ -94,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _explain(session: Session, error: Exception) -> int:
-    """Say in one sentence what went wrong, and return the exit code."""
+    """Print in one sentence what went wrong, and return the exit code."""
     if isinstance(error, DaskrfError):
         return _failed(session, error, USAGE if isinstance(error, OptionError) else FAILED, str(error))
     if _is_of_cluster(error):
@@ -119,12 +119,12 @@ def _explain(session: Session, error: Exception) -> int:
 
 
 def _is_of_cluster(error: Exception) -> bool:
-    """Tell whether Dask's cluster raised this: a closed connection, a killed worker, a cancelled task."""
+    """Return whether the Dask cluster raised this: a closed connection, killed worker or cancelled task."""
     return any(kind.__module__.partition(".")[0] == "distributed" for kind in type(error).__mro__)
 
 
 def _failed(session: Session, error: Exception, code: int, sentence: str) -> int:
-    """Print `sentence` with a full stop, or with --debug let the traceback through."""
+    """Print `sentence` with a full stop, or, with --debug, let the traceback through."""
     if session.debug:
         raise error
     _say(f"daskrf: error: {printable(sentence.rstrip().removesuffix('.'), _LONGEST)}.")
@@ -136,19 +136,19 @@ def _first_line(error: BaseException) -> str:
 
 
 def _operating_system_error(error: OSError) -> str:
-    """Name the file and what the operating system says about it."""
+    """Return the file name and the operating system's message about it."""
     where = f": {error.filename}" if error.filename else ""
     advice = "; free some space and run the same command again" if error.errno == errno.ENOSPC else ""
     return f"{error.strerror or _first_line(error)}{where}{advice}"
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody may be reading standard error either
+    with contextlib.suppress(OSError):  # standard error may be closed too
         click.echo(text, err=True)
 
 
 def _leave_broken_pipe() -> int:
-    """Leave quietly when the reader of standard output (`head`, say) has gone."""
+    """Exit quietly when the reader of standard output (such as `head`) has closed it."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError):  # ValueError: standard output is not a real file
         os.dup2(devnull, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The commands, made from the functions of `daskrf.commands`: parse, call the function, print its report."""
+"""Commands built from the functions of `daskrf.commands`: parse, call the function, print its report."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def commands() -> dict[str, FunctionCommand]:
 
 @functools.cache
 def command_of(name: str) -> FunctionCommand:
-    """Return the command of a name."""
+    """Return the command with this name."""
     return FunctionCommand(name)
 
 
 class FunctionCommand(Command):
-    """The command that a function of `daskrf.commands` is.
+    """A command that runs a function of `daskrf.commands`.
 
-    What may be given without a name is an argument, all else an option. Parameters of a dataclass, a feature
-    map or an acquisition rule are options, too; and so is where a client works.
+    Positional parameters become arguments, all others options. The parameters of a dataclass, a feature map
+    or an acquisition rule become options too, and so does the choice of where a client works.
     """
 
     def __init__(self, name: str) -> None:
@@ -56,7 +56,7 @@ class FunctionCommand(Command):
         self.own = self.module.CLI
         function = getattr(self.module, name)
         self.parameters = {parameter.name: parameter for parameter in parameters_of(function)}
-        self.parts: dict[str, Any] = {}  # dataclasses, by the parameters that they are values of
+        self.parts: dict[str, Any] = {}  # dataclasses, by the parameter they are the value of
         self.has_more = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
         self.maps: MapOptions | None = None
         made = [each for parameter in self.parameters.values() for each in self._made(parameter)]
@@ -74,7 +74,7 @@ class FunctionCommand(Command):
         )
 
     def _made(self, parameter: Parameter) -> Iterator[click.Parameter]:
-        """Yield the argument or the options that a parameter is."""
+        """Yield the argument or the options for a parameter."""
         more, name = self.own.options.get(parameter.name), parameter.name
         if name == "client":
             yield from map(where_option, parameters_of(client_of))
@@ -108,7 +108,7 @@ class FunctionCommand(Command):
         return self.maps.parse(ctx, args, super().parse_args)
 
     def _call(self, **given: Any) -> int:
-        """Call the function with what is given, and print its report."""
+        """Call the function with the given values and print its report."""
         self._check_files(given)
         values = {name: value for name, value in given.items() if value is not None and value != ()}
         as_json = values.pop("json", False)
@@ -128,7 +128,7 @@ class FunctionCommand(Command):
 
     @contextmanager
     def _at_work(self, values: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Take the options on where to work out of `values`, and yield the arguments that they are."""
+        """Remove the options on where to work from `values`, and yield the arguments made from them."""
         if "client" in self.parameters:
             asked = any(name in values for name in ("cluster", "scheduler", "scheduler_file"))
             if self.own.workers_with and not (self.own.workers_with in values or asked):
@@ -142,7 +142,7 @@ class FunctionCommand(Command):
             yield {}
 
     def _check_files(self, given: dict[str, Any]) -> None:
-        """Refuse options on how to read SMILES files where a store is given, which leaves no choice."""
+        """Reject options for reading SMILES files if the input is a store, where they have no effect."""
         if not {"source", "format"} <= self.parameters.keys():
             return
         own = (each for each in self.params if getattr(each, "section", "") == READING.section)
@@ -153,7 +153,7 @@ class FunctionCommand(Command):
 
 
 def _explained(parameter: Parameter) -> Parameter:
-    """Return a parameter with the help of that of another command, where it only says that it is the same."""
+    """Return a parameter whose help, if it only refers to another command's, is replaced by that help."""
     same = _AS_IN.match(parameter.help)
     if same is None:
         return parameter
@@ -162,14 +162,14 @@ def _explained(parameter: Parameter) -> Parameter:
 
 
 def _help_of(function: Callable[..., Any]) -> str:
-    """Return the docstring of a function up to its sections; "\\b" has Click leave a table as it is."""
+    """Return the docstring of a function up to its sections; "\\b" keeps Click from rewrapping a table."""
     said = without_python(description_of(function))
     paragraphs = re.sub("`(?=`)|:(?=:)", "", said).split("\n\n")
     return "\n\n".join(f"\b\n{text}" if text.startswith(" ") else text for text in paragraphs)
 
 
 def _text_of(report: Any) -> str:
-    """Return what to print of a report: how files were read has been said when that began."""
+    """Return the text of a report to print, without how files were read, which was printed at the start."""
     if isinstance(report, MapTable) and report.named:
         return map_page(*report.maps)
     told = any(field.name == "inputs" for field in dataclasses.fields(report))

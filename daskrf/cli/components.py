@@ -1,4 +1,4 @@
-"""What the options of a feature map are, and the map that they make: all from the parameters of its class."""
+"""The options of a feature map, and the map built from them, derived from the parameters of its class."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ __all__ = ["Component", "MapOptions", "Own", "flags_of_any", "known", "map_page"
 
 _FEATURES = "Random features"
 _EXACT = "Exact process"
-_WIDEST = 100  # characters of a line, where a terminal has as many
-_PREFIX = "map__"  # what Click calls an option of a map: this, and the path of its parameter joined by "__"
-_PROCESS = "process"  # the first of the path of an option of a Gaussian process
+_WIDEST = 100  # maximum line length in characters, on terminals that wide
+_PREFIX = "map__"  # prefix of Click's name for an option of a map, before its parameter's path joined by "__"
+_PROCESS = "process"  # first element of the path of an option of a Gaussian process
 
 
 @dataclass(frozen=True)
 class Own:
-    """An option of a map, of the kernel or the map that it is made of, or of its Gaussian process.
+    """An option of a map, of the kernel or map it is built from, or of its Gaussian process.
 
     Attributes
     ----------
     path : tuple of str
-        Parameters from the map on: ("kernel", "nu"), say.
+        Parameter names from the map down, such as ("kernel", "nu").
     parameter : Parameter
     flag : str
     """
@@ -51,7 +51,7 @@ class Own:
 
     @property
     def components(self) -> dict[str, type]:
-        """What may be named where the value is a kernel or a map."""
+        """The kernels or maps that may be named, if the value is one."""
         kind = self.parameter.kind
         if not isinstance(kind, type):
             return {}
@@ -61,13 +61,13 @@ class Own:
 
     @property
     def default(self) -> type:
-        """The kernel or the map that is meant where none is named."""
+        """The kernel or map used if none is named."""
         default = self.parameter.default
         return type(default_map() if default is None else default)
 
     @property
     def help(self) -> str:
-        """What the docstring says, with maps and kernels by their names here, and the default."""
+        """Help from the docstring, with command-line names for maps and kernels, and the default."""
         default, said = self.parameter.default, without_python(self.parameter.help)
         said = re.sub(r"`+([^`\s]+)`+", lambda quoted: _names().get(quoted[1], quoted[1]), said)
         if self.components:
@@ -83,7 +83,7 @@ class Own:
         return said + (f"  [default: {default}]" if default is not None else "")
 
     def as_click(self, *, hidden: bool = False, section: str = "") -> SectionOption:
-        """Return the option as Click takes it."""
+        """Return the Click option."""
         parameter, choices = self.parameter, list(self.components)
         more = Option(section=section or _FEATURES)
         if parameter.kind is bool:
@@ -100,13 +100,13 @@ class Own:
         return option_of(parameter, more, name=name, flag=self.flag, choices=choices, **said)
 
     def _component(self, text: str) -> str:
-        """Return the name of a kernel; a ValueError of another one has all names."""
+        """Return the name of a kernel; for an unknown one, raise a ValueError that lists all names."""
         if text not in self.components:
             raise ValueError(f"{text!r} is not one of {', '.join(map(repr, self.components))}.")
         return text
 
     def value(self, given: Any) -> Any:
-        """Return the value of the parameter that Click has read."""
+        """Return the parameter's value from what Click has read."""
         parameter = self.parameter
         if given == "none" and parameter.optional:
             return None
@@ -121,21 +121,21 @@ class Own:
 
 
 class Component:
-    """A map, or a kernel or a map that it is made of, with the options that its parameters are.
+    """A map, or a kernel or map it is built from, with the options for its parameters.
 
     Parameters
     ----------
     cls : type
     label : str
-        What asks for it.
+        Name of what requires it.
     given : callable
-        Returns the text that is given for an option, or None: what is named decides on further options.
+        Returns the text given for an option, or None; the component named there determines further options.
     path : tuple of str
-        The parameter that it is the value of.
+        Path of the parameter it is the value of.
     like : object, optional
-        What the map has there by itself: it gives the values of parameters of the same names.
+        The map's own default there, which supplies the values of parameters with the same names.
     taken : set of str
-        Options of other parameters, so that a parameter of the same name gets the name of its owner, too.
+        Options of other parameters; a parameter with the same name gets its owner's name as a prefix.
     """
 
     def __init__(
@@ -171,18 +171,18 @@ class Component:
                 self.parts[name] = Component(part, label, given, own.path, like, taken)
 
     def __iter__(self) -> Iterator[Own]:
-        """Yield the options of this and of its parts."""
+        """Yield the options of this component and its parts."""
         for name, own in self.options.items():
             yield own
             yield from self.parts.get(name, ())
 
     def make(self, values: Mapping[tuple[str, ...], Any]) -> Any:
-        """Return the object of the values of options, by their paths.
+        """Return the object built from option values, which are keyed by path.
 
         Raises
         ------
         click.UsageError
-            If a value that is needed is missing, or the class has no parameter of that name.
+            If a required value is missing, or the class has no parameter of that name.
         """
         found = {}
         for parameter in self.parameters:
@@ -202,7 +202,7 @@ class Component:
         return self.cls(**found)
 
     def goes_with(self, flag: str) -> str | None:
-        """Say which kernel or map an option goes with that could be named in place of those that are."""
+        """Return a message naming the kernel or map, other than those chosen, that an option belongs to."""
         for own, part in ((self.options[name], part) for name, part in self.parts.items()):
             taken = {each.flag for each in self.options.values()}
             others = [
@@ -218,27 +218,27 @@ class Component:
         return None
 
     def is_said(self, values: Iterable[tuple[str, ...]]) -> bool:
-        """Tell whether it cannot be what the map has by itself."""
+        """Return whether it must be built from options instead of using the map's own default."""
         needs = any(parameter.default is GIVEN for parameter in self.parameters)
         return needs or any(path[: len(self.path)] == self.path for path in values)
 
 
 class MapOptions:
-    """The options of a parameter that is a feature map: those that all maps have, and those of the one named.
+    """The options of a feature-map parameter: those common to all maps, and those of the map named.
 
     Parameters
     ----------
     name : str
-        Of the parameter.
+        Name of the parameter.
     fits : bool
-        Whether the Gaussian process of the map has options, too.
+        Whether the map's Gaussian process has options too.
     """
 
     def __init__(self, name: str, *, fits: bool) -> None:
         self.name, self.fits = name, fits
 
     def common(self) -> list[SectionOption]:
-        """Return the options that all maps have."""
+        """Return the options common to all maps."""
         said = {
             "": "The kernel, and how it is approximated: `daskrf maps` lists all. Each has options of its "
             "own, which go here too: `daskrf maps NAME` shows them.  [default: one-bit features of the "
@@ -258,7 +258,7 @@ class MapOptions:
         ]
 
     def parse(self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]) -> list[str]:
-        """Parse arguments with the options of the map that they name; leave the map among the parameters."""
+        """Parse arguments with the options of the map they name, and store the map in the parameters."""
         named = _value_of(args, "--map")
         if named is None and {"-h", "--help"} & set(args):
             return parse_args(ctx, args)
@@ -268,7 +268,7 @@ class MapOptions:
         chosen = Component(cls, f"--map {cls.facts.name}", lambda flag: _value_of(args, flag))
         own = list(chosen)
         have = ", ".join(each.flag for each in [*own, *(process_options([cls]) if self.fits else [])])
-        if self.fits:  # also of a feature store, whose map is not named
+        if self.fits:  # also for a feature store, whose map is not named
             own += process_options([cls] if named else known().values())
         ctx.meta["own"] = [each.as_click(hidden=named is None) for each in own]
         try:
@@ -333,7 +333,7 @@ class MapOptions:
 
 
 def _may_be_exact(args: list[str]) -> bool:
-    """Tell whether options of an exact process may be among arguments that name no map."""
+    """Return whether arguments that name no map may contain options of an exact process."""
     process = _value_of(args, "--process") or "auto"
     exact = process == "auto" and not {"-M", "--n-components"} & set(args)
     paths = (word for word in args if not word.startswith("-"))
@@ -349,7 +349,7 @@ def _holds_features(path: str) -> bool:
 
 
 def _value_of(args: list[str], flag: str) -> str | None:
-    """Return what is given for an option, before Click has read it.
+    """Return the text given for an option, before Click has parsed it.
 
     Examples
     --------
@@ -365,7 +365,7 @@ def _value_of(args: list[str], flag: str) -> str | None:
 
 
 def process_options(processes: Iterable[Any]) -> list[Own]:
-    """Return the options that only these Gaussian processes have, or those of these maps.
+    """Return the options specific to these Gaussian processes, or to those of these maps.
 
     Examples
     --------
@@ -384,13 +384,13 @@ def process_options(processes: Iterable[Any]) -> list[Own]:
 
 @functools.cache
 def _names() -> dict[str, str]:
-    """Return what the command line calls the classes of maps and kernels."""
+    """Return the command-line names of map and kernel classes."""
     names = {cls.__name__: name for name, cls in known_kernels().items()}
     return names | {cls.__name__: cls.facts.name for cls in known_maps()}
 
 
 def map_page(cls: type[FeatureMap]) -> str:
-    """Return what there is to say of one map: its kernel, costs, options and an example."""
+    """Return the help page of one map: its kernel, costs, options and an example."""
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     facts, page = cls.facts, click.HelpFormatter(width=width)
     title = f"{facts.name}: {cls.__name__}{', the default' if facts.is_default else ''}"
@@ -429,7 +429,7 @@ def known() -> dict[str, type[FeatureMap]]:
 
 
 def known_name(text: str) -> str:
-    """Return the name of a map; a ValueError of another one has all names."""
+    """Return the name of a map; for an unknown one, raise a ValueError that lists all names."""
     if text not in known():
         raise ValueError(f"{text!r} is none of the maps {', '.join(known())}.")
     return text
@@ -449,7 +449,7 @@ def flags_of_any() -> set[str]:
 
 
 def _flags_of(cls: type[FeatureMap], fits: bool) -> set[str]:
-    """Return the options of a map, of the kernels that it may have and, where it `fits`, of its process."""
+    """Return the options of a map, of its possible kernels and, if `fits` is set, of its process."""
     whole = Component(cls, "", lambda flag: None)
     flags = {own.flag for own in whole.options.values()}
     for own in whole.options.values():
@@ -460,20 +460,20 @@ def _flags_of(cls: type[FeatureMap], fits: bool) -> set[str]:
 
 
 def _options_of_commands() -> set[str]:
-    """Return the options that commands have whatever the map."""
-    from daskrf.cli.commands import commands  # which imports this module
+    """Return the options that commands have regardless of the map."""
+    from daskrf.cli.commands import commands  # imports this module
 
     options = [p for command in commands().values() for p in command.params if isinstance(p, click.Option)]
     return {flag for each in options for flag in (*each.opts, *each.secondary_opts)}
 
 
 def _name(component: type) -> str:
-    """Return what the command line calls a map or a kernel."""
+    """Return the command-line name of a map or kernel."""
     return component.facts.name if issubclass(component, FeatureMap) else getattr(component, "name", "")
 
 
 def _parts(of: Own, component: type, taken: set[str]) -> list[Own]:
-    """Return the options of a kernel that a parameter may be."""
+    """Return the options of a kernel that may be the value of a parameter."""
     return list(Component(component, "", lambda flag: None, of.path, of.parameter.default, set(taken)))
 
 

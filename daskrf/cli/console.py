@@ -1,4 +1,4 @@
-"""What the user sees while a command works: bars on a terminal, plain lines elsewhere."""
+"""Progress display while a command runs: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["LineProgress", "TerminalProgress", "make_progress", "shown"]
 
 _SECONDS_BETWEEN_LINES = 5.0
-_LONGEST_LINE = 5_000  # characters of what is printed: words of files come in it
+_LONGEST_LINE = 5_000  # characters of a printed line, which may contain text from files
 
 
 def make_progress(stream: TextIO | None = None) -> LineProgress | TerminalProgress:
-    """Return the display for `stream` (default: standard error)."""
+    """Return the progress display for `stream` (default: standard error)."""
     stream = sys.stderr if stream is None else stream
     return TerminalProgress(stream) if stream.isatty() else LineProgress(stream)
 
 
 def shown(text: object) -> str:
-    r"""Return a report or a sentence as a terminal may show it, whatever words of files are in it.
+    r"""Return a report or sentence that is safe to print on a terminal, whatever text from files it contains.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def shown(text: object) -> str:
 
 
 class _Stages(Progress):
-    """Counts what is done of a stage, and puts it in words that subclasses show."""
+    """Counts the progress of a stage and words it for subclasses to show."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class _Stages(Progress):
     def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
         self._stage, self._unit, self._total, self._done, self._before = stage, unit, total, done, done
         self._begun = self._clock()
-        # Without a unit, nobody knows how much it is.
+        # Without a unit, the amount is unknown.
         some = f"{amount(total - done, unit)} to do" if total > done else ""
         self._begin(some or ("nothing left to do" if unit else "begins"))
 
@@ -62,10 +62,10 @@ class _Stages(Progress):
         some = self._unit and self._done > self._before
         made = f"{amount(self._done - self._before, self._unit)} in " if some else ""
         words = f"{made}{duration(self._clock() - self._begun)}{'. ' + text if text else ''}"
-        self._end(words if self._total or not self._unit else "")  # else the first line has said it all
+        self._end(words if self._total or not self._unit else "")  # else the first line said everything
 
     def _speed(self) -> str:
-        """Return units a second and the time left; nothing before anything is done."""
+        """Return the rate in units per second and the time left; empty until something is done."""
         seconds, made = self._clock() - self._begun, self._done - self._before
         if seconds <= 0 or made <= 0:
             return ""
@@ -80,14 +80,14 @@ class _Stages(Progress):
 
 
 class LineProgress(_Stages):
-    """Plain lines, one every few seconds at most: for log files and batch systems.
+    """Plain lines, at most one every few seconds, for log files and batch systems.
 
     Parameters
     ----------
     stream : text file
         Where the lines go.
     clock : callable
-        Time in seconds; a test gives its own.
+        Returns the time in seconds; tests pass their own.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -121,7 +121,7 @@ class LineProgress(_Stages):
 
 
 class TerminalProgress(_Stages):
-    """Bars with rate and time left, by rich."""
+    """Progress bars with rate and time left, drawn by rich."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""Commands and options as Click takes them, made from parameters; and the options on where a command runs."""
+"""Click commands and options made from parameters, and the options for where a command runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHORT = {"output": "-o", "n_components": "-M"}
 
 @dataclass
 class Session:
-    """What the handling of errors and signals must know about the command that is running."""
+    """What error and signal handling needs to know about the running command."""
 
     debug: bool = False
     resumable: bool = False
@@ -46,7 +46,7 @@ class SectionOption(click.Option):
 
 
 class Argument(click.Argument):
-    """What a parameter is that may be given without its name, with its help."""
+    """A positional parameter, with its help."""
 
     def __init__(self, parameter: Parameter) -> None:
         needed = parameter.default is GIVEN
@@ -56,7 +56,7 @@ class Argument(click.Argument):
 
 
 class Command(click.Command):
-    """A command whose --help describes the arguments, groups the options and ends in an example."""
+    """A command whose --help describes the arguments, groups the options and ends with an example."""
 
     def __init__(self, *arguments: Any, example: str = "", resumable: bool = False, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -82,7 +82,7 @@ class Command(click.Command):
                 formatter.write(f"  {line}\n")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # Click takes the last value of an option that is given twice, and drops the others without a word.
+        # If an option is given twice, Click silently uses the last value.
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, times in Counter(given).items():
             if times > 1 and isinstance(parameter, click.Option) and _takes_one_value(parameter):
@@ -96,12 +96,12 @@ class Command(click.Command):
 
 
 def _takes_one_value(parameter: click.Option) -> bool:
-    """Return whether an option means something else if it is given once more."""
+    """Return whether giving an option a second time would override the first."""
     return not parameter.multiple and (not parameter.is_flag or bool(parameter.secondary_opts))
 
 
 class Converted(click.ParamType[Any]):
-    """A value that a function makes from the text; a ValueError of it is wrong usage."""
+    """A value converted from text by a function; a ValueError from it is reported as a usage error."""
 
     def __init__(self, convert: Callable[[str], Any], name: str) -> None:
         self.made, self.name = convert, name
@@ -122,19 +122,19 @@ def option_of(
     choices: Iterable[str] = (),
     **keywords: Any,
 ) -> SectionOption:
-    """Return the option that a parameter is; not given it is None, so that the function's default holds.
+    """Return the option for a parameter; it is None if not given, so that the function's default applies.
 
     Parameters
     ----------
     parameter : Parameter
     more : Option, optional
-        What the parameter does not say.
+        What the parameter itself does not specify.
     name : str
-        What Click calls the value; the parameter's name when left out.
+        Click's name for the value; default: the parameter's name.
     flag : str
-        Made from the parameter's name when left out.
+        Default: made from the parameter's name.
     choices : iterable of str
-        Names of components that may be the value.
+        Names of the components allowed as the value.
     **keywords
         For `click.Option`.
     """
@@ -161,7 +161,7 @@ def option_of(
 
 
 def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str, Any]:
-    """Return type and metavar of an option that takes a value."""
+    """Return the type and metavar of an option that takes a value."""
     kind = parameter.kind
     if choices or (parameter.choices and not parameter.kinds):
         return {"type": click.Choice(choices or [*map(str, parameter.choices)])}
@@ -181,7 +181,7 @@ def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str
 
 
 def _said_of(parameter: Parameter, long: str) -> str:
-    """Return the help of a parameter, with its default in brackets, as Click writes it."""
+    """Return the help of a parameter with its default in brackets, in Click's format."""
     default = parameter.default
     if default is True:
         default = long.partition("/")[0].removeprefix("--")
@@ -191,7 +191,7 @@ def _said_of(parameter: Parameter, long: str) -> str:
 
 
 def _together(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return a callback that makes one value of all texts that are given; None where there are none."""
+    """Return a callback that makes one value from all given texts, or None if there are none."""
 
     def callback(ctx: click.Context, parameter: click.Parameter, texts: Sequence[str]) -> Any:
         try:
@@ -203,7 +203,7 @@ def _together(convert: Callable[[Any], Any]) -> Callable[[click.Context, click.P
 
 
 def column(text: str) -> str | int:
-    """Return a column given on the command line: a name, or a position from 0 if it is a number.
+    """Return a column given on the command line: a name or, if it is a number, a position from 0.
 
     Examples
     --------
@@ -214,12 +214,12 @@ def column(text: str) -> str | int:
 
 
 def columns(texts: Sequence[str]) -> list[str | int]:
-    """Return several columns."""
+    """Return several columns; see `column`."""
     return [column(text) for text in texts]
 
 
 def _size(text: str) -> int:
-    """Return a size in bytes of a number and a unit."""
+    """Return a size in bytes from a number and a unit."""
     found = re.fullmatch(r"(\d+|\d*\.\d+)\s*([kmgt])(i?)b?", text.strip().lower())
     size = 0
     if found:
@@ -231,7 +231,7 @@ def _size(text: str) -> int:
 
 
 def _worker_count(text: str) -> int | str:
-    """Return a number of worker processes, or the least and the most of them."""
+    """Return a number of worker processes, or their minimum and maximum."""
     if not re.fullmatch(r"\d+(-\d+)?", text.strip()):
         raise ValueError(f"{text!r} is not a number such as 8, nor a range such as 1-64.")
     return text.strip() if "-" in text else int(text)
@@ -254,7 +254,7 @@ def _set_debug(ctx: click.Context, parameter: click.Parameter, value: bool) -> N
 
 
 def debug_option() -> SectionOption:
-    """Return the option that every command has."""
+    """Return the --debug option, which every command has."""
     said = "Show the whole traceback of an error."
     flag: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _set_debug}
     return SectionOption(["--debug"], show_default=False, help=said, **flag)
@@ -272,5 +272,5 @@ _WHERE = {
 
 
 def where_option(parameter: Parameter) -> SectionOption:
-    """Return the option of a parameter of `daskrf.jobs.clusters.client_of`, or of one on shares of a job."""
+    """Return the option for a parameter of `daskrf.jobs.clusters.client_of`, or for one on job shares."""
     return option_of(parameter, replace(_WHERE[parameter.name], section=CLUSTER))

@@ -1,4 +1,4 @@
-"""Where a command's tasks run, and telling the user so."""
+"""Set up where a command's tasks run, and tell the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Shown = LineProgress | TerminalProgress
 
 @contextmanager
 def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Take the options on where to work out of `options`; yield client, progress, shard and prepare."""
+    """Remove the options on where to work from `options`; yield client, progress, shard and prepare."""
     share: dict[str, Any] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
     _keep_here(options, share)
     places = {name: options.pop(name, None) for name in ("cluster", "scheduler", "scheduler_file")}
@@ -43,7 +43,7 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _keep_here(options: dict[str, Any], share: dict[str, Any]) -> None:
-    """Start no workers for a shard, nor, unless they are asked for, to prepare shards."""
+    """Start no workers for a shard, nor for preparing shards unless they are requested."""
     places = ("scheduler", "scheduler_file", "cluster", "workers")
     asked = [name for name in places if options.get(name) is not None]
     sharded = share.get("shard") is not None
@@ -70,9 +70,9 @@ def _check_usage(here: dict[str, Any], places: dict[str, str | None]) -> None:
 
 
 def _outlive_signals() -> None:
-    """Leave Ctrl-C and SIGTERM to the main process, which lets the workers end what they are at.
+    """Leave Ctrl-C and SIGTERM to the main process, which lets workers finish what they are doing.
 
-    Both may be sent to all processes at once. A worker goes all the same at a second SIGTERM, or late.
+    Both may be sent to all processes at once. A worker still exits on a second SIGTERM or after a time limit.
     """
 
     def outlive(number: int, frame: FrameType | None) -> None:
@@ -96,6 +96,6 @@ def _introduce(client: Client, progress: Shown, places: dict[str, str | None]) -
     elif any(places.values()):
         what = f"Joined a cluster of {amount(n, 'workers')} ({memory})"
     else:
-        client.register_worker_callbacks(_outlive_signals)  # the later replacements too
+        client.register_worker_callbacks(_outlive_signals)  # later replacements too
         what = f"Started {amount(n, 'worker processes')} on this machine ({memory})"
     progress.note(f"{what}; dashboard: {client.dashboard_link or 'none'}")

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first has a driver stop after the partitions in hand, a second stops at once."""
+"""Ctrl-C and SIGTERM: the first stops the driver after the current partitions, a second stops it at once."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _STOPPING = "Stopping after the partitions in hand; press Ctrl-C again to stop a
 
 
 class Signals:
-    """Context manager that handles SIGINT and SIGTERM, which batch systems send some time before the end.
+    """Context manager that handles SIGINT and SIGTERM, which batch systems send shortly before the end.
 
-    While the driver is at tasks, the first signal is passed to its progress; if it has not stopped within the
-    Dask setting ``daskrf.stop-within`` (60 seconds), or at a second signal, or while it is at anything else,
-    ``KeyboardInterrupt`` is raised, which unwinds the stack, so that workers are stopped and files closed.
+    While the driver is running tasks, the first signal is passed to its progress. ``KeyboardInterrupt`` is
+    raised if the driver has not stopped within the Dask setting ``daskrf.stop-within`` (60 seconds), at a
+    second signal, or if the driver is doing anything else; it unwinds the stack, which stops the workers and
+    closes files.
 
     Attributes
     ----------
     first : int
-        The first signal that came; 0 before.
+        The first signal received; 0 if none.
     """
 
     def __init__(self, session: Session) -> None:
@@ -36,7 +37,7 @@ class Signals:
         self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Signals:
-        with contextlib.suppress(ValueError):  # not in the main thread, where no signal arrives
+        with contextlib.suppress(ValueError):  # not in the main thread, so no signals arrive
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._handle)
         return self
@@ -55,16 +56,16 @@ class Signals:
         from daskrf.jobs.calls import stop_within
 
         progress.stopping = True
-        # Both by threads of their own: the main one may hold the lock of the stream, or be in a long call.
+        # Both run in their own threads: the main one may hold the stream's lock, or be in a long call.
         self._timer = threading.Timer(stop_within(), self._stop_at_once, (number,))
         self._timer.daemon = True
         self._timer.start()
         threading.Thread(target=self._tell, daemon=True).start()
 
     def _stop_at_once(self, number: int) -> None:
-        if self._session.progress.stoppable:  # still; once it has stopped, leave it to clean up in peace
+        if self._session.progress.stoppable:  # once it has stopped, let it clean up undisturbed
             os.kill(os.getpid(), number)
 
     def _tell(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody may be reading, or the stream be closed
+        with contextlib.suppress(OSError, ValueError):  # the reader may be gone, or the stream closed
             self._session.progress.note(_STOPPING)

@@ -1,7 +1,7 @@
-"""Workers as jobs of a batch system, as Dask's configuration says, and a cluster that replaces what it loses.
+"""Workers as batch-system jobs, set up by Dask's configuration, and a cluster that replaces lost jobs.
 
-The options of jobs are those of dask-jobqueue, in Dask's configuration or in a file of that format; besides
-them there is one of daskrf, ``daskrf.workers``, the number of worker processes.
+Job options are those of dask-jobqueue, in Dask's configuration or in a file of that format; daskrf adds one,
+``daskrf.workers``, the number of worker processes.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ from daskrf.quantities import format_bytes
 __all__ = ["LISTINGS", "jobqueue_cluster"]
 
 LISTINGS = {"slurm": ("squeue", "--noheader", "--format=%i", f"--user={os.getuid()}")}
-"""Commands by which batch systems list the numbers of the user's jobs."""
+"""Commands that list the user's job numbers, by batch system."""
 
 _LOGS = "daskrf-jobs"
-_MOST_BYTES = 1 << 16  # of a configuration file
-_IDLE_SECONDS = 60  # before an adaptive cluster gives a job back: a queue is slow to give it again
-_GONE_SECONDS = 60.0  # a job without any of its workers for so long is lost: a nanny starts them anew
-_ASK_SECONDS = 15.0  # between two questions which jobs there are
-_REFUSED_SECONDS = 30.0  # between two tries of a submission that the batch system has refused
+_MOST_BYTES = 1 << 16  # maximum size of a configuration file
+_IDLE_SECONDS = 60  # before an adaptive cluster releases a job: queuing for a new one is slow
+_GONE_SECONDS = 60.0  # without any of its workers for this long, a job is lost: a nanny would restart them
+_ASK_SECONDS = 15.0  # between queries of which jobs exist
+_REFUSED_SECONDS = 30.0  # between attempts at a submission that the batch system rejected
 
 
 @contextmanager
 def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> Iterator[Client]:
-    """Start a scheduler here and workers as jobs of a batch system, and yield a client.
+    """Start a scheduler here and workers as batch-system jobs, and yield a client.
 
-    The jobs are submitted when there is work, and cancelled at the end. A job that is lost (killed, out
-    of time, its node down) is submitted again, for a fixed number of workers too.
+    Jobs are submitted when there is work and cancelled at the end. A lost job (killed, out of time, its node
+    down) is resubmitted, even with a fixed number of workers.
 
     Parameters
     ----------
     cluster : str or Path
-        A batch system, such as ``"slurm"``, whose options are those of Dask's configuration
+        A batch system, such as ``"slurm"``, with its options in Dask's configuration
         (``~/.config/dask/jobqueue.yaml``); or a file of that format, such as ``cluster/slurm.yaml``, which
-        comes before it.
+        takes precedence.
     workers : int or str, optional
-        Number of worker processes, or the least and the most of them, as in ``"1-64"``; default: the Dask
-        setting ``daskrf.workers``.
+        Number of worker processes, or its minimum and maximum, as in ``"1-64"``; default: the Dask setting
+        ``daskrf.workers``.
 
     Yields
     ------
@@ -78,7 +78,7 @@ def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> I
     Raises
     ------
     InputError
-        If an option cannot be meant, dask-jobqueue is not installed, or this machine cannot submit jobs.
+        If an option is invalid, dask-jobqueue is not installed, or this machine cannot submit jobs.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> I
                     minimum=minimum,
                     maximum=maximum,
                     wait_count=_IDLE_SECONDS,
-                    # A waiting task, of which Dask assumes half a second, is worth a worker.
+                    # Dask assumes half a second for a waiting task, so each one justifies a worker.
                     target_duration="500ms",
                     jobs=jobs,
                     listing=LISTINGS.get(batch.system, ()),
@@ -109,20 +109,20 @@ def jobqueue_cluster(cluster: str | Path, workers: int | str | None = None) -> I
 
 @dataclass(frozen=True)
 class Batch:
-    """What workers are asked of a batch system, checked.
+    """Checked settings for the workers requested from a batch system.
 
     Attributes
     ----------
     system : str
         Its name in Dask's configuration.
     kind : type
-        Class of dask-jobqueue.
+        Cluster class of dask-jobqueue.
     minimum, maximum : int
-        Least and largest number of worker processes.
+        Minimum and maximum number of worker processes.
     memory : int
-        Bytes of one worker process.
+        Bytes per worker process.
     options : dict
-        What dask-jobqueue is given beside its configuration.
+        Arguments for dask-jobqueue besides its configuration.
     notes : tuple of str
         Sentences that the user should see.
     """
@@ -137,11 +137,11 @@ class Batch:
 
     @property
     def title(self) -> str:
-        """Name of the batch system as people write it."""
+        """Display name of the batch system."""
         return str(self.kind.__name__.removesuffix("Cluster"))
 
     def jobs(self) -> Jobs:
-        """Return the record of its jobs, none of which is submitted yet."""
+        """Return the record of its jobs, none submitted yet."""
         processes = self.options["processes"]
         threads = self.options["cores"] // processes
         return Jobs(
@@ -157,10 +157,10 @@ class Batch:
 
 @contextmanager
 def configured(cluster: str | Path, workers: int | str | None = None) -> Iterator[Batch]:
-    """Read and check what Dask's configuration, and a file of its format, say of a batch system.
+    """Read and check the batch-system settings in Dask's configuration and in a file of its format.
 
-    What the file says is Dask's configuration until the end. Parameters and errors are those of
-    `jobqueue_cluster`.
+    The file's settings become part of Dask's configuration until the context ends. Parameters and errors are
+    those of `jobqueue_cluster`.
     """
     text = str(cluster)
     is_file = os.sep in text or text.endswith((".yaml", ".yml"))
@@ -186,7 +186,7 @@ def configured(cluster: str | Path, workers: int | str | None = None) -> Iterato
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return what a file of Dask's configuration says."""
+    """Return the content of a Dask configuration file."""
     try:
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES + 1)
@@ -207,7 +207,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _system_in(content: Mapping[str, Any], where: str) -> str:
-    """Return the one batch system that a file has a section of."""
+    """Return the one batch system that a file has a section for."""
     sections = content.get("jobqueue")
     if not isinstance(sections, Mapping) or len(sections) != 1:
         raise InputError(
@@ -218,7 +218,7 @@ def _system_in(content: Mapping[str, Any], where: str) -> str:
 
 
 def _leaves(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted names and values, as `dask.config.set` merges them into what is configured already."""
+    """Yield dotted names and values, which `dask.config.set` merges into the existing configuration."""
     for key, value in content.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
@@ -227,7 +227,7 @@ def _leaves(content: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _check(section: Mapping[str, Any], defaults: Mapping[str, Any], system: str, where: str) -> None:
-    """Refuse keys that dask-jobqueue would pass over, and values of another shape than its own."""
+    """Reject keys that dask-jobqueue would ignore, and values not shaped like its defaults."""
     unknown = sorted(set(section) - set(defaults))
     if unknown:
         raise InputError(
@@ -254,14 +254,14 @@ def _batch(
 ) -> Batch:
     minimum, maximum = _count(dask.config.get("daskrf.workers", None) if workers is None else workers, where)
     cores = _whole(1 if section["cores"] is None else section["cores"], "cores", where)
-    # One thread each, unless the user wants less.
+    # One thread each, unless the user wants fewer processes.
     processes = _whole(cores if section["processes"] is None else section["processes"], "processes", where)
     if cores % processes:
         raise InputError(f"{where}: {cores} cores cannot be shared evenly by {processes} processes.")
     scheduler = {"dashboard_address": dashboard_address()} | (section["scheduler-options"] or {})
     arguments = [str(text) for text in section["worker-extra-args"] or []]
     if not any("dashboard" in text for text in arguments):
-        # It would listen to all networks, and the scheduler's shows all workers.
+        # It would listen on all networks, and the scheduler's dashboard shows all workers.
         arguments.append("--no-dashboard")
     options = {
         "cores": cores,
@@ -278,7 +278,7 @@ def _batch(
 
 
 def started(batch: Batch, jobs: Jobs) -> Any:
-    """Return dask-jobqueue's cluster, with no job yet."""
+    """Return dask-jobqueue's cluster, without any jobs yet."""
     command = batch.kind.job_cls.submit_command
     if shutil.which(command) is None:
         raise InputError(
@@ -305,7 +305,7 @@ def _shown(value: Any) -> str:
 
 
 def _count(workers: Any, where: str) -> tuple[int, int]:
-    """Return the least and the largest number of worker processes."""
+    """Return the minimum and maximum number of worker processes."""
     if workers is None:
         raise InputError(
             f"{where}: the number of worker processes is missing; give it, or the least and the most, as in "
@@ -328,7 +328,7 @@ def _whole(value: Any, name: str, where: str, least: int = 1) -> int:
 
 
 def _memory(size: Any, processes: int, where: str) -> int:
-    """Return the bytes of one worker process."""
+    """Return the bytes per worker process."""
     if size is None:
         raise InputError(f"{where}: memory, that of a whole job, is missing; give it as in memory: 16GiB.")
     try:
@@ -344,7 +344,7 @@ def _memory(size: Any, processes: int, where: str) -> int:
 
 
 def _notes(size: Any, where: str) -> tuple[str, ...]:
-    """Say what a decimal unit costs: batch systems and people mean powers of 1024."""
+    """Return a note on what a decimal unit costs: batch systems and people mean powers of 1024."""
     text = str(size or "").strip()
     if not text.upper().endswith("B") or text.upper().endswith("IB"):
         return ()
@@ -366,13 +366,13 @@ def _check_interfaces(batch: Batch) -> None:
 
 
 def _prologue(section: Mapping[str, Any]) -> list[str]:
-    """Return the lines before the worker: the user's between ours, which set it up and check it."""
+    """Return the lines run before the worker: the user's, between ours that set it up and check it."""
     lines = [f"cd {shlex.quote(os.getcwd())}"]  # PBS and SGE start jobs elsewhere
     lines += [f"export {_variable(key)}={shlex.quote(str(value))}" for key, value in CONFIG.items()]
     lines += [str(line) for line in section["job-script-prologue"] or []]
     spill = section["local-directory"]
     if spill is not None:
-        # Without quotes, as in the worker's command, so that the job's own shell puts in $TMPDIR.
+        # Unquoted, as in the worker's command, so that the job's shell expands $TMPDIR.
         lines.append(
             f'spill={spill}; [ -d "$spill" ] && [ -w "$spill" ] || {{ echo "the spill directory '
             "'$spill' (local-directory) does not exist or cannot be written on $(hostname)\" >&2; exit 1; }"
@@ -381,7 +381,7 @@ def _prologue(section: Mapping[str, Any]) -> list[str]:
 
 
 def _variable(key: str) -> str:
-    """Return the environment variable by which a Dask setting reaches another process.
+    """Return the environment variable that passes a Dask setting to another process.
 
     Examples
     --------
@@ -392,9 +392,9 @@ def _variable(key: str) -> str:
 
 
 def _recording(job_class: Any, jobs: Jobs) -> Any:
-    """Return dask-jobqueue's class of a job, made to note what becomes of it.
+    """Return dask-jobqueue's job class, extended to record what happens to each job.
 
-    dask-jobqueue takes a job that was refused for one that waits in the queue, and says nothing.
+    dask-jobqueue silently treats a rejected job as one waiting in the queue.
     """
 
     class RecordedJob(job_class):
@@ -405,7 +405,7 @@ def _recording(job_class: Any, jobs: Jobs) -> Any:
                 return await super()._submit_job(script_filename)
             except RuntimeError as error:
                 self.refused = True
-                self.status = Status.failed  # else the cluster cannot be closed
+                self.status = Status.failed  # otherwise the cluster cannot be closed
                 jobs.refusal, jobs.refused = _reason(str(error)), time.monotonic()
                 raise
 
@@ -423,7 +423,7 @@ def _recording(job_class: Any, jobs: Jobs) -> Any:
 
 
 def _reason(text: str) -> str:
-    """Return the last line that a batch system printed, of what dask-jobqueue reports.
+    """Return the last line printed by a batch system, from dask-jobqueue's report.
 
     Examples
     --------
@@ -435,7 +435,7 @@ def _reason(text: str) -> str:
 
 
 class _Arrivals(SchedulerPlugin):
-    """Remembers the names of all workers that have come, however soon they left."""
+    """Remembers the names of all workers that have joined, however soon they left."""
 
     def __init__(self) -> None:
         self.names: set[Any] = set()
@@ -445,11 +445,11 @@ class _Arrivals(SchedulerPlugin):
 
 
 class _Keeper(Adaptive):
-    """Dask's adaptive scaling in whole jobs, which submits again what was lost.
+    """Dask's adaptive scaling in whole jobs, which resubmits lost ones.
 
-    Dask drops a job when its last worker has gone, but knows the workers of a job of several processes
-    by other names than the job's, and then keeps waiting for them. Of a job that ended before a worker of it
-    came Dask knows nothing.
+    Dask drops a job when its last worker has gone. But if a job has several processes, its workers' names
+    differ from the job's, and Dask keeps waiting for them. It knows nothing of a job that ended before any of
+    its workers joined.
     """
 
     def __init__(self, *arguments: Any, jobs: Jobs, listing: tuple[str, ...], **keywords: Any) -> None:
@@ -469,7 +469,7 @@ class _Keeper(Adaptive):
         return -(-target // processes) * processes
 
     async def recommendations(self, target: int) -> dict[str, Any]:
-        """Drop the jobs that are lost; what is planned but not there is then submitted by Dask."""
+        """Drop lost jobs; Dask then submits whatever is planned but missing."""
         absent = {name: job for name, job in self._cluster.workers.items() if not self._is_there(name)}
         if absent:
             await self._ask()
@@ -487,7 +487,7 @@ class _Keeper(Adaptive):
                 patience = _GONE_SECONDS
             elif job.job_id in begun:
                 patience = self._jobs.patience
-            else:  # it waits in the queue, maybe for days
+            else:  # it is waiting in the queue, maybe for days
                 self._since.pop(name, None)
                 continue
             since = self._since.setdefault(name, now)
@@ -509,7 +509,7 @@ class _Keeper(Adaptive):
         return bool(self._workers(name) & self.observed)
 
     async def _ask(self) -> None:
-        """Ask the batch system, now and then, which jobs it still has; it may not tell."""
+        """Ask the batch system, now and then, which jobs it still has; it may not answer."""
         if not self._listing or time.monotonic() - self._asked < _ASK_SECONDS:
             return
         self._asked = time.monotonic()
@@ -522,7 +522,7 @@ class _Keeper(Adaptive):
 
 
 def _numbers_in(logs: Path) -> set[str]:
-    """Return the numbers in the names of what jobs print to: theirs, of those that have begun to print."""
+    """Return the numbers in the names of log files: those of the jobs that have begun to print."""
     try:
         return {number for path in logs.iterdir() for number in re.findall(r"\d+", path.name)}
     except OSError:

@@ -1,6 +1,6 @@
-"""Calls of tasks where they run: measured, by one BLAS thread, and ended early if their run is to stop.
+"""Task calls where they run: timed, on one BLAS thread, and ended early if their run is to stop.
 
-Workers share a host, and BLAS rounds by its number of threads.
+One thread because workers share a host, and BLAS rounding depends on its number of threads.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ __all__ = ["Outcome", "call", "call_of_run", "check_stop", "stop_run", "stop_wit
 
 _STOP_WITHIN = 60.0  # seconds
 
-# Process-wide, as a worker is told once for all calls of a run that it has or is about to get.
+# Process-wide, because a worker is told once for all calls of a run that it has or is about to get.
 _stopped_runs: set[str] = set()
 _asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: False)
 
 
 class _Unfinished(Exception):
-    """The run has been asked to stop, and this call has left off between two partitions."""
+    """The run has been asked to stop, and this call has ended between two partitions."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: its result, seconds and host; it left off before its end if not `finished`."""
+    """Outcome of a call: its result, seconds and host; if not `finished`, it ended early."""
 
     result: Any
     seconds: float
@@ -38,13 +38,13 @@ class Outcome:
 
 
 def check_stop() -> None:
-    """Leave the call here if its run has been asked to stop; call it where nothing is half done."""
+    """End the call here if its run has been asked to stop; use it where nothing is half done."""
     if _asked.get()():
         raise _Unfinished
 
 
 def call(function: Callable[..., Any], arguments: tuple[Any, ...], asked: Callable[[], bool]) -> Outcome:
-    """Call `function`, unless `asked` says that it is no longer wanted; `check_stop` asks again within."""
+    """Call `function` unless `asked` returns true (stop requested); `check_stop` asks again within it."""
     token = _asked.set(asked)
     start = time.monotonic()
     try:
@@ -58,15 +58,15 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...], asked: Callab
 
 
 def call_of_run(run: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
-    """Call `function` on a worker, for the run of this name."""
+    """Call `function` on a worker for the run with this name."""
     return call(function, arguments, lambda: run in _stopped_runs)
 
 
 def stop_run(run: str) -> None:
-    """Have the calls of a run in this process end at their next `check_stop`, and begin no others."""
+    """Make a run's calls in this process end at their next `check_stop`, and start no others."""
     _stopped_runs.add(run)
 
 
 def stop_within() -> float:
-    """Return how many seconds the partitions in hand have to end: the Dask setting ``daskrf.stop-within``."""
+    """Return how many seconds the current partitions have to finish (Dask setting ``daskrf.stop-within``)."""
     return float(dask.config.get("daskrf.stop-within", _STOP_WITHIN))

@@ -1,4 +1,4 @@
-"""Whether large or small values of a target are good: said at the fit or at the screen, and never guessed."""
+"""Whether large or small values of a target are good: stated at the fit or at the screen, never guessed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _DIRECTIONS = ("maximize", "minimize")
 
 
 def directions_of(given: str | Mapping[str, str] | None, targets: Sequence[str]) -> dict[str, str]:
-    """Return "maximize" or "minimize" for each target whose direction is given: one for all, or by name.
+    """Return "maximize" or "minimize" for each target whose direction is given, for all or by name.
 
     Raises
     ------
     InputError
-        If it is neither of the two, or there is no such target.
+        If a direction is neither of the two, or there is no such target.
 
     Examples
     --------
@@ -40,12 +40,12 @@ def directions_of(given: str | Mapping[str, str] | None, targets: Sequence[str])
 
 
 def target_of(model: Model, target: str | int | None) -> int:
-    """Return the position of a target, which need not be named where a model has only one.
+    """Return the position of a target, which need not be named if the model has only one.
 
     Raises
     ------
     InputError
-        If there is no such target, or none is named of several.
+        If there is no such target, or there are several and none is named.
     """
     names = model.targets
     there = listed(names, "'")
@@ -63,12 +63,12 @@ def target_of(model: Model, target: str | int | None) -> int:
 
 
 def maximizes(model: Model, target: int, maximize: bool | None) -> tuple[bool, tuple[str, ...]]:
-    """Return whether large values of a target are good, as told or as the model knows; and what to say of it.
+    """Return whether large values of a target are good, as given or recorded in the model, and notes on it.
 
     Raises
     ------
     InputError
-        If it was not said.
+        If the direction was never given.
     """
     name = printable(model.targets[target], 60)
     known = model.directions.get(model.targets[target])

@@ -1,4 +1,4 @@
-"""How many hits are the same molecule as a better hit, or as a labelled molecule: counted, and said."""
+"""Count and report how many hits are the same molecule as a better hit or a labelled molecule."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from daskrf.storage.rowstore import RowStore
 
 __all__ = ["duplicates"]
 
-_MOST_HITS = 100_000  # that are compared: RDKit takes some 15 s for them
-_MOST_ROWS = 5_000_000  # of partitions with labelled molecules, which are read for their SMILES
-_MOST_PARSED = 50_000  # labelled molecules of a composition that a hit has: 7 s
+_MOST_HITS = 100_000  # hits compared at most: RDKit takes some 15 s for them
+_MOST_ROWS = 5_000_000  # of partitions with labelled molecules, read for their SMILES
+_MOST_PARSED = 50_000  # labelled molecules with the same composition as a hit: 7 s
 
 
 def duplicates(
     smiles: pa.ChunkedArray, model: Model, path: str | os.PathLike[str], source: Source, *, labelled: bool
 ) -> str:
-    """Return one sentence on the hits that are the same molecule as a better hit or as a labelled molecule.
+    """Return one sentence on the hits that are the same molecule as a better hit or a labelled molecule.
 
     Molecules are the same if RDKit writes the same canonical SMILES for them, stereochemistry included.
 
@@ -40,9 +40,9 @@ def duplicates(
     path : path
         Of the model.
     source : Source
-        What was screened.
+        The screened library.
     labelled : bool
-        Whether the labelled molecules themselves may be among the hits.
+        Whether labelled molecules themselves may be among the hits.
     """
     compared = smiles[:_MOST_HITS].to_pylist()
     best = "best " if len(compared) < len(smiles) else ""
@@ -61,7 +61,7 @@ def duplicates(
 
 
 def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source) -> tuple[int, str]:
-    """Return how many hits are molecules of labelled rows, or why that was not counted."""
+    """Return how many hits are labelled molecules, or why they were not counted."""
     store, n_labels = _library(model, path, source), int(model.metadata["labels"]["matched"])
     if store is None:
         return 0, "the library that the model was fitted to is not where it was"
@@ -80,13 +80,13 @@ def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: 
 
 
 def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -> RowStore | None:
-    """Return the store that the model was fitted on: what was screened, or what is where it was then."""
+    """Return the store the model was fitted on: the screened one, or the one at its recorded path."""
     library = model.metadata["library"]
     if isinstance(source, StoreSource) and source.store.library_hash == library:
         return source.store
     path = model.metadata.get("library_path")
     if not isinstance(path, str) or ("://" in path and "://" not in str(model_path)):
-        return None  # a model on a disk, which may come from anybody, makes no requests
+        return None  # a model file may come from anybody, so it must not trigger network requests
     try:
         store = FingerprintStore.open(as_path(path))
     except StoreError:
@@ -95,7 +95,7 @@ def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -
 
 
 def _labelled_smiles(store: RowStore, labelled: npt.NDArray[np.int64]) -> tuple[int, Iterator[list[str]]]:
-    """Return how many rows must be read for the SMILES of the labelled rows, and these, by partition."""
+    """Return how many rows must be read for the SMILES of the labelled rows, and these by partition."""
     sizes = np.array(planned_rows(store))
     ends = np.searchsorted(labelled, store.row_bounds)
     touched = np.flatnonzero(np.diff(ends))

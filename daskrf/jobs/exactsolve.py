@@ -1,8 +1,8 @@
-"""What an exact process takes of a job: labelled fingerprints in one place, and products left in files.
+"""What a job needs for an exact process: labelled fingerprints gathered in one place, and products in files.
 
-Conjugate gradients ask for one product with the kernel matrix after the other, and follow from those alone.
-So each product is left in a file: a run that was killed goes through the same steps again, finds the products
-that are there, and makes the next one.
+Conjugate gradients need one product with the kernel matrix after another and depend on nothing else. Each
+product is therefore saved to a file: after a run is killed, the next one repeats the same steps, reads the
+products that exist, and continues with the next one.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ __all__ = [
 ]
 
 _ROWS = "rows"
-_LEAST_ROWS = 20_000  # for which a product is worth sending to workers
-_LEAST_TASKS = 64  # of a product, where it has as many panels
-_TASK_VALUES = 3.5e9  # kernel values of a task, at most, if it has several panels: 5 s or so
-_MOST_MINUTES = 30  # of an exact fit that nobody has asked for
-_SHARE = 0.5  # of the memory that kept tiles and all else may take: workers and others have some, too
-_PRODUCTS = 60  # that a fit with a search of hyperparameters takes, mostly
+_LEAST_ROWS = 20_000  # from which a product is worth sending to workers
+_LEAST_TASKS = 64  # per product, if it has that many panels
+_TASK_VALUES = 3.5e9  # maximum kernel values per task, if it has several panels: about 5 s
+_MOST_MINUTES = 30  # for an exact fit that was not explicitly requested
+_SHARE = 0.5  # of memory, for kept tiles and everything else: workers and other processes need some too
+_PRODUCTS = 60  # that a fit with a hyperparameter search usually takes
 
 Single = npt.NDArray[np.float32]
 
 
 @dataclass
 class _Rows:
-    """Fingerprints of some labels, in the order of the labels."""
+    """Fingerprints of some labels, in label order."""
 
     n_columns: int
     parts: list[Any]
@@ -71,7 +71,7 @@ class _Rows:
         return self
 
     def matrix(self) -> Any:
-        """Return all of them as one CSR matrix."""
+        """Return all fingerprints as one CSR matrix."""
         if len(self.parts) != 1:
             empty = sparse.csr_matrix((0, self.n_columns), dtype=np.uint16)
             self.parts = [sparse.vstack([empty, *self.parts], format="csr", dtype=np.uint16)]
@@ -85,7 +85,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Fingerprints(Reduction):
-    """The fingerprints of all labels, one below the other."""
+    """The fingerprints of all labels, stacked row by row."""
 
     n_columns: int
     name: str = "fit"
@@ -105,16 +105,16 @@ class Fingerprints(Reduction):
 
 
 class StoredProducts(KernelMatrix):
-    """A kernel matrix whose products are left in files of a folder, and read where they are there.
+    """A kernel matrix whose products are saved to files in a folder, and read if they exist.
 
     Parameters
     ----------
     kernel, X, keep_bytes : as of `KernelMatrix`
     run : Run
     folder : Path
-        Where the products are left.
+        Where the products are saved.
     on_workers : bool
-        Whether workers make the products, instead of threads of this process.
+        Whether workers compute the products, instead of threads of this process.
     """
 
     def __init__(
@@ -134,9 +134,9 @@ class StoredProducts(KernelMatrix):
         return largest, total
 
     def _stored(self, what: Literal["panels", "squares"], vectors: Single) -> Single:
-        """Return what all panels make of vectors: from its file, or made now and left there.
+        """Return the result of all panels for some vectors: read from its file, or computed and saved.
 
-        Files are known by their number, and by rows, kernel and vectors.
+        A file is identified by its number, the rows, the kernel and the vectors.
         """
         self.number += 1
         vectors = np.ascontiguousarray(vectors)
@@ -160,7 +160,7 @@ class StoredProducts(KernelMatrix):
         return product
 
     def _by_workers(self, what: str, vectors: Single, place: PurePath, key: str) -> Single:
-        """Return a product whose panels are tasks, which read the vectors and leave the panels in files."""
+        """Return a product computed by tasks that read the vectors and save their panels to files."""
         backend(place).make(place)
         write_checkpoint(place / "vectors", {"vectors": vectors}, {}, key)
         rows = self.folder / _ROWS
@@ -187,7 +187,7 @@ class StoredProducts(KernelMatrix):
 
 @dataclass(frozen=True)
 class Panels:
-    """Makes panels of a product with a kernel matrix; a small object that travels in each task.
+    """Computes panels of a kernel-matrix product; a small object sent with each task.
 
     Attributes
     ----------
@@ -196,9 +196,9 @@ class Panels:
     kernel : Kernel
     tile : int
     what : str
-        The method of `KernelMatrix` that makes panels: "panels" or "squares".
+        The method of `KernelMatrix` that computes panels: "panels" or "squares".
     place, key : str
-        The folder of the vectors, where the panels are left, and their hash.
+        The folder of the vectors, where the panels are saved too, and the vectors' hash.
     """
 
     rows: str
@@ -210,11 +210,11 @@ class Panels:
     key: str
 
     def name(self, group: tuple[int, int]) -> str:
-        """Return the name of the file of some panels."""
+        """Return the name of the file for some panels."""
         return f"panels-{group[0]:06d}"
 
     def leave(self, group: tuple[int, int]) -> str:
-        """Make the panels from the first to before the last, and leave them; return their digest."""
+        """Compute and save the panels of the half-open range `group`; return their digest."""
         path = as_path(self.place) / self.name(group)
         with ONE_BLAS_THREAD:
             matrix = _opened(self.rows, self.rows_key, self.kernel, self.tile)
@@ -224,14 +224,14 @@ class Panels:
         return crc32c_of(made.tobytes())
 
     def read(self, group: tuple[int, int]) -> Single:
-        """Return panels that were left."""
+        """Return saved panels."""
         path = as_path(self.place) / self.name(group)
         return _read(path, self.key).arrays["rows"]
 
 
 @functools.lru_cache(maxsize=1)
 def _opened(rows: str, key: str, kernel: Kernel, tile: int) -> KernelMatrix:
-    """Return the kernel matrix of the rows in a file; a process reads them once."""
+    """Return the kernel matrix of the rows in a file, read once per process."""
     found = _read(as_path(rows), key)
     parts = tuple(found.arrays[name] for name in ("data", "indices", "indptr"))
     return KernelMatrix(kernel, sparse.csr_matrix(parts, shape=tuple(found.metadata["shape"])), tile=tile)
@@ -253,12 +253,12 @@ def _read(path: PurePath, key: str) -> Saved:
 
 
 def chosen_kernel(X: Any, y: npt.NDArray[np.float64]) -> Kernel:
-    """Return the kernel for labelled fingerprints, where the user has named none."""
+    """Return the kernel for labelled fingerprints if the user has named none."""
     return TanimotoMinMax()
 
 
 def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:
-    """Return why so many labels are too many for an exact process here, or nothing."""
+    """Return why there are too many labels for an exact process here, or an empty string."""
     total, limit = need_of_solution(gp, making, n_labels).total + LIBRARIES, worker_memory(None)
     if total > limit:
         return f"an exact one would take {format_bytes(total)}, and this machine has {format_bytes(limit)}"
@@ -276,9 +276,9 @@ def solve_exact(
     *,
     choose: bool = False,
 ) -> ExactGP:
-    """Return a process as it is asked for, fitted to rows and labels of one target; see `StoredProducts`.
+    """Return the requested process, fitted to rows and labels of one target; see `StoredProducts`.
 
-    With `choose` its kernel is chosen by the labels.
+    With `choose`, the labels determine its kernel.
     """
     gp: ExactGP = clone(asked)
     if choose:
@@ -295,18 +295,18 @@ def solve_exact(
 
 
 def _on_workers(client: Client | None, n_rows: int) -> bool:
-    """Return whether workers make the products: where they are more than the processors of this process."""
+    """Return whether workers compute the products: if they have more threads than this process has cores."""
     return n_rows >= _LEAST_ROWS and worker_threads(client) > processors()
 
 
 def _cache(gp: ExactGP, n_rows: int, n_nonzeros: int) -> int:
-    """Return the bytes for tiles of the kernel matrix: what the machine has beside all else, or all tiles."""
+    """Return the bytes for kernel-matrix tiles: the memory left beside everything else, or all tiles."""
     room = int(_SHARE * worker_memory(None)) - LIBRARIES - gp.memory(n_rows, n_nonzeros) - 10 * n_nonzeros
     return max(0, min(room, KernelMatrix.bytes_of(n_rows)))
 
 
 def need_of_solution(gp: ExactGP, making: Making, n_labels: int) -> MemoryNeed:
-    """Return what solving takes without tiles that are kept; `making` tells of the fingerprints."""
+    """Return the memory need of solving without kept tiles; `making` describes the fingerprints."""
 
     def solve(n_labels: int) -> MemoryNeed:
         nonzeros = int(making.entries / max(1, making.rows) * n_labels)
@@ -321,8 +321,8 @@ def need_of_solution(gp: ExactGP, making: Making, n_labels: int) -> MemoryNeed:
 def need_of_exact(
     gp: ExactGP, making: Making, n_labels: int, folder: PurePath, client: Client | None
 ) -> Need:
-    """Return what gathering labelled fingerprints and solving takes; tiles are kept where there is room."""
-    entries = making.entries / max(1, making.rows)  # of a row
+    """Return the need of gathering labelled fingerprints and solving; tiles are kept if there is room."""
+    entries = making.entries / max(1, making.rows)  # per row
 
     def gather(making: Making) -> MemoryNeed:
         rows = int(STORED * entries * n_labels)

@@ -1,11 +1,12 @@
 """Run many small calls with a bounded number in flight, here or on a cluster, and survive lost workers.
 
-A task is a group of partitions worth some seconds; it leaves its result on disk and returns a
-token. The scheduler never sees more than a few tasks a thread, so its cost does not grow with
-the job, and a lost worker costs what it had in flight.
+A task is a group of partitions that takes some seconds; it leaves its result on disk and returns a token. The
+scheduler never sees more than a few tasks per thread, so its cost does not grow with the job, and a lost
+worker costs only what it had in flight.
 
-When `Progress.stopping` is set, no task is begun any more, those at work end after the partition in hand, and
-`KeyboardInterrupt` is raised when the last has ended. Who sets it bounds that time, by raising it earlier.
+When `Progress.stopping` is set, no more tasks are started, running ones end after their current partition,
+and `KeyboardInterrupt` is raised when the last has ended. Whoever sets it can limit the wait by raising
+`KeyboardInterrupt` earlier.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from daskrf.storage.runlog import RunLog
 __all__ = ["Task", "run_tasks"]
 
 _LOST = (KilledWorker, FutureCancelledError, CancelledError, CommClosedError)
-_LOSSES = 10  # of one task, each after as many dead workers as the scheduler allows (10 in local_cluster)
-_IO_ERRORS = 3  # of one task: a shared file system that hiccups
+_LOSSES = 10  # per task, each after as many dead workers as the scheduler allows (10 in local_cluster)
+_IO_ERRORS = 3  # per task: shared file systems hiccup
 _POLL = 0.01  # seconds
-_FETCH = 30.0  # seconds for a result, which is small, before its worker is taken to be silent
-_LOOK = 3.0  # seconds between two looks at the workers: asking the scheduler takes a round trip
+_FETCH = 30.0  # seconds to wait for a (small) result before its worker is considered unresponsive
+_LOOK = 3.0  # seconds between checks of the workers: asking the scheduler takes a round trip
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ def run_tasks(
 ) -> Iterator[tuple[Task, Any]]:
     """Call `function` on the arguments of every task and yield (task, result) as they finish.
 
-    Without a client the calls are made here, in order. With one, at most two tasks a thread are
-    in flight; tasks of lost workers are submitted again; an error of the data or the
-    specification ends the run at once, with the other tasks in flight cancelled.
+    Without a client, the calls are made here, in order. With one, at most two tasks per thread are in flight,
+    and tasks of lost workers are resubmitted. An error in the data or the specification ends the run at once
+    and cancels the other tasks in flight.
 
-    Each task that finished has one record in `log` (default: that of `progress`): its rows, seconds and host,
-    the attempt, and the digest of what it has committed: the result of `function`, if that is a string.
+    Each finished task has one record in `log` (default: that of `progress`): its rows, seconds, host and
+    attempt, and the digest of what it committed, which is the result of `function` if that is a string.
 
     Raises
     ------
@@ -72,9 +73,9 @@ def run_tasks(
         If the cluster has no workers for five minutes (the Dask setting ``daskrf.wait-for-workers``, in
         seconds), or one task is lost 10 times.
     KeyboardInterrupt
-        If `progress` was asked to stop, and all tasks at work have ended.
+        If `progress` was asked to stop, once all running tasks have ended.
     Exception
-        Whatever `function` raised, after three attempts if it was an input/output error.
+        Whatever `function` raised; after three attempts, if it was an input/output error.
     """
     progress = Progress() if progress is None else progress
     log = progress.log if log is None else log
@@ -122,7 +123,7 @@ class _Submission:
         self.losses: dict[str, int] = {}
         self.io_errors: dict[str, int] = {}
         self.lost_workers: dict[str, int] = {}
-        self.completed = as_completed(loop=client.loop)  # not that of the newest client, the default
+        self.completed = as_completed(loop=client.loop)  # the default is the newest client's
         self.absence = Absence(client, seconds_to_wait())
         self.expected = Expected.here(log.path if log is not None and log.beside else None)
         self.looked = time.monotonic()
@@ -131,7 +132,7 @@ class _Submission:
         self.events: deque[Any] = deque()
 
     def run(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Any]]:
-        if self.log is not None:  # the scheduler moves tasks of a dead worker to others without a word
+        if self.log is not None:  # the scheduler silently moves tasks of a dead worker to others
             self.client.subscribe_topic("all", self.events.append)
         try:
             self._look()
@@ -139,10 +140,10 @@ class _Submission:
             while self._await_any(tasks):
                 future = next(self.completed)
                 task = self.in_flight.get(future)
-                if task is None:  # taken back, because the run was asked to stop
+                if task is None:  # withdrawn, because the run was asked to stop
                     continue
                 if (outcome := self._outcome(future, future.status)) is None:
-                    self.completed.add(future)  # Dask makes a result again whose worker has left with it
+                    self.completed.add(future)  # Dask recomputes a result lost with its worker
                     continue
                 self._note_losses()
                 del self.in_flight[future]
@@ -177,10 +178,10 @@ class _Submission:
         self.completed.add(future)
 
     def _outcome(self, future: Any, status: str) -> Outcome | BaseException | None:
-        """Return what came of a call, or why nothing came; None if it is to be asked for again.
+        """Return the outcome of a call, or the error that prevented it; None if it should be requested again.
 
-        To fetch a result may take for ever, where its worker dies or freezes meanwhile and no other is there
-        to make it again; in the time between two attempts the run looks at the workers and whether to stop.
+        Fetching a result may take forever if its worker dies or freezes meanwhile and no other is there to
+        recompute it; between attempts, the run checks the workers and whether to stop.
         """
         if status in ("lost", "pending"):
             return None
@@ -189,9 +190,9 @@ class _Submission:
                 outcome: Outcome = future.result(timeout=_FETCH)
                 return outcome
             error = future.exception(timeout=_FETCH)
-        except TimeoutError:  # an OSError, but no lost worker
+        except TimeoutError:  # an OSError, but not a lost worker
             return None
-        except (OSError, *_LOST) as lost:  # a result, too, may be lost on its way
+        except (OSError, *_LOST) as lost:  # a result may also be lost in transit
             error = lost if isinstance(lost, _LOST) else CommClosedError(str(lost))
         if error is None or (isinstance(error, _LOST) and self.client.status in ("closing", "closed")):
             return WorkerError(
@@ -221,11 +222,11 @@ class _Submission:
             self._submit(task)
 
     def _attempt(self, task: Task) -> int:
-        """Return how often a task has been sent to a worker."""
+        """Return how many times a task has been sent to a worker."""
         return 1 + self.lost_workers.get(task.key, 0) + self.io_errors.get(task.key, 0)
 
     def _note_losses(self) -> None:
-        """Record the tasks of workers that are gone, as the scheduler tells before their next result."""
+        """Record the tasks of lost workers, which the scheduler reports before their next result."""
         names = {future.key: task.key for future, task in self.in_flight.items()} if self.events else {}
         while self.events:
             _, event = self.events.popleft()
@@ -239,9 +240,9 @@ class _Submission:
                     )
 
     def _await_any(self, tasks: Iterator[Task]) -> bool:
-        """Wait until a task ends, and tell whether there was any; meanwhile follow the number of workers.
+        """Wait until a task ends, and return whether there was any; meanwhile track the number of workers.
 
-        Tasks are submitted before there are workers, because an adaptive cluster starts none without.
+        Tasks are submitted before there are workers, because an adaptive cluster starts none without tasks.
         """
         self._attend(tasks)
         while self.in_flight and not self.completed.has_ready():
@@ -259,7 +260,7 @@ class _Submission:
                 self._stop()
 
     def _look(self) -> None:
-        """Look at the workers; give up if there are none for too long."""
+        """Check the workers; give up if there have been none for too long."""
         self.looked = time.monotonic()
         workers = len(self.client.nthreads())
         self.threads = worker_threads(self.client)
@@ -268,7 +269,7 @@ class _Submission:
         self.absence.look(workers)
 
     def _stop(self) -> None:
-        """Take back what no worker has yet, and have the workers leave off, those too that came since."""
+        """Withdraw tasks that no worker has yet, and make all workers stop, including late arrivals."""
         self.told = True
         begun = {key for keys in self.client.processing().values() for key in keys}
         waiting = [future for future in self.in_flight if future.key not in begun and not future.done()]
@@ -280,7 +281,7 @@ class _Submission:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Tell whether a failed call may work when made again: an I/O error other than a full disk."""
+    """Return whether retrying a failed call may help: after an I/O error other than a full disk."""
     lasting = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
     number = getattr(error, "errno", None)
     return number is not None and number not in lasting

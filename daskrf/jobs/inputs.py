@@ -1,4 +1,4 @@
-"""What commands are given: files, found by a pass over all or as another process has planned, or a store."""
+"""Inputs of commands: files, scanned here or as another process has planned them, or a store."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def scan_inputs(
     *,
     accept_rejects: bool,
 ) -> Library:
-    """Read all input files once: digests, row counts, and where each partition begins.
+    """Read all input files once for digests, row counts and the start of each partition.
 
-    First the user is told how each is read, and files whose first lines are mostly not molecules are
-    refused unless `accept_rejects` is set.
+    The user is first told how each file is read; files whose first lines are mostly not molecules are refused
+    unless `accept_rejects` is set.
     """
     files = lay_out(inputs, format)
     for line in table_words(files):
@@ -58,7 +58,7 @@ def scan_inputs(
 
 
 def tables_of(library: Library) -> tuple[str, ...]:
-    """Return how the files of a library were read, one line for each different layout: for reports."""
+    """Return how the files of a library were read, one line per distinct layout, for reports."""
     return table_words((source.path, source.layout) for source in library.sources)
 
 
@@ -72,23 +72,23 @@ def library_of(
     *,
     unpacked: bool = True,
 ) -> Library:
-    """Return what the input files hold: by a scan; of a shard, as another one has planned.
+    """Return the library in the input files, from a scan or, for a shard, from another process's plan.
 
     Parameters
     ----------
     planned : callable
-        Returns what another process has found, whose digests are believed if names, sizes and layouts are
-        the same; None if there is nothing.
+        Returns what another process has found, or None. Its digests are trusted if names, sizes and layouts
+        are the same.
     unpacked : bool
-        Scan all the same where what lies deep in compressed files is not in the spool. Without it there is no
-        spool, as for a complete store, which may lie on a read-only disk.
+        Scan anyway if data deep inside compressed files is missing from the spool. If False there is no
+        spool, as for a complete store, which may be on a read-only disk.
     accept_rejects : bool
-        Scan files whose first lines are mostly not molecules.
+        Scan files even if their first lines are mostly not molecules.
 
     Raises
     ------
     StoreError
-        If other files were planned, or other rows of a partition.
+        If different files, or different rows per partition, were planned.
     """
     spool = run.work / "spool" if unpacked else None
     found = None if run.share.whole else planned()
@@ -131,20 +131,19 @@ def source_for(
     fragments: str | None = None,
     accept_rejects: bool = False,
 ) -> Source:
-    """Return the features of `inputs` under the map of `model`.
+    """Return the source of the features of `inputs` under the map of `model`.
 
     Parameters
     ----------
     inputs : path or sequence of paths
-        One store of fingerprints or features, or SMILES files, which are then treated as the ones
-        that the model was fitted to.
-        Their description and their rejects go to the folder of unfinished work; a shard takes the
-        description that another one has left, and reads no file from end to end.
+        One store of fingerprints or features, or SMILES files, which are treated as the model's training
+        files were. Their description and rejects go to the folder of unfinished work; a shard uses the
+        description left by another one, and reads no file from end to end.
 
     Raises
     ------
     InputError
-        If a store was made with another fingerprint or another map than the model.
+        If a store was made with a different fingerprint or map than the model.
     """
     inputs = as_list(inputs)
     path = as_path(inputs[0]) if len(inputs) == 1 else None
@@ -174,11 +173,11 @@ def source_for(
 
 
 def inputs_of(source: Source) -> tuple[str, ...]:
-    """Return how the SMILES files of a source were read, for a report; nothing of a store."""
+    """Return how the SMILES files of a source were read, for a report; empty for a store."""
     return tables_of(source.library) if isinstance(source, SmilesSource) else ()
 
 
 def source_words(inputs: Paths | Sequence[Paths]) -> str:
-    """Return what is scored by its name alone, wherever that is: the same words for the same bytes."""
+    """Return the first input's name and how many more there are; no folder, so moved files read the same."""
     paths = as_list(inputs)
     return f"{as_path(paths[0]).name}{f' and {len(paths) - 1:,} more' if len(paths) > 1 else ''}"

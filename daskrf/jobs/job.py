@@ -1,7 +1,7 @@
-"""The one way in which every command runs: lock, plan, check, make what is missing, finish.
+"""How every command runs: lock, plan, check, make what is missing, finish.
 
-A whole run is the share 0/1 of its job, and the finish. Commands hold what is theirs, a `Job`, and know
-nothing of locks, shards, retries, run logs, or limits of memory.
+A whole run is share 0/1 of its job plus the finish. A command only defines its `Job`; it knows nothing of
+locks, shards, retries, run logs or memory limits.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Report = TypeVar("Report")
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes that a job leaves at `path`: all its shards together, and a whole run; `what` they are."""
+    """Bytes that a job leaves at `path`, by all its shards together or a whole run; `what` names them."""
 
     path: PurePath
     what: str
@@ -55,18 +55,18 @@ class Disk:
 
 @dataclass(frozen=True)
 class Need:
-    """What a job takes at most: each None where that is nothing, or known to be there.
+    """Upper bounds on what a job needs; each is None if it needs nothing or is known to be available.
 
     Attributes
     ----------
     worker : MemoryNeed, optional
-        Of a process that makes pieces: a worker, or this one.
+        For a process that makes pieces: a worker, or this one.
     held : (str, int), optional
-        What this process holds besides where it makes the pieces itself, and its bytes.
+        What this process also holds if it makes the pieces itself, and its bytes.
     here : MemoryNeed, optional
-        Of this process before or after that.
+        For this process before or after that.
     finish : MemoryNeed, optional
-        Of this process once all pieces are made: of a whole run.
+        For this process once all pieces are made, in a whole run.
     disk : Disk, optional
     """
 
@@ -78,16 +78,16 @@ class Need:
 
 
 class Job(ABC, Generic[Report]):
-    """What a command does; `run` calls its methods in this order.
+    """The work of a command; `run` calls the methods in this order.
 
     Attributes
     ----------
     name : str
-        The command.
+        Name of the command.
     keeps_work : bool
-        Whether a run that fails leaves work files of use to the next one.
+        Whether a failed run leaves work files that the next one can use.
     output : Path
-        What is made. The run log lies beside it, and so does the folder of unfinished work.
+        What is made. The run log and the folder of unfinished work are beside it.
     """
 
     name: ClassVar[str]
@@ -96,36 +96,36 @@ class Job(ABC, Generic[Report]):
 
     @property
     def locked(self) -> PurePath:
-        """Folder of the locks."""
+        """Folder that holds the locks."""
         return self.output
 
     @abstractmethod
     def plan(self, run: Run) -> None:
-        """Find out what is to be done: read, scan, join, fit a map. Nothing is written to the output."""
+        """Determine what to do: read, scan, join, fit a map. Nothing is written to the output."""
 
     def need(self) -> Need:
-        """Return what the job takes; `run` checks that it is available."""
+        """Return what the job needs; `run` checks that it is available."""
         return Need()
 
     @abstractmethod
     def pieces(self, run: Run) -> Sequence[Pieces]:
-        """Write down the plan, or agree with the one that is there, and return the pieces of the job."""
+        """Write the plan, or check it against the existing one, and return the pieces of the job."""
 
     @abstractmethod
     def finish(self, run: Run, made: int) -> Report:
-        """Combine, solve, write and report, once all pieces are there; this run `made` so many of them."""
+        """Combine, solve, write and report, once all pieces exist; this run made `made` of them."""
 
 
 @dataclass
 class Run:
-    """One run of a job: what its steps ask of `daskrf.jobs`.
+    """One run of a job: what its steps need from `daskrf.jobs`.
 
     Attributes
     ----------
     output : Path
-        Of the job.
+        Output of the job.
     here : int
-        Bytes that libraries take in this process, measured before anything is read, which would be counted
+        Bytes of loaded libraries in this process, measured before anything is read, to avoid counting data
         twice.
     """
 
@@ -138,26 +138,26 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken."""
+        """How long the run has taken so far."""
         return time.monotonic() - self.start
 
     @property
     def work(self) -> PurePath:
-        """Folder of what runs leave to each other until the output is complete."""
+        """Folder of what runs leave for later ones until the output is complete."""
         return work_folder(self.output)
 
     @functools.cached_property
     def libraries(self) -> int:
-        """Bytes that libraries take in the worker that they take most in, or in this process."""
+        """Bytes of loaded libraries: the maximum over the workers, or in this process."""
         return self.here if self.client is None else memory.libraries_of(self.client)
 
     def check(self, *needs: Need) -> None:
-        """Refuse what would not fit.
+        """Raise an error if something would not fit.
 
         Raises
         ------
         MemoryLimitError
-            With the prediction, what it is made of, the limit, and what would fit.
+            With the prediction and its parts, the limit, and what would fit.
         """
         for need in needs:
             if need.worker is not None:
@@ -172,21 +172,21 @@ class Run:
                 check_disk(need.disk.path, n_bytes, need.disk.what)
 
     def agree(self, spec: dict[str, Any]) -> None:
-        """Agree with the other shares of the job on what it is, where no store has a plan that says so.
+        """Check that all shares of the job have the same specification, if no store holds a plan with it.
 
         Raises
         ------
         StoreError
-            With each option that differs.
+            If options differ; the error lists each of them.
         """
         agree(self.share, self.work / PLAN, spec)
 
     def makes_any(self, missing: Sequence[int]) -> bool:
-        """Whether this run makes any of the missing pieces, or prepares shards that do."""
+        """Return whether this run makes any of the missing pieces, or prepares shards that do."""
         return bool(missing if self.share.prepare else self.share.of_all(missing))
 
     def make(self, pieces: Pieces) -> Counts:
-        """Make those pieces that are missing and this share's."""
+        """Make the missing pieces that belong to this share."""
         return pieces.make(self.share, self.client, self.progress)
 
 
@@ -197,12 +197,12 @@ def run(
     shard: AnyShard = None,
     prepare: bool = False,
 ) -> Report | ShardReport:
-    """Run a job, or a share of it; the arguments are those of every command.
+    """Run a job, or a share of it; the other arguments are common to all commands.
 
     Returns
     -------
     Report
-        What `job.finish` returns; of a shard, or of the preparation of shards, a `ShardReport`.
+        What `job.finish` returns; for a shard, or the preparation of shards, a `ShardReport`.
     """
     start, share = time.monotonic(), Share.of(shard, prepare, client)
     with (
@@ -228,9 +228,9 @@ def run(
 
 @contextmanager
 def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progress) -> Iterator[Recorded]:
-    """Yield a `Progress` that also leaves a log of the run beside the output, and takes it to `run_tasks`.
+    """Yield a `Progress` that also writes a run log beside the output, and passes the log to `run_tasks`.
 
-    A run that is refused before it begins to make anything leaves nothing, neither a log nor a folder.
+    A run that is refused before it makes anything leaves neither a log nor a folder.
     """
     work = work_folder(job.output)
     with file_errors("read", job.output):
@@ -254,14 +254,14 @@ def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progre
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether an error says that a job cannot be done as it was asked for; a disk may fail at any job."""
+    """Return whether an error means that a job cannot be done as requested, unlike, say, a disk failure."""
     return isinstance(error, (InputError, StoreError, MemoryLimitError)) and not getattr(error, "errno", None)
 
 
 def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
-    """Refuse what would not fit on the disk of `path`, which need not exist yet.
+    """Raise an error if `n_bytes` would not fit on the disk of `path`, which need not exist yet.
 
-    What an earlier run has left there counts as a part of it.
+    Files that an earlier run left there count towards `n_bytes`.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def check_disk(path: str | os.PathLike[str], n_bytes: int, what: str) -> None:
         With the prediction and the free space.
     """
     path = as_path(path)
-    free = free_bytes(path)  # None of a storage that does not say
+    free = free_bytes(path)  # None if the storage does not report it
     if free is not None and n_bytes > free and n_bytes - sum(backend(path).sizes(path).values()) > free:
         raise MemoryLimitError(
             f"{what.capitalize()} would take {format_bytes(n_bytes)} in {path}, where {format_bytes(free)} "

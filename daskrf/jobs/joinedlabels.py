@@ -1,4 +1,4 @@
-"""The labels of a fit, joined to the library once: every task, shard and later run reads the same files."""
+"""Labels of a fit, joined to the library once; every task, shard and later run reads the same files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ADVICE = "run the same command again, which makes it anew"
 
 @dataclass(frozen=True)
 class LabelFiles:
-    """Labels attached to rows, and the folder where tasks find them once they are kept there."""
+    """Labels attached to rows, and the folder where tasks find them once they are saved."""
 
     joined: JoinedLabels
     folder: PurePath
@@ -38,9 +38,9 @@ class LabelFiles:
     damaged: bool = False
 
     def parts(self) -> list[tuple[tuple[int, ...], LabelFiles]]:
-        """Return the numbers of targets that have values in the same rows, and the labels of just these.
+        """Return groups of target numbers with values in the same rows, each with the labels of that group.
 
-        Where targets have gaps, each part has a folder of its own, in which there may be more than labels.
+        If targets have gaps, each part has its own folder, which may hold more than labels.
         """
         separate = self.joined.separate()
         if len(separate) == 1:
@@ -54,9 +54,9 @@ class LabelFiles:
         return parts
 
     def keep(self) -> None:
-        """Leave the labels in the folder; memory-mapped, so that a host holds them once.
+        """Save the labels to the folder, to be memory-mapped so that a host holds them once.
 
-        What is there already is not replaced, because another process may have mapped it.
+        Existing files are not replaced, because another process may have mapped them.
         """
         if self.there:
             return
@@ -83,11 +83,11 @@ def labels_of(
     drop_non_finite: bool,
     check: Callable[[int, float], None] = lambda n_labels, key_bytes: None,
 ) -> LabelFiles:
-    """Return labels attached to rows of `store`: as an earlier run left them in `directory`, or joined now.
+    """Return labels attached to rows of `store`, as an earlier run left them in `directory` or joined now.
 
-    Nothing is written. `key` to `drop_non_finite` are arguments of `read_labels`. `check` may refuse so many
-    labels with keys of so many bytes: it is called before they are read, with no keys, and again before the
-    join.
+    Nothing is written. `key` to `drop_non_finite` are arguments of `read_labels`. `check` gets the number of
+    labels and the bytes per key, and may raise to refuse them; it is called before they are read,
+    without keys, and again before the join.
     """
     options = [key, key_column, targets if targets is None else list(targets), drop_non_finite]
     _, digest, n_rows, _ = survey(as_path(path), label_table(path, key).table)
@@ -102,17 +102,17 @@ def labels_of(
     check(given.read, 0.0 if key == "row" else given.keys.nbytes / len(given.keys) - 8)
     joined = join_labels(given, store)
     del given
-    pa.default_memory_pool().release_unused()  # as much as three times what is left, and Arrow would keep it
+    pa.default_memory_pool().release_unused()  # up to three times what is left, and Arrow would keep it
     return LabelFiles(joined, folder, there=False, damaged=there)
 
 
 def kept_arrays(folder: PurePath) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return the rows and labels kept in `folder`, mapped into memory.
+    """Return the rows and labels saved in `folder`, memory-mapped.
 
     Raises
     ------
     StoreError
-        They are not there, or not what was kept.
+        If they are missing, or not what was saved.
     """
     record = read_sealed(folder / _RECORD, _ADVICE)
     with believed(folder / _RECORD, _ADVICE):
@@ -123,7 +123,7 @@ def kept_arrays(folder: PurePath) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
 
 
 def _read(folder: PurePath) -> JoinedLabels | None:
-    """Return the labels kept in `folder`, or None where they are damaged."""
+    """Return the labels saved in `folder`, or None if they are damaged."""
     try:
         rows, y = kept_arrays(folder)
         rest: dict[str, Any] = read_sealed(folder / _RECORD, _ADVICE)["labels"]

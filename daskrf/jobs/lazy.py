@@ -26,7 +26,7 @@ __all__ = ["featurize_array", "gram", "kernel_matrix"]
 
 
 def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
-    """Map a dask array of fingerprints to a lazy dask array of features; see `daskrf.featurize`."""
+    """Map a Dask array of fingerprints to a lazy Dask array of features; see `daskrf.featurize`."""
     if array.ndim != 2:
         raise InputError(f"The fingerprints must be a 2-dimensional array, not {array.ndim}-dimensional.")
     if not feature_map.is_fitted():
@@ -39,7 +39,7 @@ def featurize_array(array: da.Array, feature_map: FeatureMap, *, dtype: str = "b
     width = -(-feature_map.n_components // 8) if dtype == "bits" else feature_map.n_components
     kind = np.uint8 if dtype == "bits" else np.dtype(dtype)
     reference = MapReference.of(feature_map.state())
-    # As a node of the graph, of which each worker fetches one copy: landmarks are too large for every task.
+    # A graph node that each worker fetches once: landmarks are too large to send with every task.
     shared = dask.delayed(reference, name=f"map-{reference.digest}")
     return da.map_blocks(
         _block_features,
@@ -75,28 +75,28 @@ def gram(
     phi : dask.array.Array of shape (n, M) float, or (n, ceil(M / 8)) uint8
         Features; uint8 blocks are packed one-bit features.
     y : array of shape (n,) or (n, n_targets), optional
-        Targets: NumPy, or a dask array whose chunks are aligned with those of `phi`.
+        Targets: a NumPy array, or a Dask array whose chunks are aligned with those of `phi`.
     n_components : int, optional
-        M, needed for packed bits without `feature_map` where it is not a multiple of 8.
+        M; needed for packed bits without `feature_map` if it is not a multiple of 8.
     y_exponents : sequence of int, optional
-        Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a
-        dask array, because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
+        Binary exponents of the fixed-point targets (one-bit features only); needed when `y` is a Dask array,
+        because choosing them (`daskrf.gp.choose_exponent` of all labels) would compute it.
     precision : {"single", "double"}, optional
-        Of the products of floats; by default what `feature_map` and so many rows need
+        Precision of floating-point products; default: what `feature_map` and the number of rows need
         (`daskrf.gp.enough_precision`).
     feature_map : FeatureMap, optional
-        The map of the features, for the sums that its process takes. Landmarks and maps of centroids need it.
+        The map of the features, for the sums its process needs. Required for landmarks and maps of centroids.
 
     Returns
     -------
     dask.delayed.Delayed
-        Of a `daskrf.gp.SufficientStatistics`, or `daskrf.gp.StackedStatistics` for a map of centroids; call
-        ``.compute()`` when you want it.
+        A `daskrf.gp.SufficientStatistics`, or `daskrf.gp.StackedStatistics` for a map of centroids, once you
+        call ``.compute()``.
 
     Raises
     ------
     InputError
-        If shapes do not fit, exponents are needed and not given, or the precision is another one.
+        If shapes do not match, exponents are needed but not given, or the precision is unknown.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _summation(
     precision: Precision | None,
     feature_map: FeatureMap | None,
 ) -> Summation:
-    """Return which sums are to be made; parameters are those of `gram`."""
+    """Return the sums to compute; the parameters are those of `gram`."""
     if precision not in ("single", "double", None):
         raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
     one_bit = phi.dtype == np.uint8
@@ -151,7 +151,7 @@ def _summation(
 
 
 def _targets(phi: da.Array, y: da.Array | np.ndarray | None) -> da.Array | np.ndarray:
-    """Return the targets as (n, T), chunked as the rows of `phi` if they are a dask array."""
+    """Return the targets as (n, T), chunked like the rows of `phi` if they are a Dask array."""
     if np.isnan(phi.shape[0]):
         raise InputError("The number of rows is unknown; call phi.compute_chunk_sizes() first.")
     if y is None:
@@ -175,27 +175,27 @@ def _exponents(targets: da.Array | np.ndarray) -> tuple[int, ...]:
 
 
 def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:
-    """Return the kernel matrix of dask arrays of fingerprints, lazily.
+    """Return the kernel matrix of Dask arrays of fingerprints, lazily.
 
     Parameters
     ----------
     kernel : daskrf.kernels.Kernel
     X : dask.array.Array, shape (n, d)
-        Its blocks are NumPy, scipy.sparse or pydata/sparse arrays.
+        Blocks are NumPy, scipy.sparse or pydata/sparse arrays.
     Y : dask.array.Array, or array that the kernel takes, shape (m, d), optional
-        Default: `X`. An array in memory becomes one block of columns, and travels with the graph.
+        Default: `X`. An in-memory array becomes one block of columns and is sent with the graph.
 
     Returns
     -------
     dask.array.Array of float64, shape (n, m)
-        Its chunks are those of the rows of `X` and of `Y`; a task makes one, and nothing else is kept. The
-        last bits of real weights (not of counts) depend on the chunks of `Y`.
+        Chunks follow the row chunks of `X` and `Y`; a task computes one and keeps nothing else. With real
+        weights (not counts), the last bits depend on the chunks of `Y`.
 
     Raises
     ------
     InputError
-        If an array is not two-dimensional, or the numbers of columns differ; when computed, if a value is not
-        what the kernel serves.
+        If an array is not two-dimensional, or the numbers of columns differ; when computed, if the kernel
+        does not support a value.
 
     Examples
     --------
@@ -222,19 +222,19 @@ def kernel_matrix(kernel: Kernel, X: da.Array, Y: Any = None) -> da.Array:
         ]
         for x, a in zip(rows, n_rows, strict=True)
     ]
-    # Numbers of rows may be unknown, as those of a dask array that was filtered are.
+    # Numbers of rows may be unknown, as in a filtered Dask array.
     bands = [da.concatenate(band, axis=1, allow_unknown_chunksizes=True) for band in blocks]
     return da.concatenate(bands, allow_unknown_chunksizes=True)
 
 
 def _row_blocks(X: Any) -> tuple[list[Any], tuple[float, ...], int]:
-    """Return the delayed blocks of whole rows of an array, their numbers of rows, and the columns."""
+    """Return an array's delayed blocks of whole rows, their numbers of rows, and the number of columns."""
     if getattr(X, "ndim", None) != 2:
         X = np.asarray(X)
         if X.ndim != 2:
             raise InputError(f"The fingerprints must be a 2-dimensional array, not {X.ndim}-dimensional.")
     if not isinstance(X, da.Array):
-        # Delayed once, so that the graph has it once.
+        # Delayed once, so that the graph contains it once.
         return [dask.delayed(X, traverse=False)], (X.shape[0],), X.shape[1]
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})

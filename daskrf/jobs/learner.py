@@ -1,7 +1,7 @@
-"""Fit feature maps to a library: by a summary of every row, or by a random sample of the rows.
+"""Fit feature maps to a library, from a summary of every row or from a random sample of rows.
 
-What a map learns depends on the rows of the library and on its own seed alone: not on partitions, workers or
-the order in which tasks end. So a second run learns the same, and refuses what differs as ever.
+What a map learns depends only on the rows of the library and on its own seed, not on partitions, workers or
+task order. So a second run learns the same, and refuses anything that differs, as usual.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from daskrf.storage.store import hash_of
 
 __all__ = ["fit_map", "need_of_learning", "prepared", "sampled_rows"]
 
-_READ_SECONDS = 3e-6  # a molecule's fingerprint, read and looked at
+_READ_SECONDS = 3e-6  # per molecule, to read and examine its fingerprint
 
 
 def fit_map(
@@ -54,19 +54,19 @@ def fit_map(
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> FeatureMap:
-    """Return a copy of a feature map that is fitted to the molecules of a fingerprint store.
+    """Return a copy of a feature map, fitted to the molecules of a fingerprint store.
 
-    `featurize` and `fit` call it when they need it. Call it to share one fitted map between several stores,
-    or to featurize dask arrays. What is learned does not depend on partitions, workers or the order of tasks.
+    `featurize` and `fit` do this when they need it. Call it yourself to share one fitted map between several
+    stores, or to featurize Dask arrays. The result does not depend on partitions, workers or task order.
 
     Parameters
     ----------
     feature_map : FeatureMap
-        It is not changed. One that is fitted already, or learns nothing, is returned as it is.
+        It is not modified. A map that is already fitted, or learns nothing, is returned as is.
     store : path or FingerprintStore
         A complete fingerprint store.
     client : distributed.Client, optional
-        Where the store is read; default: this process, which also fits in any case.
+        Where the store is read; default: this process, which always does the fitting.
     progress : Progress, optional
 
     Returns
@@ -76,7 +76,7 @@ def fit_map(
     Raises
     ------
     InputError
-        If the map does not serve these fingerprints.
+        If the map does not support these fingerprints.
     StoreError
         If the store is not complete.
     MemoryLimitError
@@ -94,7 +94,7 @@ def fit_map(
 def _fitted(
     run: Run, feature_map: FeatureMap, store: FingerprintStore, need: Callable[[], Need] = Need
 ) -> FeatureMap:
-    """Return the map, fitted in this run; what follows it, of which `need` tells, is checked with it."""
+    """Return the map, fitted in this run; the `need` of what follows is checked along with it."""
     kept = np.array(store.kept_rows(), dtype=np.int64)
     largest, total, nonzeros = int(kept.max(initial=0)), int(kept.sum()), most_nonzeros(store)
     reading = need_of_map(largest, 0, nonzeros, compiled=False)
@@ -115,17 +115,17 @@ def _fitted(
 def prepared(
     run: Run, source: FeatureSource | FingerprintSource, need: Callable[[], Need]
 ) -> FeatureSource | FingerprintSource:
-    """Return the source with its map fitted to its rows, by this run or an earlier one of the same job.
+    """Return the source with its map fitted to its rows, by this run or an earlier run of the same job.
 
-    The `need` of the job is checked before a map learns, as far as it is known then: the size of a map's
-    tables may be known only when it is fitted.
+    The `need` of the job is checked before a map learns, as far as it is known: the size of a map's tables
+    may only be known once it is fitted.
 
     Raises
     ------
     InputError
-        If a parameter of the map is bad, or it cannot be fitted to these rows.
+        If a parameter of the map is invalid, or the map cannot be fitted to these rows.
     StoreError
-        If the output is made from another store or by another map: before anything is read.
+        If the output was made from another store or by another map; raised before anything is read.
     """
     if isinstance(source, FeatureSource) or source.raw or source.feature_map.is_fitted():
         return source
@@ -136,7 +136,7 @@ def prepared(
 def _learned(
     run: Run, feature_map: FeatureMap, store: FingerprintStore, need: Callable[[], Need]
 ) -> FeatureMap:
-    """Return the fitted map: as the output has it, as an earlier run has left it, or fitted now."""
+    """Return the fitted map, from the output, from an earlier run, or fitted now."""
     if (planned := _planned(run.output)) is not None:
         source, state = planned
         with believed(run.output):
@@ -150,10 +150,10 @@ def _learned(
     if found is not None:
         return from_state(found.metadata["map"])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # reports say what the map's cautions are
+        warnings.simplefilter("ignore")  # reports include the map's cautions
         fitted = _fitted(run, feature_map, store, need)
     backend(run.work).make(run.work)
-    for keep in (True, False):  # of shards that learn at once the first counts, but not where it is damaged
+    for keep in (True, False):  # of shards learning at once, the first counts, unless damaged
         write_checkpoint(path, {}, {"map": fitted.state()}, key, keep=keep)
         if (found := read_checkpoint(path, key)) is not None:
             return from_state(found.metadata["map"])
@@ -161,7 +161,7 @@ def _learned(
 
 
 def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:
-    """Return what an output is made from: spec hash of a fingerprint store, and state of a map; or None."""
+    """Return the fingerprint store's spec hash and the map's state that an output was made from, or None."""
     kind = kind_of(output, missing_ok=True)
     if kind == "features":
         spec = FeatureStore.open(output).spec
@@ -174,22 +174,22 @@ def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:
 
 
 def _unfitted(source: str, state: dict[str, Any]) -> dict[str, Any]:
-    """Return what does not follow from the rows."""
+    """Return the parts of a map's specification that do not follow from the rows."""
     return {"source": source, "map": {name: state[name] for name in ("class", "version", "parameters")}}
 
 
 def need_of_map(
     partition_rows: int, sample_rows: int, nonzeros: int | None = None, *, compiled: bool = True
 ) -> memory.MemoryNeed:
-    """Return the need of learning a map: of a task that reads, and of the process that gathers a sample.
+    """Return the need of learning a map, for a task that reads and for the process that gathers a sample.
 
-    `compiled` is whether rows are looked at by compiled code, as landmarks are chosen, or only read.
+    `compiled` is whether compiled code processes the rows, as for choosing landmarks, or they are only read.
     """
     making = memory.Making(1, partition_rows, one_bit=True, nonzeros=nonzeros)
     row_bytes = memory.STORED * making.entries / max(1, partition_rows) + 16
     return memory.peak(
         "map",
-        # Looked at: one flag a non-zero; and a sampled part as it is cut out.
+        # Examining rows takes one flag per non-zero, and a sampled part while it is cut out.
         {**making.decoding, "the sample of fingerprints": 3 * sample_rows * row_bytes},
         {
             "the sample of fingerprints": 5 * sample_rows * row_bytes,
@@ -204,7 +204,7 @@ def need_of_learning(
 ) -> memory.MemoryNeed:
     """Return the need of the process that fits a map to a library of `total` rows.
 
-    `partition_rows` and `nonzeros` are of its largest partition; None where no store has counted them.
+    `partition_rows` and `nonzeros` are those of its largest partition; None if no store has counted them.
     """
 
     def need_of(feature_map: FeatureMap) -> memory.MemoryNeed:
@@ -220,7 +220,7 @@ def need_of_learning(
 
 
 def _sample(feature_map: FeatureMap, kept: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
-    """Return the places of the sampled rows within each partition that has some."""
+    """Return the positions of the sampled rows within each partition that has some."""
     total = int(kept.sum())
     wanted = sampled_rows(total, feature_map.sample_size(total), getattr(feature_map, "random_state", 0))
     bounds = np.concatenate([[0], np.cumsum(kept)])
@@ -229,9 +229,9 @@ def _sample(feature_map: FeatureMap, kept: npt.NDArray[np.int64]) -> dict[int, n
 
 
 def sampled_rows(n_rows: int, size: int, seed: int) -> npt.NDArray[np.int64]:
-    """Return `size` distinct random numbers of 0 to n_rows - 1, ascending; all of them if there are no more.
+    """Return `size` distinct random numbers from 0 to n_rows - 1, ascending; all if there are no more.
 
-    They are the first distinct ones of a stream of random words, in memory of a few times `size`.
+    They are the first distinct ones in a stream of random words; memory is a few times `size`.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def sampled_rows(n_rows: int, size: int, seed: int) -> npt.NDArray[np.int64]:
     name = "library/sample"
     if 2 * size > n_rows:
         return np.sort(np.argsort(seeds.words(seed, name, n_rows), kind="stable")[:size])
-    count = 2 * size + 64  # of which 63 % at least are distinct, but for chance
+    count = 2 * size + 64  # at least 63 % of them are distinct on average
     while True:
         words = (seeds.words(seed, name, count) % np.uint64(n_rows)).astype(np.int64)
         _, first = np.unique(words, return_index=True)
@@ -261,13 +261,13 @@ def _looked(
     kept: npt.NDArray[np.int64],
     pieces: Mapping[int, npt.NDArray[np.int64] | None],
 ) -> list[Any]:
-    """Look at all `pieces` by groups of partitions, and return what is found of each, in their order."""
+    """Examine all `pieces` by groups of partitions, and return the result for each, in order."""
     look = _Look(absolute(store.path), store.spec_hash, MapReference.of(feature_map.state()))
     sizes = [(p, int(kept[p])) for p in pieces]
     total = sum(size for _, size in sizes)
     groups = group_by_rows(sizes, rows_of_task(total, _READ_SECONDS, run.client))
     run.progress.start("map", total, "rows")
-    name = uuid.uuid4().hex  # two runs that share a cluster may look at one library at once
+    name = uuid.uuid4().hex  # two runs sharing a cluster may examine the same library at once
     tasks = (
         Task(
             f"daskrf-map-{name}-{group[0]}",
@@ -283,14 +283,14 @@ def _looked(
 
 @dataclass(frozen=True)
 class _Look:
-    """Reads what a map learns from out of partitions of a fingerprint store; travels in each task."""
+    """Reads what a map learns from partitions of a fingerprint store; sent with each task."""
 
     path: str
     spec_hash: str
     map: MapReference
 
     def __call__(self, pieces: dict[int, npt.NDArray[np.int64] | None]) -> dict[int, Any]:
-        """Return the chosen rows of each partition, or, where none are chosen, a summary of all."""
+        """Return the chosen rows of each partition, or a summary of all rows if none are chosen."""
         store, found = opened(FingerprintStore, self.path, self.spec_hash), {}
         with ONE_BLAS_THREAD:
             for p, chosen in pieces.items():

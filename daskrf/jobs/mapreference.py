@@ -1,7 +1,7 @@
-"""Feature maps as tasks carry them: by a few numbers, or by the name and digest of a file.
+"""Feature maps as sent with tasks: as a few numbers, or as the name and digest of a file.
 
 Most maps are a handful of parameters. The landmarks of a sparse Gaussian process take up to some megabytes,
-which must not travel in every task: they lie in a file beside the output, read once per process.
+too much to send with every task: they are in a file beside the output, read once per process.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from daskrf.storage.model import read_checkpoint, write_checkpoint
 
 __all__ = ["MapReference", "agrees", "rebuild"]
 
-_INLINE = 4_096  # characters of a state that a task carries itself
+_INLINE = 4_096  # maximum characters of a state sent inside a task
 
 
 @dataclass(frozen=True)
 class MapReference:
-    """A feature map, small enough to travel in each task; two are equal if their maps are.
+    """A reference to a feature map, small enough to send with each task; equal if the maps are equal.
 
     Attributes
     ----------
     digest : str
         SHA-256 of the state as text.
     text : str
-        The state, or nothing where `path` has it.
+        The state; empty if it is in the file `path`.
     path : str
         File that holds the state.
     """
@@ -45,12 +45,12 @@ class MapReference:
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> MapReference:
-        """Return the reference to the map of `state`, which holds the state itself."""
+        """Return a reference to the map of `state` that holds the state itself."""
         text = json.dumps(state, sort_keys=True)
         return cls(hashlib.sha256(text.encode()).hexdigest(), text)
 
     def carried(self, directory: PurePath) -> MapReference:
-        """Return what tasks carry: this, or, of a long state, a reference to a file in `directory`."""
+        """Return what is sent with tasks: this or, for a long state, a reference to a file in `directory`."""
         if len(self.text) <= _INLINE:
             return self
         backend(directory).make(directory)
@@ -83,24 +83,24 @@ class MapReference:
 @functools.lru_cache(maxsize=4)
 def _rebuilt(reference: MapReference) -> FeatureMap:
     feature_map = from_state(reference.state)
-    # Checks the parameters of a map that learns nothing; the others were checked when they learned.
+    # Checks the parameters of a map that learns nothing; others were checked when they were fitted.
     return feature_map.fit(None) if feature_map.learns_from == "nothing" else feature_map
 
 
 def rebuild(state: dict[str, Any]) -> FeatureMap:
-    """Return the feature map of a state, the same object for the same state within a process.
+    """Return the feature map of a state; within a process, the same object for the same state.
 
     Raises
     ------
     StoreError
-        It is the state of no map.
+        If no map has this state.
     """
     with believed("the feature map of a store or a model"):
         return MapReference.of(state).feature_map
 
 
 def agrees(feature_map: FeatureMap, state: dict[str, Any]) -> bool:
-    """Tell whether `state` is of this map, or of what `fit` may make of it where it is not fitted yet.
+    """Return whether `state` belongs to this map or, if it is not fitted yet, to a possible fit of it.
 
     Examples
     --------

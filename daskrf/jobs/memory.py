@@ -1,9 +1,9 @@
 """Predict the peak memory of a process before it starts, and refuse what cannot fit.
 
-A prediction is the largest sum of what one process holds at the same time, phase by phase: its
-libraries, what stays, and what one block needs on top. Each command has its own formula; what they
-share, as making features or holding a model, is here. Tests hold the peaks of workers against
-the predictions, of which these are an upper bound, and by at most a quarter.
+A prediction is the largest sum, over all phases, of what one process holds at the same time: its libraries,
+long-lived data, and what one block needs on top. Each command has its own formula; what they share, such as
+making features or holding a model, is here. Tests compare the peaks of workers with the predictions, which
+are upper bounds and too high by at most a quarter.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ __all__ = [
 
 MIB = 2**20
 LIBRARIES = 275 * MIB  # Python, Dask, NumPy, SciPy, Arrow and Numba, loaded: measured 245 - 281
-# Machine code and buffers that come with the first task: measured 65 - 80, and 50 more where Numba has to
-# compile because nobody has run that task on the machine before.
+# Machine code and buffers that come with the first task: measured 65 - 80, and 50 more if Numba has to
+# compile because that task has never run on the machine before.
 _FIRST_TASK = 115 * MIB
-_FIRST_READ = 45 * MIB  # the same where nothing is compiled, but files are read: measured 20 - 35
-HELPER = 70 * MIB  # the process beside it in which RDKit works: measured 59, and 70 for its paths
+_FIRST_READ = 45 * MIB  # the same if nothing is compiled but files are read: measured 20 - 35
+HELPER = 70 * MIB  # the helper process that runs RDKit: measured 59, and 70 for its path fingerprints
 RDKIT = "the process of RDKit"
-NONZEROS = FingerprintSpec().nonzeros  # of a molecule, where neither a store nor a specification says more
-STORED = 10  # bytes of a non-zero: int64 index and uint16 count
-_DECODING = 15  # bytes of a non-zero while a partition is decoded: also uint32 index and uint8 count
-_NUMBER_BYTES = 70  # a molecule's row number and pointer, with Arrow's buffers of the file
-ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, with the buffers of the file
-_BATCH_ENTRIES = 1 << 20  # non-zeros that are hashed at a time; see daskrf.engine.cpu.tiles
-_TABLE_BYTES = 32 * MIB  # of their distinct pairs, at most
-_BLOCK_BYTES = 128 * MIB  # of one block of dense float32 features
-EXPANDED = 64 * MIB  # of features unpacked or converted for deviations; see daskrf.gp.posterior
-EXACT_BLOCKS = 96 * MIB  # kernel values of a block of rows, their draws, and features of these
-PIECES = 24 * MIB  # of a checkpoint or a Gram matrix that is read, written or copied piece by piece
-_USABLE = 0.95  # of a worker's limit: from there on Dask's nanny ends it
-CHUNK_BYTES = 16 * MIB  # of a feature store
+NONZEROS = FingerprintSpec().nonzeros  # per molecule, if neither a store nor a specification gives a number
+STORED = 10  # bytes per non-zero: int64 index and uint16 count
+_DECODING = 15  # bytes per non-zero while a partition is decoded: also uint32 index and uint8 count
+_NUMBER_BYTES = 70  # a molecule's row number and pointer, with Arrow's file buffers
+ROW_BYTES = 300  # a molecule's row number, ID, SMILES, file and line in Arrow, with the file buffers
+_BATCH_ENTRIES = 1 << 20  # non-zeros hashed at a time; see daskrf.engine.cpu.tiles
+_TABLE_BYTES = 32 * MIB  # for their distinct pairs, at most
+_BLOCK_BYTES = 128 * MIB  # for one block of dense float32 features
+EXPANDED = 64 * MIB  # for features unpacked or converted for deviations; see daskrf.gp.posterior
+EXACT_BLOCKS = 96 * MIB  # kernel values of a block of rows, their draws, and the features of these
+PIECES = 24 * MIB  # for a checkpoint or Gram matrix that is read, written or copied piece by piece
+_USABLE = 0.95  # fraction of a worker's limit beyond which Dask's nanny kills it
+CHUNK_BYTES = 16 * MIB  # chunk size of a feature store
 MODEL = "statistics and factors, M x M each"
 
 Parts = tuple[tuple[str, int], ...]
@@ -77,10 +77,10 @@ Smaller = Mapping[str, tuple[int, int, Callable[[int], "MemoryNeed"]]]
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Predicted peak of one process, in bytes, and what it is made of.
+    """Predicted peak memory of one process in bytes, with its parts.
 
-    `smaller` is what could be made smaller: by its name the value, the step of its values, and the need of
-    another value.
+    `smaller` maps the name of each setting that could be reduced to its value, its step, and a function for
+    the need at another value.
     """
 
     stage: str
@@ -93,11 +93,11 @@ class MemoryNeed:
         return sum(size for _, size in self.parts)
 
     def plus(self, name: str, size: int) -> MemoryNeed:
-        """Return the need of a process that holds something besides, all the time."""
+        """Return the need of a process that also holds something else throughout."""
         return self._with(lambda parts: (*parts, (name, size)))
 
     def beside(self, libraries: int) -> MemoryNeed:
-        """Return the need of a process whose libraries take so many bytes."""
+        """Return the need of a process whose libraries take `libraries` bytes."""
         return self._with(lambda parts: (("libraries", libraries), *parts))
 
     def _with(self, change: Callable[[Parts], Parts]) -> MemoryNeed:
@@ -113,24 +113,24 @@ class MemoryNeed:
 
 
 def block_rows(n_components: int, *, one_bit: bool) -> int:
-    """Return how many rows are featurized at once: whole cache-friendly blocks of bounded size."""
+    """Return how many rows are featurized at once, in whole cache-friendly blocks of bounded size."""
     if one_bit:
         return 32_768
     return max(64, min(16_384, _BLOCK_BYTES // (4 * n_components)))
 
 
 def peak(stage: str, *phases: dict[str, float], compiled: bool = True) -> MemoryNeed:
-    """Return the need of the phase that takes most; `compiled` is whether a task compiles, or only reads."""
+    """Return the need of the largest phase; `compiled` is whether a task compiles code or only reads."""
     largest = max(phases, key=lambda phase: sum(phase.values()))
     first = ("compiled code and buffers", _FIRST_TASK) if compiled else ("buffers of files", _FIRST_READ)
     return MemoryNeed(stage, (first, *((name, int(size)) for name, size in largest.items() if size)))
 
 
 def libraries_of(client: Client | None) -> int:
-    """Return what libraries take in the worker that they take most in, asked of it; or in this process.
+    """Return the bytes libraries take, as the maximum reported by the workers or measured in this process.
 
-    The number depends on the machine and on versions. Where no worker is there yet, or one is silent, it is
-    `LIBRARIES`.
+    The number depends on the machine and on versions. If there are no workers yet, or one does not respond,
+    it is `LIBRARIES`.
     """
     end_idle()
     if client is None:
@@ -141,8 +141,8 @@ def libraries_of(client: Client | None) -> int:
 
 
 def _resident() -> int:
-    """Return what this process takes, the first task's code and buffers and a model that is open left out."""
-    engine()  # its libraries are loaded on first use, which would come after this look
+    """Return this process's memory without the first task's code and buffers and without an open model."""
+    engine()  # its libraries load on first use, which would come after this measurement
     open_model.cache_clear()
     end_idle()
     gc.collect()
@@ -156,21 +156,21 @@ def _at_first() -> int:
 
 @dataclass(frozen=True)
 class Making:
-    """What making features of the largest partition takes.
+    """Memory needed to make the features of the largest partition.
 
     Attributes
     ----------
     n_components, rows : int
-        Features, and rows of the partition.
+        Number of features, and rows of the partition.
     one_bit : bool
     shape : SumsShape
-        Of the sums of the process.
+        Shape of the sums of the Gaussian process.
     nonzeros : int or None
-        Of the partition: None where no store has counted them, 0 where features are read.
+        Non-zeros of the partition: None if no store has counted them, 0 if features are read.
     tables : int
-        Bytes of the map's tables.
+        Bytes for the map's tables.
     usual : int
-        Non-zeros of a row where no store has counted them.
+        Non-zeros per row to assume if no store has counted them.
     """
 
     n_components: int
@@ -183,33 +183,33 @@ class Making:
 
     @property
     def entries(self) -> int:
-        """Non-zeros of the partition, or what they are taken to be."""
+        """Non-zeros of the partition, or an estimate."""
         return self.rows * self.usual if self.nonzeros is None else self.nonzeros
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row of features."""
+        """Bytes per row of features."""
         return -(-self.n_components // 8) if self.one_bit else 4 * self.n_components
 
     @property
     def square(self) -> int:
-        """Bytes of a matrix of the model, M x M, or of the blocks of one, in float64."""
+        """Bytes of an M x M matrix of the model, or of the blocks of one, in float64."""
         return self.shape.square(self.n_components)
 
     @property
     def block_rows(self) -> int:
-        """Rows that are featurized at once."""
+        """Rows featurized at once."""
         return block_rows(self.n_components, one_bit=self.one_bit)
 
     @property
     def block(self) -> int:
-        """Bytes of the features of one block."""
+        """Bytes for the features of one block."""
         size = min(self.block_rows, self.rows) * self.row_bytes
         return min(size, CHUNK_BYTES) if self.nonzeros == 0 else size
 
     @property
     def partition(self) -> int:
-        """Bytes of the fingerprints as they are held."""
+        """Bytes for the fingerprints as they are held."""
         return STORED * self.entries + _NUMBER_BYTES * self.rows
 
     @property
@@ -219,27 +219,27 @@ class Making:
 
     @property
     def decoding_more(self) -> int:
-        """Bytes beside the fingerprints while they are decoded."""
+        """Extra bytes besides the fingerprints while they are decoded."""
         return (_DECODING - STORED) * self.entries
 
     @property
     def making(self) -> int:
-        """Bytes beside the features while a block is made."""
-        if self.nonzeros == 0:  # a chunk as it is read, and without its digest
+        """Extra bytes besides the features while a block is made."""
+        if self.nonzeros == 0:  # a chunk as read, and without its digest
             return 2 * CHUNK_BYTES
         entries = min(1.0, self.block_rows / max(1, self.rows)) * self.entries
-        if self.shape.double:  # numbers of columns, counts, and counts as float64
+        if self.shape.double:  # column numbers, counts, and counts as float64
             return int(14 * entries)
         hashed = min(entries, _BATCH_ENTRIES)
-        # Places of entries, and the hash table that finds their distinct pairs; of these a table, taken to be
-        # a quarter as many. Floats of bits come from all bits of the block.
+        # Positions of entries, the hash table that finds their distinct pairs, and a table of these pairs,
+        # assumed to be a quarter as many. Floats made from bits need all bits of the block.
         unpacked = self.block // 4 if not self.one_bit else 0
         return int(16 * hashed + min(_TABLE_BYTES, 64 * hashed) + unpacked)
 
     def need(self, need_of: Callable[[Making], MemoryNeed], *ways: str) -> MemoryNeed:
-        """Return the need by a formula, the tables included, and what of `ways` would need less.
+        """Return the need given by a formula, tables included, and which of `ways` would reduce it.
 
-        Ways are "components" and "rows"; rows are left out where features are read.
+        Ways are "components" and "rows"; "rows" is ignored if features are read.
         """
 
         def whole(making: Making) -> MemoryNeed:
@@ -260,16 +260,16 @@ class Making:
 
 
 def held_by_model(making: Making, *, factors: bool, n_sums: int = 1) -> int:
-    """Return the bytes of a model with its statistics, and with its `factors` once a draw has made them."""
+    """Return the bytes of a model with its statistics, and its `factors` once a draw has computed them."""
     held = making.shape.model(making.n_components)[0] if factors else 1.0
     return int(making.square * held * n_sums)
 
 
 def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_sums: int = 1) -> MemoryNeed:
-    """Return the need of a task that scores partitions and keeps the best k; `n_targets` have deviations."""
+    """Return the need of a task that scores partitions and keeps the best k; `n_targets` get deviations."""
     block_k = min(k, making.block // making.row_bytes)
     kept = k * (making.row_bytes + 64)
-    # The best k, those of a block, both joined, and what is kept of them.
+    # The best k so far, those of a block, both joined, and what is kept of them.
     joined = (3 * k + 2 * block_k) * (making.row_bytes + 64) if k else 0
     model_shares = making.shape.model(making.n_components, n_targets=n_targets, n_sums=n_sums)
     held, factor = model_shares if std else (0.0, 0.0)
@@ -299,7 +299,7 @@ def need_of_scores(making: Making, k: int, *, std: bool, n_targets: int = 1, n_s
 def need_of_model(
     model: Model, making: Making, k: int, *, std: bool, all_targets: bool = False
 ) -> MemoryNeed:
-    """Return the need of a task that scores partitions by a model; see `need_of_scores`."""
+    """Return the need of a task that scores partitions with a model; see `need_of_scores`."""
     parts = processes_of(model.gp)
     held = sum(gp.memory_of_model(std=std) for gp in parts if isinstance(gp, ExactGP))
     if not held:
@@ -316,7 +316,7 @@ def need_of_model(
 
 
 def fewer_rows(rows: int, nonzeros: int | None, need_of: Callable[[int, int | None], MemoryNeed]) -> Smaller:
-    """Return what to say of partitions that could be smaller: nothing where features are read."""
+    """Return how smaller partitions would reduce the need; empty if features are read."""
     if nonzeros == 0:
         return {}
     name = "rows a partition (--rows-per-partition of fingerprint)"
@@ -324,19 +324,19 @@ def fewer_rows(rows: int, nonzeros: int | None, need_of: Callable[[int, int | No
 
 
 def check(need: MemoryNeed, limit: int, where: str) -> None:
-    """Refuse a stage that would not fit.
+    """Raise an error if a stage would not fit.
 
     Parameters
     ----------
     need : MemoryNeed
     limit : int
-        Bytes of the process.
+        Bytes available to the process.
     where : str
 
     Raises
     ------
     MemoryLimitError
-        With the prediction, what it is made of, the limit, and what would fit.
+        With the prediction and its parts, the limit, and what would fit.
     """
     usable = int(limit * _USABLE) if where == "a worker" else limit
     if need.total <= usable:

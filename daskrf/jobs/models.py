@@ -1,4 +1,4 @@
-"""Models on disk: what `fit` writes, and predictors that workers rebuild once per process."""
+"""Models on disk, as `fit` writes them, and predictors that workers rebuild once per process."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from daskrf.storage.model import load_model
 __all__ = ["Model", "feature_map_of", "open_model", "read_model", "score_seconds", "target_names"]
 
 
-_OF_LABELS = ("labelled_rows", "labels")  # arrays that only some of its users need
+_OF_LABELS = ("labelled_rows", "labels")  # arrays that only some users of a model need
 
-# What of the metadata its users take as it is.
+# Metadata that is used as is.
 _METADATA = {
     **{"gp": dict, "map": dict | None, "spec": dict, "labels": dict, "fingerprint": dict},
     **{"spec_hash": str, "library": str, "fragments": str},
@@ -33,16 +33,16 @@ _METADATA = {
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted model and what is known of how it was made.
+    """A fitted model and a record of how it was made.
 
     Attributes
     ----------
     gp : RandomFeatureGP, SparseGP, LocalGaussianGP, ExactGP or SeparateGP
-        Without its statistics (means only) unless they were asked for.
+        Without its statistics (means only) unless they were requested.
     metadata : dict
-        ``gp`` (its state), ``targets``, ``directions`` (of targets, where it was said), ``labels`` (counts),
-        ``spec_hash``, ``library`` and ``library_path`` (spec hash of the fingerprint store, and its place),
-        ``fingerprint`` (specification), ``fragments``, ``map`` (None of an exact process).
+        ``gp`` (its state), ``targets``, ``directions`` (of targets, if given), ``labels`` (counts),
+        ``spec_hash``, ``library`` and ``library_path`` (spec hash and path of the fingerprint store),
+        ``fingerprint`` (specification), ``fragments``, ``map`` (None for an exact process).
     """
 
     gp: Process | SeparateGP
@@ -55,29 +55,29 @@ class Model:
 
     @property
     def directions(self) -> dict[str, str]:
-        """Whether to "maximize" or to "minimize" a target, by its name, where the fit was told."""
+        """Whether to "maximize" or "minimize" each target, by name, if given at the fit."""
         return dict(self.metadata.get("directions", {}))
 
 
 def read_model(path: str | os.PathLike[str], *, statistics: bool = True) -> Model:
-    """Read a model that `fit` wrote; without `statistics` it is small and predicts means only.
+    """Read a model written by `fit`; without `statistics` it is small and predicts means only.
 
     Raises
     ------
     StoreError
-        If there is no model, or it is damaged or of another version.
+        If there is no model, or it is damaged or from another version.
     """
     names = [name for name in load_model(path, ()).entries if name not in _OF_LABELS]
     found = load_model(path, names if statistics else [n for n in names if "statistics/" not in n])
     with believed(path, "restore it from a copy, or fit again"):
         gp = model_from_state({**found.metadata["gp"], "feature_map": found.metadata["map"]}, found.arrays)
         _check(gp, found.metadata)
-    gp.feature_map_ = None  # sources hand features to the model
+    gp.feature_map_ = None  # sources pass features to the model
     return Model(gp, found.metadata)
 
 
 def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
-    """Refuse metadata that are not those of a model, or not of as many targets as it has.
+    """Reject metadata that are not a model's, or that describe a different number of targets.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
 
 @functools.lru_cache(maxsize=1)
 def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
-    """Return the model at `path`, read once per process; refuse another one than that of `spec_hash`."""
+    """Return the model at `path`, read once per process; refuse it unless it has this `spec_hash`."""
     model = read_model(path, statistics=statistics)
     if model.metadata["spec_hash"] != spec_hash:
         raise StoreError(f"The model {path} was fitted again during the run; run the same command again.")
@@ -108,21 +108,21 @@ def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
 
 
 def feature_map_of(model: Model) -> Any:
-    """Return the feature map that the model was fitted with, or None of an exact process."""
+    """Return the feature map that the model was fitted with, or None for an exact process."""
     state = model.metadata["map"]
     return None if state is None else rebuild(state)
 
 
 def target_names(model: Model, prefix: str) -> list[str]:
-    """Return the names of a column of each target: the bare prefix if there is one target only."""
+    """Return a column name for each target; just the prefix if there is only one target."""
     names: list[Any] = model.targets
     return [prefix] if len(names) == 1 else [f"{prefix}_{name}" for name in names]
 
 
 def score_seconds(model: Model, n_components: int, *, std: bool) -> float:
-    """Return the rough cost of scoring a row on one core, features apart, from which tasks are sized.
+    """Return the rough cost of scoring a row on one core, without its features, used to size tasks.
 
-    `n_components` are the features of a row.
+    `n_components` is the number of features per row.
     """
     exact = [gp for gp in processes_of(model.gp) if isinstance(gp, ExactGP)]
     if exact:

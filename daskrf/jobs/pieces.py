@@ -1,7 +1,7 @@
-"""The pieces of a job: partitions of a store, of which each has a commit record, or leaves of a tree of sums.
+"""The pieces of a job: partitions of a store, each with a commit record, or leaves of a tree of sums.
 
-Whatever lacks its record, or its checkpoint, is made, and nothing else; so a second run makes what the first
-one left, and shards of a job make disjoint parts of it.
+Only pieces without a record or checkpoint are made; so a second run makes what the first one left undone, and
+shards of a job make disjoint parts of it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ __all__ = [
 
 AnyStore = TypeVar("AnyStore", bound=Store)
 
-_TASK_SECONDS = 30.0  # a task's aim: long against the scheduler's milliseconds, short against a walltime
-_TASKS_A_THREAD = 4  # at least, so that threads end together and progress is seen
+_TASK_SECONDS = 30.0  # target per task: long compared with scheduling (ms), short compared with a walltime
+_TASKS_A_THREAD = 4  # at least, so that threads finish together and progress is visible
 
 
 class Pieces(Protocol):
@@ -48,20 +48,20 @@ class Pieces(Protocol):
 
     @property
     def unit(self) -> str:
-        """What one is called in reports, in the plural."""
+        """Plural name of a piece in reports."""
 
     def make(
         self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
     ) -> Counts:
-        """Make those that are missing and the share's; the caller holds the lock of the job."""
+        """Make the missing pieces that belong to the share; the caller holds the job's lock."""
 
 
 class Maker(Protocol):
-    """Makes one partition of a store from its inputs; a small frozen object that travels in each task."""
+    """Makes one partition of a store from its inputs; a small frozen object sent with each task."""
 
     @property
     def name(self) -> str:
-        """What the command is called in progress bars and task keys."""
+        """Name of the command in progress bars and task keys."""
 
     @property
     def path(self) -> str:
@@ -69,19 +69,19 @@ class Maker(Protocol):
 
     @property
     def seconds_per_row(self) -> float:
-        """Rough cost of a row on one core, from which tasks are sized."""
+        """Rough cost of a row on one core, used to size tasks."""
 
     def make(self, partition: int) -> CommitRecord:
-        """Make, write and commit `partition`, and return its record."""
+        """Make, write and commit `partition`; return its record."""
 
 
 def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
-    """Return the store at `path`; a process reads its plan once, which is long for many partitions.
+    """Return the store at `path`; its plan, long if there are many partitions, is read once per process.
 
     Raises
     ------
     StoreError
-        Another store is there than that of `spec_hash`, or none.
+        If there is no store, or it does not have this `spec_hash`.
     """
     store: AnyStore = _opened(cast(Hashable, kind), path, spec_hash)
     return store
@@ -97,7 +97,7 @@ def _opened(kind: Any, path: str, spec_hash: str) -> Any:
 
 @dataclass(frozen=True)
 class Done:
-    """The pieces of a result that is there already: nothing has to be made."""
+    """The pieces of a result that already exists: nothing has to be made."""
 
     total: int
     unit: str
@@ -111,7 +111,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Partitions:
-    """All partitions of a store; `rows` are those of each, by which tasks are sized."""
+    """All partitions of a store; `rows` gives the rows of each, used to size tasks."""
 
     maker: Maker
     store: Store
@@ -121,12 +121,12 @@ class Partitions:
     def make(
         self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
     ) -> Counts:
-        """See `Pieces`; a whole run also deletes what killed workers left half written, on other hosts too.
+        """See `Pieces`; a whole run also deletes files that killed workers, on any host, left half written.
 
         Raises
         ------
         WorkerError
-            If the workers have written elsewhere.
+            If the workers wrote somewhere else.
         """
         progress, store, name = progress or Progress(), self.store, self.maker.name
         pending = store.pending()
@@ -150,19 +150,19 @@ class Partitions:
         return share.counts(store.n_partitions, len(mine), missing)
 
     def _task(self, group: tuple[int, ...]) -> Task:
-        """Name a task by all that it does: Dask takes two tasks of one key for the same."""
+        """Return a task keyed by everything it does: Dask treats tasks with equal keys as the same."""
         digest = hash_of([absolute(self.store.path), self.store.spec_hash, list(group)])
         key = f"daskrf-{self.maker.name}-{digest[:16]}-{group[0]}-{group[-1]}"
         return Task(key, (self.maker, group), sum(self.rows[p] for p in group))
 
 
 def _make_group(maker: Maker, partitions: tuple[int, ...]) -> str:
-    """Make some partitions; return the CRC32C of their commit records, one after the other."""
+    """Make some partitions; return the CRC32C of their concatenated commit records."""
     store, records = Store.open(maker.path), []
     with ONE_BLAS_THREAD:
         for partition in partitions:
             check_stop()
-            # The worker that had this group before may have died with some of it done.
+            # A worker that had this group before may have died with part of it done.
             record = store.committed(partition) or maker.make(partition)
             records.append(record.to_json())
     return crc32c_of(b"".join(records))
@@ -175,14 +175,14 @@ def submit(
     progress: Progress,
     then: Callable[[Task, Any], None] = lambda task, result: None,
 ) -> None:
-    """Run tasks, and count their rows as they finish; `then` is called with each task and its result."""
+    """Run tasks and count their rows as they finish; `then` is called with each task and its result."""
     for task, result in run_tasks(function, tasks, client, progress):
         then(task, result)
         progress.advance(task.rows)
 
 
 def found_words(made: int, total: int) -> list[str]:
-    """Return the line of a report on partitions that no longer had to be made, if there were any."""
+    """Return the report line on partitions that already existed, if there were any."""
     return [f"  there already: {total - made:,} of {amount(total, 'partitions')}"] if made < total else []
 
 
@@ -209,6 +209,6 @@ def group_by_rows(rows: Sequence[tuple[int, int]], target: int) -> list[tuple[in
 
 
 def rows_of_task(total: int, seconds_per_row: float, client: Client | None) -> int:
-    """Return about how many of `total` rows a task shall take."""
+    """Return about how many of `total` rows a task should process."""
     share = -(-total // (_TASKS_A_THREAD * worker_threads(client)))
     return max(1, min(share, int(_TASK_SECONDS / seconds_per_row)))

@@ -1,8 +1,9 @@
-"""What can be wrong with a cluster, found before it costs hours, each in one sentence.
+"""Find problems with a cluster before they cost hours, and report each in one sentence.
 
-Every call that a driver sends carries what a worker must have in common with it: the versions of what makes
-the bytes, and a file system. A worker process looks once a run, in some milliseconds, so that one which joins
-later is looked at too. Of workers that never come, the message quotes what their jobs have printed.
+Every call that a driver sends carries what a worker must share with it: a file system, and the versions of
+the packages that determine the output bytes. Each worker process checks this once per run, in some
+milliseconds, so that late joiners are checked too. For workers that never join, the message quotes the output
+of their jobs.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from daskrf.jobs.clusters import Jobs, QueuedClient
 __all__ = ["Absence", "Expected", "checked_call", "explained"]
 
 _PACKAGES = ("dask", "distributed", "numba", "numpy", "rdkit")
-_SHARE_SECONDS = 10.0  # until a file that was just written is taken for invisible: NFS caches directories
-_WAIT = 300.0  # seconds without workers
-_REFUSAL_SECONDS = 5.0  # after which other jobs would have been accepted
+_SHARE_SECONDS = 10.0  # before a file just written is considered invisible: NFS caches directories
+_WAIT = 300.0  # maximum seconds without workers
+_REFUSAL_SECONDS = 5.0  # after which any other jobs would have been accepted
 
-_passed: set[Expected] = set()  # what this worker process was found to meet
+_passed: set[Expected] = set()  # expectations this worker process was found to meet
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Expected:
 
     @classmethod
     def here(cls, probe: Path | None) -> Expected:
-        """Return what this process has; `probe` is a file that was just written beside the output."""
+        """Return what this process has; `probe` is a file just written beside the output."""
         seen = probe is not None and probe.exists()
         return cls(_versions(), str(probe) if seen else None, socket.gethostname())
 
@@ -68,12 +69,12 @@ def _versions() -> tuple[tuple[str, str], ...]:
 def checked_call(
     expected: Expected, run: str, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Outcome:
-    """Make a call of a run on a worker that is as the driver expects.
+    """Make a call of a run, after checking that this worker is as the driver expects.
 
     Raises
     ------
     WorkerError
-        If the worker is not; in one sentence.
+        If it is not; in one sentence.
     """
     if expected not in _passed:
         fault = _fault(expected, get_worker().local_directory)
@@ -84,7 +85,7 @@ def checked_call(
 
 
 def _fault(expected: Expected, spill: str) -> str:
-    """Return what is wrong with this worker process, or nothing."""
+    """Return what is wrong with this worker process, or an empty string."""
     mine = dict(_versions())
     other = [f"{name} {mine[name]} and not {v}" for name, v in expected.versions if mine[name] != v]
     if other:
@@ -116,12 +117,12 @@ def _sees(probe: Path) -> bool:
             return False
         time.sleep(0.25)
         with suppress(OSError):
-            os.listdir(probe.parent)  # has NFS ask its server again
+            os.listdir(probe.parent)  # makes NFS ask its server again
     return True
 
 
 def explained(error: BaseException) -> BaseException:
-    """Return a sentence in place of an error that says that daskrf is not where a task was sent."""
+    """Return a one-sentence error if the given one means that a worker lacks daskrf; else the given one."""
     text = " ".join(str(error).split())
     if isinstance(error, ImportError) or "deserialization of the task graph" in text:
         return WorkerError(
@@ -132,16 +133,16 @@ def explained(error: BaseException) -> BaseException:
 
 
 class Absence:
-    """Follows how long a cluster has had no workers, and tells when that is too long.
+    """Tracks how long a cluster has had no workers, and raises when that is too long.
 
-    Workers that are jobs may wait in a queue for days: what counts for them is that a job has begun, and no
-    worker of it has come.
+    Batch jobs may wait in a queue for days, so for them the time counts from when a job has begun without any
+    of its workers joining.
 
     Parameters
     ----------
     client : Client
     patience : float, optional
-        Seconds; default: 300. Workers that are jobs have their own.
+        Seconds; default: 300. Batch-job workers have their own limit.
     """
 
     def __init__(self, client: Client, patience: float | None) -> None:
@@ -150,12 +151,12 @@ class Absence:
         self._since = time.monotonic()
 
     def look(self, n_workers: int) -> None:
-        """Take note of the number of workers.
+        """Record the number of workers.
 
         Raises
         ------
         WorkerError
-            If there have been none for too long, with the reason as far as it is known.
+            If there have been none for too long, with the reason if known.
         """
         if self._jobs is not None:
             _look_at_jobs(self._jobs, n_workers)
@@ -169,7 +170,7 @@ class Absence:
 
 
 def _look_at_jobs(jobs: Jobs, n_workers: int) -> None:
-    """Raise if jobs are refused, or begin and bring no worker, and none is there."""
+    """Raise if there are no workers and jobs are rejected, or begin but bring no workers."""
     if n_workers:
         jobs.barren.clear()
         return

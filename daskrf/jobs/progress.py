@@ -1,4 +1,4 @@
-"""What a driver tells while it works: the command line shows it, the run log keeps it."""
+"""Progress reports of a driver, shown by the command line and kept in the run log."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from daskrf.storage.runlog import RunLog
 
 __all__ = ["Progress", "Recorded"]
 
-_SECONDS_BETWEEN_RECORDS = 5.0  # of progress that no task stands for
+_SECONDS_BETWEEN_RECORDS = 5.0  # for progress not covered by task records
 
 
 class Progress:
     """Receiver of progress events; this base class ignores them all.
 
-    A driver calls ``start`` once a stage, ``advance`` as units finish (never from a worker),
-    ``note`` for a sentence the user should see, and ``finish`` at the end of the stage.
+    A driver calls ``start`` once per stage, ``advance`` as units finish (never from a worker), ``note`` for a
+    sentence the user should see, and ``finish`` at the end of the stage.
 
     Attributes
     ----------
     stopping : bool
-        Set it, from a signal handler say, to have the driver stop after the partitions in hand; it raises
-        ``KeyboardInterrupt`` then.
+        Set it, for example in a signal handler, to stop the driver after the current partitions; it then
+        raises ``KeyboardInterrupt``.
     stoppable : bool
-        Whether the driver is at tasks now, and looks at `stopping`; read it, never set it.
+        Whether the driver is running tasks, and so checks `stopping`; read-only for callers.
     log : RunLog or None
-        Where the tasks of the driver are recorded; drivers see to it.
+        Where the driver's tasks are recorded; set by drivers.
     """
 
     stopping: bool = False
@@ -33,25 +33,25 @@ class Progress:
     log: RunLog | None = None
 
     def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        """Begin `stage`, which will advance from `done` to `total` in `unit` ("rows", "bytes", ...)."""
+        """Start `stage`, which will advance from `done` to `total` in `unit` ("rows", "bytes", ...)."""
 
     def advance(self, amount: int) -> None:
         """Count `amount` more units as done."""
 
     def note(self, text: str) -> None:
-        """Tell the user one sentence."""
+        """Show the user one sentence."""
 
     def finish(self, text: str = "") -> None:
-        """End the stage, with a closing sentence if there is one."""
+        """End the stage, with an optional closing sentence."""
 
 
 class Recorded(Progress):
-    """Passes everything on to another `Progress`, and records the stages.
+    """Passes everything on to another `Progress` and records the stages.
 
     Attributes
     ----------
     begun : bool
-        Whether the job has been planned, and pieces of it are made.
+        Whether planning is done and pieces of the job are being made.
     """
 
     begun: bool = False
@@ -63,7 +63,7 @@ class Recorded(Progress):
         self._told = 0.0
 
     @property
-    def stopping(self) -> bool:  # type: ignore[override]  # a plain attribute of the one within
+    def stopping(self) -> bool:  # type: ignore[override]  # a plain attribute of the inner one
         """See `Progress`."""
         return self._inner.stopping
 
@@ -83,7 +83,7 @@ class Recorded(Progress):
 
     def advance(self, amount: int) -> None:
         self._done += amount
-        uncovered = self._done - self._log.covered  # of a scan, say: records of tasks tell of their rows
+        uncovered = self._done - self._log.covered  # such as a scan: task records cover their own rows
         if uncovered > 0 and time.monotonic() - self._told > _SECONDS_BETWEEN_RECORDS:
             self._told = time.monotonic()
             self._log.done(uncovered)

@@ -1,9 +1,9 @@
-"""One job in several processes without a cluster: shard i of n makes its share, a last command the rest.
+"""One job in several processes without a cluster: shard i of n makes its share, a final command the rest.
 
-Each process of a job array runs the same command with another ``--shard i/n``; none of them talks to another.
-What a shard makes is what any driver would make, partitions with commit records and checkpoints of sums, so
-that a shard which failed costs its own share only, which the last command, the same one without ``--shard``,
-makes before it combines, cleans up and reports.
+Each process of a job array runs the same command with its own ``--shard i/n``; they do not communicate. A
+shard makes what any driver would make: partitions with commit records, and checkpoints of sums. So a failed
+shard costs only its own share; the final command, the same one without ``--shard``, makes what is missing
+before it combines, cleans up and reports.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from daskrf.storage.lock import StoreLock
 
 __all__ = ["PLAN", "WHOLE", "AnyShard", "Counts", "Shard", "ShardReport", "Share", "agree", "shard_of"]
 
-PLAN = "shards.json"  # what the shards of a job that has no store agree on, in its folder of work files
+PLAN = "shards.json"  # what the shards of a job without a store agree on, in its folder of work files
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Share `index` (from 0) of a job that is cut into `count`; text such as ``"0/64"`` stands for one.
+    """Share `index` (from 0) of a job that is cut into `count`; also written as text, such as ``"0/64"``.
 
     Raises
     ------
@@ -55,7 +55,7 @@ class Shard:
 
     @classmethod
     def of(cls, shard: Shard | str) -> Shard:
-        """Return the shard that a text i/n names; a shard is returned as it is."""
+        """Return the shard named by a text i/n; a `Shard` is returned as is."""
         if isinstance(shard, Shard):
             return shard
         found = re.fullmatch(r"\s*([0-9]+)\s*/\s*([0-9]+)\s*", shard)
@@ -64,7 +64,7 @@ class Shard:
         return cls(int(found[1]), int(found[2]))
 
     def owns(self, number: int) -> bool:
-        """Whether the partition, or the leaf of a sum, of this number is made by this shard."""
+        """Return whether this shard makes the partition, or the leaf of a sum, with this number."""
         return number % self.count == self.index
 
     def __str__(self) -> str:
@@ -79,12 +79,12 @@ def _refusal(text: str) -> InputError:
 
 
 AnyShard = Shard | str | None
-"""What the functions of commands take for `shard`: one, its name i/n, or None for all of a job."""
+"""Type of a command's `shard` parameter: a `Shard`, its name i/n, or None for the whole job."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many pieces of a job a share made and found there; how many all shares lack, and have in total."""
+    """How many pieces a share made and found already made; how many all shares lack, and have in total."""
 
     made: int = 0
     found: int = 0
@@ -103,16 +103,16 @@ class ShardReport:
     Attributes
     ----------
     output : Path
-        Of the job.
+        Output of the job.
     shard : Shard or None
         None for the preparation.
     unit : str
-        What pieces of the job are: partitions, or parts of a sum.
+        What the pieces of the job are: partitions, or parts of a sum.
     seconds : float
     made, found : int
-        Pieces of this shard that were made now, and that were there already.
+        Pieces of this shard that were made now, and that already existed.
     missing, total : int
-        Pieces of all shards that are still to be made, and that there are.
+        Pieces of all shards that are still to be made, and in total.
     """
 
     output: PurePath
@@ -141,14 +141,14 @@ class ShardReport:
 
 @dataclass(frozen=True)
 class Share:
-    """What of a job one run does: all of it, which is the share 0/1 and the finish; a shard; or no piece."""
+    """The part of a job that one run does: all of it (share 0/1 plus the finish), a shard, or no pieces."""
 
     shard: Shard | None = None
     prepare: bool = False
 
     @classmethod
     def of(cls, shard: AnyShard, prepare: bool, client: Client | None) -> Share:
-        """Return the share that the keywords of a command name; refuse those that do not fit each other."""
+        """Return the share given by a command's keywords; refuse combinations that do not fit together."""
         if shard is None:
             return cls(None, prepare)
         if prepare:
@@ -159,26 +159,26 @@ class Share:
 
     @property
     def whole(self) -> bool:
-        """Whether this is a run without shards, which may delete and replace what others left."""
+        """Whether this is a run without shards, which may delete and replace what other runs left."""
         return self.shard is None and not self.prepare
 
     @property
     def name(self) -> str | None:
-        """What a run log calls it; None of a whole run."""
+        """Name in the run log; None for a whole run."""
         return "prepare" if self.prepare else str(self.shard) if self.shard else None
 
     def of_all(self, numbers: Collection[int]) -> list[int]:
-        """Return those of `numbers` that are this share's to make."""
+        """Return those of `numbers` that belong to this share."""
         if self.prepare:
             return []
         return [i for i in numbers if self.shard is None or self.shard.owns(i)]
 
     def part_of(self, size: int) -> int:
-        """Return what this share writes of `size` bytes that all write; all, if it prepares the others."""
+        """Return how many of `size` bytes in total this share writes; all, if it prepares the shards."""
         return size // (1 if self.shard is None else self.shard.count)
 
     def lock(self, directory: PurePath, command: str, tell: Callable[[str], None]) -> StoreLock:
-        """Return the lock of this share on a job whose locks lie in `directory`."""
+        """Return this share's lock on a job whose locks are in `directory`."""
         if self.whole:
             return StoreLock(directory, f"daskrf {command}", tell=tell)
         part = "prepare" if self.shard is None else f"{self.shard.index}-of-{self.shard.count}"
@@ -186,7 +186,7 @@ class Share:
         return StoreLock(directory, f"daskrf {command} {option}", part, tell=tell)
 
     def counts(self, total: int, made: int = 0, missing: Collection[int] = ()) -> Counts:
-        """Return the counts of a share that has `made` so many of its pieces; `missing` are all that lack."""
+        """Return the counts of a share that made `made` of its pieces; `missing` lists all missing pieces."""
         found = len(self.of_all(range(total))) - made - len(self.of_all(missing))
         return Counts(made, found, len(missing), total)
 
@@ -200,14 +200,14 @@ shard_of = Shard.of
 
 
 def agree(share: Share, path: PurePath, spec: dict[str, Any]) -> None:
-    """Leave `spec` in the file `path` for the other shares of a job, or refuse to go on if theirs differs.
+    """Write `spec` to the file `path` for the other shards of a job, or refuse to go on if theirs differs.
 
-    A whole run leaves none; it looks for that of the shards before it.
+    A whole run writes none; it only checks against that of earlier shards.
 
     Raises
     ------
     StoreError
-        With each option that differs.
+        If options differ; the error lists each of them.
     """
     spec = json.loads(json.dumps(spec))
     if not share.whole:

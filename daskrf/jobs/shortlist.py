@@ -1,8 +1,8 @@
-"""The shortlist of a library that an exact process ranks: chosen by landmarks, measured on a sample.
+"""The shortlist of a library that an exact process ranks, chosen by landmarks and measured on a sample.
 
-An exact process takes a kernel value of each labelled molecule for a prediction; its landmarks alone, of
-which there are at least 20 times fewer, tell nearly the same. A row is on the shortlist if its rough value
-reaches a threshold, so that each row is judged alone, in one pass. A sample of the library tells which.
+For each prediction, an exact process needs a kernel value for every labelled molecule; its landmarks alone,
+at least 20 times fewer, give nearly the same result. A row is on the shortlist if its rough value reaches a
+threshold, so each row is judged on its own, in one pass. The threshold comes from a sample of the library.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from daskrf.jobs.tree import Reduction
 
 __all__ = ["SAMPLE", "SAMPLED_PARTITIONS", "Cut", "Sample"]
 
-SAMPLE = 16_384  # rows by which a shortlist is chosen
-SAMPLED_PARTITIONS = 32  # that they come from
-_BEST = 100  # of them, at least, that count as the best: further out, rough values tell even more
+SAMPLE = 16_384  # rows used to choose a shortlist
+SAMPLED_PARTITIONS = 32  # partitions that they come from
+_BEST = 100  # minimum number of them that count as the best: further out, rough values tell even more
 _RECALL = 0.99
-_MOST = 0.5  # of the library: a larger shortlist is not worth its own cost
+_MOST = 0.5  # fraction of the library: a larger shortlist is not worth its cost
 
 
 @dataclass(frozen=True)
 class Cut:
-    """From which rough value on the exact process ranks, and what a sample of the library tells of that.
+    """The rough value from which the exact process ranks, and its performance on a sample of the library.
 
     Attributes
     ----------
     least : float
-        The smallest rough value; -inf of no shortlist.
+        The smallest rough value; -inf for no shortlist.
     fraction, recall : float
-        Of the sample that is ranked, and of its best rows.
+        Fractions of the sample, and of its best rows, that are ranked.
     n_best, n_sampled : int
     """
 
@@ -62,18 +62,18 @@ class Cut:
 
 @dataclass(frozen=True)
 class Sample(Reduction):
-    """Rough values and exact scores of some rows, from which a shortlist is chosen.
+    """Rough values and exact scores of some rows, used to choose a shortlist.
 
     Parameters
     ----------
     search : Search
         With `wanted`, `scores` and `rough`, of `daskrf.commands.screen`.
     share : float
-        Of the rows, which are chosen by their numbers.
+        Fraction of the rows to sample; they are chosen by row number.
     wanted : float
-        The share of the library that are hits.
+        The fraction of the library that are hits.
     asked : float, optional
-        The fraction of the library that the exact process is to rank.
+        The fraction of the library that the exact process should rank.
     """
 
     search: Any

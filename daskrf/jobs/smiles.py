@@ -1,4 +1,4 @@
-"""SMILES files as they are worked on: their rows as tables, fingerprints, and features made within a task."""
+"""SMILES files in processing: their rows as tables, fingerprints, and features made within a task."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ADVICE = "delete the folder that it is in, and run the same command again"
 
 
 def planned_library(directory: PurePath) -> Library | None:
-    """Return the library that an earlier or another process has described in `directory`, if there is one."""
+    """Return the library that an earlier run or another process described in `directory`, or None."""
     path = directory / _LIBRARY
     if not is_file(path):
         return None
@@ -51,10 +51,10 @@ def planned_library(directory: PurePath) -> Library | None:
 
 
 def _is_planned(directory: PurePath, plan: dict[str, Any]) -> bool:
-    """Whether an earlier run has described just these files in `directory`."""
+    """Return whether an earlier run has described exactly these files in `directory`."""
     try:
         return hash_of(read_sealed(directory / _LIBRARY, _ADVICE)) == hash_of(plan)
-    except StoreError:  # none has, or it is damaged
+    except StoreError:  # there is none, or it is damaged
         return False
 
 
@@ -72,7 +72,7 @@ def _opened(directory: str, spec_hash: str) -> tuple[Library, Fingerprinter]:
 def fingerprints_of(
     library: Library, partition: int, fingerprinter: Fingerprinter, spool: PurePath | None
 ) -> Iterator[tuple[FingerprintBlock, pa.Table, list[Reject]]]:
-    """Yield fingerprints, the table of the kept rows, and all rejects of each batch of a partition."""
+    """Yield the fingerprints, the table of kept rows and the rejects of each batch of a partition."""
     for batch in read_partition(library, partition, spool=spool):
         yield _fingerprint_batch(batch, library, fingerprinter)
 
@@ -90,7 +90,7 @@ def _fingerprint_batch(
 
 
 def rows_table(batch: RowBatch, library: Library, kept: Any) -> pa.Table:
-    """Return row, id, smiles, source, line and the extra columns of the rows at the positions `kept`."""
+    """Return row, id, smiles, source, line and extra columns of the rows at positions `kept`."""
     columns: dict[str, Any] = {
         "row": pa.array(batch.row[kept], pa.int64()),
         "id": pa.array([batch.id[i] for i in kept], pa.string()),
@@ -109,7 +109,7 @@ def _source_column(indices: Any, library: Library) -> pa.DictionaryArray:
 
 
 def rejects_table(rejects: Sequence[Reject], library: Library) -> pa.Table:
-    """Return rejects as a table: row, source, line, text, reason."""
+    """Return rejects as a table with row, source, line, text, reason."""
     return pa.table(
         {
             "row": pa.array([r.row for r in rejects], pa.int64()),
@@ -125,8 +125,8 @@ def rejects_table(rejects: Sequence[Reject], library: Library) -> pa.Table:
 class SmilesSource(Source):
     """Features of the rows of SMILES files.
 
-    The description of the files is left in the folder `path`, where every worker reads it; so are the
-    rejects of each partition, since there is no store to hold them.
+    The description of the files is in the folder `path`, where every worker reads it; so are the rejects of
+    each partition, because there is no store to hold them.
     """
 
     @classmethod
@@ -140,7 +140,7 @@ class SmilesSource(Source):
         feature_map: FeatureMap | None,
         bits: bool,
     ) -> SmilesSource:
-        """Return the source of `library`, and leave its description in `directory`."""
+        """Return the source of `library`, and write its description to `directory`."""
         plan = {
             "library": library.state(),
             "fingerprint": fingerprint,
@@ -151,7 +151,7 @@ class SmilesSource(Source):
         if not share.whole or is_file(directory / PLAN):
             agree(share, directory / _LIBRARY, plan)
         elif not _is_planned(directory, plan):
-            remove_quietly(rejects)  # those of other files, whose run never ended
+            remove_quietly(rejects)  # those of other files, from an unfinished run
             backend(directory).make(directory)
             write_sealed(directory / _LIBRARY, plan)
         backend(rejects).make(rejects)
@@ -178,11 +178,11 @@ class SmilesSource(Source):
 
     @property
     def spool(self) -> PurePath:
-        """Pieces of compressed inputs."""
+        """Folder of pieces of compressed inputs."""
         return as_path(self.path) / "spool"
 
     def blocks(self, partition: int, rows: npt.NDArray[np.int64] | None = None) -> Iterator[Block]:
-        """See `Source`; when all blocks have been taken, the rejects of the partition are on disk."""
+        """See `Source`; once all blocks have been consumed, the rejects of the partition are on disk."""
         library, fingerprinter = _opened(self.path, self.spec_hash)
         rejects: list[Reject] = []
         for block, table, rejected in fingerprints_of(library, partition, fingerprinter, self.spool):
@@ -194,7 +194,7 @@ class SmilesSource(Source):
                 block.fingerprints,
                 rows,
                 bits=self.bits,
-                predicts=True,  # nothing else takes SMILES files
+                predicts=True,  # SMILES files are used for nothing else
                 describe=functools.partial(self.describe, partition),
             )
         self._write_rejects(partition, rejects, library)
@@ -214,13 +214,13 @@ class SmilesSource(Source):
             return
         table = io.BytesIO()
         pq.write_table(rejects_table(rejects, library), table)
-        # As a checkpoint, which has a digest of all its bytes.
+        # Written as a checkpoint, which has a digest of all its bytes.
         arrays = {"parquet": np.frombuffer(table.getbuffer(), np.uint8)}
         write_checkpoint(path, arrays, {"rows": len(rejects)}, self.spec_hash)
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: RDKit, and as the map says."""
+        """See `Source`: the cost of RDKit plus that of the map."""
         made = 0.0 if self.raw else self.feature_map.seconds_per_component * self.feature_map.block_size
         return 3e-4 + made
 

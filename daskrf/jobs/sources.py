@@ -1,7 +1,7 @@
 """Where features come from, one partition at a time: a feature store, a fingerprint store, or SMILES files.
 
-A source is a small frozen object that travels in each task; stores are opened, and feature maps
-rebuilt, once per process. What a task carries of a map is said in `daskrf.jobs.mapreference`.
+A source is a small frozen object sent with each task; stores are opened, and feature maps rebuilt, once per
+process. `daskrf.jobs.mapreference` describes how tasks carry maps.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ __all__ = [
 ]
 
 
-RAW_ROWS = 16_384  # of a block of fingerprints
-READ_SECONDS = 3e-6  # a row from a disk
-_SHOWN = 80  # characters of a SMILES in a message
+RAW_ROWS = 16_384  # rows per block of fingerprints
+READ_SECONDS = 3e-6  # per row read from a disk
+_SHOWN = 80  # maximum characters of a SMILES in a message
 _WAY_OUT = (
     "; leave that molecule out, or make the features and the model again with a range that includes it: "
     "--norm-range LOW HIGH, in Python norm_range (a wider one is less accurate)."
@@ -64,9 +64,9 @@ _WAY_OUT = (
 class Block:
     """Features of some rows: `rows` are global row numbers, `phi` packed bits or float32 features.
 
-    Or fingerprints, a CSR matrix, for an exact process.
+    For an exact process, `phi` holds fingerprints, a CSR matrix.
 
-    `diagonal` is k(x, x) of each row where features leave a part of it out, and it is not 1.
+    `diagonal` is k(x, x) of each row, if the features do not capture all of it and it is not 1.
     """
 
     rows: npt.NDArray[np.int64]
@@ -74,7 +74,7 @@ class Block:
     diagonal: npt.NDArray[np.float64] | None = None
 
     def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Block:
-        """Return the block of some of its rows, by a mask or by their positions."""
+        """Return the block with some of its rows, selected by a mask or by position."""
         diagonal = None if self.diagonal is None else self.diagonal[keep]
         return Block(self.rows[keep], self.phi[keep], diagonal)
 
@@ -86,13 +86,13 @@ class Source(ABC):
     Attributes
     ----------
     path : str
-        The store, or the folder where the description of SMILES files is.
+        The store, or the folder with the description of SMILES files.
     spec_hash : str
-        Hash of what the features depend on, the map excepted.
+        Hash of everything the features depend on except the map.
     bits : bool
         Whether blocks are packed bits; otherwise they are float32.
     map : MapReference or None
-        None where the plan of the store holds the map, and where blocks hold fingerprints.
+        None if the store's plan holds the map, or if blocks hold fingerprints.
     """
 
     path: str
@@ -102,42 +102,42 @@ class Source(ABC):
 
     @property
     def raw(self) -> bool:
-        """Whether blocks hold fingerprints as they are, which exact processes take."""
+        """Whether blocks hold raw fingerprints, for exact processes."""
         return self.map is None
 
     @property
     def brief_map(self) -> dict[str, Any] | None:
-        """What a specification says of the map; None of fingerprints."""
+        """The map as recorded in a specification; None for fingerprints."""
         return None if self.raw else brief_state(self.feature_map.state())
 
     @property
     def block_size(self) -> int:
-        """Features of a row that a prediction takes, 0 of fingerprints."""
+        """Features per row that a prediction needs; 0 for fingerprints."""
         return 0 if self.raw else self.feature_map.block_size
 
     @property
     def feature_map(self) -> FeatureMap:
-        """The feature map, made once per process."""
+        """The feature map, built once per process."""
         assert self.map is not None
         return self.map.feature_map
 
     def carried(self, directory: PurePath) -> Self:
-        """Return what tasks carry: this, with a long state of the map left in a file of `directory`."""
+        """Return what is sent with tasks: this, with a long map state moved to a file in `directory`."""
         return self if self.map is None else replace(self, map=self.map.carried(directory))
 
     @property
     @abstractmethod
     def partition_rows(self) -> list[int]:
-        """Rows of each partition (those that were read, rejected ones included)."""
+        """Rows of each partition (as read, including rejected ones)."""
 
     @property
     def library_hash(self) -> str:
-        """Spec hash of what row numbers are of: the fingerprint store, or the description of SMILES files."""
+        """Spec hash of what row numbers refer to: the fingerprint store, or the SMILES file description."""
         return self.spec_hash
 
     @property
     def row_bounds(self) -> npt.NDArray[np.int64]:
-        """Row numbers of the library at which partitions begin, and after the last one."""
+        """Library row numbers at which partitions begin, and the end of the last one."""
         return np.cumsum([0, *self.partition_rows], dtype=np.int64)
 
     @abstractmethod
@@ -145,31 +145,31 @@ class Source(ABC):
         """Yield the features of a partition, or of those of its rows that are in the sorted `rows`."""
 
     def rejects(self, partition: int) -> pa.Table:
-        """Return the rows rejected on the way: none, where they were left out when the store was made.
+        """Return the rows rejected while reading; none if they were left out when the store was made.
 
-        Only after all blocks of the partition were taken.
+        Valid only after all blocks of the partition have been consumed.
         """
         return REJECT_SCHEMA.empty_table()
 
     @property
     @abstractmethod
     def table_bytes(self) -> int:
-        """What the map's tables take in each process, at most."""
+        """Maximum bytes of the map's tables in each process."""
 
     @property
     def nonzeros(self) -> int | None:
-        """Most non-zeros of a partition: None where they are not counted, 0 where none are read."""
+        """Most non-zeros of any partition: None if they are not counted, 0 if none are read."""
         return None
 
     @property
     def usual_nonzeros(self) -> int:
-        """Non-zeros of a row where they are not counted."""
+        """Non-zeros per row to assume if they are not counted."""
         return NONZEROS
 
     @property
     @abstractmethod
     def seconds_per_row(self) -> float:
-        """Rough cost of the features of a row on one core, from which tasks are sized."""
+        """Rough cost of the features of a row on one core, used to size tasks."""
 
     @abstractmethod
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
@@ -188,9 +188,9 @@ def feature_blocks(
 ) -> Iterator[Block]:
     """Yield the features of the rows `kept`, or of those in the sorted `rows`, in blocks of bounded size.
 
-    Without a map they are the fingerprints themselves.
-    They are all that sums take, or what one that `predicts` does: `FeatureMap.transform_nearest`. `describe`
-    returns id, smiles, source and line of rows, for the message about one that the map refuses.
+    Without a map they are the fingerprints themselves. By default they are all the features that sums need;
+    with `predicts`, only those for predictions (`FeatureMap.transform_nearest`). `describe` returns id,
+    smiles, source and line of rows, for the message about a row that the map rejects.
     """
     if rows is not None:
         chosen = positions(kept, rows)
@@ -211,12 +211,12 @@ def feature_blocks(
 
     size = block_rows(feature_map.n_components, one_bit=bits)
     for start in range(0, len(kept), size):
-        # No name is left that holds the block while the next one is made.
+        # No name keeps a reference to the block while the next one is made.
         yield block(kept[start : start + size], row_slice(fingerprints, start, start + size))
 
 
 def _diagonal(feature_map: FeatureMap, fingerprints: Any) -> npt.NDArray[np.float64] | None:
-    """Return k(x, x) of each row where features leave a part of it out, and it is not 1."""
+    """Return k(x, x) of each row, if the features do not capture all of it and it is not 1."""
     kernel = feature_map.projected_kernel
     return None if kernel is None or kernel.has_unit_diagonal else kernel.diag(fingerprints)
 
@@ -224,7 +224,7 @@ def _diagonal(feature_map: FeatureMap, fingerprints: Any) -> npt.NDArray[np.floa
 def _refusal(
     error: InputError, numbers: npt.NDArray[np.int64], describe: Callable[[npt.NDArray[np.int64]], pa.Table]
 ) -> InputError:
-    """Return the error of a map about one row of a block, with the molecule in place of the row's number."""
+    """Return a map's error about one row of a block, with the molecule in place of the row number."""
     text = str(error)
     found = ROW.search(text)
     if found is None or int(found[2]) >= len(numbers):
@@ -233,7 +233,7 @@ def _refusal(
     molecule = describe(np.array([number])).to_pylist()[0]
     smiles, what = molecule["smiles"], text[found.end() :]
     shown = smiles if len(smiles) <= _SHOWN else f"{smiles[:_SHOWN]}..."
-    if "norm_range" in what:  # the map's advice is for a map that is not part of a model yet
+    if "norm_range" in what:  # the map's advice is for maps that are not part of a model yet
         what = what.partition(";")[0] + _WAY_OUT
     return InputError(
         f"{text[: found.start()]}{found[1]} {number:,} of the library, from 0 ({shown}, ID {molecule['id']}, "
@@ -242,11 +242,11 @@ def _refusal(
 
 
 def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """Yield blocks joined to at least `rows` rows, but for the last: engines are slow on small ones."""
+    """Yield blocks joined to at least `rows` rows, except the last: engines are slow on small blocks."""
     held: list[Block] = []
     for block in blocks:
         held.append(block)
-        del block  # or it would be in memory until the next one is there
+        del block  # or it would stay in memory until the next one arrives
         if sum(len(b.rows) for b in held) >= rows:
             yield _joined(held)
     if held:
@@ -254,7 +254,7 @@ def gathered(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
 
 
 def _joined(held: list[Block]) -> Block:
-    """Return the blocks as one, and empty the list: each block is freed as soon as it is copied."""
+    """Return the blocks joined into one, and empty the list: each block is freed once it is copied."""
     if len(held) == 1:
         return held.pop()
     rows = np.concatenate([block.rows for block in held])
@@ -271,7 +271,7 @@ def _joined(held: list[Block]) -> Block:
 
 @dataclass(frozen=True)
 class StoreSource(Source):
-    """Features from a store, which knows its rows."""
+    """Features from a store, which has a record of its rows."""
 
     kind: ClassVar[type[RowStore]]
 
@@ -301,7 +301,7 @@ class StoreSource(Source):
 class FingerprintSource(StoreSource):
     """Features made on the fly from a fingerprint store; nothing is stored.
 
-    One that `predicts` makes what predictions take, no more: of a map of blocks, the block of each row.
+    With `predicts`, only features needed for predictions are made: for a map of blocks, each row's block.
     """
 
     predicts: bool = False
@@ -317,7 +317,7 @@ class FingerprintSource(StoreSource):
         *,
         predicts: bool = False,
     ) -> FingerprintSource:
-        """Return the source of `store` under `feature_map`: bits where the map has them, or as told."""
+        """Return the source of `store` under `feature_map`, with bits if the map has them, or as given."""
         if feature_map is None:
             return cls(absolute(store.path), store.spec_hash, False)
         bits = feature_map.one_bit if bits is None else bits
@@ -345,7 +345,7 @@ class FingerprintSource(StoreSource):
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: as the map says."""
+        """See `Source`: the cost given by the map."""
         if self.raw:
             return READ_SECONDS
         made = self.feature_map.block_size if self.predicts else self.feature_map.n_components
@@ -361,7 +361,7 @@ class FeatureSource(StoreSource):
 
     @classmethod
     def of(cls, store: FeatureStore, bits: bool | None = None) -> FeatureSource:
-        """Return the source of `store`: blocks as stored, unless floats of stored bits are asked for."""
+        """Return the source of `store`: blocks as stored, unless floats are requested for stored bits."""
         return cls(absolute(store.path), store.spec_hash, store.spec["dtype"] == "bits" and bits is not False)
 
     @property
@@ -385,7 +385,7 @@ class FeatureSource(StoreSource):
 
     @property
     def table_bytes(self) -> int:
-        """See `Source`: nothing is made."""
+        """See `Source`: no tables are made."""
         return 0
 
     @property
@@ -394,17 +394,17 @@ class FeatureSource(StoreSource):
 
     @property
     def seconds_per_row(self) -> float:
-        """See `Source`: reading from a disk."""
+        """See `Source`: the cost of reading from a disk."""
         return READ_SECONDS
 
 
 def planned_rows(store: RowStore) -> list[int]:
-    """Return the rows that were planned for each partition of a store."""
+    """Return the planned number of rows of each partition of a store."""
     return [store.partition_rows(p) for p in range(store.n_partitions)]
 
 
 def making_of(source: Source) -> Making:
-    """Return what making the features of the largest partition, or batch, of a source takes."""
+    """Return the memory parameters for making the features of a source's largest partition or batch."""
     rows = max(source.partition_rows)
     if source.raw:
         own = rows if isinstance(source, StoreSource) else min(rows, BATCH_ROWS)
@@ -427,22 +427,22 @@ def most_nonzeros(store: FingerprintStore) -> int:
 
 
 def row_numbers(store: RowStore, partition: int) -> npt.NDArray[np.int64]:
-    """Return the global numbers of the kept rows of a partition, ascending."""
+    """Return the global numbers of a partition's kept rows, ascending."""
     return store.read_rows(partition, ["row"])["row"].to_numpy()
 
 
 def positions(kept: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return where in the ascending `kept` those of the sorted `rows` are that it holds."""
+    """Return the positions in the ascending `kept` of those sorted `rows` that it contains."""
     return np.flatnonzero(np.isin(kept, rows, assume_unique=True))
 
 
 def check_map(feature_map: FeatureMap, n_columns: int) -> None:
-    """Refuse a map that cannot serve fingerprints of so many columns, before an output is begun.
+    """Refuse a map that does not support fingerprints with this many columns, before starting an output.
 
     Raises
     ------
     InputError
-        If a parameter of the map is bad, or the columns are too many.
+        If a parameter of the map is invalid, or there are too many columns.
     """
     clone(feature_map).fit(None)
     feature_map.check_columns(n_columns)
@@ -451,7 +451,7 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
 
 
 def check_map_for(feature_map: FeatureMap | None, source: str | os.PathLike[str]) -> None:
-    """Refuse a map that cannot serve the fingerprint store `source`, if there is one; before workers start.
+    """Refuse a map that does not support the fingerprint store `source`, if it is one, before workers start.
 
     Raises
     ------
@@ -472,17 +472,16 @@ def open_source(
 ) -> FeatureSource | FingerprintSource:
     """Return the source of a feature store, or of a fingerprint store under a map.
 
-    The fingerprints themselves, with `raw`.
-    The default is `default_map()`; `bits` set to False asks for floats in any case, and
-    `predicts` for no more features than predictions take, where they are made.
-    A map that is not fitted yet names a feature store whose map was fitted from it.
+    The default map is `default_map()`. With `raw`, blocks hold the fingerprints themselves. `bits=False`
+    requests floats in any case, and `predicts` only the features that predictions need, if features are made.
+    A map that is not fitted yet matches a feature store whose map was fitted from it.
 
     Raises
     ------
     InputError
-        If a feature store was made with another map, or the map does not serve the fingerprints.
+        If a feature store was made with another map, or the map does not support the fingerprints.
     StoreError
-        If there is no such store, or it is not complete.
+        If there is no such store, or it is incomplete.
     """
     if feature_map is not None:
         check_feature_map(feature_map)

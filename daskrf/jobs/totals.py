@@ -1,9 +1,9 @@
-"""Sums over features and targets, as the tree of a job or a lazy graph of Dask reduces them.
+"""Sums over features and targets, reduced by the tree of a job or by a lazy Dask graph.
 
-Above M = 8,192 a job sums the vectors, and each strip of the Gram matrix, as a root of its own: so no worker
-holds, writes or reads more than two strips, and only the process that solves holds the matrix. Each root goes
-through the features: packed bits are kept between them (`held_bits`), but dense ones, 32 times as large, are
-made anew from fingerprints, once for each strip and once more; a feature store is read instead.
+Above M = 8,192 a job sums the vectors, and each strip of the Gram matrix, as a separate root, so that no
+worker holds, writes or reads more than two strips, and only the process that solves holds the matrix. Each
+root goes through all features. Packed bits are kept between roots (`held_bits`); dense features, 32 times as
+large, are recomputed from fingerprints, once for each strip and once more, or read from a feature store.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Labelled", "Sums", "held_bits", "of_labels"]
 
 @dataclass(frozen=True)
 class Sums(Reduction):
-    """What a `Summation` makes of blocks (features, targets, diagonal or None)."""
+    """Reduction of blocks (features, targets, diagonal or None) by a `Summation`."""
 
     summation: Summation
     name: str = "fit"
@@ -47,7 +47,7 @@ class Sums(Reduction):
         return self.summation.restore(arrays)
 
     def finalize(self, total: Any, rest: Iterator[GramStrip]) -> Any:
-        """Put the strips together, if the Gram matrix was summed in strips."""
+        """Assemble the strips, if the Gram matrix was summed in strips."""
         return total if self.summation.gram else assemble(total, rest)
 
 
@@ -64,11 +64,11 @@ class Labelled:
     ----------
     source : Source
     labels : str
-        Folder where they are kept.
+        Folder that holds the labels.
     key, map_key : str
-        Hashes of what the sums depend on, and of the map.
+        Hashes of everything the sums depend on, and of the map.
     held : bool
-        Whether the bits are made once, and left for the other roots.
+        Whether the bits are made once and kept for the other roots.
     partitions : tuple of int
     """
 
@@ -80,7 +80,7 @@ class Labelled:
     partitions: tuple[int, ...] = ()
 
     def of(self, partitions: tuple[int, ...]) -> Labelled:
-        """Return the chunk of some partitions."""
+        """Return the chunk for some partitions."""
         return replace(self, partitions=partitions)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -90,7 +90,7 @@ class Labelled:
             del block  # before the next one is made
 
     def _blocks(self) -> Iterator[Block]:
-        """Yield blocks whose rows are those of the labels, among all labels, not of the library."""
+        """Yield blocks whose row numbers are label numbers (among all labels), not library rows."""
         if self.source.raw:
             yield from self._made()
         elif self.held:
@@ -113,9 +113,9 @@ class Labelled:
 
 
 def of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator[Block]:
-    """Yield the features of each label: those of its molecule, as often as the sorted `rows` have it.
+    """Yield the features of each label: its molecule's, repeated as often as in the sorted `rows`.
 
-    Blocks are of no more rows than `block`; `first` is the number of the first label.
+    Blocks have no more rows than `block`; `first` is the number of the first label.
     """
     starts, stops = (np.searchsorted(rows, block.rows, side=side) for side in ("left", "right"))
     if (times := stops - starts).max(initial=0) <= 1:
@@ -129,10 +129,10 @@ def of_labels(block: Block, rows: npt.NDArray[np.int64], first: int) -> Iterator
 
 
 def held_bits(path: PurePath, key: str, make: Callable[[], Iterable[Block]]) -> Block:
-    """Return the packed bits of a group: from the file where an earlier root left them, or made and left.
+    """Return the packed bits of a group, from the file left by an earlier root, or made now and saved.
 
-    To make the bits of M = 16,384 takes about a third as long as the products of all their columns; a file of
-    M / 8 bytes a row is small beside the partial sums.
+    Making the bits for M = 16,384 takes about a third as long as the products of all their columns; a file
+    with M / 8 bytes per row is small compared with the partial sums.
     """
     held = read_checkpoint(path, key)
     if held is not None:

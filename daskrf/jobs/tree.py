@@ -1,15 +1,15 @@
 """Reduce a library to one small result by a checkpointed tree.
 
-Partitions are cut into groups by a rule that knows nothing of workers. A task reduces its whole
-group to one partial and checkpoints it; tasks of the next level combine `FAN_IN` partials,
-one at a time, so that a process holds two of them at most. Every node of the tree is a durable
-file that carries the hash of the specification, so a second run starts where the first one
-ended, and the grouping, hence the result, is the same on any number of workers.
+Partitions are cut into groups by a rule that does not depend on the workers. A task reduces its whole group
+to one partial and checkpoints it; tasks of the next level combine `FAN_IN` partials, one at a time, so that a
+process holds at most two of them. Every node of the tree is a durable file with the hash of the
+specification, so a second run resumes where the first one ended, and the grouping, hence the result, is the
+same on any number of workers.
 
-A tree may have several roots, as the strips of a large Gram matrix: each is summed from leaves of its own,
-one root after the other, so that only one has its leaves on the disk.
+A tree may have several roots, such as the strips of a large Gram matrix. Each is summed from its own leaves,
+one root after another, so that only one has its leaves on disk at a time.
 
-Scripts have the same tree as a lazy graph of Dask, without checkpoints: `lazy`.
+For scripts, `lazy` offers the same tree as a lazy Dask graph, without checkpoints.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ class Partial(Protocol):
         """Combine `other` into this one."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return what `Reduction.restore` needs."""
+        """Return the arrays that `Reduction.restore` needs."""
 
 
 class Reduction(ABC):
-    """What becomes of the blocks of a library: in a durable tree, or in a lazy graph of Dask.
+    """How the blocks of a library are reduced, in a durable tree or in a lazy Dask graph.
 
-    A small frozen object that travels in each task.
+    A small frozen object sent with each task.
 
     Attributes
     ----------
     name : str
-        What it is called in progress bars and task keys.
+        Name in progress bars and task keys.
     """
 
     name: str
 
     @abstractmethod
     def zero(self) -> Any:
-        """Return the partial of no blocks."""
+        """Return the partial for no blocks."""
 
     @abstractmethod
     def add(self, total: Any, block: Any) -> None:
@@ -76,25 +76,25 @@ class Reduction(ABC):
         """Rebuild a partial from its arrays."""
 
     def from_chunk(self, chunk: Iterable[Any], onto: Any = None) -> Any:
-        """Reduce the blocks of a chunk; they are added to `onto`, if it is given, which is changed."""
+        """Reduce the blocks of a chunk; if `onto` is given, they are added to it in place."""
         total = self.zero() if onto is None else onto
         for block in chunk:
             self.add(total, block)
-            del block  # before the next one is made
+            del block  # free it before the next one is made
         return total
 
     def combine(self, total: Any, other: Any) -> Any:
-        """Combine `other` into `total`, which is changed, and return that."""
+        """Combine `other` into `total` in place, and return `total`."""
         total += other
         return total
 
     def finalize(self, total: Any, rest: Iterator[Any]) -> Any:
-        """Return the result from the total of all chunks, and from those of the other roots of its tree."""
+        """Return the result from the total of all chunks and the totals of the tree's other roots."""
         return total
 
 
 def parents(n: int, fan_in: int = FAN_IN) -> list[range]:
-    """Cut `n` nodes of a tree among their parents.
+    """Divide `n` nodes of a tree among their parents.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def parents(n: int, fan_in: int = FAN_IN) -> list[range]:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node of the tree: a leaf reduces partitions, any other combines the nodes of its children."""
+    """A node of the tree: a leaf reduces partitions, any other node combines its children."""
 
     level: int
     index: int
@@ -130,18 +130,18 @@ def _levels(groups: Sequence[tuple[int, ...]]) -> list[list[_Node]]:
 
 @dataclass(frozen=True)
 class Root:
-    """One sum over the groups of partitions of its tree; it travels in each task.
+    """One sum over the groups of partitions of its tree; sent with each task.
 
     Parameters
     ----------
     reduction : Reduction
-        What is done to a group, and how partials are rebuilt.
+        How a group is reduced and partials are rebuilt.
     chunk : callable
         Returns the blocks of a group of partitions.
     directory : Path
-        Where checkpoints live; it must be the same for a second run, and is visible to all workers.
+        Folder of the checkpoints; it must be the same for a second run and visible to all workers.
     key : str
-        Hash of the specification: checkpoints of another one are not taken for this one's.
+        Hash of the specification; checkpoints with another hash are ignored.
     """
 
     reduction: Reduction
@@ -150,7 +150,7 @@ class Root:
     key: str
 
     def leave(self, node: _Node) -> str:
-        """Leave the checkpoint of a node; return what tells it from others."""
+        """Write the checkpoint of a node; return a value that identifies it."""
         path = node.path(self.directory)
         with ONE_BLAS_THREAD:
             if find_checkpoint(path, self.key) is None:
@@ -159,7 +159,7 @@ class Root:
             return found.group if found is not None else ""
 
     def partial(self, node: _Node) -> Partial:
-        """Return the partial of a node: from its checkpoint, or, where that is gone or damaged, anew."""
+        """Return the partial of a node from its checkpoint, or recomputed if that is missing or damaged."""
         checkpoint = read_checkpoint(node.path(self.directory), self.key)
         if checkpoint is not None:
             return self.reduction.restore(checkpoint.arrays)
@@ -173,15 +173,15 @@ class Root:
         return result
 
     def task(self, node: _Node, rows: int) -> Task:
-        """Return the task that leaves the checkpoint of a node."""
+        """Return the task that writes the checkpoint of a node."""
         digest = hash_of([absolute(self.directory), self.key, node.level, node.index])
         key = f"daskrf-{self.reduction.name}-{digest[:16]}-{node.level}-{node.index}"
         return Task(key, (self, node), rows)
 
     def existing(self, levels: Sequence[Sequence[_Node]]) -> set[_Node]:
-        """Return the nodes that need no work: those with a checkpoint, and all below them."""
+        """Return the nodes that need no work: those with a checkpoint and all nodes below them."""
         done: set[_Node] = set()
-        # One call, where looking at each would take long.
+        # One listing, because checking each file would take long.
         there = set(backend(self.directory).names(self.directory))
         for level in reversed(levels):
             for node in level:
@@ -193,7 +193,7 @@ class Root:
 
 @dataclass(frozen=True)
 class Tree:
-    """Sums over the same groups of partitions, one a root; their leaves are the pieces of a job.
+    """Sums over the same groups of partitions, one per root; their leaves are the pieces of a job.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Tree:
     groups, rows : sequence
         The groups of partitions and how many rows each stands for (for the progress bar).
     unit : str
-        What a leaf is called in reports, in the plural.
+        Plural name of a leaf in reports.
     """
 
     roots: Sequence[Root]
@@ -212,23 +212,23 @@ class Tree:
     def make(
         self, share: Share = WHOLE, client: Client | None = None, progress: Progress | None = None
     ) -> Counts:
-        """See `Pieces`: leaves of all roots; a whole run makes the upper nodes, too."""
+        """See `Pieces`: makes the leaves of all roots; a whole run makes the upper nodes too."""
         counts = (self._make(root, share, client, progress or Progress()) for root in self._keyed)
         return sum(counts, Counts())
 
     def result(self) -> Any:
-        """Return what the reduction of the first root makes of all sums, which are read one by one."""
+        """Return the final result of the first root's reduction, from all sums, read one by one."""
         levels = _levels(self.groups)
         found = (root.partial(levels[-1][0]) for root in self._keyed)
         return self.roots[0].reduction.finalize(next(found), found)
 
     @property
     def _keyed(self) -> list[Root]:
-        """The roots, with keys that tell how the tree is cut: another version may number nodes alike."""
+        """The roots, with keys that include how the tree is cut: versions may number nodes alike."""
         return [replace(root, key=hash_of([root.key, FAN_IN, self.groups])) for root in self.roots]
 
     def _make(self, root: Root, share: Share, client: Client | None, progress: Progress) -> Counts:
-        """Make the nodes of one root that are the share's, and lack."""
+        """Make the missing nodes of one root that belong to the share."""
         backend(root.directory).make(root.directory)
         levels = _levels(self.groups)
         done = root.existing(levels)
@@ -249,17 +249,17 @@ class Tree:
 
 
 def _forget_children(task: Task, _: Any) -> None:
-    """Delete what a task has read: here, because Dask may run a task again whose worker has died."""
+    """Delete what a task has read; in the driver, because Dask may rerun a task whose worker died."""
     root, node = task.arguments
     for child in node.children:
         backend(root.directory).remove(child.path(root.directory))
 
 
 def lazy(reduction: Reduction, blocks: Sequence[Any]) -> Delayed:
-    """Return the sum of delayed blocks as a graph, in which a task holds two partials at most.
+    """Return the sum of delayed blocks as a graph in which a task holds at most two partials.
 
-    Each task adds a block, or a partial, to a copy of what the one before it gave: Dask may run a task again
-    on the same input. Partials need a method `copy`.
+    Each task adds a block or a partial to a copy of the previous task's result, because Dask may rerun a task
+    on the same input. Partials need a `copy` method.
     """
     extended, combined = dask.delayed(_extended), dask.delayed(_combined)
 

@@ -1,4 +1,4 @@
-"""Stores and models as users open them in Python: dask arrays, datasets of rows, and predictions."""
+"""Python access to stores and models: Dask arrays, datasets of rows, and predictions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["OpenFeatures", "OpenLibrary", "Predictor", "load", "open_features", 
 
 @dataclass(frozen=True)
 class OpenLibrary:
-    """A fingerprint store as a dask array.
+    """A fingerprint store as a Dask array.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class OpenLibrary:
 
 @dataclass(frozen=True)
 class OpenFeatures:
-    """A feature store as a dask array.
+    """A feature store as a Dask array.
 
     Attributes
     ----------
@@ -68,14 +68,14 @@ class OpenFeatures:
 
     @property
     def bits(self) -> da.Array:
-        """Packed bits, where 1 is a feature of -1/sqrt(M), and 0 one of +1/sqrt(M).
+        """Packed bits, where 1 stands for a feature of -1/sqrt(M) and 0 for +1/sqrt(M).
 
         ``numpy.unpackbits(bits, axis=1, count=M, bitorder="little")`` has a column for each feature.
 
         Raises
         ------
         StoreError
-            The store holds floats.
+            If the store holds floats.
         """
         return self._held(bits=True)
 
@@ -86,7 +86,7 @@ class OpenFeatures:
         Raises
         ------
         StoreError
-            The store holds bits.
+            If the store holds bits.
         """
         return self._held(bits=False)
 
@@ -98,7 +98,7 @@ class OpenFeatures:
 
 
 def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
-    """Open a fingerprint store as a dask array; every byte of it is checked against its digest when read.
+    """Open a fingerprint store as a Dask array; every byte is checked against its digest when read.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
     Raises
     ------
     StoreError
-        There is no fingerprint store, or it is not complete.
+        If there is no fingerprint store, or it is incomplete.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def open_library(path: str | os.PathLike[str]) -> OpenLibrary:
 
 
 def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
-    """Open a feature store as a dask array; every byte of it is checked against its digest when read.
+    """Open a feature store as a Dask array; every byte is checked against its digest when read.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
     Raises
     ------
     StoreError
-        There is no feature store, or it is not complete.
+        If there is no feature store, or it is incomplete.
 
     Examples
     --------
@@ -194,9 +194,9 @@ def _features(path: str, spec_hash: str, block_id: tuple[int, int] = (0, 0)) -> 
 
 
 def _rows(store: RowStore) -> ds.Dataset:
-    """Return the rows of a store as a dataset, whether they are files or objects."""
+    """Return the rows of a store as a dataset, whether in files or in object storage."""
     files = [store.rows_path(p) for p in range(store.n_partitions)]
-    format_, places = ds.ParquetFileFormat(), LocalFileSystem()  # which names of files are of
+    format_, places = ds.ParquetFileFormat(), LocalFileSystem()  # the file system of the file names
     fragments = [format_.make_fragment(readable(file), places) for file in files]
     with backend(files[0]).open(files[0]) as first:
         schema: pa.Schema = pq.read_schema(first)
@@ -218,29 +218,29 @@ class Predictor(Model):
         of: Literal["y", "f"] = "y",
         diagonal: npt.ArrayLike | None = None,
     ) -> Any:
-        """Return predictions of molecules, as `daskrf.predict` makes them.
+        """Return predictions for molecules, like `daskrf.predict`.
 
         Parameters
         ----------
         X : sequence of str, sparse matrix of shape (n, n_columns), or ndarray
-            SMILES; or counts of the fingerprint that the model was fitted to, which are sparse; or features
-            of its map, which are dense: packed bits, uint8 of shape (n, ceil(M / 8)), or floats (n, M). An
-            exact process has no features.
+            SMILES; or sparse counts of the fingerprint that the model was fitted to; or dense features of its
+            map, as packed bits (uint8 of shape (n, ceil(M / 8))) or floats (n, M). An exact process has no
+            features.
         return_std : bool
-            Return standard deviations too; the model must have been loaded with its statistics.
+            Also return standard deviations; the model must have been loaded with its statistics.
         of : {"y", "f"}
-            What they are of: a new label, with its noise, or the function behind the labels.
+            Whether they are for a new label, noise included, or for the function behind the labels.
         diagonal : array of shape (n,), optional
-            k(x, x) of rows of features, where they do not tell it.
+            k(x, x) for each row of features, if the features do not determine it.
 
         Returns
         -------
-        ndarray of shape (n,), or (n, n_targets) of several targets; or a pair of them
+        ndarray of shape (n,), or (n, n_targets) for several targets; or a pair of them
 
         Raises
         ------
         InputError
-            A SMILES cannot be read, or rows are not of the fingerprint or of the map of this model.
+            If a SMILES cannot be read, or rows do not match this model's fingerprint or map.
         """
         if not isinstance(X, np.ndarray) and not sparse.issparse(X):
             X = _fingerprints_of(X, self.metadata)
@@ -259,12 +259,12 @@ class Predictor(Model):
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:
-    """Open a model that `fit` wrote, to predict with it in Python.
+    """Open a model written by `fit`, for predictions in Python.
 
     Parameters
     ----------
     path : path
-        Of the model.
+        Path of the model.
 
     Returns
     -------
@@ -274,7 +274,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     Raises
     ------
     StoreError
-        If there is no model, or it is damaged or of another version.
+        If there is no model, or it is damaged or from another version.
 
     Examples
     --------
@@ -295,7 +295,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
 
 
 def _fingerprints_of(smiles: Iterable[str], metadata: dict[str, Any]) -> Any:
-    """Return the counts of SMILES, all of which can be read."""
+    """Return the fingerprint counts of SMILES, all of which must be readable."""
     given = list(smiles)
     if not all(isinstance(text, str) for text in given):
         raise InputError("Give SMILES as strings, fingerprints as a sparse matrix, or features as an array.")
@@ -309,7 +309,7 @@ def _fingerprints_of(smiles: Iterable[str], metadata: dict[str, Any]) -> Any:
 
 
 def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
-    """Yield the features of fingerprints under the map of a model, or the fingerprints for an exact one."""
+    """Yield features of fingerprints under a model's map, or the fingerprints for an exact process."""
     feature_map = feature_map_of(model)
     n_columns = FingerprintSpec.from_state(model.metadata["fingerprint"]).n_columns
     if X.shape[1] != n_columns:
@@ -326,6 +326,6 @@ def _feature_blocks(X: Any, model: Model) -> Iterator[Block]:
 
 
 def _unnamed(rows: npt.NDArray[np.int64]) -> pa.Table:
-    """Describe rows of which only the number is known."""
+    """Describe rows for which only the number is known."""
     unknown = ["unknown"] * len(rows)
     return pa.table({"id": unknown, "smiles": unknown, "source": unknown, "line": rows})

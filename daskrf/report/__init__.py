@@ -1,1 +1,1 @@
-"""Tables and pictures from results."""
+"""Tables and plots of results."""

@@ -1,4 +1,4 @@
-"""Pictures, by matplotlib without a display."""
+"""Plots, drawn by matplotlib without a display."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ERROR_BARS = 60
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Molecules that the model has not seen: what they are, and what it said.
+    """Held-out molecules: true values and the model's predictions.
 
     Attributes
     ----------
     truth, mean, std : ndarray of float64, shape (n,)
-        `std` is that of an observation (noise included).
+        `std` is for an observation (noise included).
     """
 
     truth: npt.NDArray[np.float64]
@@ -38,7 +38,7 @@ class HeldOut:
 def plot_screen(
     path: str | Path, held_out: HeldOut, found: Recovery, r2: float, quantity: str = "score"
 ) -> None:
-    """Write one picture: parity with error bars, recovery of the best, calibration.
+    """Write one figure: parity with error bars, recovery of the best, calibration.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def plot_screen(
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.set_axisbelow(True)
-        # Below the axes, where no data can be.
+        # Below the axes, clear of the data.
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, fontsize=9)
     figure.savefig(path)
 

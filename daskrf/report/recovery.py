@@ -1,4 +1,4 @@
-"""How well a ranking finds the best molecules, where the truth is known."""
+"""How well a ranking finds the best molecules when the truth is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Recovery", "recovery"]
 
 @dataclass(frozen=True)
 class Recovery:
-    """How many of the best molecules stand among the first ones of a ranking.
+    """How many of the best molecules are among the first of a ranking.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ class Recovery:
         return len(self.found)
 
     def fraction(self, selected: int) -> float:
-        """Return the share of the best among the first `selected`."""
+        """Return the fraction of the best that are among the first `selected`."""
         return float(self.found[min(selected, self.n) - 1]) / self.n_best
 
     def enrichment(self, selected: int) -> float:
-        """Return how many times more of the best are found than by choosing at random."""
+        """Return the enrichment factor over choosing at random."""
         selected = min(selected, self.n)
         return self.fraction(selected) * self.n / selected
 
 
 def recovery(truth: npt.ArrayLike, predicted: npt.ArrayLike, n_best: int) -> Recovery:
-    """Rank molecules by `predicted`, and count the `n_best` of `truth` along the ranking.
+    """Rank molecules by `predicted` and count the `n_best` of `truth` along the ranking.
 
     Larger is better in both; ties go to the molecule that comes first.
 

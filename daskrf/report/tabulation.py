@@ -8,7 +8,7 @@ __all__ = ["shorten", "text_table"]
 
 
 def shorten(text: str, width: int) -> str:
-    """Return `text`, cut to `width` characters with an ellipsis where it is longer.
+    """Return `text`, cut to `width` characters with an ellipsis if it is longer.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return an aligned table; columns of numbers are set flush right.
+    """Return an aligned table; columns of numbers are right-aligned.
 
     Parameters
     ----------
