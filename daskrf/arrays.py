@@ -1,4 +1,4 @@
-"""Array types that the package accepts, and the checks that every input passes once."""
+"""Array types that the package accepts, and the checks applied once to every input."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 MAX_COUNT = 65_535
-"""Largest count of one column: counts are stored as uint16."""
+"""Largest count in one column: counts are stored as uint16."""
 
 
 def as_csr(X: Any) -> sp.csr_matrix:
     """Return `X` as a canonical CSR matrix: sorted unique indices, no explicit zeros.
 
-    Duplicate entries are summed. The input is never changed; it is returned itself, or shares its arrays
-    with the result, where it is canonical already.
+    Duplicate entries are summed. The input is never modified; if it is already canonical, it is returned
+    itself or shares its arrays with the result.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ def as_csr(X: Any) -> sp.csr_matrix:
     Returns
     -------
     scipy.sparse.csr_matrix
-        Shape (n, n_columns), data of the input's dtype, but uint8 for bool, float32 for float16, and float64
-        for longer floats. Where duplicates are summed or zeros dropped, it is int64 for integers below 64
-        bits, else float64.
+        Shape (n, n_columns), with the input's dtype, except uint8 for bool, float32 for float16, and float64
+        for longer floats. If duplicates are summed or zeros dropped, the dtype is int64 for integers of fewer
+        than 64 bits, else float64.
 
     Raises
     ------
@@ -76,12 +76,12 @@ def as_csr(X: Any) -> sp.csr_matrix:
 
 
 def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
-    """Return a dense array as it is, anything else as :func:`as_csr` does: for what may be either.
+    """Return a dense array unchanged, and anything else as :func:`as_csr` does.
 
     Raises
     ------
     InputError
-        As :func:`as_csr`.
+        As in :func:`as_csr`.
     """
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return as_csr(X)
@@ -90,9 +90,9 @@ def as_rows(X: Any) -> sp.csr_matrix | npt.NDArray[Any]:
 
 
 def check_rows_to_fit(X: Any) -> None:
-    """Refuse rows that nothing can be learned from: none, none with columns, or some that are not finite.
+    """Raise if there are no rows, no columns, or values that are not finite.
 
-    Values of lazy arrays are not looked at.
+    Values of lazy arrays are not checked.
 
     Raises
     ------
@@ -108,12 +108,12 @@ def check_rows_to_fit(X: Any) -> None:
 
 
 def learn_columns(estimator: Any, X: Any) -> None:
-    """Note the columns of a fit: `n_features_in_`, and `feature_names_in_` of a DataFrame.
+    """Record the columns of a fit: `n_features_in_`, and `feature_names_in_` for a DataFrame.
 
     Raises
     ------
     InputError
-        If some of the names are text and others not.
+        If some column names are strings and others are not.
     """
     names = _column_names(X)
     estimator.n_features_in_ = int(np.shape(X)[1])
@@ -124,14 +124,14 @@ def learn_columns(estimator: Any, X: Any) -> None:
 
 
 def check_columns_of(estimator: Any, X: Any) -> None:
-    """Refuse rows whose columns have other names, or another order, than those that were fitted to.
+    """Raise if the columns have other names, or another order, than at fit.
 
-    Rows without names are taken as they are.
+    Rows without column names are accepted unchecked.
 
     Raises
     ------
     InputError
-        It names the first columns that differ.
+        Names the first columns that differ.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _listed(names: Iterable[str], most: int = 5) -> str:
 
 
 def _column_names(X: Any) -> npt.NDArray[np.object_] | None:
-    """Return the names of the columns of a DataFrame, if all of them are text."""
+    """Return the column names of a DataFrame, if all of them are strings."""
     columns = getattr(X, "columns", None)
     if columns is None:
         return None
@@ -181,7 +181,7 @@ def as_dense(X: Any) -> npt.NDArray[np.float64]:
     Raises
     ------
     InputError
-        As :func:`as_csr` and :func:`check_finite`.
+        As in :func:`as_csr` and :func:`check_finite`.
 
     Examples
     --------
@@ -195,17 +195,17 @@ def as_dense(X: Any) -> npt.NDArray[np.float64]:
 
 
 def _finite_dense(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a dense array, all of whose values are finite."""
+    """Return a dense array after checking that all of its values are finite."""
     if not np.isfinite(X).all():
         check_finite(as_csr(X))
     return X
 
 
 def _to_csr(X: Any) -> sp.csr_matrix:
-    """Convert any accepted container to CSR without a copy where that is possible."""
+    """Convert any accepted container to CSR, without a copy where possible."""
     if isinstance(X, sp.csr_matrix):
         return X
-    if hasattr(X, "to_coo") and not hasattr(X, "to_scipy_sparse"):  # a dictionary of keys of pydata/sparse
+    if hasattr(X, "to_coo") and not hasattr(X, "to_scipy_sparse"):  # pydata/sparse DOK
         X = X.to_coo()
     if not (sp.issparse(X) or hasattr(X, "to_scipy_sparse") or hasattr(X, "tocsr")):
         X = _usual(np.asarray(X))
@@ -225,33 +225,33 @@ def _to_csr(X: Any) -> sp.csr_matrix:
 
 
 def _dense_to_csr(X: npt.NDArray[Any]) -> sp.csr_matrix:
-    """Convert a dense array, several times as fast as by way of SciPy's lists of rows and columns."""
+    """Convert a dense array, several times faster than SciPy does by way of row and column lists."""
     n, d = X.shape
     kind = np.int32 if max(X.size, d) <= np.iinfo(np.int32).max else np.int64
     there = X != 0
     pointer = np.zeros(n + 1, kind)
     np.cumsum(np.count_nonzero(there, axis=1), out=pointer[1:])
     columns = np.arange(d, dtype=kind)
-    if pointer[-1] == X.size:  # descriptors and embeddings have no zero
+    if pointer[-1] == X.size:  # descriptors and embeddings have no zeros
         return sp.csr_matrix((X.flatten(), np.tile(columns, n), pointer), shape=X.shape)
     return sp.csr_matrix((X[there], np.broadcast_to(columns, X.shape)[there], pointer), shape=X.shape)
 
 
 def _check_dtype(dtype: np.dtype[Any]) -> None:
-    """Refuse arrays of text, objects and complex numbers."""
+    """Raise for arrays of text, objects or complex numbers."""
     if dtype.kind not in "buif":
         raise InputError(f"Fingerprints must be an array of real numbers, not of dtype {dtype}.")
 
 
 def _usual(X: Any) -> Any:
-    """Return an array with the next usual type in place of floats that sparse matrices lack."""
+    """Return an array, converting float types that sparse matrices lack to the next common one."""
     if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
         return X.astype(np.float32 if X.dtype == np.float16 else np.float64)
     return X
 
 
 def _is_canonical(csr: sp.csr_matrix) -> bool:
-    """Tell whether indices increase strictly within each row and no stored value is zero."""
+    """Return whether indices increase strictly within each row and no stored value is zero."""
     if csr.nnz != csr.data.size:
         return False
     if csr.nnz and not csr.data.all():
@@ -266,11 +266,11 @@ def _is_canonical(csr: sp.csr_matrix) -> bool:
 
 
 def _canonical(csr: sp.csr_matrix) -> sp.csr_matrix:
-    """Return a canonical copy; duplicates are summed in a type that holds their sum."""
+    """Return a canonical copy; duplicates are summed in a type that can hold the sum."""
     # Sums of 64-bit integers could wrap around to small counts.
     wide = np.int64 if csr.dtype.kind in "ui" and csr.dtype.itemsize < 8 else np.float64
     copy = sp.csr_matrix((csr.data.astype(wide), csr.indices.copy(), csr.indptr.copy()), shape=csr.shape)
-    # scipy trusts cached flags; the arrays are new, so let it look again.
+    # SciPy trusts cached flags; the arrays are new, so make it check again.
     copy.has_canonical_format = False
     copy.has_sorted_indices = False
     copy.sum_duplicates()
@@ -279,7 +279,7 @@ def _canonical(csr: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def check_counts(csr: sp.csr_matrix) -> sp.csr_matrix:
-    """Return `csr` with its data as uint16 counts; the indices are shared.
+    """Return `csr` with its data as uint16 counts; the indices are shared with the input.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def check_counts(csr: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def check_finite(csr: sp.csr_matrix) -> sp.csr_matrix:
-    """Return `csr` itself, all of whose values are finite.
+    """Return `csr` itself after checking that all of its values are finite.
 
     Raises
     ------
@@ -338,7 +338,7 @@ def narrowed(
     Raises
     ------
     InputError
-        If a feature does not fit; the message names the row: by its number in `rows`, shape (n,), or else by
+        If a feature does not fit the dtype; the message gives the row's number in `rows`, shape (n,), or else
         its position.
 
     Examples
@@ -359,7 +359,7 @@ def narrowed(
 
 
 def check_weights(csr: sp.csr_matrix) -> sp.csr_matrix:
-    """Return `csr` itself, all of whose values are finite and not negative.
+    """Return `csr` itself after checking that all of its values are finite and nonnegative.
 
     Raises
     ------
@@ -380,7 +380,7 @@ def check_weights(csr: sp.csr_matrix) -> sp.csr_matrix:
 def row_slice(rows: Any, start: int, stop: int) -> Any:
     """Return rows `start` to `stop` - 1 of a dense array or a canonical CSR matrix, sharing its memory.
 
-    SciPy's own slice copies indices and values, and for a while holds the indices twice.
+    SciPy's own slicing copies indices and values, and temporarily holds the indices twice.
 
     Examples
     --------
@@ -399,9 +399,9 @@ def row_slice(rows: Any, start: int, stop: int) -> Any:
 
 
 def column_slice(rows: sp.csr_matrix, start: int, stop: int) -> sp.csr_matrix:
-    """Return columns `start` to `stop` - 1 of a canonical CSR matrix, which are numbered from 0 then.
+    """Return columns `start` to `stop` - 1 of a canonical CSR matrix, renumbered from 0.
 
-    SciPy's own slice makes an array as long as there are columns, which are billions here.
+    SciPy's own slicing allocates an array as long as the number of columns, which is billions here.
 
     Examples
     --------
@@ -422,7 +422,7 @@ def column_slice(rows: sp.csr_matrix, start: int, stop: int) -> sp.csr_matrix:
 
 
 def squared_norms(pointer: npt.NDArray[Any], data: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return the squared length of each sparse row, float64, of the pointer and the values of a CSR matrix.
+    """Return the squared norm of each sparse row, float64, from the pointer and values of a CSR matrix.
 
     Examples
     --------
@@ -434,10 +434,10 @@ def squared_norms(pointer: npt.NDArray[Any], data: npt.NDArray[Any]) -> npt.NDAr
 
 
 def row_sums(pointer: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return the sum of each sparse row's values, float64, 0 for a row without any; exact for counts."""
+    """Return the sum of each sparse row's values, float64, 0 for an empty row; exact for counts."""
     counts = np.diff(pointer)
     rows, own = np.repeat(np.arange(counts.size), counts), values[pointer[0] : pointer[-1]]
-    # Added up in the order of the entries.
+    # Summed in the order of the entries.
     return np.bincount(rows, own, counts.size).astype(np.float64, copy=False)
 
 
@@ -447,8 +447,8 @@ def scaled_values(
     """Return the values of sparse rows scaled by powers of two, float64, and each row's binary exponent.
 
     A row whose largest value lies between 2^-ordinary and 2^ordinary is not scaled: its exponent is 0. The
-    values of another one are divided by 2^exponent, which leaves the largest between 1/2 and 1. Where no row
-    needs it, the values are None.
+    values of other rows are divided by 2^exponent, which brings the largest between 1/2 and 1. If no row
+    needs scaling, the values are None.
     """
     exponents = np.zeros(pointer.size - 1, np.int64)
     sizes = np.abs(data.astype(np.float64, copy=False))
@@ -456,7 +456,7 @@ def scaled_values(
         return None, exponents
     counts = np.diff(pointer)
     filled = counts > 0
-    # Empty rows are left out: reduceat would give them a value of the next row.
+    # Skip empty rows: reduceat would give them a value of the next row.
     found = np.frexp(np.maximum.reduceat(sizes, pointer[:-1][filled]))[1]
     exponents[filled] = np.where(np.abs(found) > ordinary, found, 0)
     shifts = np.repeat(exponents, counts).astype(np.int32)
@@ -472,7 +472,7 @@ def _refuse(csr: sp.csr_matrix, bad: npt.NDArray[np.bool_], reason: str) -> None
 
 
 def n_bytes(n_components: int) -> int:
-    """Return the bytes that hold `n_components` packed bits, the last one padded.
+    """Return the number of bytes that hold `n_components` packed bits, the last one padded.
 
     Examples
     --------
@@ -483,7 +483,7 @@ def n_bytes(n_components: int) -> int:
 
 
 def check_bits(bits: npt.ArrayLike, n_components: int) -> npt.NDArray[np.uint8]:
-    """Return packed bits as a C-contiguous array.
+    """Return packed bits as a C-contiguous array after checking them.
 
     Parameters
     ----------
@@ -499,7 +499,7 @@ def check_bits(bits: npt.ArrayLike, n_components: int) -> npt.NDArray[np.uint8]:
     Raises
     ------
     InputError
-        If the shape or the dtype is another one, or `n_components` is not positive.
+        If the shape or the dtype is wrong, or `n_components` is not positive.
 
     Examples
     --------
@@ -520,7 +520,7 @@ def check_bits(bits: npt.ArrayLike, n_components: int) -> npt.NDArray[np.uint8]:
 def unpack_bits(
     bits: npt.ArrayLike, n_components: int, dtype: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """Return the +1/-1 array of packed bits: bit 0 gives +1, bit 1 gives -1.
+    """Return the +1/-1 array for packed bits: bit 0 gives +1, bit 1 gives -1.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ def unpack_bits(
     Raises
     ------
     InputError
-        As :func:`check_bits`.
+        As in :func:`check_bits`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One BLAS thread while several threads or processes of a host compute at once."""
+"""One BLAS thread while several threads or processes on a host compute at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["ONE_BLAS_THREAD", "processors"]
 
 
 class _OneBlasThread:
-    """Reusable context manager; the limit is the process's, so it ends when the last task leaves.
+    """Reusable context manager; the limit is per process, so it is lifted when the last task leaves.
 
-    Workers of several threads run tasks at once, and a plain `threadpool_limits` would give one task's
-    threads back in the middle of another.
+    Multi-threaded workers run tasks concurrently, and a plain `threadpool_limits` would restore the threads
+    at the end of one task in the middle of another.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class _OneBlasThread:
 
     @property
     def is_set(self) -> bool:
-        """Whether the limit holds now."""
+        """Whether the limit is currently in force."""
         return self._tasks > 0
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""The errors that a user can act on: each message is one sentence saying what, where and what to do."""
+"""Errors that a user can act on: each message is one sentence saying what, where and what to do."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ __all__ = [
 ]
 
 ROW = re.compile(r"\b([Rr]ow) (\d+)\b")
-"""A row as messages name it: by its position in what a function was given."""
+"""How messages name a row: by its position in the input of a function."""
 
 _COLUMN = re.compile(r"\b([Cc]olumn) (\d+)\b")
 
 
 def printable(text: object, limit: int = 500) -> str:
-    r"""Return text of a file, or of a user, as a terminal may show it: on one line, and of bounded length.
+    r"""Return text from a file or a user in a form safe for a terminal: on one line, and of bounded length.
 
-    Whoever wrote a file that is read here may be anybody, and a terminal obeys what it is shown: it renames
-    its window, overwrites lines that it has shown, turns the direction of what follows.
+    Files may come from anyone, and a terminal obeys control sequences in what it prints: they can rename its
+    window, overwrite earlier lines, or reverse the direction of the text that follows.
 
     Parameters
     ----------
     text : object
-        Anything; ``str()`` of it is shown.
+        Any object; ``str()`` of it is shown.
     limit : int
-        At most so many characters; what is longer ends in ``...``.
+        Maximum number of characters; longer text ends in ``...``.
 
     Returns
     -------
     str
-        With control characters (C0, C1, line ends), marks and overrides of the direction of writing, and all
-        else that `str.isprintable` refuses as Python's escapes. What is printable, a backslash too, stays as
-        it is, so that to call it twice does no harm.
+        The text with control characters (C0, C1, line ends), directional marks and overrides, and everything
+        else that `str.isprintable` rejects as Python escapes. Printable characters, including the backslash,
+        are unchanged, so calling it twice does no harm.
 
     Examples
     --------
@@ -59,16 +59,16 @@ def printable(text: object, limit: int = 500) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return the text with what a terminal would obey, or not show, as Python's escapes."""
+    """Return the text with everything that a terminal would obey, or not show, as Python escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class DaskrfError(Exception):
-    """Base of every error that the command line prints as one sentence instead of a traceback.
+    """Base of all errors that the command line prints as one sentence instead of a traceback.
 
-    Its text is `printable`, of any length: messages name paths, and quote what files hold.
+    Its text is made `printable`, at any length: messages name paths and quote file content.
     """
 
     def __str__(self) -> str:
@@ -76,11 +76,11 @@ class DaskrfError(Exception):
 
 
 class _FileError(DaskrfError):
-    """An error that may come of a failed call of the operating system; `errno` as of `StoreError`."""
+    """An error that may result from a failed operating system call; `errno` as in `StoreError`."""
 
     def __init__(self, *args: object, errno: int | None = None) -> None:
         super().__init__(*args)
-        # An attribute of the instance, which pickle keeps: errors of workers reach the driver whole.
+        # An instance attribute, which pickle keeps: errors of workers reach the driver complete.
         self.errno = errno
 
 
@@ -92,24 +92,24 @@ class InputError(_FileError, ValueError):
     *args
         The message.
     errno : int, optional
-        As of `StoreError`.
+        As in `StoreError`.
     """
 
 
 class OptionError(InputError):
-    """An option does not exist, does not go with another one, or has an impossible value: wrong usage."""
+    """An option does not exist, conflicts with another one, or has an impossible value: wrong usage."""
 
 
 class StoreError(_FileError):
-    """A store is missing, damaged, of another format version, or was made for another specification.
+    """A store is missing, damaged, of another format version, or made for another specification.
 
     Parameters
     ----------
     *args
         The message.
     errno : int, optional
-        Number of the ``OSError`` behind it, which tells errors that pass (``EIO``, ``ESTALE``) from ones
-        that stay (``ENOSPC``); None where no call of the operating system failed.
+        Number of the underlying ``OSError``, which distinguishes transient errors (``EIO``, ``ESTALE``) from
+        persistent ones (``ENOSPC``); None if no operating system call failed.
 
     Examples
     --------
@@ -120,11 +120,11 @@ class StoreError(_FileError):
 
 
 class MemoryLimitError(DaskrfError, MemoryError):
-    """The predicted memory or disk does not fit into what there is."""
+    """The predicted memory or disk use exceeds what is available."""
 
 
 class CalibrationWarning(UserWarning):
-    """The standard deviations of a model cannot be trusted; the message says why, and what to do."""
+    """The standard deviations of a model cannot be trusted; the message says why and what to do."""
 
 
 class WorkerError(DaskrfError, RuntimeError):
@@ -132,7 +132,7 @@ class WorkerError(DaskrfError, RuntimeError):
 
 
 def check_type(name: str, given: object, kind: type, example: str) -> None:
-    """Refuse an argument that is not of a type; None is let through.
+    """Raise if an argument is not of the given type; None is accepted.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def check_type(name: str, given: object, kind: type, example: str) -> None:
 
 
 def renumbered(error: InputError, number: Callable[[int], int], what: re.Pattern[str] = ROW) -> InputError:
-    """Return an error about one row of a part, which names that row by its number in the whole.
+    """Return a copy of an error about one row of a part that gives the row's number in the whole.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def renumbered(error: InputError, number: Callable[[int], int], what: re.Pattern
 
 @contextmanager
 def counted_from(row: int, column: int) -> Iterator[None]:
-    """Let errors about a part of an array, which begins at this row and column, name those of the whole.
+    """Make errors about a part of an array, starting at this row and column, use positions in the whole.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use, and classes that are found where they are defined."""
+"""Package names that are imported on first use, and discovery of classes by where they are defined."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["declared", "lazy"]
 def declared(package: str, kind: type) -> dict[str, Any]:
     """Return all classes derived from `kind`, by name.
 
-    They are those in the modules of a package, which need no list of them, and those of your own from when
-    they are defined.
+    They are the classes in the modules of a package, which needs no list of them, and your own, as soon
+    as they are defined.
 
     Examples
     --------
@@ -39,18 +39,18 @@ def _derived(kind: Any) -> Iterator[Any]:
 def lazy(
     package: str, file: str, functions: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package, of what its block ``if TYPE_CHECKING:`` imports.
+    """Return `__getattr__` and `__dir__` of a package, for the names imported in ``if TYPE_CHECKING:``.
 
-    So that each name is declared once, for type checkers and for Python. After ``from ... import *`` the
-    names are the classes and constants in `__all__` of that module, which is imported when a name is not
-    found elsewhere. `__all__` of the package is one of the names, too.
+    This way each name is declared once, for type checkers and for Python. For ``from ... import *`` the names
+    are the classes and constants in `__all__` of that module, which is imported when a name is not found
+    elsewhere. The package's `__all__` is one of the names, too.
 
     Parameters
     ----------
     package, file : str
-        Its name, and its ``__init__.py``.
+        Name of the package, and its ``__init__.py``.
     functions : str
-        A package within it, each file of which holds a function of the file's name: names, too.
+        A subpackage in which each file holds a function of the file's name; these are names, too.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def lazy(
     def find(name: str) -> Any:
         if name == "__all__":
             return exported()
-        # No private name, nor one of a module, is worth an import.
+        # Private names and names of modules are not worth an import.
         among = whole if name[0].isupper() else []
         home = homes.get(name) or next((h for h in among if name in importlib.import_module(h).__all__), None)
         if home is None and functions and name != functions:

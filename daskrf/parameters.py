@@ -1,4 +1,4 @@
-"""What a class or function says of its parameters, by signature and docstring: options are made from it."""
+"""Parameters of classes and functions, from signature and docstring: the source of all options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 GIVEN: Final = object()
-"""In place of a default: the user has to give a value."""
+"""Stands in for a default where the user must give a value."""
 
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .*)?$")
 _SECTION = re.compile(r"^\w+\n-+$", re.MULTILINE)
@@ -32,23 +32,23 @@ _SECTION = re.compile(r"^\w+\n-+$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Option:
-    """What neither signature nor docstring says of an option on the command line.
+    """What neither signature nor docstring says about a command-line option.
 
     Attributes
     ----------
     flags : str
-        A short name (``"-n"``), which is added to the one made from the parameter; or long names in its
-        place, such as ``"--maximize/--minimize"`` for true and false.
+        A short name (``"-n"``), which is added to the one made from the parameter; or long names that replace
+        it, such as ``"--maximize/--minimize"`` for true and false.
     metavar : str
-        What stands for the value in the help; made from the type where it is empty.
+        Placeholder for the value in the help; made from the type if empty.
     least : int, optional
-        The smallest value that an integer may have.
+        Smallest allowed value of an integer.
     repeated : bool
-        Whether it may be given several times; `convert` then gets all texts.
+        Whether it may be given several times; `convert` then gets all values as text.
     convert : callable, optional
-        Makes the value of the parameter from what is given; a ValueError says what is wrong with it.
+        Converts the given text to the parameter's value; raises ValueError saying what is wrong with it.
     section : str
-        The heading of the help that it stands under.
+        Heading in the help under which the option is listed.
     """
 
     flags: str = ""
@@ -61,25 +61,25 @@ class Option:
 
 @dataclass(frozen=True)
 class Command:
-    """What neither signature nor docstring of a function says of its command: `CLI` in a file of a command.
+    """What neither signature nor docstring of a function says about its command: `CLI` in a command's file.
 
     Attributes
     ----------
     example : str
-        A command line that shows it at work.
+        An example command line.
     step : int
-        Its place in the list of commands; those without come last.
+        Position in the list of commands; commands without one come last.
     options : mapping of str to Option
-        By the names of parameters, where a signature is not enough.
+        Keyed by parameter name, where a signature is not enough.
     without : tuple of str
         Options of a dataclass that make no sense here, such as ``"format__extra"``.
     resumable : bool
-        Whether the same command goes on where an interrupted one has stopped.
+        Whether running the same command again resumes an interrupted run.
     workers_with : str
-        The flag without which it starts no workers of its own.
+        The flag without which the command starts no workers of its own.
     check : callable, optional
-        Called before workers start, with those arguments of the function whose names it has: refuses what
-        cannot work.
+        Called before workers start, with the function arguments that it takes by name; raises on what cannot
+        work.
     """
 
     example: str
@@ -93,23 +93,23 @@ class Command:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a function, or of the constructor of a class.
+    """One parameter of a function or of a class constructor.
 
     Attributes
     ----------
     name : str
     kinds : tuple of types or generic aliases
-        What a value may be, apart from `choices` and None.
+        Types that a value may have, apart from `choices` and None.
     choices : tuple
-        Values of which one is taken, without None.
+        Allowed values, without None.
     optional : bool
-        Whether None is a value, too.
+        Whether None is allowed, too.
     default : object
-        `GIVEN` where there is none.
+        `GIVEN` if there is none.
     help : str
-        What the docstring says of it.
+        Its description in the docstring.
     positional : bool
-        Whether it may be given without its name.
+        Whether it may be given by position.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Parameter:
 
     @property
     def kind(self) -> Any:
-        """The first of `kinds`; `str` where there are choices alone."""
+        """The first of `kinds`; `str` if there are only choices."""
         return self.kinds[0] if self.kinds else str
 
     @property
@@ -139,7 +139,7 @@ class Parameter:
 
     @property
     def repeated(self) -> bool:
-        """Whether it may be a sequence of what else it may be."""
+        """Whether it may also be a sequence of its other kinds."""
         return any(typing.get_origin(kind) is Sequence for kind in self.kinds)
 
     def class_below(self, base: type) -> Any:
@@ -150,11 +150,11 @@ class Parameter:
 def parameters_of(
     called: Callable[..., Any], *, without: Mapping[str, Any] | tuple[str, ...] = ()
 ) -> list[Parameter]:
-    """Return the parameters of a function, or of the constructor of a class, but those `without`.
+    """Return the parameters of a function or of a class constructor, except those in `without`.
 
-    A class may have `option_defaults`: values that take the place of its constructor's defaults on the
-    command line, where rows are counts of molecules; `GIVEN` where none would make sense. Parameters such as
-    ``**options`` are not among them.
+    A class may have `option_defaults`: values that replace its constructor's defaults on the command line,
+    where rows are counts of molecules; `GIVEN` if none would make sense. Parameters such as ``**options`` are
+    not included.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def summary_of(called: object) -> str:
 
 
 def without_python(text: str) -> str:
-    """Return what the command line says of a text: up to where "In Python" begins what is for Python alone.
+    """Return the part of a text before "In Python", which begins what the command line does not show.
 
     Examples
     --------
@@ -217,14 +217,14 @@ def description_of(called: object) -> str:
 
 
 def _kinds(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
-    """Return the kinds, the choices, and whether None is one of the values of a type hint."""
+    """Return the kinds and choices of a type hint, and whether None is allowed."""
     members = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
     choices: list[Any] = []
     kinds: list[Any] = []
     for member in members:
         if typing.get_origin(member) is Literal:
             choices += typing.get_args(member)
-        elif typing.get_origin(member) is not dict:  # the state of what is meant
+        elif typing.get_origin(member) is not dict:  # a dict is the saved state of a kind
             kinds.append(member)
     optional = type(None) in kinds or None in choices
     return (
@@ -235,7 +235,7 @@ def _kinds(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
 
 
 def _described(called: object) -> dict[str, str]:
-    """Return what the section Parameters of the docstring says of each parameter."""
+    """Return the description of each parameter in the Parameters section of a docstring."""
     lines = (inspect.getdoc(called) or "").splitlines()
     found: dict[str, str] = {}
     names: list[str] = []
@@ -247,6 +247,6 @@ def _described(called: object) -> dict[str, str]:
         if entry:
             names = entry[1].split(", ")
         elif line.strip():
-            between = "\n\n" if line.lstrip().startswith("- ") else " "  # items of a list stay apart
+            between = "\n\n" if line.lstrip().startswith("- ") else " "  # keep list items separate
             found |= {name: f"{found.get(name, '')}{between}{line.strip()}".strip() for name in names}
     return found

@@ -1,4 +1,4 @@
-"""Sizes, durations, counts and choices in words: one way for every report, message and display."""
+"""Sizes, durations, counts and choices in words, formatted the same in every report, message and display."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def duration(seconds: float) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a number of units, in words; `unit` is a plural.
+    """Return a number with its unit, in words; `unit` is a plural.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def features_words(filled: int, asked: int) -> str:
-    """Return a number of features, and how many were asked for where these are more.
+    """Return a number of features, and how many were requested if that is more.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def features_words(filled: int, asked: int) -> str:
 
 
 def either(flag: str, names: Sequence[str]) -> str:
-    """Return an option with the values of which one is to be given.
+    """Return an option with the values to choose from.
 
     Examples
     --------

@@ -16,10 +16,10 @@ __all__ = ["TopK"]
 
 @dataclass(frozen=True)
 class TopK:
-    """The k rows of the largest score, ties going to the lower row number: a commutative monoid.
+    """The k rows with the largest scores; ties go to the lower row number. A commutative monoid.
 
-    ``TopK(k)`` is the empty one. A row that comes in twice (a task that ran twice) counts once, with its
-    larger score. Memory: k rows, and while combining 2 k.
+    ``TopK(k)`` is the identity. A row that comes in twice (because a task ran twice) counts once, with its
+    larger score. Memory: k rows, or 2 k while combining.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class TopK:
         row : integer array, shape (n,)
             Distinct global row numbers.
         **columns : sequences of length n
-            Carried along, such as id or smiles; lists become object arrays.
+            Additional columns, such as id or smiles; lists become object arrays.
 
         Raises
         ------
@@ -85,12 +85,12 @@ class TopK:
         return TopK(self.k, scores[best], rows[best], {n: _take(c, best) for n, c in columns.items()})
 
     def combine(self, other: TopK) -> TopK:
-        """Return the top k of both; associative and commutative.
+        """Return the top k of both; the operation is associative and commutative.
 
         Raises
         ------
         InputError
-            If k or the columns differ (an empty one fits any columns).
+            If k or the columns differ (an empty TopK matches any columns).
         """
         if self.k != other.k:
             raise InputError(f"top {self.k} and top {other.k} cannot be combined: use one k.")
@@ -102,7 +102,7 @@ class TopK:
         score = np.concatenate([self.score, other.score])
         row = np.concatenate([self.row, other.row])
         order = np.lexsort((row, -score))
-        first = np.unique(row[order], return_index=True)[1]  # the best entry of every row number
+        first = np.unique(row[order], return_index=True)[1]  # best entry of each row number
         keep = order[np.sort(first)[: self.k]]
         columns = {n: np.concatenate([c, other.columns[n]])[keep] for n, c in self.columns.items()}
         return TopK(self.k, score[keep], row[keep], columns)
@@ -113,7 +113,7 @@ class TopK:
 
 
 def _best(score: npt.NDArray[np.float64], row: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.intp]:
-    """Return the indices of the k largest scores, ties by lower row, in order; O(n + k log k)."""
+    """Return the indices of the k largest scores in order, ties by lower row number; O(n + k log k)."""
     if len(score) > k:
         threshold = np.partition(score, len(score) - k)[len(score) - k]
         above = np.flatnonzero(score > threshold)

@@ -1,7 +1,7 @@
 """Named, counter-based random streams: every random number follows from (seed, name, index).
 
 Two programs that ask for word 17 of stream ``"minhash/a"`` of seed 3 get the same word, whatever
-they asked for before, on whatever machine; nothing here keeps a state.
+they asked for before, and on any machine; nothing here keeps state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def key(seed: int, name: str) -> int:
 
 
 def splitmix64(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Mix 64-bit words by the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
+    """Mix 64-bit words with the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
     return x ^ (x >> np.uint64(31))
@@ -64,7 +64,7 @@ def words(seed: int, name: str, count: int, start: int = 0) -> npt.NDArray[np.ui
 
 
 def words_at(seed: int, name: str, places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Return the words of the stream `name` at some places."""
+    """Return the words of the stream `name` at the given positions."""
     index = places.astype(np.uint64) + np.uint64(1)
     return splitmix64(np.uint64(key(seed, name)) + index * _GOLDEN)
 

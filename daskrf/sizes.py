@@ -1,6 +1,6 @@
-"""Tell Dask how large sparse blocks are; without it spilling and scheduling are blind to them.
+"""Tell Dask how large sparse blocks are; otherwise spilling and scheduling would ignore their size.
 
-Dask loads `register` by the entry point ``dask.sizeof`` in every process where daskrf is installed.
+Dask loads `register` through the entry point ``dask.sizeof`` in every process where daskrf is installed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ __all__ = ["register"]
 
 
 def register(sizeof: Any) -> None:
-    """Register the sizes of SciPy's compressed arrays and of pydata/sparse's GCXS and COO.
+    """Register sizes for SciPy's compressed arrays and for GCXS and COO of pydata/sparse.
 
-    Dask 2026.8 counts ``csr_matrix`` rightly but says 56 bytes for ``csr_array`` and GCXS.
+    Dask 2026.8 is right for ``csr_matrix`` but reports 56 bytes for ``csr_array`` and GCXS.
     """
 
     @sizeof.register_lazy("scipy")

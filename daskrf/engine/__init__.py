@@ -1,8 +1,8 @@
-"""The hot operations behind one interface, and the choice of what computes them.
+"""The performance-critical operations behind one interface, and the choice of engine that computes them.
 
-Everything that the rest of the package computes by compiled code is a method of :class:`Engine`; a folder
+Everything that the rest of the package computes in compiled code is a method of :class:`Engine`; a folder
 here with functions of these names and arguments is an engine. :func:`engine` imports the chosen one on first
-use, once a process: DASKRF_ENGINE names the folder, "cpu" by default.
+use, once per process: DASKRF_ENGINE names the folder, "cpu" by default.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 TILE = 64
-"""Hashed features are made in tiles of so many: keys come in whole tiles."""
+"""Number of hashed features in a tile: keys come in whole tiles."""
 
 QUOTIENT, RATIO, SUM = 0, 1, 2
-"""What :meth:`Engine.overlaps` makes of the sum s of a pair and the totals a, b of its rows: s / (a + b - s),
-s / (a + b), or s itself."""
+"""What :meth:`Engine.overlaps` computes from the sum s of a pair and the totals a, b of its rows:
+s / (a + b - s), s / (a + b), or s itself."""
 
 
 class Rows(NamedTuple):
-    """Sparse rows: pointer, columns and values as of a CSR matrix; the first pointer need not be 0."""
+    """Sparse rows: pointer, columns and values as in a CSR matrix; the first pointer need not be 0."""
 
     pointer: Array
     columns: Array
@@ -47,9 +47,9 @@ class Rows(NamedTuple):
 class Hashes(NamedTuple):
     """Keys of random hashes of weighted sets, P(h(x) = h(y)) = sum of minima over sum of maxima.
 
-    `weighted`: consistent weighted sampling, for float64 weights, in place of min-wise hashing, for uint16
-    counts. `element` is the key of the columns, `low`, `high` (uint32, whole tiles) those of the hashes, and
-    `empty` (uint32) the hash of a row without entries.
+    `weighted`: consistent weighted sampling, for float64 weights, instead of min-wise hashing, for uint16
+    counts. `element` is the key of the columns, `low`, `high` (uint32, whole tiles) are those of the hashes,
+    and `empty` (uint32) is the hash of a row without entries.
     """
 
     weighted: bool
@@ -63,8 +63,8 @@ class Blocks(NamedTuple):
     """The diagonals and permutations of n blocks S H G Pi H B, or S H G H C H B, each of shape (n, length).
 
     `signs` (B), `normals` (G), `scales` (S and all constants) and `turns` (C) are float32, `places` (Pi:
-    number i comes from place places[i]) int32. Either `places` or `turns` has shape (n, 0). `length` is a
-    power of two, at least 8.
+    element i comes from position places[i]) is int32. Either `places` or `turns` has shape (n, 0). `length`
+    is a power of two, at least 8.
     """
 
     signs: Array
@@ -77,9 +77,9 @@ class Blocks(NamedTuple):
 class Factors(NamedTuple):
     """Up to 64 features, each a weight times a product of random projections.
 
-    `keys` (uint64) of the factors; `counts` (int64): how many of the features, the first ones, have each
-    factor, descending; `scales` (float32): what its projections are multiplied by; `offsets` (float32, shape
-    (factors, 64)): what is subtracted then; `weights` (float32) of the features.
+    `keys` (uint64) of the factors; `counts` (int64): how many of the features, counted from the first, have
+    each factor, descending; `scales` (float32): multiplier of each factor's projections; `offsets` (float32,
+    shape (factors, 64)): what is then subtracted; `weights` (float32) of the features.
     """
 
     keys: Words
@@ -90,7 +90,7 @@ class Factors(NamedTuple):
 
 
 class Engine(Protocol):
-    """The operations. Arrays that are written to are called `out`; all arrays are C-contiguous.
+    """The operations. Output arrays are called `out`; all arrays are C-contiguous.
 
     Bits are packed little-endian, 0 for +1 and 1 for -1; padding bits are zero. Bits and integers are the
     same on every engine, in any batch; floats agree to 1e-6.
@@ -99,23 +99,23 @@ class Engine(Protocol):
     def bit_gram(self, bits: Bits, n_components: int, out: Integers, first: int = 0) -> None:
         """Add Phi^T Phi of the +1/-1 features to the upper triangle of `out`, diagonal included, exactly.
 
-        Best with 8,000 rows or more in a call (1,000 rows reach 40 % of that rate, 64 rows 4 %); the memory
-        used beside `out` is at most 2,048 bytes a component.
+        Most efficient with 8,000 or more rows per call (1,000 rows reach 40 % of that rate, 64 rows 4 %);
+        memory use beyond `out` is at most 2,048 bytes per component.
 
         Parameters
         ----------
         bits : uint8 array, shape (n, ceil(n_components / 8))
         n_components : int
         out : int64 array, shape (stop, stop - first)
-            Columns `first` to `stop` - 1, of which the rows below `stop` are all there is: all of the matrix
-            with shape (n_components, n_components). What is below the diagonal is left alone.
+            Columns `first` to `stop` - 1, and only the rows below `stop`: the whole matrix if the shape is
+            (n_components, n_components). Entries below the diagonal are left unchanged.
         first : int, default 0
             A multiple of 64.
 
         Raises
         ------
         InputError
-            If the shape or the dtype of `bits` or `out` is another one, or `first` is not a multiple of 64.
+            If `bits` or `out` has the wrong shape or dtype, or `first` is not a multiple of 64.
 
         Examples
         --------
@@ -132,13 +132,13 @@ class Engine(Protocol):
         ----------
         bits : uint8 array, shape (n, ceil(n_components / 8))
         y : int64 array, shape (n, n_targets)
-            The sum of absolute values of a target must stay below 2**62.
+            The sum of absolute values of each target must stay below 2**62.
         n_components : int
 
         Raises
         ------
         InputError
-            If the shape or the dtype of `bits` or `y` is another one.
+            If `bits` or `y` has the wrong shape or dtype.
 
         Examples
         --------
@@ -147,19 +147,19 @@ class Engine(Protocol):
         """
 
     def bit_means(self, bits: Bits, n_components: int, weights: Array) -> Array:
-        """Return the +1/-1 features of each row times weights, of the dtype of the weights.
+        """Return the product of each row's +1/-1 features and the weights, in the dtype of the weights.
 
         Parameters
         ----------
         bits : uint8 array, shape (n, ceil(n_components / 8))
         n_components : int
         weights : float32 or float64 array, shape (n_components, n_targets)
-            Multiply by 1/sqrt(M) beforehand for the product with scaled features.
+            Multiply them by 1/sqrt(M) beforehand to get the product with scaled features.
 
         Raises
         ------
         InputError
-            If the shape or the dtype of `bits` or `weights` is another one.
+            If `bits` or `weights` has the wrong shape or dtype.
 
         Examples
         --------
@@ -168,7 +168,7 @@ class Engine(Protocol):
         """
 
     def hash_bits(self, rows: Rows, hashes: Hashes) -> Words:
-        """Return a random bit of each hash of each row, 64 a word: uint64 of shape (n, hashes / 64)."""
+        """Return a random bit for each hash of each row, 64 per word: uint64 of shape (n, hashes / 64)."""
 
     def hash_levels(
         self, rows: Rows, hashes: Hashes, low: Array, high: Array, levels: Single, out: Single
@@ -186,7 +186,7 @@ class Engine(Protocol):
         bits : uint64 array, shape (n, any)
             Packed bits, the lowest first.
         starts : int64 array, shape (M + 1,)
-            Ascending, the last one at most 64 times the columns of `bits`.
+            Ascending, the last one at most 64 times the number of columns of `bits`.
         words : uint64 array, shape (n, ceil(M / 64))
         """
 
@@ -199,21 +199,21 @@ class Engine(Protocol):
         levels: Single | None,
         out: Single,
     ) -> None:
-        """Write products of random projections of sparse rows, a tile of up to 64 features after the other.
+        """Write products of random projections of sparse rows, one tile of up to 64 features after another.
 
-        The entries of projections are random signs, or normal numbers, that follow from the keys and the
-        column's identifier.
+        The entries of projections are random signs or normal numbers, determined by the keys and the column
+        identifier.
 
         Parameters
         ----------
         rows : Rows
             `values` float32.
         scales : (float32 array, float32 array), each of shape (n,)
-            What the projections of each row are multiplied by, and what its features are.
+            Multipliers for the projections of each row, and for its features.
         element : uint64
             Key of the columns.
         tiles : list of Factors
-            64 features each, but for the last one.
+            64 features each, except in the last one.
         levels : float32 array, shape (65536,), optional
             Normal numbers; without them, signs.
         out : float32 array, shape (n, M)
@@ -222,7 +222,7 @@ class Engine(Protocol):
     def first_term(
         self, rows: Rows, key: int, places: Integers, weights: Single, slots: Integers, out: Single
     ) -> None:
-        """Write the circular convolution of the rows' count sketches and their prefactor sketches to `out`.
+        """Write the circular convolution of the rows' count sketches with their prefactor sketches to `out`.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class Engine(Protocol):
         out: Single,
         dense: Single | None = None,
     ) -> None:
-        """Write the count sketches of x^{(tensor) r}, times a spectrum each, to the rows of `out`.
+        """Write the count sketches of x^{(tensor) r}, each times a spectrum, to the rows of `out`.
 
         Parameters
         ----------
@@ -257,20 +257,20 @@ class Engine(Protocol):
         keys : uint64 array, shape (r,) or, with `dense`, (r + 1,)
             Key of each count sketch.
         spectra : float32 array, shape (any, 2 (m // 2 + 1))
-            Real and imaginary parts in turn.
+            Real and imaginary parts, interleaved.
         slots : int64 array, shape (n,)
             Row of `spectra` for each row.
         out : float32 array, shape (n, m)
             The product of the Fourier transforms: real and imaginary parts of the frequencies 0, 1, ...,
-            without imaginary parts that are 0 for any real sketch.
+            omitting imaginary parts that are 0 for every real sketch.
         dense : float32 array, shape (n, any but 0), optional
-            One factor more: the count sketch of the dense vectors (1, dense[row]).
+            One additional factor: the count sketch of the dense vectors (1, dense[row]).
         """
 
     def hadamard_transform(self, x: Single) -> None:
-        """Multiply every row of `x`, of a power of two of at least 8 numbers, by H, in place.
+        """Multiply every row of `x`, whose length is a power of two of at least 8, by H, in place.
 
-        H_1 = [1] and H_2d = [[H_d, H_d], [H_d, -H_d]]: entries +1 and -1, so that a second transform gives d
+        H_1 = [1] and H_2d = [[H_d, H_d], [H_d, -H_d]]: entries are +1 and -1, so applying it twice gives d
         times the row. Source: Le, Sarlos & Smola 2013, section 4.2.
 
         Examples
@@ -283,57 +283,57 @@ class Engine(Protocol):
         """
 
     def project_blocks(self, rows: Rows | Single, blocks: Blocks, out: Single) -> None:
-        """Write the projections of sparse or dense rows, padded with zeros, to `out`, shape (n, p).
+        """Write the projections of sparse or dense rows, zero-padded, to `out`, shape (n, p).
 
-        Rows have at most the length of the blocks, and p is at most all rows of the blocks together.
+        Rows are at most as long as the blocks, and p is at most the number of rows of all blocks together.
         """
 
     def project(self, rows: Rows, directions: Single, out: Single) -> None:
         """Write the products of sparse rows with directions, shape (d, p), to `out`, shape (n, p)."""
 
     def cosines(self, phases: Single, scale: float, out: Single) -> None:
-        """Write cos(2 pi t) and sin(2 pi t), times `scale`, of the first phases t of each row, in turn.
+        """Write cos(2 pi t) and sin(2 pi t), times `scale`, of the first phases t of each row, interleaved.
 
-        `phases` are in turns, shape (n, at least M // 2); in `out`, shape (n, M), an odd column at the end
-        becomes 0. Errors are below 1.2e-7 of `scale`.
+        `phases` are in turns, shape (n, at least M // 2); in `out`, shape (n, M), the last column is set to 0
+        if M is odd. Errors are below 1.2e-7 of `scale`.
         """
 
     def overlaps(self, right: Rows, *, multiply: bool) -> Overlaps:
-        """Prepare sparse rows for sums over the columns that they share with others.
+        """Prepare sparse rows for sums over the columns that they share with other rows.
 
-        Terms are products, and totals sums of squares, with `multiply`; else they are minima and sums.
+        With `multiply`, terms are products and totals are sums of squares; otherwise minima and sums.
         """
 
     def radial_values(
         self, own: Single, others: Single, factor: float, form: tuple[bool, float, float], out: Single
     ) -> None:
-        """Make kernel values of inner products x.y, in place: q(z) exp(-z), z = factor |x - y|^2 or its root.
+        """Turn inner products into kernel values in place: q(z) exp(-z), z = factor |x - y|^2 or its root.
 
         Parameters
         ----------
         own, others : float32 arrays, shapes (n,) and (m,)
-            Squared lengths. A row of infinite length gets zeros.
+            Squared norms. A row of infinite norm gets zeros.
         factor : float
         form : (bool, float, float)
-            Whether z is the root, and then a and b of q(z) = 1 + a z + b z^2; else q is 1.
+            Whether z is the root, then a and b of q(z) = 1 + a z + b z^2; q is 1 if z is not the root.
         out : float32 array, shape (n, m)
         """
 
     def add_weighted(self, values: Array, own: float, others: Array, other: float, out: Array) -> None:
-        """Write own * values + other * others to `out`, rounded to its type; `out` may be `values`.
+        """Write own * values + other * others to `out`, rounded to its dtype; `out` may be `values`.
 
-        `values` and `others` are both float64 or both float32, and the sum is computed in their type. All
-        have the shape (n, m).
+        `values` and `others` are both float64 or both float32, and the sum is computed in that dtype. All
+        have shape (n, m).
         """
 
 
 Overlaps = Callable[[Rows, npt.DTypeLike, Integers | None, int, Array], tuple[Double, Double]]
 """Writes the coefficients of some rows of the left (numbers, or None for all) with all rows of the right.
 
-Arguments: the rows of the left; the type that terms are added up in (an unsigned integer type, to whose range
-values are clipped and in which all sums fit, or float64); the numbers; what to make of sums (QUOTIENT, RATIO,
-SUM); and `out`, shape (n, m). Returns the totals of the rows of the left and of the right, added up in the
-order of the terms, so that the quotient of equal rows is exactly 1.
+Arguments: the rows of the left; the dtype in which terms are summed (an unsigned integer type, to whose range
+values are clipped and in which all sums fit, or float64); the row numbers; what to compute from the sums
+(QUOTIENT, RATIO, SUM); and `out`, shape (n, m). Returns the totals of the rows of the left and of the right,
+summed in the order of the terms, so that the quotient of equal rows is exactly 1.
 """
 
 
@@ -344,7 +344,7 @@ def engine() -> Engine:
     Raises
     ------
     InputError
-        If DASKRF_ENGINE names none.
+        If DASKRF_ENGINE does not name an engine.
     """
     name = os.environ.get("DASKRF_ENGINE") or "cpu"
     home = f"daskrf.engine.{name}"

@@ -1,7 +1,7 @@
 """Molecules: files of SMILES, fingerprints, and a make-on-demand library; the only importer of RDKit.
 
-Names are imported on first use, so that a process which needs one module has no other in its memory: RDKit is
-in the helper processes of `daskrf.molecules.isolation`, and what reads files is not.
+Names are imported on first use, so a process that needs one module does not load the others. RDKit runs in
+the helper processes of `daskrf.molecules.isolation`; code that reads files does not load it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Building blocks shipped with the package, and the synthons that reactions make of them.
+"""Building blocks shipped with the package, and the synthons that reactions make from them.
 
-A file of ``blocks/`` holds one SMILES a line; ``{x}`` in it stands for each substituent of the set x of
-``blocks/substituents.smi``. RDKit reactions turn a block into its synthon once, at load: the part that
+Each file in ``blocks/`` holds one SMILES per line, where ``{x}`` stands for each substituent in the set x of
+``blocks/substituents.smi``. RDKit reactions convert each block to its synthon once, at load: the part that
 stays in the product, with a numbered dummy atom at each new bond.
 """
 
@@ -20,7 +20,7 @@ from daskrf.errors import InputError
 
 __all__ = ["CUTS", "LINKAGES", "Slot", "Synthon", "load_blocks", "load_slot"]
 
-# What each reactive group becomes. {d} is the number of the bond; a group must match a block exactly once.
+# What each reactive group becomes. {d} is the bond number; a group must match a block exactly once.
 CUTS = {
     "acid": "[CX3;!R:1](=[O:2])[OX2H1]>>[{d}*][C:1]=[O:2]",
     "amine": "[NX3;H1,H2;!$(N[C,S]=O):1]>>[{d}*][N:1]",
@@ -33,7 +33,7 @@ CUTS = {
     "chloride": "[c;$(c:n),$(c1aanaa1):1]Cl>>[{d}*][c:1]",
 }
 
-# The bonds that the reactions make. No synthon contains one, so that every one in a product was made by
+# The bonds that the reactions form. No synthon contains one, so every such bond in a product was formed by
 # a reaction: cutting them gives back the synthons, and with them the reaction and the blocks.
 LINKAGES = {
     "acyl-N": "[CX3;!R](=O)-!@[#7]",
@@ -42,7 +42,7 @@ LINKAGES = {
     "aryl-N": "c-!@[N;R]",
     "benzyl-N": "[N;R]-!@[CH2]-c",
 }
-# The carbonyl of an isocyanate synthon carries the dummy atom: that bond is the reaction's own.
+# The carbonyl of an isocyanate synthon carries the dummy atom: the reaction itself forms that bond.
 _FORBIDDEN = {**LINKAGES, "acyl-N": "[CX3;!R;!$(C[#0])](=O)-!@[#7]"}
 
 _RINGS = 3
@@ -57,9 +57,9 @@ class Slot:
     Attributes
     ----------
     classes
-        Names of the block files that serve here, in the order of the block numbers.
+        Names of the block files used here, in the order of the block numbers.
     cuts
-        Keys of `CUTS`, one for each bond to a neighbouring slot, the neighbour on the left first.
+        Keys of `CUTS`, one for each bond to a neighbouring slot, left neighbour first.
     require
         SMARTS that a block must match to be used here; empty for none.
     """
@@ -71,7 +71,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Synthon:
-    """What is left of a block in a product: the block and the two halves of a SMILES string.
+    """The part of a block that stays in a product: the block and the two halves of a SMILES string.
 
     The neighbour's string goes between `head` and `tail`; the last slot of a recipe has an empty tail.
     """
@@ -97,7 +97,7 @@ def _substituents() -> dict[str, list[str]]:
 
 
 def _expand(template: str) -> list[str]:
-    """Fill every hole of a template with every substituent of its set."""
+    """Fill every placeholder of a template with every substituent of its set."""
     parts = _HOLE.split(template)
     texts, holes = parts[0::2], parts[1::2]
     return [
@@ -144,7 +144,7 @@ def _reaction(cut: str, bond: int) -> rdChemReactions.ChemicalReaction:
 
 
 def _cut(mol: Chem.Mol, cut: str, bond: int) -> Chem.Mol:
-    """Replace the reactive group by dummy atom number `bond`; the group must be there exactly once."""
+    """Replace the reactive group by dummy atom number `bond`; the group must occur exactly once."""
     reaction = _reaction(cut, bond)
     sites = len(mol.GetSubstructMatches(reaction.GetReactantTemplate(0)))
     if sites != 1:
@@ -161,9 +161,9 @@ def _check_linkages(block: str, synthon: Chem.Mol) -> None:
 
 
 def _shift_rings(smiles: str, by: int) -> str:
-    """Add `by` to every ring-closure number, so that a piece can be nested in another one.
+    """Add `by` to every ring-closure number, so that one piece can be nested in another.
 
-    Each slot has `_RINGS` numbers of its own; a piece with more rings open at a time is refused.
+    Each slot has its own `_RINGS` numbers; a piece with more rings open at once is rejected.
     """
 
     def shifted(match: re.Match[str]) -> str:
@@ -178,7 +178,7 @@ def _shift_rings(smiles: str, by: int) -> str:
 
 
 def _written(synthon: Chem.Mol, left: int, right: int) -> tuple[str, str]:
-    """Write a synthon from its left bond on, and split it where its right neighbour goes (0: no bond)."""
+    """Write a synthon starting at its left bond, split where its right neighbour goes (0: no bond)."""
     root = next(
         atom.GetIdx()
         for atom in synthon.GetAtoms()
@@ -201,8 +201,8 @@ def load_slot(slot: Slot, left: int, right: int) -> tuple[Synthon, ...]:
     slot
         The reactant.
     left, right
-        Numbers of its bonds to the neighbouring slots, 0 for none. Bond i is the one between slots
-        i - 1 and i, counted from 0, so that `left` is also the position of the slot.
+        Numbers of its bonds to the neighbouring slots, 0 for none. Bond i joins slots i - 1 and i, counted
+        from 0, so `left` is also the position of the slot.
 
     Raises
     ------

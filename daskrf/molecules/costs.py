@@ -1,12 +1,12 @@
-"""Molecules that RDKit would take too long for, refused before it begins with them.
+"""Limits that reject molecules before RDKit spends too long on them.
 
-All that it does with a molecule is fast, but for a few numbers that grow without bound: of smallest rings,
-where rings close to a ring of rings; of branched paths; of pairs of torsions; of atoms, for all distances.
-They can be counted, or bounded, at once. A limit on them is the same on every machine, which one on time is
-not; that one (`daskrf.molecules.isolation`) is for what nobody has thought of.
+RDKit is fast on a molecule unless one of a few numbers grows without bound: smallest rings, when rings form a
+ring of rings; branched paths; pairs of torsions; or atoms, for the matrix of all distances. All of them can
+be counted or bounded quickly. Limits on them are the same on every machine, unlike a time limit; the time
+limit (`daskrf.molecules.isolation`) covers cases that nobody foresaw.
 
-No drug, peptide, lipid or macrocycle of up to 1,000 heavy atoms comes near these limits, but for rings of 19
-sugars (cyclodextrins) or of 16 benzenes (cycloparaphenylenes) and more.
+No drug, peptide, lipid or macrocycle of up to 1,000 heavy atoms comes near these limits, except rings of 19
+or more sugars (cyclodextrins) or of 16 or more benzenes (cycloparaphenylenes).
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ MAX_HEAVY_ATOMS = 1000
 """Larger molecules are rejected: path and pair fingerprints of a polymer or a protein would take minutes."""
 
 MAX_FRAGMENTS = 1000
-"""Where one of them is chosen, which takes the square of their number: 1,000 of them 0.1 s, 5,000 4 s."""
+"""Limit where one fragment is chosen, which takes quadratic time: 1,000 fragments 0.1 s, 5,000 4 s."""
 
 MAX_RINGS = 300_000
-"""Smallest rings (relevant cycles), which RDKit lists one by one: those of 18 sugars in a ring, 2.4 s."""
+"""Smallest rings (relevant cycles), which RDKit lists one by one: 2.4 s for those of 18 sugars in a ring."""
 
 MAX_AROMATIC_RINGS = 50_000
-"""The same where they have double bonds, since every two of them are compared: 15 benzenes in a ring, 7 s."""
+"""The same for rings with double bonds, which are compared pairwise: 7 s for 15 benzenes in a ring."""
 
 MAX_CLOSURES = 100
-"""Ring closures; more than these, and than atoms, are of a lattice. 361 among 40 atoms: 11 s, 1.4 GiB."""
+"""Ring closures; with more than this and than atoms, it is a lattice. 361 among 40 atoms: 11 s, 1.4 GiB."""
 
 MAX_ATOMS_OF_PAIRS = 1_500
-"""Atoms, hydrogens that are written as isotopes included, of atom pairs, which take their cube: 3 s."""
+"""Atoms for atom pairs (cubic time), including hydrogens written as isotopes: 3 s."""
 
 MAX_TORSIONS = 20_000
-"""Chains of four atoms, which are compared with each other: 1 s. 1,000 carbon atoms have 9,000 at most."""
+"""Chains of four atoms, which are compared pairwise: 1 s. 1,000 carbon atoms have at most 9,000."""
 
 MAX_PATHS = 2_000_000
-"""Branched paths of up to 7 bonds, at 0.9 microseconds and 300 bytes each; 1,000 carbon atoms: 700,000."""
+"""Branched paths of up to 7 bonds, at 0.9 microseconds and 300 bytes each; 1,000 C atoms have 700,000."""
 
 _DIGITS_OF_RINGS = 30  # of 15 closures: with fewer, a molecule has fewer than 2**14 smallest rings
 _BONDS_OF_TORSIONS = 128  # with fewer, no graph has MAX_TORSIONS
@@ -56,15 +56,15 @@ _BONDS_OF_PATHS = 256  # with fewer, and at most four an atom, no graph has MAX_
 _PATH_BONDS = 7
 
 _BLANK = re.compile(r"[ \t]")
-# A heavy atom, or hydrogen, a dummy or a number in brackets, which are not counted.
+# Group 1 is a heavy atom; bracketed hydrogens, dummies and atomic numbers match but are not counted.
 _ATOM = re.compile(r"\[\d*(?:H(?![a-z])|\*|#)[^\]]*\]|(\[[^\]]*\]|Br|Cl|[BCNOPSFIbcnops])")
 
 
 def refusal_of_text(text: str, fragments: str) -> str:
     """Return why a SMILES is rejected as it stands, or an empty string.
 
-    RDKit takes what follows a blank for a name, and leaves out what it does not know at the end: "CCé" would
-    be ethane.
+    RDKit takes whatever follows a blank as a name and drops trailing characters that it does not know: "CCé"
+    would be read as ethane.
     """
     if not (text.isascii() and text.isprintable()):
         smiles = _BLANK.split(text.strip(" \t"), maxsplit=1)[0]
@@ -77,7 +77,7 @@ def refusal_of_text(text: str, fragments: str) -> str:
     parts = smiles.split(".")
     if fragments != "keep" and len(parts) > MAX_FRAGMENTS:
         return f"{len(parts):,} fragments are more than {MAX_FRAGMENTS:,}"
-    if fragments == "largest":  # is as large as any of them: a ring bond over a dot makes it larger
+    if fragments == "largest":  # at least this large: a ring bond across a dot makes it larger
         parts = [max(parts, key=_heavy_atoms)]
     return refusal_of_size(sum(map(_heavy_atoms, parts)))
 
@@ -87,7 +87,7 @@ def _heavy_atoms(smiles: str) -> int:
 
 
 def refusal_of_size(heavy_atoms: int) -> str:
-    """Return why a molecule of so many atoms is rejected, or an empty string."""
+    """Return why a molecule with this many heavy atoms is rejected, or an empty string."""
     if heavy_atoms <= MAX_HEAVY_ATOMS:
         return ""
     return f"{heavy_atoms:,} heavy atoms are more than {MAX_HEAVY_ATOMS:,}"
@@ -118,7 +118,7 @@ def refusal_of_rings(text: str) -> str:
         for bond in family
     ):
         limit = MAX_AROMATIC_RINGS
-    if families <= count <= limit:  # a number that RDKit's counter does not hold begins at 0 again
+    if families <= count <= limit:  # RDKit's counter wraps around to 0 on overflow
         return ""
     return f"more than {limit:,} smallest rings, since its rings close to rings"
 
@@ -147,7 +147,7 @@ def refusal_of_counting(kind: str, molecule: Chem.Mol) -> str:
 
 
 def bound_of_paths(bonds: npt.NDArray[np.int64]) -> float:
-    """Return an upper bound of the number of connected sets of 1 to 7 bonds: exact where there are no rings.
+    """Return an upper bound on the number of connected sets of 1 to 7 bonds, exact if there are no rings.
 
     Parameters
     ----------
@@ -160,10 +160,10 @@ def bound_of_paths(bonds: npt.NDArray[np.int64]) -> float:
 
     Notes
     -----
-    A connected set of k bonds, cut open where it closes a ring, is a tree of k bonds that nowhere turns back
-    on the bond it came by. Of such trees, those that begin with the bond from u to v have the generating
-    function T(u, v) = x prod_w (1 + T(v, w)), over the neighbours w of v but u; one that has atom v stands in
-    prod_w (1 + T(v, w)) over all, and each of k bonds is found from its k + 1 atoms.
+    A connected set of k bonds, cut open where it closes a ring, is a tree of k bonds that never turns back on
+    the bond it came by. Trees that begin with the bond from u to v have the generating function
+    T(u, v) = x prod_w (1 + T(v, w)), over the neighbours w of v other than u. Trees that contain atom v are
+    counted by prod_w (1 + T(v, w)) over all w, and each tree of k bonds is found from all of its k + 1 atoms.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def bound_of_paths(bonds: npt.NDArray[np.int64]) -> float:
 
 
 def _product(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the products of polynomials, one a row, up to the same power."""
+    """Return the products of polynomials, one per row, truncated at the same power."""
     product = np.zeros_like(one)
     for power in range(one.shape[1]):
         product[:, power:] += one[:, power : power + 1] * other[:, : one.shape[1] - power]

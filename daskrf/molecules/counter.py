@@ -1,6 +1,6 @@
-"""What RDKit makes of one SMILES: the counts of its features, of each kind, or the reason why it has none.
+"""What RDKit computes from one SMILES: its feature counts, for each kind, or the reason why there are none.
 
-This runs in the helper processes of `daskrf.molecules.isolation`, which have one thread.
+This runs in the helper processes of `daskrf.molecules.isolation`, which are single-threaded.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from daskrf.molecules.spec import FingerprintSpec
 
 __all__ = ["Counter", "canonizer", "explain", "explainer", "packed", "sentence", "syntax_checker"]
 
-_MAX_BONDS = 127  # of one atom, as RDKit counts them
+_MAX_BONDS = 127  # of one atom, the limit of RDKit's counter
 
 
 class Counter:
-    """Function from a SMILES to its features: bytes for each kind, or a string that says why it is rejected.
+    """Function from a SMILES to its features: bytes for each kind, or a string saying why it is rejected.
 
-    The bytes are those of `packed`, or for LINGOs the canonical SMILES. The molecule is parsed once. RDKit's
-    log is off as long as the function is there.
+    The bytes are those of `packed`, or the canonical SMILES for LINGOs. The molecule is parsed once. RDKit's
+    log stays off for the lifetime of this object.
 
     Examples
     --------
@@ -47,15 +47,15 @@ class Counter:
         self._fragments = fragments
         self._features = [_features(kind) for kind in spec.kinds]
         self._silence = rdBase.BlockLogs()
-        self("CCO")  # tables are loaded before the first molecule that counts
+        self("CCO")  # load tables before the first real molecule
 
     def __call__(self, text: str) -> list[bytes] | str:
-        """Return the features of `text`, or why there are none."""
+        """Return the features of `text`, or why it has none."""
         try:
             return self._of(text)
         except MemoryError:
             raise
-        except Exception as error:  # whatever RDKit makes of a line, it is about that line alone
+        except Exception as error:  # whatever fails in RDKit concerns this line alone
             return f"RDKit failed: {sentence(error)}"
 
     def _of(self, text: str) -> list[bytes] | str:
@@ -70,7 +70,7 @@ class Counter:
         return reason or _unfit(molecule, self._kinds) or [make(molecule) for make in self._features]
 
     def _fragment(self, molecule: Chem.Mol) -> tuple[Chem.Mol, str]:
-        """Return what the fragment rule leaves of `molecule`, and why it is rejected, if it is."""
+        """Return what the fragment rule keeps of `molecule`, and why it is rejected, if it is."""
         fragments = Chem.GetMolFrags(molecule, asMols=True)
         if len(fragments) < 2:
             return molecule, ""
@@ -89,7 +89,7 @@ def _unfit(molecule: Chem.Mol, kinds: list[str]) -> str:
 
 
 def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:
-    """Return what makes the features of a molecule, as bytes."""
+    """Return the function that computes the features of a molecule, as bytes."""
     if spec.kind == "lingo":
         return lambda molecule: Chem.MolToSmiles(molecule, isomericSmiles=spec.chirality).encode("ascii")
     generator = _generator(spec)
@@ -100,10 +100,10 @@ def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:
 def packed(vector: Any, width: int) -> bytes:
     """Return the entries of a ``SparseIntVect``: (identifier: `width` bytes, count: int32), ascending.
 
-    ``GetNonzeroElements`` makes a dict of Python integers, and turning dicts into arrays costs as much again
+    ``GetNonzeroElements`` makes a dict of Python integers, and converting dicts to arrays costs as much again
     as counting. ``ToBinary`` is the vector's pickle: little-endian uint32 version (1), uint32 width w of an
-    identifier in bytes, the length (w bytes), the number of entries (w bytes), then the entries. If another
-    RDKit writes another version, the dict is read.
+    identifier in bytes, the length (w bytes), the number of entries (w bytes), then the entries. If an RDKit
+    release writes another version, the dict is read instead.
     """
     binary: bytes = vector.ToBinary()
     if struct.unpack_from("<II", binary) == (1, width):
@@ -130,11 +130,11 @@ def _generator(spec: FingerprintSpec) -> Any:
 
 
 def syntax_checker() -> Callable[[str], bool]:
-    """Return the function that says whether a text is written as a SMILES is, whatever its chemistry."""
+    """Return a function that tells whether a text follows SMILES syntax, whatever its chemistry."""
     silence = rdBase.BlockLogs()
 
     def is_smiles(text: str) -> bool:
-        assert silence is not None  # as long as the function is there
+        assert silence is not None  # for the lifetime of the function
         return not refusal_of_text(text, "keep") and Chem.MolFromSmiles(text, sanitize=False) is not None
 
     return is_smiles
@@ -146,11 +146,11 @@ def explainer() -> Callable[[str], str]:
 
 
 def canonizer() -> Callable[[str], str]:
-    """Return the function from a SMILES to RDKit's canonical one, or to itself if RDKit does not take it."""
+    """Return a function from a SMILES to RDKit's canonical one, or to itself if RDKit rejects it."""
     silence = rdBase.BlockLogs()
 
     def canonical(text: str) -> str:
-        assert silence is not None  # as long as the function is there
+        assert silence is not None  # for the lifetime of the function
         refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
         molecule = None if refused else Chem.MolFromSmiles(text)
         return text if molecule is None else str(Chem.MolToSmiles(molecule))
@@ -159,7 +159,7 @@ def canonizer() -> Callable[[str], str]:
 
 
 def explain(smiles: str) -> str:
-    """Return why RDKit does not take `smiles`, in one line that begins with "RDKit cannot parse".
+    """Return why RDKit rejects `smiles`, in one line that begins with "RDKit cannot parse".
 
     Examples
     --------
@@ -178,7 +178,7 @@ def explain(smiles: str) -> str:
 
 
 def sentence(error: Exception) -> str:
-    """Return what an error says, in one line; of a violated condition within RDKit, which one it is.
+    """Return an error's message in one line; for an RDKit invariant violation, the violated condition.
 
     Examples
     --------
@@ -193,10 +193,10 @@ def sentence(error: Exception) -> str:
 
 
 def _chemistry_message(molecule: Chem.Mol) -> str:
-    """Return what is wrong with a molecule whose text is none the worse."""
+    """Return what is wrong with a molecule whose syntax is valid."""
     for atom in molecule.GetAtoms():
         bonds = atom.GetNumExplicitHs() + sum(bond.GetBondTypeAsDouble() for bond in atom.GetBonds())
-        if bonds > _MAX_BONDS:  # its counter overflows, and its check of valences with it
+        if bonds > _MAX_BONDS:  # RDKit's counter overflows, and its valence check with it
             return f"atom # {atom.GetIdx()} {atom.GetSymbol()} has more than {_MAX_BONDS} bonds"
     try:
         problems = [problem.Message() for problem in Chem.DetectChemistryProblems(molecule)]
@@ -206,8 +206,8 @@ def _chemistry_message(molecule: Chem.Mol) -> str:
 
 
 def _syntax_message(smiles: str) -> str:
-    """Return the parser's complaint, which reaches Python through the log alone."""
-    capture = getattr(rdBase, "CaptureErrorLog", None)  # absent from older RDKit
+    """Return the parser's error message, which reaches Python only through the log."""
+    capture = getattr(rdBase, "CaptureErrorLog", None)  # missing in older RDKit
     if capture is None:
         return "syntax error"
     with capture() as log:

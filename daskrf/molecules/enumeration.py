@@ -1,22 +1,22 @@
-"""A make-on-demand library of more than 10^9 distinct products, addressed by index and held nowhere.
+"""A make-on-demand library of more than 10^9 distinct products, addressed by index and never stored.
 
 A recipe is a chain of two or three building blocks joined by the reactions of medicinal chemistry (amide
 coupling, urea and sulfonamide formation, reductive amination, Suzuki coupling, nucleophilic aromatic
 substitution). Each block is cut to its synthon once (`daskrf.molecules.building_blocks`); a product is
-then a join of two or three strings, equal to what RDKit's ``RunReactants`` gives step by step.
+then a concatenation of two or three strings, equal to what RDKit's ``RunReactants`` gives step by step.
 
-Why no two indexes give the same molecule:
+Why no two indices give the same molecule:
 
-1. A block has each reactive group of its slot exactly once (checked at load), so that blocks determine
-   the product, and the blocks of a slot have distinct canonical SMILES.
+1. A block has each reactive group of its slot exactly once (checked at load), so the blocks determine the
+   product, and the blocks of a slot have distinct canonical SMILES.
 2. No synthon contains a bond of the kinds in `LINKAGES` (checked at load), and joining pieces by acyclic
    single bonds changes neither rings nor aromaticity. So the linkage bonds of a product are exactly those
-   that were made, and cutting them gives back its synthons with their attachment points.
+   that were formed, and cutting them gives back its synthons with their attachment points.
 3. No two recipes can make the same chain of pieces, read from either end: at some position they use
    disjoint sets of synthons (a test compares all pairs). So the pieces determine recipe and blocks. For
-   this a urea of two amines has the primary one on the left, and the aryl groups of the bromides are not
-   among those of the boronic acids.
-4. Indexes go to (recipe, blocks) by a bijection.
+   this reason a urea of two amines has the primary one on the left, and the aryl groups of the bromides are
+   not among those of the boronic acids.
+4. Indices map to (recipe, blocks) by a bijection.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Product(NamedTuple):
-    """A molecule of the library: SMILES, and a name made of the recipe and its block numbers."""
+    """A molecule of the library: SMILES, and a name made from the recipe and its block numbers."""
 
     smiles: str
     name: str
@@ -114,7 +114,7 @@ class _Table:
         self.size = math.prod(self.shape)
 
     def numbers(self, local: npt.NDArray[np.uint64]) -> list[list[int]]:
-        """Split indexes within the recipe into block numbers, one list a slot."""
+        """Split indices within the recipe into block numbers, one list per slot."""
         columns = np.unravel_index(local.astype(np.int64), self.shape)
         return [column.tolist() for column in columns]
 
@@ -138,7 +138,7 @@ def _tables() -> tuple[_Table, ...]:
 
 
 class Permutation:
-    """A seeded bijection of 0 ... size - 1, computed for any index on its own.
+    """A seeded bijection of 0 ... size - 1 that can be evaluated at any index independently.
 
     An unbalanced Feistel network on a rectangle a x b that just holds `size` points, walked until the
     point is inside (Black & Rogaway 2002, Ciphers with arbitrary finite domains).
@@ -203,15 +203,15 @@ class Permutation:
 
 
 class ReactionLibrary:
-    """All products of the recipes, in a random order that `seed` chooses.
+    """All products of the recipes, in a random order chosen by `seed`.
 
-    Any index is computed on its own, in any process; a prefix of the order is a fair sample of recipes
-    and blocks. Loading the blocks takes a few seconds once a process.
+    Any index can be computed independently, in any process; a prefix of the order is a fair sample of recipes
+    and blocks. Loading the blocks takes a few seconds once per process.
 
     Parameters
     ----------
     seed
-        Chooses the order of the products, not the set of them.
+        Chooses the order of the products, not which products there are.
 
     Examples
     --------
@@ -262,19 +262,19 @@ class ReactionLibrary:
     def iterate(
         self, start: int = 0, stop: int | None = None, *, canonical: bool = True
     ) -> Iterator[Product]:
-        """Stream products `start` to `stop - 1` (`stop` None: to the end); nothing is held.
+        """Stream products `start` to `stop - 1` (to the end if `stop` is None); nothing is stored.
 
         Raises
         ------
         InputError
-            At the first product asked for, if the range does not lie in the library.
+            When the first product is requested, if the range is not within the library.
         """
         for numbers, names in self._chunks(start, stop):
             for smiles, name in zip(numbers, names, strict=True):
                 yield Product(Chem.CanonSmiles(smiles) if canonical else smiles, name)
 
     def smiles(self, start: int, stop: int) -> list[str]:
-        """Return the joined strings (not canonical) of a range as a list: the fastest form."""
+        """Return the joined strings (not canonical) of a range as a list: the fastest way."""
         return [text for strings, _ in self._chunks(start, stop, named=False) for text in strings]
 
     def reactants(self, index: int) -> Reactants:
@@ -288,7 +288,7 @@ class ReactionLibrary:
         return Reactants(table.name, tuple(blocks))
 
     def check_range(self, start: int, stop: int) -> None:
-        """Raise InputError unless `start` to `stop - 1` lie in the library."""
+        """Raise InputError unless `start` to `stop - 1` are within the library."""
         if not 0 <= start <= stop <= len(self):
             raise InputError(
                 f"Products {start} to {stop} do not lie in the library: give a range within 0 to {len(self)}."
@@ -297,7 +297,7 @@ class ReactionLibrary:
     def _chunks(
         self, start: int, stop: int | None, named: bool = True
     ) -> Iterator[tuple[list[str], list[str]]]:
-        """Yield (joined strings, names) of at most `_CHUNK` indexes at a time."""
+        """Yield (joined strings, names) of at most `_CHUNK` indices at a time."""
         stop = len(self) if stop is None else stop
         self.check_range(start, stop)
         for first in range(start, stop, _CHUNK):
@@ -324,9 +324,9 @@ def enumerate_to_file(
     canonical: bool = True,
     header: bool = True,
 ) -> Path:
-    """Write `n` products, from index `start` on, as lines "SMILES name" under the header "smiles name".
+    """Write `n` products, starting at index `start`, as lines "SMILES name" under the header "smiles name".
 
-    Ranges can be written in parallel, each to its own file. The file appears under its name when it is
+    Ranges can be written in parallel, each to its own file. The file appears under its final name once it is
     complete.
 
     Parameters
@@ -340,9 +340,9 @@ def enumerate_to_file(
     start
         First index.
     canonical
-        Canonical SMILES (about 0.4 ms a molecule on a core) or joined strings (about 2 us).
+        Canonical SMILES (about 0.4 ms per molecule on one core) or joined strings (about 2 us).
     header
-        Write the line of column names.
+        Write the header line.
 
     Returns
     -------
@@ -352,7 +352,7 @@ def enumerate_to_file(
     Raises
     ------
     InputError
-        If the range does not lie in the library.
+        If the range is not within the library.
 
     Examples
     --------

@@ -21,7 +21,7 @@ __all__ = ["FingerprintBlock", "FingerprintSpec", "Fingerprinter", "rdkit_versio
 
 @dataclasses.dataclass(frozen=True)
 class FingerprintBlock:
-    """The fingerprints of some SMILES, and what happened to the others.
+    """The fingerprints of some SMILES, and the reasons why others were rejected.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class FingerprintBlock:
     saturated : int
         Number of counts above 65,535, which are stored as 65,535.
     empty : int
-        Number of rows without any feature; they are kept.
+        Number of rows without any features; they are kept.
     """
 
     fingerprints: sparse.csr_matrix
@@ -48,16 +48,16 @@ class FingerprintBlock:
 class Fingerprinter:
     """Function from SMILES to count fingerprints.
 
-    RDKit works in a helper process (`daskrf.molecules.isolation`), one for each thread that calls at the same
-    time: a SMILES that it takes too long for, or crashes on, is rejected as any other that it cannot read.
+    RDKit runs in a helper process (`daskrf.molecules.isolation`), one per thread that calls at the same time:
+    a SMILES that takes too long or crashes RDKit is rejected like any other that it cannot read.
 
     Parameters
     ----------
     spec : FingerprintSpec, optional
         What to count.
     fragments : {"keep", "largest", "reject"}
-        Molecules of several fragments (salts, mixtures): all of it as one molecule; the fragment with most
-        heavy atoms (then with most atoms, then the first); or a reject.
+        How to treat molecules with several fragments (salts, mixtures): keep all as one molecule; keep the
+        fragment with the most heavy atoms (then the most atoms, then the first); or reject them.
 
     Raises
     ------
@@ -97,7 +97,7 @@ class Fingerprinter:
         saturated = int(np.count_nonzero(counts > MAX_COUNT))
         dtype = np.int32 if self.spec.n_columns < 2**31 else np.int64
         matrix = sparse.csr_matrix((len(bodies), self.spec.n_columns), dtype=np.uint16)
-        # The constructor would spend a pass on choosing index dtypes and checking what is right already.
+        # The constructor would spend a pass on choosing index dtypes and checking what is already known.
         matrix.data = np.minimum(counts, MAX_COUNT).astype(np.uint16)
         matrix.indices, matrix.indptr = ids.astype(dtype), indptr.astype(dtype)
         matrix.has_canonical_format = True
@@ -106,7 +106,7 @@ class Fingerprinter:
 
 
 def _features(spec: FingerprintSpec, bodies: list[bytes]) -> Features:
-    """Return the features of one kind from what helpers have sent."""
+    """Return the features of one kind from the bytes that the helpers sent."""
     if spec.kind == "lingo":
         indptr, ids, counts = lingos(body.decode() for body in bodies)
     else:
@@ -123,12 +123,12 @@ def _features(spec: FingerprintSpec, bodies: list[bytes]) -> Features:
 
 
 def _side_by_side(kinds: list[Features], width: int) -> Features:
-    """Return rows of several kinds, each of `width` columns."""
+    """Concatenate the features of several kinds, each `width` columns wide."""
     if len(kinds) == 1:
         return kinds[0]
     pointer = np.sum([indptr for indptr, _, _ in kinds], axis=0)
     ids, counts = np.empty(pointer[-1], np.uint64), np.empty(pointer[-1], np.int64)
-    free = pointer[:-1].copy()  # where the next entry of each row goes
+    free = pointer[:-1].copy()  # where each row's next entry goes
     for number, (indptr, own_ids, own_counts) in enumerate(kinds):
         sizes = np.diff(indptr)
         places = np.arange(own_ids.size) + np.repeat(free - indptr[:-1], sizes)
@@ -139,6 +139,6 @@ def _side_by_side(kinds: list[Features], width: int) -> Features:
 
 def rdkit_version() -> str:
     """Return the version of RDKit, on which the bytes of fingerprints depend."""
-    import rdkit  # here alone: helper processes do the rest
+    import rdkit  # imported only here: helper processes do the rest
 
     return str(rdkit.__version__)

@@ -1,16 +1,16 @@
-"""Calls that may crash, hang or eat all memory, made one text at a time in a process that can be replaced.
+"""Calls that may crash, hang or exhaust memory, made one text at a time in a process that can be replaced.
 
-RDKit is C++: a line that it cannot get through (rings without number, paths without number, a fault of its
-own) cannot be interrupted from Python, and takes the process with it when it crashes. So whatever it does
-with lines of files, it does in a helper process, which limits its own processor time and memory by the
-kernel's means, and notes which text it has in hand. When it dies, that text is given up and a new helper goes
-on with the next one.
+RDKit is C++: a line that it cannot finish (too many rings, too many paths, a bug of its own) cannot be
+interrupted from Python, and a crash takes the whole process with it. So everything RDKit does with lines of
+files is done in a helper process, which limits its own processor time and memory through the kernel and
+records which text it is working on. When it dies, that text is given up and a new helper continues with the
+next one.
 
-The helper is a plain child: workers of Dask may not have children of `multiprocessing`, and a process of
-several threads should not fork. Requests and answers lie in a file that both have open, in memory where there
-are such files; pipes carry nothing but their sizes, so that neither ever waits for the other to read. The
-helper ends when its parent is gone, in the middle of its work too, and by itself after some idle time. This
-module imports nothing but the standard library, so that a helper is small.
+The helper is a plain child process: Dask workers may not have `multiprocessing` children, and a
+multi-threaded process should not fork. Requests and answers are exchanged through a file that both have open,
+in memory where such files exist; pipes carry only their sizes, so that neither side ever waits for the other
+to read. The helper ends when its parent is gone, even in the middle of its work, and by itself after some
+idle time. This module imports only the standard library, to keep helpers small.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from daskrf.quantities import format_bytes
 __all__ = ["IDLE", "MEMORY", "SILENCE", "Lost", "each", "end_idle", "seconds_a_text", "serve"]
 
 MEMORY = 1 << 30
-"""Bytes that a helper may take beyond what it has at its start."""
+"""Bytes that a helper may allocate beyond what it has at start."""
 
 SILENCE = 300.0
 """Seconds without progress (it is stopped, or waits for a disk) after which a helper is replaced."""
@@ -50,16 +50,16 @@ IDLE = 30.0
 """Seconds without a request after which a helper ends."""
 
 _SECONDS = 30.0
-_CHUNK = 1024  # texts a request
-_ANSWER_SECONDS = 0.5  # of work, or so many bytes, after which a helper answers what it has
+_CHUNK = 1024  # texts per request
+_ANSWER_SECONDS = 0.5  # of work, or _ANSWER_BYTES, after which a helper sends what it has
 _ANSWER_BYTES = 1 << 22
-_ATTEMPTS = 3  # with a text that a helper has died of, since something else may have killed it
-_STARTS = 3  # of helpers that die before they have begun with any text
+_ATTEMPTS = 3  # at a text on which a helper died, since something else may have killed it
+_STARTS = 3  # of helpers that die before beginning any text
 _OUT_OF_MEMORY = 77  # exit code
 _CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
 
-_NONE = -1  # no text is in hand
-_WORD = struct.Struct("<q")  # the index of the text in hand, with which the shared file begins, and sizes
+_NONE = -1  # no text in progress
+_WORD = struct.Struct("<q")  # sizes, and the index of the current text at the start of the shared file
 _PROGRAM = (
     "import json, sys; path, *rest = json.loads(sys.argv[1]); sys.path[:] = path; "
     "from daskrf.molecules.isolation import serve; serve(*rest)"
@@ -67,13 +67,13 @@ _PROGRAM = (
 
 
 class Lost(NamedTuple):
-    """Stands for the result of a text that could not be had, and says why: "crashed (SIGSEGV)", say."""
+    """Stands for the result of a text that could not be obtained, and says why, e.g. "crashed (SIGSEGV)"."""
 
     reason: str
 
 
 def seconds_a_text() -> float:
-    """Return the processor time that one text may take: 30 s, or the variable DASKRF_MOLECULE_SECONDS."""
+    """Return the processor time allowed per text: 30 s, or the variable DASKRF_MOLECULE_SECONDS."""
     try:
         seconds = float(os.environ.get("DASKRF_MOLECULE_SECONDS", _SECONDS))
     except ValueError:
@@ -82,22 +82,23 @@ def seconds_a_text() -> float:
 
 
 def each(maker: str, arguments: tuple[Any, ...], texts: Sequence[str]) -> list[Any]:
-    """Return what a function says of each text, called in a helper process.
+    """Return what a function gives for each text, called in a helper process.
 
     Parameters
     ----------
     maker : str
-        ``"module:name"`` of what makes the function, in the helper.
+        ``"module:name"`` of the factory that makes the function in the helper.
     arguments : tuple
-        Of the maker. They are pickled, and so are the results.
+        Arguments of the factory. They are pickled, and so are the results.
     texts : sequence of str
 
     Returns
     -------
     list
-        One entry a text: the function's result, or `Lost`. A text is lost if the function raises; if the
-        helper has died of it three times, the last two with nothing else in hand, as when it crashes or needs
-        more than `MEMORY`; or if it takes more than `seconds_a_text`. Nothing else depends on the machine.
+        One entry per text: the function's result, or `Lost`. A text is lost if the function raises; if the
+        helper died on it three times, the last two with no other text in progress, as when it crashes or
+        needs more than `MEMORY`; or if it takes longer than `seconds_a_text`. Nothing else depends on the
+        machine.
 
     Raises
     ------
@@ -124,7 +125,7 @@ def each(maker: str, arguments: tuple[Any, ...], texts: Sequence[str]) -> list[A
             else:
                 run.take(answer)
     except BaseException:
-        if helper is not None:  # it may be in the middle of an answer
+        if helper is not None:  # it may be in the middle of answering
             helper.end()
         raise
     if helper is not None:
@@ -134,7 +135,7 @@ def each(maker: str, arguments: tuple[Any, ...], texts: Sequence[str]) -> list[A
 
 
 class _Death(NamedTuple):
-    """How a helper ended: the text of the request that it had in hand, why, and whether to try that again."""
+    """How a helper ended: the text of the request that it was working on, why, and whether to retry it."""
 
     begun: int
     reason: str
@@ -153,7 +154,7 @@ class _Run:
         self._starts = 0
 
     def part(self) -> list[str]:
-        """Return the next texts: as far as one that has killed a helper, or that one alone."""
+        """Return the next texts: those before the next one that has killed a helper, or that one alone."""
         while self.at in self._settled:
             self.take([Lost(self._settled[self.at])])
         stop = min(self.at + _CHUNK, len(self.texts))
@@ -163,13 +164,13 @@ class _Run:
         return list(self.texts[self.at : stop])
 
     def take(self, answer: list[Any]) -> None:
-        """Append the results of the next texts, which may be fewer than were asked for."""
+        """Append the results of the next texts, which may be fewer than requested."""
         self.results += answer
         self.at += len(answer)
         self._starts = 0
 
     def bury(self, death: _Death) -> None:
-        """Note the death of a helper; give up the text that it died of, if that is settled."""
+        """Record the death of a helper; give up the text that it died on, if that is certain."""
         if death.begun == _NONE:
             self._starts += 1
             if self._starts == _STARTS:
@@ -178,7 +179,7 @@ class _Run:
                     f"that {sys.executable} runs on this machine and can import daskrf and rdkit."
                 )
             return
-        # Results of the same request before it went with the helper, and are made again without it.
+        # Earlier results of the same request died with the helper, and are recomputed without this text.
         index = self.at + death.begun
         self._deaths[index] = self._deaths.get(index, 0) + 1
         if not death.again or self._deaths[index] == _ATTEMPTS:
@@ -186,26 +187,26 @@ class _Run:
 
 
 def _scratch(name: str) -> IO[bytes]:
-    """Return an empty file without a name; in memory where there are such, since a disk may be full."""
+    """Return an unnamed empty file, in memory where possible, since a disk may be full."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create(name), "wb", buffering=0)
     return tempfile.TemporaryFile(buffering=0)
 
 
 def _put(shared: int, data: bytes) -> bytes:
-    """Write a request or an answer to the shared file; return what to say of it through the pipe."""
+    """Write a request or an answer to the shared file; return the message to send through the pipe."""
     os.pwrite(shared, data, _WORD.size)
     return _WORD.pack(len(data))
 
 
 def _get(shared: int, said: bytes) -> Any:
-    """Return the request or the answer of which this was said."""
+    """Return the request or the answer that a pipe message announces."""
     (size,) = _WORD.unpack(said)
     return pickle.loads(os.pread(shared, size, _WORD.size))
 
 
 class _Helper:
-    """A helper process, seen from its parent."""
+    """A helper process, as seen from its parent."""
 
     def __init__(self) -> None:
         self._seconds = seconds_a_text()
@@ -235,18 +236,18 @@ class _Helper:
                 stderr=errors,
                 pass_fds=(self._shared,),
                 bufsize=0,
-                process_group=0,  # Ctrl-C in the terminal is for its parent
+                process_group=0,  # Ctrl-C in the terminal is meant for its parent
                 env={**os.environ, **_ONE_THREAD},
             )
             self._files = files.pop_all()
 
     @property
     def usable(self) -> bool:
-        """Whether the process runs, under the limits of today."""
+        """Whether the process is running, with the limits currently in force."""
         return self._process.poll() is None and self._seconds == seconds_a_text()
 
     def ask(self, task: bytes, texts: list[str]) -> list[Any] | _Death:
-        """Return the results of the first of `texts`, one at least, or how the process ended."""
+        """Return the results of the first of `texts`, at least one, or how the process ended."""
         os.pwrite(self._shared, _WORD.pack(_NONE), 0)
         try:
             os.write(self._input, _put(self._shared, pickle.dumps((task, texts))))
@@ -260,7 +261,7 @@ class _Helper:
         return answer
 
     def _begun(self) -> int:
-        """Return which text the process has in hand."""
+        """Return which text the process is working on."""
         (index,) = _WORD.unpack(os.pread(self._shared, _WORD.size, 0))
         return int(index)
 
@@ -278,7 +279,7 @@ class _Helper:
         return silent
 
     def _death(self, silent: bool) -> _Death:
-        """End the process, if it has not ended, and return why."""
+        """End the process, if it has not ended, and return why it died."""
         with contextlib.suppress(subprocess.TimeoutExpired):  # it closes its pipes a moment before it ends
             self._process.wait(10)
         self._process.kill()
@@ -294,7 +295,7 @@ class _Helper:
             words = os.pread(self._errors, 100_000, 0).decode(errors="replace").split("\n")
             last = next((line for line in reversed(words) if line.strip()), f"ended with exit code {code}")
             return _Death(begun, f"said: {last[:300]}" if any(words) else last, again=True)
-        if code in _CRASHES:  # C and C++ may end so where they get no memory
+        if code in _CRASHES:  # C and C++ may end this way when out of memory
             limit = f"or needed more than {format_bytes(MEMORY)} of memory"
             return _Death(begun, f"crashed ({signal.Signals(-code).name}), {limit}", again=True)
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
@@ -307,7 +308,7 @@ class _Helper:
         self.close()
 
     def close(self) -> None:
-        """Let go of what belongs to the process; it ends with its pipes."""
+        """Release the resources of the process; it ends when its pipes close."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -321,7 +322,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 
 def _borrow() -> _Helper:
-    """Return a helper: an idle one, or a new one where all are at work for other threads."""
+    """Return a helper: an idle one, or a new one if all are in use by other threads."""
     while True:
         with _lock:
             found = _idle.pop() if _idle else None
@@ -333,13 +334,13 @@ def _borrow() -> _Helper:
 
 
 def end_idle() -> None:
-    """End the helpers that no call uses; the next call starts another."""
+    """End the helpers that no call is using; the next call starts a new one."""
     while _idle:
         _idle.pop().end()
 
 
 def _forget() -> None:
-    """Leave the helpers to the process that this one was forked from."""
+    """Leave the helpers to the process from which this one was forked."""
     global _lock
     _lock = threading.Lock()
     while _idle:
@@ -351,28 +352,28 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def serve(shared: int, seconds: float, memory: int, idle: float) -> None:
-    """Answer the requests of the parent until there are no more: the program of a helper.
+    """Answer the parent's requests until there are no more: the main loop of a helper.
 
     Parameters
     ----------
     shared : int
-        Descriptor of the file of requests and answers.
+        File descriptor of the shared file of requests and answers.
     seconds : float
-        Processor time of a text, after which the kernel ends this process.
+        Processor time per text, after which the kernel ends this process.
     memory : int
-        Bytes beyond what the process has now.
+        Bytes that may be allocated beyond what the process has now.
     idle : float
         Seconds without a request after which it ends.
     """
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)  # the parent gets them, too, and decides
+        signal.signal(ignored, signal.SIG_IGN)  # the parent gets them too, and decides
     for deadly in (signal.SIGPROF, signal.SIGIO):
         signal.signal(deadly, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {deadly})
     with contextlib.suppress(OSError):
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     output = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is not an answer
+    os.dup2(2, 1)  # output printed by a library is not an answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limited = False
     while select.select([0], [], [], idle)[0] and (said := os.read(0, _WORD.size)):
@@ -421,7 +422,7 @@ def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, sh
             answer.append(function(text))
             size += sys.getsizeof(answer[-1])
         except MemoryError:
-            os._exit(_OUT_OF_MEMORY)  # nothing may depend on what is left of it
+            os._exit(_OUT_OF_MEMORY)  # the state of the process can no longer be trusted
         except Exception as error:
             answer.append(Lost(f"{type(error).__name__}: {error}"))
     signal.setitimer(signal.ITIMER_PROF, 0)
@@ -429,7 +430,7 @@ def _answer(function: Callable[[str], Any], texts: list[str], seconds: float, sh
 
 
 def _limit_memory(memory: int) -> None:
-    """Limit what this process may take beyond what it has, where the system tells."""
+    """Limit the memory that this process may add to what it has, if the system reports that."""
     if not os.path.exists("/proc/self/status"):
         return
     with open("/proc/self/status") as file:

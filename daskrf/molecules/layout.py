@@ -1,4 +1,4 @@
-"""Find out how a file of a library is laid out: which column is what."""
+"""Detect the layout of a library file: which column holds what."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_LINE_BYTES = 10_000
 
 
 def molecules(fmt: TableFormat | None = None) -> Purpose:
-    """Return what files of a library are read for."""
+    """Return the purpose for which library files are read."""
     asked = fmt or TableFormat()
     return Purpose(
         fit=lambda rows: sum(any(map(_is_smiles, fields)) for fields in rows),
@@ -55,33 +55,34 @@ def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = Non
     Raises
     ------
     InputError
-        If a column is not there (the message names those that are), or the file is not a table: see
+        If a column does not exist (the message names those that do), or the file is not a table: see
         `daskrf.molecules.formats`.
 
     Notes
     -----
-    The content decides, and the ending of the name is a hint: the delimiter that it tells gives way to
-    another one (comma, semicolon, tab or white space) by which more of the first lines have a valid SMILES.
+    The content decides; the file extension is only a hint: the delimiter that it suggests gives way to
+    another (comma, semicolon, tab or white space) with which more of the first lines have a valid SMILES.
 
     The first line is a header if the lines below have SMILES in a column whose field contains "smiles", or if
-    no field of it is a valid SMILES and one is a usual name of a SMILES or ID column, contains "smiles" and
-    no digit, or is a name that the user gave. Without a name for it, the SMILES column is the one with most
-    valid SMILES. The ID is found by the usual names in a header (see `daskrf.molecules.names`); without a
-    header, and in a .smi file without such a name, it is the first other column that tells molecules apart
-    and does not hold decimal numbers, or the second column where the first lines have only one.
+    none of its fields is a valid SMILES and one of them is a usual name of a SMILES or ID column, contains
+    "smiles" and no digit, or is a name given by the user. Without a name for it, the SMILES column is the one
+    with the most valid SMILES. The ID column is found by its usual names in a header (see
+    `daskrf.molecules.names`); without a header, and in a .smi file without such a name, it is the first other
+    column that distinguishes molecules and does not hold decimal numbers, or the second column if the first
+    lines have only one.
     """
     head = open_table(path, molecules(fmt))
     table = head.table
     if table.names is None and earlier is not None and _continues(earlier, head):
         table = dataclasses.replace(table, names=earlier.names)
     fields = {field.name: getattr(table, field.name) for field in dataclasses.fields(table)}
-    if not head.n_rows and table.names is None:  # nothing to lay out
+    if not head.n_rows and table.names is None:  # empty file
         return Layout(**fields, smiles=0, id=None, extra=tuple((_key(column), 0) for column in fmt.extra))
     smiles, name, extra = _columns(path, fmt, table.names, head)
     if name is None and not table.exact:
         name = _id_by_content(head, table.n_columns, smiles)
         if head.width == 1:
-            name = 1  # IDs may begin further down
+            name = 1  # IDs may start further down
     return Layout(**fields, smiles=smiles, id=name, extra=extra)
 
 
@@ -99,7 +100,7 @@ def _is_header(fields: Sequence[str], below: Sequence[Sequence[str]], fmt: Table
 
 
 def _continues(earlier: Layout, head: Head) -> bool:
-    """Return whether a file without header can be a later part of one with the layout `earlier`."""
+    """Return whether a headerless file can be a later part of one with the layout `earlier`."""
     table = head.table
     if not earlier.names or len(earlier.names) != table.n_columns or earlier.delimiter != table.delimiter:
         return False
@@ -110,7 +111,7 @@ def _continues(earlier: Layout, head: Head) -> bool:
 def _is_smiles(text: str) -> bool:
     """Return whether RDKit can parse `text`."""
     smiles = clean_smiles(text)
-    if len(smiles.split()) != 1:  # RDKit would take the rest for a name
+    if len(smiles.split()) != 1:  # RDKit would take the rest as a name
         return False
     return each("daskrf.molecules.counter:syntax_checker", (), [smiles]) == [True]
 
@@ -118,7 +119,7 @@ def _is_smiles(text: str) -> bool:
 def _columns(
     path: PurePath, fmt: TableFormat, names: tuple[str, ...] | None, head: Head
 ) -> tuple[int, int | None, tuple[tuple[str, int], ...]]:
-    """Return the positions of SMILES and ID, and keys and positions of the extra columns."""
+    """Return the positions of SMILES and ID, and the keys and positions of the extra columns."""
     width = max(head.table.n_columns, head.width)
     name = None if fmt.id is None else position_of(path, fmt.id, names, width)
     if fmt.smiles is not None:
@@ -140,7 +141,7 @@ def _key(column: Column) -> str:
 
 
 def _find_smiles(path: PurePath, names: tuple[str, ...] | None, head: Head, taken: int | None) -> int:
-    """Return the position of the SMILES column from the usual names, or from its content."""
+    """Return the position of the SMILES column, found by its usual names or by content."""
     named = find_smiles(names or (), lambda position: any(map(_is_smiles, *head.columns([position]))))
     if named is not None:
         return named
@@ -160,7 +161,7 @@ def _no_smiles(path: PurePath, names: Sequence[str] | None) -> InputError:
 
 
 def _id_by_content(head: Head, width: int, smiles: int) -> int | None:
-    """Return the first column, but that of the SMILES, that tells molecules apart."""
+    """Return the first column other than the SMILES that distinguishes molecules."""
     for position in range(width):
         values = [value for value in head.columns([position])[0] if value.strip()]
         if position != smiles and values and tells_apart(values):

@@ -1,4 +1,4 @@
-"""What a scan of the input files finds: sources, and the partitions of their rows."""
+"""What a scan of the input files returns: sources, and the partitions of their rows."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 _EXTENSION = re.compile(r"[ \t]+\|.*", re.DOTALL)
-_LAYOUTS = 10  # that are told one by one
+_LAYOUTS = 10  # listed one by one
 
 
 def clean_smiles(text: str) -> str:
-    """Return `text` without blanks around it and without a CXSMILES extension.
+    """Return `text` without surrounding blanks and without a CXSMILES extension.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def clean_smiles(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Layout(Table):
-    """How one file of a library is laid out.
+    """The layout of one library file.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Layout(Table):
         if not self.n_columns:
             return f"{words}, in which no row was seen"
         parts = [f"SMILES in {column_words(self.names, self.smiles)}"]
-        if self.id is not None and self.id >= self.n_columns:  # the first lines have none
+        if self.id is not None and self.id >= self.n_columns:  # none in the first lines
             parts.append(f"IDs, if any, in column {self.id}, and other rows are named row-0, row-1, ...")
         elif self.id is not None:
             parts.append(f"IDs in {column_words(self.names, self.id)}")
@@ -101,7 +101,7 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-    """Global rows [start, stop), and where they are."""
+    """Global rows [start, stop) and their location."""
 
     start: int
     stop: int
@@ -112,8 +112,8 @@ class Partition:
 class Library:
     """The rows of all input files, cut into partitions.
 
-    A row is a data line of the input files in their order; blank and unreadable lines are rows too. Its
-    number counts from 0 through all files and never changes.
+    A row is a data line of the input files in their order; blank and unreadable lines are rows too. Rows are
+    numbered from 0 across all files, and a row's number never changes.
     """
 
     sources: tuple[Source, ...]
@@ -122,7 +122,7 @@ class Library:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of all files."""
+        """Number of rows in all files."""
         return sum(source.rows for source in self.sources)
 
     @functools.cached_property
@@ -132,7 +132,7 @@ class Library:
 
     @property
     def n_bytes(self) -> int:
-        """Number of bytes of all files on disk."""
+        """Size of all files on disk in bytes."""
         return sum(source.bytes for source in self.sources)
 
     @property
@@ -152,7 +152,7 @@ class Library:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Library:
-        """Return the library that :meth:`state` described.
+        """Return the library described by a dict from :meth:`state`.
 
         Examples
         --------
@@ -168,7 +168,7 @@ class Library:
 
 
 def _plain(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a dict as it comes back from JSON, without tuples."""
+    """Return a dict in the form in which it comes back from JSON, without tuples."""
     plain: dict[str, Any] = json.loads(json.dumps(state))
     return plain
 
@@ -182,7 +182,7 @@ def _source(state: dict[str, Any]) -> Source:
 
 @dataclasses.dataclass(frozen=True)
 class Reject:
-    """A row left out: global row, index of the source, line (from 1), at most 500 characters, reason."""
+    """A rejected row: global row, source index, line (from 1), at most 500 characters of text, reason."""
 
     row: int
     source: int
@@ -193,18 +193,18 @@ class Reject:
 
 @dataclasses.dataclass(frozen=True)
 class RowBatch:
-    """At most 10,000 consecutive rows of one file.
+    """Up to 10,000 consecutive rows of one file.
 
     Attributes
     ----------
     row, line : ndarray of int64, shape (n,)
-        Global row, and line in the file counted from 1, of the rows that could be read.
+        Global row, and line in the file (counted from 1), of the rows that could be read.
     source : ndarray of int32, shape (n,)
-        Index of the file.
+        Index of the source file.
     id, smiles : list of str, length n
     extra : dict of str to list of (str or None)
     rejects : list of Reject
-        The other rows.
+        The rows that could not be read.
     """
 
     row: npt.NDArray[np.int64]
@@ -217,18 +217,18 @@ class RowBatch:
 
     @property
     def n_read(self) -> int:
-        """Number of rows read: those here and the rejected ones."""
+        """Number of rows read, rejected ones included."""
         return len(self.smiles) + len(self.rejects)
 
 
 def file_words(path: str | os.PathLike[str]) -> str:
-    """Return the name of a file for a message: below the working directory without that one."""
+    """Return a file name for a message: relative to the working directory if the file is below it."""
     text, here = str(path), f"{Path.cwd()}{os.sep}"
     return printable(text.removeprefix(here))
 
 
 def table_words(tables: Iterable[tuple[str | os.PathLike[str], Layout]]) -> tuple[str, ...]:
-    """Return how files are read, one line for each different layout; after ten, how many more there are.
+    """Return how files are read, one line per distinct layout; after ten, the number of further ones.
 
     Examples
     --------

@@ -19,17 +19,16 @@ Features = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.i
 
 WINDOW = 4
 
-# Outside of brackets a digit closes a ring; in them it is an isotope, a hydrogen count, a charge or a class.
+# Outside brackets a digit closes a ring; inside it is an isotope, a hydrogen count, a charge or a class.
 _DIGITS_OR_BRACKET = re.compile(r"\[[^\]]*\]?|[1-9]")
 
 
 def lingos(smiles: Iterable[str]) -> Features:
-    """Return the LINGOs of SMILES.
+    """Return the LINGOs of SMILES as sparse rows.
 
-    Ring-closure digits become 0, as in SIML (Haque, Pande & Walters 2010), so that the number of a ring does
-    not matter; digits within brackets stay, and Cl and Br stay two characters. A window's identifier is its
-    four bytes, the first one highest: no two windows share one. A SMILES of fewer than four characters has
-    none.
+    Ring-closure digits become 0, as in SIML (Haque, Pande & Walters 2010), so that ring numbering does not
+    matter; digits within brackets stay, and Cl and Br stay two characters. A window's identifier is its four
+    bytes, the first one highest, so it is unique. A SMILES of fewer than four characters has no LINGOs.
 
     Raises
     ------
@@ -45,7 +44,7 @@ def lingos(smiles: Iterable[str]) -> Features:
     sizes = np.maximum(lengths - (WINDOW - 1), 0)
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     letters = np.frombuffer("".join(texts).encode() + bytes(WINDOW), np.uint8).astype(np.uint64)
-    # Number w of a row begins at its own start plus w.
+    # Window w of a row begins at the row's start plus w.
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1] - indptr[:-1]
     at = np.arange(indptr[-1]) + np.repeat(starts, sizes)
     words = np.zeros(at.size, np.uint64)
@@ -55,21 +54,21 @@ def lingos(smiles: Iterable[str]) -> Features:
 
 
 def lingo_counts(smiles: Iterable[str]) -> sp.csr_matrix:
-    """Return the LINGO counts of SMILES as they are written: nothing is parsed or canonicalized.
+    """Return the LINGO counts of SMILES as written: nothing is parsed or canonicalized.
 
-    The min-max kernel of them, `daskrf.kernels.TanimotoMinMax`, is the LINGO similarity of Grant et al. 2006
-    and SIML; `daskrf.kernels.Intersection` is the size of the intersection, SCISSORS' kernel of figure 1.
-    ``FingerprintSpec("lingo")`` makes the same of RDKit's canonical SMILES.
+    Their min-max kernel, `daskrf.kernels.TanimotoMinMax`, is the LINGO similarity of Grant et al. 2006 and
+    SIML; `daskrf.kernels.Intersection` is the size of the intersection, the SCISSORS kernel of figure 1.
+    ``FingerprintSpec("lingo")`` computes the same from RDKit's canonical SMILES.
 
     Parameters
     ----------
     smiles : iterable of str
-        Compare canonical ones with each other: another spelling of a molecule has other windows.
+        Use canonical SMILES: another spelling of the same molecule has other windows.
 
     Returns
     -------
     CSR matrix of uint16, shape (n, 2**32)
-        Counts above 65,535 are stored as that.
+        Counts above 65,535 are stored as 65,535.
 
     Raises
     ------
@@ -78,10 +77,10 @@ def lingo_counts(smiles: Iterable[str]) -> sp.csr_matrix:
 
     Notes
     -----
-    Source: Vidal, Thormann & Pons 2005; see `lingos` for what is done about digits. In figure 1 of Haque
-    & Pande 2011 a '@' of both molecules is missing: they have the intersections 22 and 8 as (S)-mandelate and
-    the (2R) diol that their names say. The 28 of mandelate with itself is the number of characters of its
-    SMILES, which has 25 windows.
+    Source: Vidal, Thormann & Pons 2005; see `lingos` for the treatment of digits. Figure 1 of Haque & Pande
+    2011 lacks a '@' in both molecules: their intersections are 22 and 8, as for (S)-mandelate and the (2R)
+    diol that their names denote. The 28 of mandelate with itself is the number of characters in its SMILES,
+    which has 25 windows.
 
     Examples
     --------
@@ -98,7 +97,7 @@ def lingo_counts(smiles: Iterable[str]) -> sp.csr_matrix:
 def sum_equal(
     indptr: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64]
 ) -> Features:
-    """Sort the 32-bit identifiers of each row and add up the counts of equal ones."""
+    """Sort the 32-bit identifiers of each row and sum the counts of equal ones."""
     row = np.repeat(np.arange(len(indptr) - 1, dtype=np.uint64), np.diff(indptr))
     keys = row << np.uint64(32) | ids
     order = np.argsort(keys)

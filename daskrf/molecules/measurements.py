@@ -1,4 +1,4 @@
-"""Measurements: the labels of molecules, read from a table."""
+"""Measurements: labels of molecules, read from a table."""
 
 from __future__ import annotations
 
@@ -40,33 +40,33 @@ __all__ = ["Labels", "label_table", "label_words", "read_labels"]
 
 KEYS = {"id": "IDs", "smiles": "SMILES", "row": "row numbers"}
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
-LONGEST = 1 << 22  # bytes of a line
-# Its offsets have 64 bits: the keys of one array may take more than 2 GiB.
+LONGEST = 1 << 22  # bytes per line
+# large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels as read; a key may have several, each a measurement of its own.
+    """Labels as read; one key may have several, each a separate measurement.
 
     Attributes
     ----------
     keys : pyarrow.Array of large_string, or of int64 for rows
         Distinct.
     index : int64 array, shape (n,)
-        Position in `keys` of the key of each label.
+        Position in `keys` of each label's key.
     y : float64 array, shape (n, n_targets)
-        Finite, or NaN where a label of several targets has no value of one.
+        Finite, or NaN where a label with several targets lacks a value for one of them.
     names : tuple of str
-        Of the targets.
+        Names of the targets.
     key : {"id", "smiles", "row"}
         What the keys are.
     read : int
-        Rows of the file: ``len(index) + dropped``.
+        Number of rows in the file: ``len(index) + dropped``.
     dropped : int
-        Rows without any finite value.
+        Number of rows without any finite value.
     path : str
-        The file.
+        Path of the file.
     """
 
     keys: pa.Array
@@ -89,20 +89,20 @@ def read_labels(
     targets: Sequence[Column] | None = None,
     drop_non_finite: bool = False,
 ) -> Labels:
-    """Read labels from a table of any format that libraries may have, plain or compressed.
+    """Read labels from a table in any format that libraries may have, plain or compressed.
 
     Parameters
     ----------
     path : path
     key : {"id", "smiles", "row"}
-        What joins labels to the library.
+        The key that joins labels to the library.
     key_column : str or int, optional
-        Column of the key, by name or by position from 0; by default found by its usual names (of IDs, those
-        that `daskrf.molecules.names` knows), else the first.
+        Column of the key, by name or by position from 0; by default found by its usual names (for IDs, those
+        in `daskrf.molecules.names`), else the first column.
     targets : sequence of str or int, optional
         Columns of the values; by default the only other numeric column.
     drop_non_finite : bool
-        Leave values out that are missing or not finite, and rows that have no other; count these.
+        Drop values that are missing or not finite, and rows left without any; the latter are counted.
 
     Returns
     -------
@@ -111,8 +111,8 @@ def read_labels(
     Raises
     ------
     InputError
-        A column that is not there, a choice that is not clear, or a value that is not a finite number, by
-        file and line.
+        If a column does not exist, a choice is ambiguous, or a value is not a finite number; the message
+        gives file and line.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def label_words(
     key_column: Column | None = None,
     targets: Sequence[Column] | None = None,
 ) -> str:
-    """Return how `read_labels` reads a file, in one line: its format, and the columns of key and targets.
+    """Return how `read_labels` reads a file, in one line: its format, and its key and target columns.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def label_words(
 
 @dataclass(frozen=True)
 class _Given:
-    """A table of labels, and which of its columns are wanted."""
+    """A table of labels, and the columns to read from it."""
 
     path: PurePath
     head: Head
@@ -193,23 +193,23 @@ class _Given:
     targets: list[int]
 
     def place(self, line: int) -> str:
-        """Return what a row is called."""
+        """Return the name of a row for messages."""
         return f"{self.path}, {reader_of(self.head.table).row_word} {line}"
 
 
 def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
-    """Return how a file of labels that are joined by `key` is laid out.
+    """Return the layout of a file of labels that are joined by `key`.
 
     Raises
     ------
     InputError
-        If it cannot be read, is damaged, empty or not a table.
+        If the file cannot be read, or is damaged, empty or not a table.
 
     Notes
     -----
-    The first row is a header where none of its fields is a number. Where the delimiter that the ending tells
-    does not cut all of the first lines into the same number of columns, at least two, it is the one of tab,
-    semicolon, comma and white space that cuts them into most.
+    The first row is a header if none of its fields is a number. If the delimiter suggested by the file
+    extension does not cut all of the first lines into the same number of columns, at least two, the delimiter
+    is the one of tab, semicolon, comma and white space that gives the most columns.
     """
     path = as_path(path)
     head = open_table(path, _purpose(key))
@@ -231,7 +231,7 @@ def _purpose(key: str) -> Purpose:
 
 
 def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
-    """Return how many columns all rows have; 0 where they differ, or there is only one."""
+    """Return the number of columns that all rows share; 0 if they differ or there is only one."""
     widths = set(map(len, rows))
     return 0 if len(widths) != 1 or widths == {1} else widths.pop()
 
@@ -239,7 +239,7 @@ def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
 def _open(
     path: str | os.PathLike[str], key: str, key_column: Column | None, targets: Sequence[Column] | None
 ) -> _Given:
-    """Return a table of labels, and the columns of the key and of the targets."""
+    """Return a table of labels with the positions of its key and target columns."""
     if key not in KEYS:
         raise InputError(f"labels are joined by id, smiles or row, not by {key!r}")
     head = label_table(path, key)
@@ -267,7 +267,7 @@ def _open(
 
 
 def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
-    """Column of the key by its usual names, if there is one."""
+    """Return the position of the key column found by its usual names, or None."""
     if key == "id":
         return find_id(names, lambda position: head.columns([position])[0])
     if key == "smiles":
@@ -276,7 +276,7 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
 
 
 def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -> int:
-    """Column of the values, where it is the only one of numbers besides the key."""
+    """Return the position of the only numeric column besides the key."""
     known = {*ID_NAMES, *SMILES_NAMES, "row"}
     others = [k for k, name in enumerate(names) if k != key and normalised(name) not in known]
     firsts = [next(iter(values), None) for values in head.columns(others)]
@@ -293,7 +293,7 @@ def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -
 
 
 def _read_parts(given: _Given, drop_non_finite: bool) -> tuple[list[tuple[pa.Array, np.ndarray]], int]:
-    """Keys and values, block by block, of rows that have a finite value; and how many rows were read."""
+    """Return keys and values, block by block, of rows with a finite value; and the number of rows read."""
     parts, n_read = [], 0
     for lines, keys, columns in _blocks(given):
         y = np.column_stack([_numbers(given, lines, texts) for texts in columns])
@@ -314,7 +314,7 @@ def _read_parts(given: _Given, drop_non_finite: bool) -> tuple[list[tuple[pa.Arr
 
 
 def _blocks(given: _Given) -> Iterator[tuple[list[int], list[str], list[list[str]]]]:
-    """Lines, keys and values of the targets, as text; blank lines are passed over."""
+    """Yield lines, keys and target values, as text; blank lines are skipped."""
     table = given.head.table
     view = View(given.path, table, [given.key_position, *given.targets], _purpose(given.key))
     for rows in reader_of(table).read(view, [whole(table)]):
@@ -329,7 +329,7 @@ def _blocks(given: _Given) -> Iterator[tuple[list[int], list[str], list[list[str
 
 
 def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
-    """The values of a column; NaN where one is missing."""
+    """Return the values of a column; NaN where one is missing."""
     try:
         return np.array(texts, dtype=np.float64)
     except ValueError:
@@ -341,7 +341,7 @@ def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
 
 
 def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
-    """Keys as the library has them: row numbers, or without blanks around, and SMILES without extensions."""
+    """Return keys in the library's form: row numbers, or stripped text, SMILES without extensions."""
     if given.key == "smiles":
         return pa.array(map(clean_smiles, keys), TEXT)
     texts = list(map(str.strip, keys))

@@ -1,4 +1,4 @@
-"""Names of columns: which one the SMILES and the ID of a molecule are looked for under."""
+"""Names of columns: those under which the SMILES and the ID of a molecule are searched for."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = [
     "position_of",
 ]
 
-_LISTED, _SHOWN = 10, 60  # names that a message shows, and characters of each
+_LISTED, _SHOWN = 10, 60  # names shown in a message, and characters of each
 
 # Best first; compared by `normalised`, so that "CMPD_CHEMBLID" and "cmpd chemblid" are one name.
 SMILES_NAMES = (
     *("smiles", "canonicalsmiles", "isomericsmiles", "smilescanonical", "cxsmiles", "smi", "structure"),
 )
-_SURE_NAMES = (  # of nothing but the ID of a molecule
+_SURE_NAMES = (  # always mean the ID of a molecule
     *("id", "idnumber", "identifier", "compoundid", "moleculeid", "molid", "cmpdid", "cpdid", "ligandid"),
     *("catalogid", "catalognumber", "catalogno", "catno", "productid", "substanceid", "structureid"),
     *("zincid", "moleculechemblid", "cmpdchemblid", "compoundchemblid", "chemblid", "cid", "compoundcid"),
     *("bindingdbmonomerid", "monomerid", "bindingdbid", "drugbankid", "enamineid", "molportid", "mculeid"),
     *("pubchemcid", "pubchemcompoundcid", "pubchemsid", "pubchemsubstanceid", "casnumber", "casrn"),
 )
-_LIKELY_NAMES = (  # of an ID too, but of other things as well
+_LIKELY_NAMES = (  # often mean an ID, but may mean other things
     *("name", "title", "compoundname", "moleculename", "molname", "cmpdname", "ligandname", "drugname"),
     *("chemicalname", "preferredname", "commonname", "compound", "molecule", "cmpd", "ligand", "drug"),
     *("substance", "zinc", "code", "catalog", "sid", "cas", "inchikey", "standardinchikey", "idx", "index"),
@@ -42,7 +42,7 @@ _LIKELY_NAMES = (  # of an ID too, but of other things as well
 )
 ID_NAMES = (*_SURE_NAMES, *_LIKELY_NAMES)
 
-# Before "ID" in a name, these say that it is of something else than the molecule.
+# Before "ID" in a name, these mean that it identifies something other than the molecule.
 _NOT_MOLECULES = frozenset(
     [
         *("activity", "article", "assay", "batch", "class", "cluster", "doc", "document", "donor"),
@@ -54,12 +54,12 @@ _NOT_MOLECULES = frozenset(
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-_ENOUGH = 4  # values that tell whether a column tells molecules apart
-_REPEATS = 3  # a molecule may be there so often: salts, tautomers, replicates
+_ENOUGH = 4  # values needed to judge whether a column distinguishes molecules
+_REPEATS = 3  # occurrences allowed per molecule: salts, tautomers, replicates
 
 
 def normalised(name: str) -> str:
-    """Return a name as names are compared: in lower case, letters and digits only.
+    """Return a name in the form used for comparison: lower case, letters and digits only.
 
     Examples
     --------
@@ -74,8 +74,8 @@ def find_smiles(
 ) -> int | None:
     """Return the position of the best name of a SMILES column, or of one that contains "smiles", or None.
 
-    Of several that contain it, the first counts of which `has_smiles` says that SMILES are in it, else the
-    first.
+    If several names contain "smiles", the first one counts for which `has_smiles` confirms SMILES in the
+    column, else the first of them all.
 
     Examples
     --------
@@ -96,22 +96,22 @@ def find_smiles(
 def find_id(
     names: Sequence[str], values_of: Callable[[int], Sequence[str]], taken: Collection[int | None] = ()
 ) -> int | None:
-    """Return the position of the column of IDs, by the best name whose values can be IDs, or None.
+    """Return the position of the ID column: the best name whose values can be IDs, or None.
 
     Parameters
     ----------
     names : sequence of str
-        Of all columns.
+        Names of all columns.
     values_of : callable
-        Returns some values of the column at a position; none, where the content is not at hand.
+        Returns some values of the column at a position, or none if the content is not available.
     taken : collection of int
-        Positions that something else is in.
+        Positions already used for something else.
 
     Notes
     -----
-    The best are names that mean nothing but the ID of a molecule, then other names that end in the word ID
-    (but for those of an assay, a cluster and the like), then names that often mean an ID, such as "name" and
-    "compound". A column counts as IDs if its values tell molecules apart: see `tells_apart`.
+    The best names are those that only ever mean the ID of a molecule, then other names that end in the word
+    ID (except those of an assay, a cluster and the like), then names that often mean an ID, such as "name"
+    and "compound". A column qualifies if its values distinguish molecules: see `tells_apart`.
 
     Examples
     --------
@@ -133,12 +133,12 @@ def find_id(
 
 
 def position_of(path: PurePath, column: str | int, names: Sequence[str] | None, width: int) -> int:
-    """Return the position of a column of a file that was asked for by name, or by position from 0.
+    """Return the position of a column requested by name, or by position from 0.
 
     Raises
     ------
     InputError
-        If there is none; those that there are get named.
+        If there is no such column; the message names those that exist.
 
     Examples
     --------
@@ -167,11 +167,11 @@ def _ends_in_id(name: str) -> bool:
 
 
 def tells_apart(values: Sequence[str], *, named: bool = False) -> bool:
-    """Return whether some values of a column can be IDs.
+    """Return whether a column with these values can hold IDs.
 
-    They cannot where all are numbers with a fraction, an exponent or a sign, or where one
-    stands for more than three molecules on average: a class, a supplier. With a name that is sure it is
-    enough that they differ at all.
+    It cannot if all values are numbers with a fraction, an exponent or a sign, or if one value stands for
+    more than three molecules on average, as a class or a supplier does. If the name is certain, it is enough
+    that the values differ at all.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def tells_apart(values: Sequence[str], *, named: bool = False) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Return whether `float` reads it."""
+    """Return whether `float` can parse the text."""
     try:
         float(text)
     except ValueError:
@@ -209,7 +209,7 @@ def listed(names: Sequence[object], quote: str = "") -> str:
 
 
 def column_words(names: Sequence[str] | None, *positions: int) -> str:
-    """Return what columns are called: their names, or their positions in a file without a header.
+    """Return how messages refer to columns: by name, or by position if the file has no header.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """A computed objective that stands in for a docking score: lower is better, deterministic, no unit.
 
-It models an invented pocket. With n_t the number of matches of the pattern of term t in `TERMS`
+It models an invented pocket. Let n_t be the number of matches of the pattern of term t in `TERMS`
 (overlapping matches count once per set of atoms) and s(n) = 2 (1 - 2^-n), so that a second match adds half
-of the first, a third a quarter:
+as much as the first, a third a quarter:
 
     score = -5.8                                        constant
             - 3.0 (1 - exp(-lipophilic / 12))           contacts, saturating; `lipophilic` counts atoms
@@ -15,10 +15,10 @@ of the first, a third a quarter:
             + 0.015 max(0, tpsa - 95)                   desolvation
             + 0.60 max(0, basic - 1)                    charge
 
-Single groups are local, so that a kernel on circular fingerprints learns them fast; pairs, the distance
-and the saturations are not, so that it does not learn everything. Rare molecules that hold several pairs
-form the tail of good scores that a screen looks for. Over `daskrf.molecules.enumeration.ReactionLibrary`
-the standard deviation is about one.
+Single groups are local, so a kernel on circular fingerprints learns them fast; pairs, the distance and the
+saturations are not, so it does not learn everything. Rare molecules with several pairs form the tail of good
+scores that a screen looks for. Over `daskrf.molecules.enumeration.ReactionLibrary` the standard deviation is
+about one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["PAIRS", "SPANS", "TERMS", "Term", "score", "score_molecule"]
 
 @dataclass(frozen=True)
 class Term:
-    """A group that the pocket sees: weight of its first match (negative is good) and SMARTS pattern."""
+    """A group that the pocket recognizes: weight of its first match (negative is good) and SMARTS pattern."""
 
     weight: float
     smarts: str
@@ -108,13 +108,13 @@ def _fit(
     other: Sequence[tuple[int, ...]],
     best: float,
 ) -> float:
-    """Return how near to `best` bonds the nearest pair of first atoms is, 0 to 1."""
+    """Return how close the best pair of first atoms is to `best` bonds apart, 0 to 1."""
     between = [distances[a[0], b[0]] for a in one for b in other]
     return max(math.exp(-(((d - best) / _SPAN_WIDTH) ** 2)) for d in between)
 
 
 def score_molecule(mol: Chem.Mol) -> float:
-    """Return the objective of one RDKit molecule; see the module for the formula."""
+    """Return the objective of one RDKit molecule; see the module docstring for the formula."""
     matches = {name: mol.GetSubstructMatches(_query(term.smarts)) for name, term in TERMS.items()}
     found = {name: len(sites) for name, sites in matches.items()}
     lipophilic = len(mol.GetSubstructMatches(_query(_LIPOPHILIC)))
@@ -138,7 +138,7 @@ def score_molecule(mol: Chem.Mol) -> float:
 def _parsed(smiles: str) -> Chem.Mol | None:
     try:
         return Chem.MolFromSmiles(smiles)
-    except (RuntimeError, ValueError):  # a violated condition within RDKit, or a text that it cannot take
+    except (RuntimeError, ValueError):  # an RDKit invariant violation, or a text that it cannot read
         return None
 
 
@@ -148,7 +148,7 @@ def score(molecules: Sequence[str | Chem.Mol]) -> npt.NDArray[np.float64]:
     Parameters
     ----------
     molecules
-        n SMILES strings or RDKit molecules, mixed as you like.
+        n SMILES strings or RDKit molecules, or a mixture of both.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def score(molecules: Sequence[str | Chem.Mol]) -> npt.NDArray[np.float64]:
     Raises
     ------
     InputError
-        If an entry is not a molecule; the message has its position.
+        If an entry is not a molecule; the message gives its position.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether the first lines of files are molecules: what is asked before hours go into reading the rest."""
+"""Check that the first lines of files are molecules, before spending hours on reading the rest."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _SHOWN = 40  # characters of a line
 
 
 def check_first_lines(files: Sequence[tuple[PurePath, Layout]], fmt: TableFormat | None = None) -> None:
-    """Refuse files where more than half of the first 1,000 lines are not molecules; 100 lines of many files.
+    """Raise if more than half of the first 1,000 lines of a file (100 if many files) are not molecules.
 
-    A line counts as a molecule if RDKit can parse the SMILES in it; whether the valences are right is not
-    asked here. The reading ends when half of the lines are known to be molecules.
+    A line counts as a molecule if RDKit can parse its SMILES; valences are not checked here. Reading stops
+    once half of the lines are known to be molecules.
 
     Parameters
     ----------
     files : sequence of (PurePath, Layout)
         From `lay_out`.
     fmt : TableFormat, optional
-        What the user has said; the message tells whether that is the fault.
+        The options given by the user; the message says if they are the cause.
 
     Raises
     ------
     InputError
-        With the file, some of the lines and why, how the file was read, and what to try.
+        Names the file, some of the lines and why they fail, how the file was read, and what to try.
     """
     for path, layout in files:
         seen = _seen(path, layout, _LINES if len(files) <= _MANY_FILES else _LINES_OF_MANY)
@@ -50,9 +50,9 @@ def check_first_lines(files: Sequence[tuple[PurePath, Layout]], fmt: TableFormat
 
 @dataclass(frozen=True)
 class _Seen:
-    """How many lines were looked at, and those that are not molecules: number, text, and why.
+    """How many lines were read, and those that are not molecules: number, text, and reason.
 
-    The reason is empty where RDKit is to be asked for it, which takes longer than to parse the line.
+    The reason is empty if RDKit still has to be asked for it, which takes longer than parsing the line.
     """
 
     n_lines: int
@@ -65,7 +65,7 @@ class _Seen:
 
 
 def _seen(path: PurePath, layout: Layout, n_lines: int) -> _Seen:
-    """Look at the first lines of a file, until half of them are known to be molecules."""
+    """Read the first lines of a file, until half of them are known to be molecules."""
     batch = first_rows(path, layout, n_lines)
     if batch is None:
         return _Seen(0, [])
@@ -97,7 +97,7 @@ def _refusal(path: PurePath, layout: Layout, fmt: TableFormat, seen: _Seen) -> s
 
 
 def _why(text: str) -> str:
-    """Return why RDKit does not take a text."""
+    """Return why RDKit rejects a text."""
     (why,) = each("daskrf.molecules.counter:explainer", (), [text])
     return f"RDKit {why.reason}" if isinstance(why, Lost) else str(why)
 
@@ -109,7 +109,7 @@ def _place(layout: Layout) -> str:
 
 
 def _advice(path: PurePath, fmt: TableFormat, seen: _Seen) -> str:
-    """Return what to try: to leave out what the user has said, where that is the fault."""
+    """Return what to try: dropping an option that the user gave, if that is the cause."""
     words = {"smiles": "column", "delimiter": "delimiter", "header": "header"}
     given = [word for option, word in words.items() if getattr(fmt, option) is not None]
     if given:

@@ -1,4 +1,4 @@
-"""What a fingerprint counts, by name; without RDKit, which only the processes that count import."""
+"""What a fingerprint counts, by name; without RDKit, which only the counting processes import."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from daskrf.parameters import Option
 __all__ = ["FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
 
 Fragments = Literal["keep", "largest", "reject"]
-_MOST = 10  # bonds of a radius
+_MOST = 10  # bonds in a radius
 FRAGMENTS = get_args(Fragments)
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo")
-# Features of drug-like molecules, about a third more than the mean of three libraries; those of Morgan
-# environments for each bond of the radius and once more.
+# Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
+# environments, per bond of the radius plus once more.
 _USUAL = {"morgan": 20, "atompair": 220, "torsion": 45, "rdkit": 750, "lingo": 50}
-_FEATURES = "features"  # what stands behind a kind of pharmacophoric atom classes
+_FEATURES = "features"  # suffix of a kind that uses pharmacophoric atom classes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +50,14 @@ class FingerprintSpec:
     Raises
     ------
     InputError
-        If a parameter is out of range, or does not apply to the kind; or if a kind is given twice.
+        If a parameter is out of range or does not apply to the kind, or a kind is given twice.
 
     Notes
     -----
     Unfolded Morgan, atom-pair and path identifiers are RDKit's own. Those of torsions have up to 45 bits and
-    are hashed to 32 by the finalizer of SplitMix64; two of n features of a molecule meet with a probability
-    of about n**2 / 2**33, and then their counts add up. Those of LINGOs are their four bytes;
-    folded, the same hash modulo `size`, since the last letters alone would tell little.
+    are hashed to 32 by the finalizer of SplitMix64; two of a molecule's n features collide with a probability
+    of about n**2 / 2**33, and then their counts are summed. Identifiers of LINGOs are their four bytes;
+    folding takes the same hash modulo `size`, since the last letters alone would carry little information.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class FingerprintSpec:
         names = tuple(kind.name for kind in kinds)
         if len(set(names)) < len(names) or not names:
             raise InputError(f"fingerprint kinds must be different ones, not {', '.join(names) or 'none'}.")
-        self._take(names, 1, False)  # the names say what is their own
+        self._take(names, 1, False)  # each name holds its own radius and features
 
     def _take(self, kind: str | tuple[str, ...], radius: int, features: bool) -> None:
         for name, value in (("kind", kind), ("radius", radius), ("features", features)):
@@ -135,14 +135,14 @@ class FingerprintSpec:
 
     @property
     def name(self) -> str:
-        """The kind as `kind` names it, with its radius."""
+        """The name of the kind as in `kind`, with its radius."""
         if self.kind != "morgan":
             return self.kind if isinstance(self.kind, str) else " + ".join(self.kind)
         return f"morgan:{self.radius}" + (f":{_FEATURES}" if self.features else "")
 
     @property
     def columns(self) -> dict[str, tuple[int, int]]:
-        """The first column of each kind, and the one after its last, by its name."""
+        """The first column of each kind, and the one after its last, keyed by the kind's name."""
         width = self.size or 2**32
         return {kind.name: (i * width, (i + 1) * width) for i, kind in enumerate(self.kinds)}
 
@@ -153,7 +153,7 @@ class FingerprintSpec:
 
     @property
     def nonzeros(self) -> int:
-        """Features of a drug-like molecule, from which memory and disk are predicted."""
+        """Typical number of features of a drug-like molecule, used to predict memory and disk use."""
         if not isinstance(self.kind, str):
             return sum(kind.nonzeros for kind in self.kinds)
         usual = _USUAL[self.kind] * (1 + self.radius if self.kind == "morgan" else 1)
@@ -161,11 +161,11 @@ class FingerprintSpec:
 
     @property
     def width(self) -> int:
-        """Bytes of an identifier in RDKit's count vectors."""
+        """Bytes per identifier in RDKit's count vectors."""
         return 4 if self.size else 8
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters as a dict for JSON; of several kinds, those of each and its columns."""
+        """Return the parameters as a dict for JSON; for several kinds, those of each kind and its columns."""
         if isinstance(self.kind, str):
             return dataclasses.asdict(self)
         columns = zip(self.kinds, self.columns.values(), strict=True)
@@ -173,7 +173,7 @@ class FingerprintSpec:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> FingerprintSpec:
-        """Return the specification that :meth:`state` described."""
+        """Return the specification described by a dict from :meth:`state`."""
         if "kinds" not in state:
             return cls._of(state)
         kinds = [cls._of({k: v for k, v in own.items() if k != "columns"}) for own in state["kinds"]]
@@ -193,7 +193,7 @@ class FingerprintSpec:
 
 
 def _parsed(text: str, radius: int, features: bool) -> tuple[str, int, bool]:
-    """Return a kind, its radius, and whether it counts classes of atoms, from its name and what is given."""
+    """Return a kind, its radius, and whether it counts atom classes, from its name and the parameters."""
     kind, *words = text.split(":")
     if kind not in KINDS:
         raise InputError(f"fingerprint kind {kind!r} is unknown; choose one of {', '.join(KINDS)}.")

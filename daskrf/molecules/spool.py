@@ -1,4 +1,4 @@
-"""A cache of the rows that lie deep in a compressed file, which cannot be sought."""
+"""A cache of rows deep in a compressed file, in which one cannot seek."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CHUNK_ROWS = 50_000
 
 
 class SpoolWriter(contextlib.ExitStack):
-    """Copies rows into zstd files of 50,000, all but the first so many, which are near the start.
+    """Copies rows into zstd files of 50,000, except the first chunk, which is near the start anyway.
 
-    The files appear under their final name, that of the digest of the source, only when all are written;
-    those that go to an object storage wait in a local temporary directory until then.
+    The files appear under their final name, the digest of the source, only when all of them are written;
+    those bound for object storage wait in a local temporary directory until then.
 
     Parameters
     ----------
@@ -38,10 +38,10 @@ class SpoolWriter(contextlib.ExitStack):
         self._folder = folder
         self._partial = self.enter_context(staging(folder, "spool"))
         self._chunk = 0
-        self._writer = self.enter_context(contextlib.ExitStack())  # of the chunk in hand
+        self._writer = self.enter_context(contextlib.ExitStack())  # of the current chunk
 
     def add(self, row: int, part: bytes) -> None:
-        """Copy rows of one chunk, of which the first is `row`; they come one after another."""
+        """Copy rows of one chunk starting at row `row`; calls must come in order."""
         chunk = row // CHUNK_ROWS
         if not chunk or not part:
             return
@@ -54,11 +54,11 @@ class SpoolWriter(contextlib.ExitStack):
         self._file.write(part)
 
     def publish(self, sha256: str) -> None:
-        """Give the files their final name, unless nothing was written or another process has done it."""
+        """Rename the files to their final name, unless nothing was written or another process has done it."""
         self._writer.close()
         final = Spool(self._folder, sha256).folder
         if any(self._partial.iterdir()):
-            try:  # the last one comes last, by which a reader may know that the others are there
+            try:  # the last file comes last: it tells a reader that the others exist
                 backend(final).move({final: self._partial})
             except OSError:
                 if not exists(final):
@@ -66,26 +66,26 @@ class SpoolWriter(contextlib.ExitStack):
 
 
 class Spool:
-    """The rows of one compressed file in a folder of such.
+    """The cached rows of one compressed file, in a folder shared by all files.
 
     Parameters
     ----------
     folder : Path
-        That of all files.
+        Folder of all cached files.
     sha256 : str
-        Digest of the file.
+        Digest of the source file.
     """
 
     def __init__(self, folder: PurePath, sha256: str) -> None:
         self.folder = as_path(folder) / sha256[:32]
 
     def blocks(self, first: int, last: int) -> Iterator[bytes] | None:
-        """Return the text of chunks `first` to `last` (counted from 1), or None if one is not there.
+        """Return the text of chunks `first` to `last` (counted from 1), or None if any is missing.
 
         Raises
         ------
         InputError
-            If one is damaged.
+            If a chunk is damaged.
         """
         paths = [_chunk_path(self.folder, chunk) for chunk in range(first, last + 1)]
         if not all(is_file(path) for path in paths):
@@ -94,7 +94,7 @@ class Spool:
 
 
 def _content(path: PurePath) -> Iterator[bytes]:
-    """Return the text of a chunk; it is read twice, since a reader may stop before Zstandard's checksum."""
+    """Return the text of a chunk; it is read twice, since a reader may stop before the Zstandard checksum."""
     try:
         size = sum(map(len, text_blocks(path, "zstd")))  # no chunk is empty
     except InputError as error:
@@ -107,7 +107,7 @@ def _content(path: PurePath) -> Iterator[bytes]:
 
 
 def is_spooled(spool: PurePath, source: Source) -> bool:
-    """Return whether all that lies deep in `source` is in the folder, or nothing does."""
+    """Return whether all deep rows of `source` are in the folder, or it has none."""
     if not source.layout.compression or source.rows <= CHUNK_ROWS:
         return True
     last = (source.rows - 1) // CHUNK_ROWS  # written last

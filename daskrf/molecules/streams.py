@@ -1,4 +1,4 @@
-"""Bytes of plain and compressed files, and lines of them, in bounded memory."""
+"""Read the bytes and lines of plain and compressed files in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["LineStream", "compression_of", "decompressed", "raw_blocks", "text_b
 
 _PLAIN_BLOCK = 1 << 20
 _COMPRESSED_BLOCK = 1 << 15
-_CONTENT = 1 << 20  # of a compressed file, at a time: a block of it may hold a million times as much
-_ZSTD_PIECE = 256  # bytes: zstandard gives all of their content at once, which is 8 MiB at most
+_CONTENT = 1 << 20  # bytes decompressed at a time: a block may expand a million times
+_ZSTD_PIECE = 256  # bytes: zstandard returns all of their content at once, at most 8 MiB
 _LONGEST = 1 << 14
 _TAKEN = 1 << 23
 
 Contents = Generator[bytes, None, bytes]
-"""The content of a block, in pieces of bounded size, and in the end what of the block comes after its end."""
+"""The content of a block, in pieces of bounded size; returns what follows the end of the member."""
 
 
 def _gzip(inner: Any, block: bytes) -> Contents:
-    while block and not inner.eof:  # what has gone in and not come out comes with the next one
+    while block and not inner.eof:  # input not yet decompressed comes out with the next block
         yield inner.decompress(block, _CONTENT)
         block = inner.unconsumed_tail
     return inner.unused_data
@@ -60,12 +60,12 @@ _COMPRESSIONS: dict[str, tuple[bytes, Callable[[], Any], Callable[[Any, bytes], 
     "bzip2": (b"BZh", bz2.BZ2Decompressor, _bzip2),
     "zstd": (b"\x28\xb5\x2f\xfd", lambda: zstandard.ZstdDecompressor().decompressobj(), _zstd),
 }
-"""How each begins, what decompresses one member, stream or frame, and in which pieces."""
-_SKIPPABLE = b"\x2a\x4d\x18"  # after one byte 0x50 - 0x5f: a zstd frame with which pzstd and others begin
+"""Each one's first bytes, decompressor of one member, stream or frame, and function that yields pieces."""
+_SKIPPABLE = b"\x2a\x4d\x18"  # after one byte 0x50 - 0x5f: a zstd frame that pzstd and others write first
 
 
 def compression_of(path: PurePath) -> str:
-    """Return "gzip", "bzip2", "zstd" or "" for a plain file; the first bytes decide, not the name.
+    """Return "gzip", "bzip2", "zstd", or "" for a plain file, decided by the first bytes, not the name.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def compression_of(path: PurePath) -> str:
 
 
 def raw_blocks(path: PurePath, size: int = _PLAIN_BLOCK, offset: int = 0) -> Iterator[bytes]:
-    """Yield the bytes of `path` from `offset` on, as they are on disk, in blocks of at most `size`."""
+    """Yield the raw bytes of `path` from `offset` on, in blocks of at most `size`."""
     try:
         with backend(path).open(path) as file:
             file.seek(offset)
@@ -95,9 +95,9 @@ def raw_blocks(path: PurePath, size: int = _PLAIN_BLOCK, offset: int = 0) -> Ite
 
 
 def decompressed(path: PurePath, blocks: Iterator[bytes], compression: str) -> Iterator[bytes]:
-    """Yield the content of compressed `blocks`: gzip members, bzip2 streams or zstd frames one after another.
+    """Yield the content of compressed `blocks`: consecutive gzip members, bzip2 streams or zstd frames.
 
-    No piece has more than 9 MiB, whatever the blocks hold; zstd takes its window besides, 128 MiB at most.
+    No piece exceeds 9 MiB, whatever the blocks hold; zstd also needs its window, at most 128 MiB.
 
     Raises
     ------
@@ -110,11 +110,11 @@ def decompressed(path: PurePath, blocks: Iterator[bytes], compression: str) -> I
         for block in blocks:
             while block:
                 if current is None or current.eof:
-                    if current is not None and not block.strip(b"\0"):  # padding, as tape archives have it
+                    if current is not None and not block.strip(b"\0"):  # padding, as in tape archives
                         break
                     current = new()
                 block = yield from contents(current, block)
-    except InputError:  # of the blocks: a file that cannot be read is not damaged
+    except InputError:  # raised by the blocks: an unreadable file is not damaged
         raise
     except (zlib.error, OSError, EOFError, ValueError, zstandard.ZstdError) as error:
         raise InputError(f"{path} is damaged {compression} data ({error}); fetch the file again.") from None
@@ -125,7 +125,7 @@ def decompressed(path: PurePath, blocks: Iterator[bytes], compression: str) -> I
 def text_blocks(
     path: PurePath, compression: str, watch: Callable[[bytes], object] = lambda block: None
 ) -> Iterator[bytes]:
-    """Return the uncompressed content of `path` in blocks; `watch` is called with those on disk."""
+    """Return the uncompressed content of `path` in blocks; `watch` is called with each block on disk."""
 
     def watched() -> Iterator[bytes]:
         for block in raw_blocks(path, _COMPRESSED_BLOCK if compression else _PLAIN_BLOCK):
@@ -136,15 +136,15 @@ def text_blocks(
 
 
 class LineStream:
-    """Lines of a stream of blocks, skipped or taken many at a time; only one block is held.
+    """Lines of a stream of blocks, skipped or taken many at a time; only one block is held in memory.
 
-    A line ends with a newline or with the stream. Of a line of more than `longest` bytes that lies in several
-    blocks only the beginning is kept, and it stays longer than that.
+    A line ends with a newline or at the end of the stream. A line of more than `longest` bytes that spans
+    several blocks is truncated, but remains longer than `longest`.
 
     Attributes
     ----------
     offset : int
-        Bytes before the first line that was neither skipped nor taken.
+        Position in bytes of the first line that was neither skipped nor taken.
 
     Examples
     --------
@@ -156,10 +156,10 @@ class LineStream:
 
     def __init__(self, blocks: Iterator[bytes], longest: int = _LONGEST) -> None:
         self._blocks = blocks
-        self._kept = longest + 2  # with a carriage return, it is still too long
+        self._kept = longest + 2  # still too long without a carriage return
         self._buffer = b""
         self._ends: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # positions after the newlines
-        self._next = 0  # index of the end of the first line that is still here
+        self._next = 0  # index of the end of the first remaining line
         self._start = 0  # where that line begins
         self._before = 0  # bytes of the stream before the buffer
 
@@ -168,16 +168,16 @@ class LineStream:
         return self._before + self._start
 
     def skip(self, count: int) -> int:
-        """Pass over `count` lines; return how many there were."""
+        """Skip `count` lines; return how many there were."""
         skipped = 0
         while skipped < count and self._has_line():
             skipped += self._pass(count - skipped)
         return skipped
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` lines, each ended by a newline; fewer at the end, or where they are long.
+        """Return the next `count` lines, each ended by a newline; fewer at the end, or if lines are long.
 
-        At least one comes back, if any is left, and no more than begin in some 8 MiB.
+        At least one line is returned, if any is left, and only lines that begin within about 8 MiB.
         """
         parts: list[bytes] = []
         taken = size = 0
@@ -189,7 +189,7 @@ class LineStream:
         return b"".join(parts)
 
     def _pass(self, count: int) -> int:
-        """Advance by up to `count` lines of the buffer; return how many."""
+        """Advance by up to `count` lines in the buffer; return how many."""
         last = min(self._next + count, len(self._ends))
         lines = last - self._next
         self._next, self._start = last, int(self._ends[last - 1])

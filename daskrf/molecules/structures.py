@@ -1,4 +1,4 @@
-"""Which SMILES are the same molecule, however they are written; only what may be the same is parsed."""
+"""Tell which SMILES are the same molecule, however written, parsing only those that may be the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STEREO = re.compile(r"@(?:TH|AL|SP|TB|OH)\d*")
 
 
 def canonical_smiles(smiles: Iterable[str]) -> list[str]:
-    """Return RDKit's canonical SMILES, stereochemistry included; one that it cannot parse stays as it is.
+    """Return RDKit's canonical SMILES, stereochemistry included; one that it cannot parse is left unchanged.
 
     Examples
     --------
@@ -29,10 +29,10 @@ def canonical_smiles(smiles: Iterable[str]) -> list[str]:
 
 
 def composition(smiles: str) -> tuple[int, ...]:
-    """Return numbers that are equal in all SMILES of a molecule, from the text alone.
+    """Return numbers that are equal for all SMILES of a molecule, from the text alone.
 
-    They are the letters of its elements but hydrogen, which may be implicit, in upper case, because aromatic
-    atoms may be written either way; and twice its ring closures less its dots, the rings.
+    They are the letters of its elements except hydrogen, which may be implicit, in upper case, since aromatic
+    atoms may be written either way; and twice the number of rings, which is ring closures less dots.
 
     Examples
     --------
@@ -48,15 +48,15 @@ def composition(smiles: str) -> tuple[int, ...]:
 
 
 class Molecules:
-    """Some molecules, given by SMILES: which of them are the same, and which are among others.
+    """A set of molecules given by SMILES: counts repeats, and those found among others.
 
-    RDKit is asked for canonical SMILES only where different texts have one composition.
+    RDKit canonicalizes SMILES only where different texts have the same composition.
 
     Parameters
     ----------
     smiles : sequence of str
     most : int
-        Others that are parsed at most; see `exhausted`.
+        Maximum number of others to parse; see `exhausted`.
 
     Examples
     --------
@@ -79,18 +79,18 @@ class Molecules:
 
     @property
     def exhausted(self) -> bool:
-        """Whether more others had to be parsed than were allowed, so that `n_found` is too small."""
+        """Whether more others needed parsing than allowed, so that `n_found` is too small."""
         return self._left < 0
 
     def n_repeats(self) -> int:
-        """Return how many of the molecules are the same as an earlier one."""
+        """Return how many of the molecules repeat an earlier one."""
         groups = [group for group in self._alike.values() if len(group) > 1]
         names = self._names(text for group in groups for text in group)
         same = sum(len(group) - len({names[text] for text in group}) for group in groups)
         return self._times.total() - len(self._times) + same
 
     def look(self, others: Iterable[str]) -> None:
-        """Look for the molecules among some others."""
+        """Search for the molecules among some others."""
         met: dict[tuple[int, ...], set[str]] = {}
         for text in others:
             if (key := composition(text)) in self._alike:
@@ -112,11 +112,11 @@ class Molecules:
             self._found.update(text for text in missing if names[text] in there)
 
     def n_found(self) -> int:
-        """Return how many of the molecules are among the others that were looked at."""
+        """Return how many of the molecules are among the others searched so far."""
         return sum(self._times[text] for text in self._found)
 
     def _names(self, texts: Iterable[str]) -> dict[str, str]:
-        """Return the canonical SMILES of some of the molecules, each made once, all of them at a time."""
+        """Return the canonical SMILES of some of the molecules, each computed once, all in one batch."""
         new = [text for text in texts if text not in self._canonical]
         self._canonical.update(zip(new, canonical_smiles(new), strict=True))
         return self._canonical

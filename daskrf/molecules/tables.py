@@ -46,18 +46,18 @@ def scan(
     spool: PurePath | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Library:
-    """Find out what the input files hold, in one pass and in bounded memory.
+    """Scan the input files in one pass and in bounded memory.
 
     Parameters
     ----------
     paths : path, or sequence of paths and glob patterns
-        Tables of text, plain or compressed with gzip, bzip2 or zstd, and Parquet files, whatever their names.
+        Text tables, plain or compressed with gzip, bzip2 or zstd, and Parquet files, whatever their names.
     fmt : TableFormat, optional
     rows_per_partition : int, optional
-        By default a 64th of the rows, but at least 2,000 and at most 100,000.
+        By default 1/64 of the rows, but at least 2,000 and at most 100,000.
     spool : Path, optional
-        Directory for a copy of what lies deep in compressed files: zstd files of 50,000 rows each. With it
-        any partition is read at once; without it a partition of a compressed file is read from the beginning
+        Directory for a copy of the rows deep in compressed files: zstd files of 50,000 rows each. With it
+        any partition is read directly; without it a partition of a compressed file is read from the start
         of the file. It is only a cache and may be deleted.
     on_bytes : callable, optional
         Called with the number of bytes read from disk, for a progress bar.
@@ -69,7 +69,7 @@ def scan(
     Raises
     ------
     InputError
-        If a file is missing, damaged or of unknown layout, or all of them together have no row.
+        If a file is missing, damaged or of unknown layout, or all files together have no rows.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def scan_files(
     spool: PurePath | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Library:
-    """Find out what files hold whose layout is known from `lay_out`; see `scan`."""
+    """Scan files whose layout is known from `lay_out`; see `scan`."""
     if rows_per_partition is not None and rows_per_partition < 1:
         raise InputError(f"rows per partition must be at least 1, not {rows_per_partition}.")
     sources: list[Source] = []
@@ -110,7 +110,7 @@ def scan_files(
 
 
 def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[PurePath, Layout]]:
-    """Return each file that `paths` name, and its layout, for which only the first lines are read.
+    """Return each file named by `paths` with its layout; only the first lines are read.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[PurePath
     fmt = fmt or TableFormat()
     files: list[tuple[PurePath, Layout]] = []
     named: Layout | None = None
-    for path in map(as_path, expand(paths)):  # which refuses names that no plan can hold
+    for path in map(as_path, expand(paths)):  # raises on names that no plan can hold
         layout = detect_layout(path, fmt, named)
         if layout.header:
             named = layout
@@ -130,7 +130,7 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[PurePath
 
 
 def usual_rows(n_rows: int) -> int:
-    """Return the default number of rows of a partition: a 64th of all, between 2,000 and 100,000."""
+    """Return the default number of rows per partition: 1/64 of all, between 2,000 and 100,000."""
     return int(np.clip(-(-n_rows // 64), 2_000, 100_000))
 
 
@@ -140,9 +140,9 @@ def survey(
     spool: PurePath | None = None,
     on_bytes: Callable[[int], None] = lambda count: None,
 ) -> tuple[int, str, int, list[int]]:
-    """Read a file once; return its bytes, their SHA-256, its rows, and the index of a stream.
+    """Read a file once; return its size in bytes, SHA-256, number of rows, and stream index.
 
-    That has the offset of every 10,000th row. What lies deep in a compressed file is copied to `spool`.
+    The index has the offset of every 10,000th row. Rows deep in a compressed file are copied to `spool`.
     """
     digest = hashlib.sha256()
     size = 0
@@ -184,7 +184,7 @@ def _partitions(sources: list[Source], indexes: list[list[int]], step: int) -> t
 
 def _segment(source: int, first_row: int, n_rows: int, index: list[int]) -> Segment:
     """Return a segment that starts at the last indexed row before `first_row`."""
-    if not index:  # rows are sought by number
+    if not index:  # the format seeks rows by number
         return Segment(source, first_row, n_rows, 0, 0)
     entry = first_row // INDEX_STEP
     return Segment(source, first_row, n_rows, index[entry], first_row - entry * INDEX_STEP)
@@ -215,13 +215,13 @@ def read_rows(
 ) -> Iterator[RowBatch]:
     """Yield the rows of ascending segments of one file in batches of at most 10,000.
 
-    Without the folder `spool` a compressed file is decompressed once for all of them.
+    Without the folder `spool`, a compressed file is decompressed once for all segments.
 
     Raises
     ------
     InputError
-        If the file has another size than when it was scanned, or cannot be read. Other content of the same
-        size is not noticed here: the digest would take a pass over the whole file.
+        If the file has changed size since the scan, or cannot be read. Changed content of the same size is
+        not detected here: the digest would take a pass over the whole file.
     """
     index = segments[0].source
     source = library.sources[index]
@@ -242,7 +242,7 @@ def read_rows(
 
 
 def first_rows(path: PurePath, layout: Layout, n_rows: int) -> RowBatch | None:
-    """Return at most `n_rows` rows from the beginning of a file, or None where it has none."""
+    """Return up to `n_rows` rows from the start of a file, or None if it has none."""
     rows = next(_read(path, layout, [whole(layout, n_rows)]), None)
     return None if rows is None else _batch(0, 0, layout, rows)
 
@@ -259,7 +259,7 @@ def _changed(source: Source) -> InputError:
 
 
 def _batch(source: int, start: int, layout: Layout, rows: Rows) -> RowBatch:
-    """Return rows of a file that begins at row `start` of the library; those without SMILES are rejects.
+    """Return rows of a file that begins at row `start` of the library; rows without SMILES are rejects.
 
     A missing ID becomes row-<n>.
     """
@@ -288,10 +288,10 @@ def _batch(source: int, start: int, layout: Layout, rows: Rows) -> RowBatch:
 
 
 def sample_rows(library: Library, n: int, seed: int = 0, spool: PurePath | None = None) -> list[RowBatch]:
-    """Return `n` rows (all, if there are fewer) from 100 random places of the library.
+    """Return `n` rows (all, if there are fewer) from 100 random places in the library.
 
-    Every row has the same chance. Each place gives n / 100 rows in a row, which costs a seek; files are
-    sorted often, so that the head of a file would tell nothing about the rest.
+    Every row has the same probability. Each place gives n / 100 consecutive rows and costs one seek; files
+    are often sorted, so the head of a file would not represent the rest.
 
     Parameters
     ----------
@@ -305,12 +305,12 @@ def sample_rows(library: Library, n: int, seed: int = 0, spool: PurePath | None 
     Returns
     -------
     list of RowBatch
-        In the order of the rows, the rejected ones included.
+        In row order, rejected rows included.
 
     Raises
     ------
     InputError
-        If `n` is not positive, or as `read_rows`.
+        If `n` is not positive, or as in `read_rows`.
     """
     if n < 1:
         raise InputError(f"the number of sampled rows must be at least 1, not {n}.")
@@ -325,7 +325,7 @@ def sample_rows(library: Library, n: int, seed: int = 0, spool: PurePath | None 
 
 
 def _sampled(n_rows: int, n: int, seed: int) -> npt.NDArray[np.int64]:
-    """Return the sorted rows of a sample: random ones of equal runs, which a circle of all rows is cut to."""
+    """Return the sorted rows of a sample: random runs of equal length on the circle of all rows."""
     if n >= n_rows:
         return np.arange(n_rows, dtype=np.int64)
     random = generator(seed, "sample-rows")
@@ -336,7 +336,7 @@ def _sampled(n_rows: int, n: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 def _window(library: Library, row: int, count: int) -> Segment:
-    """Return the segment of `count` rows of one file from row `row` of the library."""
+    """Return the segment of `count` rows of one file starting at row `row` of the library."""
     for known in library.partitions[row // library.rows_per_partition].segments:
         first_row = row - library.starts[known.source]
         if known.first_row <= first_row < known.first_row + known.n_rows:
@@ -347,7 +347,7 @@ def _window(library: Library, row: int, count: int) -> Segment:
 
 
 def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[PurePath]:
-    """Return the files that `paths` and glob patterns name: in the order given, sorted within a pattern.
+    """Return the files named by `paths` and glob patterns, in the order given, sorted within a pattern.
 
     Raises
     ------
@@ -370,7 +370,7 @@ def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> 
     found: dict[PurePath, None] = {}
     for item in given:
         for path in matching(as_path(item)):
-            as_path(path)  # refuses a name that no store could hold
+            as_path(path)  # raises on a name that no store could hold
             if path in found:
                 raise InputError(f"{path} is given twice; its rows would be counted twice, so name it once.")
             found[path] = None

@@ -1,4 +1,4 @@
-"""The operations of :class:`daskrf.engine.Engine` by numba, on the processor."""
+"""The operations of :class:`daskrf.engine.Engine` on the CPU, compiled by numba."""
 
 from daskrf.engine.cpu.countsketch import first_term, product_term
 from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks

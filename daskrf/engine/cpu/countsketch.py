@@ -1,4 +1,4 @@
-"""Count sketches of sparse rows: their convolutions, directly or by SciPy's Fourier transforms."""
+"""Count sketches of sparse rows, convolved directly or with SciPy's Fourier transforms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["first_term", "product_term"]
 Array = npt.NDArray[Any]
 
 _NUMBERS = 1 << 17
-"""Numbers that are transformed at a time, and stay in the second-level cache."""
+"""Number of values transformed at a time, which stay in the L2 cache."""
 
 _MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
@@ -106,7 +106,7 @@ def _first_term(
     out: Array,
 ) -> None:
     length = out.shape[1]
-    # Twice the length, folded at the end: no wrapping of places in the inner loop.
+    # Twice the length, folded at the end: no wrap-around of positions in the inner loop.
     buffer = np.empty(2 * length, np.float32)
     for row in range(slots.size):
         buffer[:] = 0

@@ -1,9 +1,8 @@
 """The Walsh-Hadamard transform in place, and Fastfood's projections S H G Pi H B x of sparse and dense rows.
 
-Eight rows are transformed together, with their numbers of one place side by side, so that every sum and
-difference is one of whole vectors, as a compiler makes them of plain loops. Long transforms are done by parts
-that stay in the first-level cache. Every number comes from the same sums in the same order on any machine and
-in any batch.
+Eight rows are transformed together, interleaved by position, so that every sum and difference is a vector
+operation that compilers generate from plain loops. Long transforms are done in parts that stay in the L1
+cache. Every number comes from the same sums in the same order on any machine and in any batch.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ __all__ = ["hadamard_transform", "project_blocks"]
 Array = npt.NDArray[Any]
 
 _LANES = 8
-"""Rows that are transformed together."""
+"""Number of rows transformed together."""
 
 _IN_CACHE = 4096
-"""Numbers that are transformed by all passes before the next ones are touched: 16 KiB."""
+"""Size of the part that goes through all passes before the next one is started: 16 KiB."""
 
 
 @jit
 def _first_pass(x: Array) -> None:
-    """Do the first three levels, among the eight places of each 64 numbers."""
+    """Do the first three levels, among the eight positions of each 64 numbers."""
     for start in range(0, x.size, 64):
         y = x[start : start + 64]
         for i in range(8):
@@ -44,7 +43,7 @@ def _first_pass(x: Array) -> None:
 
 @jit
 def _passes(x: Array, done: int) -> None:
-    """Transform the groups of `done` numbers, each transformed already, among each other."""
+    """Combine groups of `done` numbers, each already transformed."""
     while done < x.size:
         if x.size // done == 2:
             p, q = x[:done], x[done:]
@@ -62,7 +61,7 @@ def _passes(x: Array, done: int) -> None:
 
 @jit
 def _transform(x: Array) -> None:
-    """Transform the places of `x`, flat, of eight numbers each."""
+    """Transform the positions of `x`, flat, of eight numbers each."""
     for start in range(0, x.size, _IN_CACHE):
         part = x[start : start + _IN_CACHE]
         _first_pass(part)
@@ -76,7 +75,7 @@ def _transform_rows(x: Array) -> None:
     for start in range(0, x.shape[0], _LANES):
         rows = x[start : start + _LANES]
         lanes[:, rows.shape[0] :] = np.float32(0.0)
-        # Eight places at a time: a line of the cache of each row.
+        # Eight positions at a time: one cache line of each row.
         for place in range(0, x.shape[1], 8):
             for row in range(rows.shape[0]):
                 for k in range(8):
@@ -95,7 +94,7 @@ def hadamard_transform(x: npt.NDArray[np.float32]) -> None:
 
 @jit
 def _project_block(blocks: Blocks, block: int, first: Array, second: Array, out: Array) -> None:
-    """Write S H G Pi H x or S H G H C H x to `out`, as many numbers as it has, for the rows x in `first`."""
+    """Write S H G Pi H x or S H G H C H x, truncated to the size of `out`, for the rows x in `first`."""
     places, turns, normals = blocks.places[block], blocks.turns[block], blocks.normals[block]
     scales = blocks.scales[block]
     _transform(first.reshape(-1))

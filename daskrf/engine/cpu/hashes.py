@@ -1,16 +1,16 @@
-"""Random numbers of the elements of weighted sets, and their minima over rows: the rows' random hashes.
+"""Random numbers for the elements of weighted sets, and their minima over rows: the rows' random hashes.
 
-Two hashes collide with the probability T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k):
+Two hashes collide with probability T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k):
 
 - min-wise hashing of counts: a row with count c in column k is the set of elements (k, 1), ..., (k, c);
   feature m ranks all elements by a 32-bit hash;
-- consistent weighted sampling of real weights: each column has three random numbers a feature, from which and
-  its weight its rank follows; the 32-bit rank of the sample is the hash.
+- consistent weighted sampling of real weights: each column has three random numbers per feature, which,
+  with its weight, determine its rank; the 32-bit rank of the sample is the hash.
 
-Each function fills a table for the distinct (column, value) pairs of a batch and 64 features, so that what
-pairs share is computed once. All random numbers follow from keys, the column and the feature: there is no
-table by column. The arithmetic is integer, or of single operations of float64 that are rounded alike on every
-machine (no libm, no fused multiply-add).
+Each function fills a table for the distinct (column, value) pairs of a batch and 64 features, so that
+whatever pairs share is computed once. All random numbers are determined by keys, column and feature: no table
+by column is stored. The arithmetic is integer, or single float64 operations that round alike on every machine
+(no libm, no fused multiply-add).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 TILE = 64
-"""Features of a tile: one 64-bit word of output, and eight 256-bit registers of running minima."""
+"""Features per tile: one 64-bit word of output, and eight 256-bit registers of running minima."""
 
 _LANES = 16
-"""32-bit lanes of a vector of LLVM, which splits it into registers of the machine."""
+"""32-bit lanes of an LLVM vector, which LLVM splits into machine registers."""
 
 _MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
@@ -52,7 +52,7 @@ _MIX_1 = 0x21F0AAAD
 _MIX_2 = 0xD35A2D97
 
 _WORDS = 5
-"""32-bit random words of a column and a feature: two for r, two for c, one for beta."""
+"""Random 32-bit words per column and feature: two for r, two for c, one for beta."""
 
 _RANK_SCALE = 2.0**21
 _RANK_SHIFT = 2.0**52 + 2.0**31
@@ -69,7 +69,7 @@ _SMALLEST_NORMAL = 2.0**-1022
 
 @jit
 def _mix64(x: Any) -> Any:
-    """Mix a 64-bit word by the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
+    """Mix a 64-bit word with the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * _MULTIPLIER_1
     x = (x ^ (x >> np.uint64(27))) * _MULTIPLIER_2
     return x ^ (x >> np.uint64(31))
@@ -83,10 +83,10 @@ def _mix32_python(x: Any) -> Any:
 
 @intrinsic
 def _mix32_compiled(typing_context: Any, x: Any) -> Any:
-    """Mix a uint32 by a bijection of low bias (Wellons' hash prospector, constants of 2022).
+    """Mix a uint32 with a low-bias bijection (Wellons' hash prospector, constants of 2022).
 
-    An instruction sequence of 32 bits: numba would widen every product to 64 bits, and vectors of 64-bit
-    products are several times slower.
+    Emitted as 32-bit instructions: numba would widen every product to 64 bits, and vector products of 64 bits
+    are several times slower.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -100,7 +100,7 @@ def _mix32_compiled(typing_context: Any, x: Any) -> Any:
     return types.uint32(types.uint32), generate
 
 
-# Vector code that numba cannot be made to emit from Python; without the JIT a plain twin serves.
+# Vector code that numba cannot generate from Python; without the JIT the plain Python version is used.
 mix32: Any = _mix32_python if jit_disabled() else _mix32_compiled
 
 
@@ -118,7 +118,7 @@ def fill_minwise(
 
     Pairs come sorted by column, then count, so that the levels of a column are hashed once. Broder 1997; the
     lowest bit of a row's minimum is independent of which element is the smallest, and two distinct minima
-    agree in it with probability 1/2.
+    have the same lowest bit with probability 1/2.
     """
     running = np.empty(keys_low.size, np.uint32)
     column = np.uint64(0)
@@ -145,8 +145,8 @@ def fill_minwise(
 def _log(x: Any) -> Any:
     """Return ln x of a positive normal float64 within one unit in the last place.
 
-    The method and the constants are those of fdlibm (Sun Microsystems 1993): x = 2^k (1 + f) with 1 + f
-    between sqrt(1/2) and sqrt(2), and a polynomial of s = f / (2 + f). The bits are taken apart without
+    Method and constants are those of fdlibm (Sun Microsystems 1993): x = 2^k (1 + f) with 1 + f between
+    sqrt(1/2) and sqrt(2), and a polynomial in s = f / (2 + f). The bits are separated without
     integer-to-float conversions, which few CPUs have for vectors.
     """
     shifted = np.float64(x).view(np.uint64) + (_ONE_BITS - _SQRT_HALF_BITS)
@@ -189,7 +189,8 @@ def _column_words(column: Any, element_key: Any, keys_low: Array, keys_high: Arr
     for i in range(_WORDS - 1, -1, -1):
         counter = np.uint32(i * 0x9E3779B9 & 0xFFFFFFFF)
         for m in range(keys_low.size):
-            # The column's own word once more: 64 bits of state, so that columns share no whole stream.
+            # Mix in the column's own word again: 64 bits of state, so that no two columns share a whole
+            # stream.
             words[i, m] = mix32(np.uint32(mix32(np.uint32(words[0, m] ^ counter)) ^ low))
 
 
@@ -233,12 +234,12 @@ def fill_weighted(
 ) -> None:
     """Write the rank ln a, as 32 bits, of each pair and feature to table[slot].
 
-    A row's sample (column, t) is the pair of the smallest ln a, which follows from column and t alone: so its
-    rank stands for it. Two samples have equal ranks by chance with a probability below 2^-21. The lowest
-    bit of a rank is independent of which pair is the smallest, as ln a is smooth at that scale.
+    A row's sample (column, t) is the pair with the smallest ln a, which is determined by column and t alone,
+    so its rank represents it. Two samples have equal ranks by chance with a probability below 2^-21. The
+    lowest bit of a rank is independent of which pair is the smallest, as ln a is smooth at that scale.
 
-    Pairs come sorted by column, so that its random numbers are made once. Ioffe 2010; Tripp et al. 2023,
-    equations 29 - 31, the last of which is misprinted.
+    Pairs come sorted by column, so that its random numbers are generated once. Ioffe 2010; Tripp et al. 2023,
+    equations 29 - 31, the last of which has a misprint.
     """
     words = np.empty((_WORDS, keys_low.size), np.uint32)
     numbers = np.empty((4, keys_low.size))
@@ -258,7 +259,7 @@ def draw_levels(
     Parameters
     ----------
     minima : uint32 array, shape (n, features)
-        They are hashed once more, since the smallest of many numbers is small.
+        Hashed once more, since the smallest of many numbers is small.
     keys_low, keys_high : uint32 arrays, shape (features,)
     levels : float32 array, shape (65536,)
     first : int
@@ -284,8 +285,8 @@ def _tile_minimum_bits_python(table: Any, slots: Any, start: int, stop: int) -> 
 def _tile_minimum_bits_compiled(typing_context: Any, table: Any, slots: Any, start: Any, stop: Any) -> Any:
     """Return the lowest bits of min(table[slots[start:stop]], axis=0), packed to a uint64.
 
-    `table` is C-contiguous uint32 of shape (any, 64), `slots` contiguous int32. Written as vectors of LLVM
-    because the 64 running minima then live in registers, which a loop over an array does not achieve.
+    `table` is C-contiguous uint32 of shape (any, 64), `slots` contiguous int32. Written as LLVM vectors so
+    that the 64 running minima stay in registers, which a loop over an array does not achieve.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -323,7 +324,7 @@ def _tile_minimum_compiled(
 
 
 def _emit_minimum_loop(builder: Any, table: Any, slots: Any, start: Any, stop: Any) -> list[Any]:
-    """Emit the loop over slots; return the vectors of minima (all ones where the range is empty)."""
+    """Emit the loop over slots; return the vectors of minima (all ones if the range is empty)."""
     int64, lane = ir.IntType(64), ir.IntType(32)
     vector = ir.VectorType(lane, _LANES)
     ones = ir.Constant(vector, [0xFFFFFFFF] * _LANES)
@@ -356,7 +357,7 @@ def _emit_minimum_loop(builder: Any, table: Any, slots: Any, start: Any, stop: A
 
 
 def _emit_pack(builder: Any, minima: list[Any]) -> Any:
-    """Emit the packing of the lowest bit of every lane to a 64-bit word, lane 0 first."""
+    """Emit code that packs the lowest bit of every lane into a 64-bit word, lane 0 first."""
     int64 = ir.IntType(64)
     word = ir.Constant(int64, 0)
     for index, minimum in enumerate(minima):
@@ -366,7 +367,7 @@ def _emit_pack(builder: Any, minima: list[Any]) -> Any:
     return word
 
 
-# Vector code that numba cannot be made to emit from Python; without the JIT plain twins serve.
+# Vector code that numba cannot generate from Python; without the JIT the plain Python versions are used.
 tile_minimum: Any = _tile_minimum_python if jit_disabled() else _tile_minimum_compiled
 tile_minimum_bits: Any = _tile_minimum_bits_python if jit_disabled() else _tile_minimum_bits_compiled
 
@@ -409,7 +410,7 @@ def find_pairs(
 
 @jit
 def row_words(indptr: Array, slot_of: Array, table: Array, words: Array) -> None:
-    """Write the packed lowest bits of each row's minima; a row without entries takes the last table row."""
+    """Write the packed lowest bits of each row's minima; a row without entries uses the last table row."""
     empty = np.array([table.shape[0] - 1], np.int32)
     for row in range(words.size):
         start, stop = indptr[row], indptr[row + 1]
@@ -421,7 +422,7 @@ def row_words(indptr: Array, slot_of: Array, table: Array, words: Array) -> None
 
 @jit
 def row_minima(indptr: Array, slot_of: Array, table: Array, minima: Array) -> None:
-    """Write each row's minima to `minima`; a row without entries takes the last row of the table."""
+    """Write each row's minima to `minima`; a row without entries uses the last row of the table."""
     empty = np.array([table.shape[0] - 1], np.int32)
     for row in range(minima.shape[0]):
         start, stop = indptr[row], indptr[row + 1]

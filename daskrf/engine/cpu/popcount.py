@@ -1,7 +1,7 @@
 """Packed bits: the XOR-popcount Gram matrix, sums and means of +1/-1 features, and parities of runs of bits.
 
 A feature is one bit: 0 stands for +1 and 1 for -1 (the factor 1/sqrt(M) is left to the caller). Bits are
-packed little-endian; padding bits are zero and count for nothing.
+packed little-endian; padding bits are zero and are not counted.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ TILE = 4
 """Columns on each side of a register tile: 16 counters and 8 words stay in registers."""
 
 ROWS = 16_384
-"""Rows of a block: 256 words a column, so that the 8 columns of a tile (16 KiB) stay in the L1 cache."""
+"""Rows per block: 256 words per column, so that the 8 columns of a tile (16 KiB) stay in the L1 cache."""
 
 COLUMNS = 256
 """Columns of a cache block: 512 KiB at 256 words, for the L2 cache."""
 
 MEAN_BYTES = 32
-"""Bytes of bits whose tables of sums are held at once in `bit_means`."""
+"""Bytes of bits whose tables of sums are held at a time in `bit_means`."""
 
 MEAN_TARGETS = 16
-"""Targets whose tables are held at once: 1 MiB of tables in float64."""
+"""Targets whose tables are held at a time: 1 MiB of tables in float64."""
 
 
 @jit
 def _transpose_words(words: Words, rows: int, columns: Words) -> None:
     """Transpose bits: words (rows, n_words) to columns (64 n_words, row words), 64 x 64 bits at a time.
 
-    The butterfly of Warren, Hacker's Delight (2nd edition), section 7-3: swap ever smaller sub-blocks.
+    The butterfly of Warren, Hacker's Delight (2nd edition), section 7-3: swap successively smaller
+    sub-blocks.
     """
     block = np.empty(64, np.uint64)
     for first in range(0, rows, 64):
@@ -74,7 +75,7 @@ def _popcount_python(word: int) -> int:
 
 @intrinsic
 def _popcount_compiled(typing_context: Any, word: Any) -> Any:
-    """Return the number of set bits of a uint64 as int64, by llvm.ctpop: LLVM vectorises it."""
+    """Return the number of set bits of a uint64 as int64, with llvm.ctpop, which LLVM vectorizes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -82,7 +83,7 @@ def _popcount_compiled(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-# LLVM has an instruction that numba does not expose; without the JIT its plain twin serves.
+# LLVM has an instruction that numba does not expose; without the JIT the plain Python version is used.
 popcount: Any = _popcount_python if jit_disabled() else _popcount_compiled
 
 
@@ -200,7 +201,7 @@ def bit_sums(bits: Bytes, y: Counts, n_components: int) -> Counts:
 
 @jit
 def _fill_byte_tables(weights: Reals, tables: Reals) -> None:
-    """Write to tables[b, v] the sum of +-weights[8 b + m] over the 8 signs that byte value v stands for."""
+    """Write to tables[b, v] the sum of +-weights[8 b + m] over the 8 signs encoded by byte value v."""
     for byte in range(tables.shape[0]):
         for value in range(256):
             for target in range(tables.shape[2]):
@@ -223,7 +224,7 @@ def _add_byte_tables(bits: Bytes, first: int, tables: Reals, out: Reals) -> None
 
 
 def bit_means(bits: Bytes, n_components: int, weights: Reals) -> Reals:
-    """Return the features times weights; see `Engine`."""
+    """Return the product of features and weights; see `Engine`."""
     bits = check_bits(bits, n_components)
     if weights.ndim != 2 or weights.shape[0] != n_components or weights.dtype.kind != "f":
         raise InputError(

@@ -1,6 +1,6 @@
-"""Arithmetic of floats: projections of sparse rows, cosines and sines, kernels of the distance, their sums.
+"""Floating-point kernels: projections of sparse rows, cosines and sines, radial kernels, weighted sums.
 
-Loops over plain arrays that LLVM turns into vectors: SciPy's product of sparse rows takes one entry at a
+Loops over plain arrays that LLVM vectorizes: SciPy's product of sparse rows processes one entry at a
 time, and NumPy's cosines and exponentials take several passes.
 """
 
@@ -20,13 +20,13 @@ __all__ = ["add_weighted", "cosines", "project", "radial_values"]
 Array = npt.NDArray[Any]
 
 # sin(2 pi u) = u p(u^2) and cos(2 pi u) = 1 + u^2 q(u^2) for |u| <= 1/8: minimax fits, whose errors of 1e-9
-# and 3e-8 are below the rounding of single precision.
+# and 3e-8 are below single-precision rounding.
 _SINE = tuple(np.float32(c) for c in (6.28318522, -41.34162804, 81.58812456, -75.24006054))
 _COSINE = tuple(np.float32(c) for c in (-19.73916726, 64.92322855, -83.66591583))
 
 _LOG2_E = np.float32(1.0 / math.log(2.0))
 _LOWEST = np.float32(-126.0)  # the smallest normal power of two
-# 2^f for |f| <= 1/2: the Taylor series, whose error is below that of single precision, and 1 exactly at 0.
+# 2^f for |f| <= 1/2: the Taylor series, with an error below single precision, and exactly 1 at 0.
 _POWERS = tuple(np.float32(math.log(2.0) ** k / math.factorial(k)) for k in range(8))
 
 
@@ -116,7 +116,7 @@ def _values(own: Array, others: Array, factor: Any, root: bool, a: Any, b: Any, 
 def radial_values(
     own: Array, others: Array, factor: float, form: tuple[bool, float, float], out: Array
 ) -> None:
-    """Make kernel values of inner products, in place; see `Engine`."""
+    """Turn inner products into kernel values, in place; see `Engine`."""
     root, a, b = form
     with np.errstate(all="ignore"):
         _values(own, others, np.float32(factor), root, np.float32(a), np.float32(b), out)

@@ -1,9 +1,9 @@
 """Sums over common columns of pairs of sparse rows, and the Tanimoto coefficients from them.
 
-The rows on the right are given by their columns, in blocks of rows. Columns that many rows of the right have
-are dense vectors of a block's rows, so that one vector instruction serves up to 32 rows; the others are lists
-of (row, value). A row on the left adds up its dense columns first, then the others: `_totals` adds a
-row's own terms in that order, too, so that the coefficient of equal rows is exactly 1.
+The rows on the right are stored by column, in blocks of rows. Columns that occur in many rows of the right
+are dense vectors over a block's rows, so that one vector instruction serves up to 32 rows; the others are
+lists of (row, value). A row on the left sums its dense columns first, then the others: `_totals` sums a
+row's own terms in the same order, so that the coefficient of equal rows is exactly 1.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["overlaps"]
 
 Array = npt.NDArray[Any]
 
-# Rows of a block, by bytes of a number: its sums stay in the first-level cache, dense columns in the second.
+# Rows of a block, by bytes per number: its sums stay in the L1 cache, dense columns in the L2 cache.
 _WIDTH = {1: 2048, 2: 2048, 8: 1024}
-_POINTERS = 4  # most pointers for an entry, so that memory is bounded whatever the number of columns
-# A column is dense where at least one row in so many has it: chosen by measurement, by bytes of a number.
-# Memory is thus at most so many numbers for an entry.
+_POINTERS = 4  # maximum pointers per entry, so that memory is bounded whatever the number of columns
+# A column is dense if at least one row in this many has it: chosen by measurement, by bytes per number.
+# Memory is thus at most this many numbers per entry.
 _SPARSEST = {1: 64, 2: 40, 8: 12}
 
 _FACTOR = np.uint64(0x9E3779B1)
@@ -47,7 +47,7 @@ def _fill_table(columns: Array, keys: Array, places: Array) -> None:
 
 @jit
 def _look_up(wanted: Array, keys: Array, places: Array, numbers: Array, out: Array) -> None:
-    """Write `numbers` of each wanted column's place to `out`, -1 where the table lacks it."""
+    """Write `numbers` of each wanted column's place to `out`, -1 if the column is not in the table."""
     mask = keys.size - 1
     for i in range(wanted.size):
         slot = np.int64(((np.uint64(wanted[i]) & _LOW) * _FACTOR) >> _SHIFT) & mask
@@ -73,7 +73,7 @@ def _totals(indptr: Array, numbers: Array, data: Array, n_dense: int, square: bo
 
 @jit
 def _add_minima(acc: Array, columns: Array, chosen: Array, values: Array) -> None:
-    # Four columns at a time: sums are read and written once for four terms, which are added up in order.
+    # Four columns at a time: sums are read and written once for four terms, which are added in order.
     whole = chosen.size // 4 * 4
     for k in range(0, whole, 4):
         a, b, c, d = values[k], values[k + 1], values[k + 2], values[k + 3]
@@ -128,13 +128,13 @@ def _finish(acc: Array, total: float, sums: Array, mode: int, out: Array) -> Non
 
 @jit
 def _coefficients(left: Any, right: Any, rows: Array, multiply: bool, mode: int, out: Array) -> None:
-    """Write the coefficients of the rows `rows` of the left, with all rows of the right, to those of `out`.
+    """Write the coefficients of the left rows `rows`, with all rows of the right, to the rows of `out`.
 
-    `left` is (indptr, numbers, data, totals): CSR whose columns are numbers of columns of the right, -1 for
-    one that it lacks. `right` is (dense, pointers, listed_rows, listed_values, sums): `dense` of shape
-    (blocks, n_dense, width) has the values of columns 0 .. n_dense - 1; column n_dense + c has in block b
-    the entries pointers[b, c] .. pointers[b, c + 1]. The terms are minima, or products; sums are of
-    the type of `dense`, and must fit in it.
+    `left` is (indptr, numbers, data, totals): CSR whose columns are column numbers of the right, -1 for a
+    column that it lacks. `right` is (dense, pointers, listed_rows, listed_values, sums): `dense` of shape
+    (blocks, n_dense, width) has the values of columns 0 .. n_dense - 1; the entries of column n_dense + c in
+    block b are pointers[b, c] .. pointers[b, c + 1]. The terms are minima or products; sums have the type of
+    `dense`, and must fit in it.
     """
     indptr, numbers, data, left_totals = left
     dense, pointers, listed_rows, listed_values, sums = right
@@ -167,7 +167,7 @@ def _coefficients(left: Any, right: Any, rows: Array, multiply: bool, mode: int,
 
 
 class _Columns(NamedTuple):
-    """The columns in one type of number, and each row's total."""
+    """The columns in one numeric type, and each row's total."""
 
     numbers: Array  # of the sorted columns: dense ones are 0 .. n_dense - 1, listed ones follow
     n_dense: int
@@ -176,7 +176,7 @@ class _Columns(NamedTuple):
 
 
 class _Overlaps:
-    """The columns of some rows, prepared for sums with rows of each type of number; see `Engine.overlaps`."""
+    """The columns of some rows, prepared for sums with rows of any numeric type; see `Engine.overlaps`."""
 
     def __init__(self, right: Rows, multiply: bool) -> None:
         # Only columns that occur are numbered: unfolded identifiers have 2**32 columns.
@@ -192,14 +192,14 @@ class _Overlaps:
     def __call__(
         self, left: Rows, kind: npt.DTypeLike, rows: Array | None, mode: int, out: Array
     ) -> tuple[Array, Array]:
-        """Write the coefficients of the rows `rows` of `left` with all rows here to those of `out`."""
+        """Write the coefficients of the rows `rows` of `left` with all rows here to the rows of `out`."""
         dtype, indptr = np.dtype(kind), left.pointer.astype(np.int64, copy=False)
         if dtype not in self._typed:
             self._typed[dtype] = self._in_type(dtype)
         typed = self._typed[dtype]
         numbers = np.empty(left.columns.size, np.int32)
         _look_up(left.columns, self._keys, self._slots, typed.numbers, numbers)
-        # Totals are of the values as they are, not as they are clipped.
+        # Totals are of the original values, not the clipped ones.
         sums = self._totals(indptr, left.values, numbers, typed.n_dense)
         own = indptr, numbers, _clipped(left.values, dtype), sums
         rows = np.arange(sums.size) if rows is None else rows
@@ -208,7 +208,7 @@ class _Overlaps:
 
     def _totals(self, indptr: Array, data: Array, numbers: Array, n_dense: int) -> Array:
         sums = np.empty(indptr.size - 1)
-        # One type for each argument, so that one version is compiled.
+        # One type per argument, so that only one version is compiled.
         _totals(indptr, numbers, data.astype(np.float64, copy=False), n_dense, self._multiply, sums)
         return sums
 
@@ -230,7 +230,7 @@ class _Overlaps:
         kept = own < n_dense
         dense[block[kept], own[kept], row[kept]] = data[kept]
         list_of = block[~kept] * n_listed + own[~kept] - n_dense
-        # Stable: a list's rows stay in order.
+        # A stable sort keeps the rows of a list in order.
         order = np.argsort(list_of, kind="stable")
         ends = np.concatenate([[0], np.cumsum(np.bincount(list_of, minlength=n_blocks * n_listed))])
         at = np.arange(n_blocks)[:, None] * n_listed + np.arange(n_listed + 1)
@@ -239,7 +239,7 @@ class _Overlaps:
 
 
 def _clipped(data: Array, dtype: npt.DTypeLike) -> Array:
-    """Return values of at least 0 in an unsigned integer type, those above its range as its largest one."""
+    """Return nonnegative values in an unsigned integer type, clipped to its largest value."""
     dtype = np.dtype(dtype)
     if dtype.kind == "u" and np.can_cast(dtype, data.dtype):  # else no value is above
         data = np.minimum(data, np.iinfo(dtype).max)
@@ -247,5 +247,5 @@ def _clipped(data: Array, dtype: npt.DTypeLike) -> Array:
 
 
 def overlaps(right: Rows, *, multiply: bool) -> _Overlaps:
-    """Prepare rows for sums over the columns that they share with others; see `Engine`."""
+    """Prepare rows for sums over the columns that they share with other rows; see `Engine`."""
     return _Overlaps(right, multiply)

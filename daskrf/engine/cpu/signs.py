@@ -1,9 +1,9 @@
 """Products of random projections of sparse rows, a tile of 64 features at a time.
 
 A feature of degree N is a weight times the product of N projections w_j . x. The entries of the w_j are
-random signs, 64 of them packed to a word for a column and a tile, or normal numbers. Both follow from keys
-and the column's identifier, are tabulated once for each distinct column of a batch, and are never held for
-all columns and features at a time.
+random signs, 64 of them packed into one word per column and tile, or normal numbers. Both are determined by
+keys and the column's identifier, are tabulated once for each distinct column of a batch, and are never held
+for all columns and features at a time.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ __all__ = ["TILE", "fill_normals", "fill_signs", "multiply_normals", "multiply_s
 Array = npt.NDArray[Any]
 
 TILE = 64
-"""Features of a tile: one word of signs, and eight 256-bit registers of sums."""
+"""Features per tile: one word of signs, and eight 256-bit registers of sums."""
 
 _LANES = 8
 _VECTORS = TILE // _LANES
 _HALF = _VECTORS // 2
 _SIGN = 0x80000000
 _BYTES = 32
-"""Bytes of a register."""
+"""Bytes per register."""
 _MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 
 
 @jit
 def _mix64(x: Any) -> Any:
-    """Mix a 64-bit word by the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
+    """Mix a 64-bit word with the bijective finalizer of SplitMix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * _MULTIPLIER_1
     x = (x ^ (x >> np.uint64(27))) * _MULTIPLIER_2
     return x ^ (x >> np.uint64(31))
@@ -52,7 +52,7 @@ def fill_signs(columns: Array, slots: Array, element_key: Any, keys: Array, tabl
     ----------
     columns : uint64 array, shape (n,)
     slots : int32 array, shape (n,)
-        Row of the table of each.
+        Table row of each column.
     element_key : uint64
     keys : uint64 array, shape (factors,)
     table : uint64 array, shape (any, factors)
@@ -69,7 +69,7 @@ def fill_normals(
 ) -> None:
     """Write 64 of the 65,536 `levels` for each column and factor to table[slot, factor]; as `fill_signs`.
 
-    `table` is float32 of shape (any, factors, 64). A word of a counter gives four numbers, 16 bits each.
+    `table` is float32 of shape (any, factors, 64). A counter word gives four numbers, 16 bits each.
     """
     for i in range(columns.size):
         element = _mix64(columns[i] ^ element_key)
@@ -101,11 +101,11 @@ def _sum_signs_python(table: Any, j: int, slots: Any, values: Any, start: int, s
 def _sum_signs_compiled(
     typing_context: Any, table: Any, j: Any, slots: Any, values: Any, start: Any, stop: Any, out: Any
 ) -> Any:
-    """Write sum_i s_i values[i], start <= i < stop, of the 64 signs table[slots[i], j] each to `out`.
+    """Write sum_i s_i values[i], start <= i < stop, for each of the 64 signs in table[slots[i], j] to `out`.
 
     `table` is C-contiguous uint64 of shape (any, factors), `slots` contiguous int32, `values` and `out`
-    contiguous float32. Written as vectors of LLVM because the 64 running sums then live in registers, and a
-    sign is one shift of its bit to where a float has its own: no sign is ever unpacked to memory.
+    contiguous float32. Written as LLVM vectors so that the 64 running sums stay in registers, and a sign is
+    applied by shifting its bit to a float's sign bit: no sign is ever unpacked to memory.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -157,7 +157,7 @@ def _emit_sign_loop(builder: Any, pointers: list[Any], n_factors: Any, j: Any, s
 
 
 def _emit_word_loads(builder: Any, pointers: list[Any], position: Any, n_factors: Any, j: Any) -> list[Any]:
-    """Emit the loads of the two halves of an entry's word: from memory they go to all lanes at once."""
+    """Emit the loads of both halves of an entry's word: each is broadcast from memory to all lanes."""
     int32, int64 = ir.IntType(32), ir.IntType(64)
     slot = builder.sext(builder.load(builder.gep(pointers[1], [position])), int64)
     at = builder.add(builder.mul(slot, n_factors), j)
@@ -185,10 +185,10 @@ def _sum_counts_compiled(
     total: Any,
     out: Any,
 ) -> Any:
-    """As `_sum_signs_compiled`, for `counts` of uint8 whose sum, `total` (a float32), is at most 255.
+    """As `_sum_signs_compiled`, for uint8 `counts` whose sum, `total` (a float32), is at most 255.
 
-    The counts of negative signs are added up as bytes, 32 to a register: a few instructions an entry. The sum
-    is exact, the same as that of floats.
+    The counts with negative signs are summed as bytes, 32 per register: a few instructions per entry. The sum
+    is exact, the same as with floats.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -212,7 +212,7 @@ def _sum_counts_compiled(
 def _emit_count_loop(
     builder: Any, pointers: list[Any], n_factors: Any, j: Any, start: Any, stop: Any
 ) -> list[Any]:
-    """Emit the loop over a row's entries; return the sums of the counts of negative signs, as bytes."""
+    """Emit the loop over a row's entries; return the sums of the counts with negative signs, as bytes."""
     int8, int32, int64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
     byte_vector, words = ir.VectorType(int8, _BYTES), ir.VectorType(int32, _BYTES // 4)
     entry = builder.block
@@ -225,7 +225,7 @@ def _emit_count_loop(
     builder.position_at_end(body)
     halves = _emit_word_loads(builder, pointers, position, n_factors, j)
     value = _splat(builder, builder.load(builder.gep(pointers[2], [position])), byte_vector)
-    # Byte i of a half gets the byte of the word that has its bit; places of one 128-bit lane each.
+    # Byte i of a half gets the byte of the word that holds its bit; positions within one 128-bit lane each.
     order = ir.Constant(ir.VectorType(int32, _BYTES), [i // 16 * 16 + i // 8 for i in range(_BYTES)])
     own = ir.Constant(byte_vector, [1 << i % 8 for i in range(_BYTES)])
     following = []
@@ -247,30 +247,30 @@ def _emit_count_loop(
     return sums
 
 
-# Vector code that numba cannot be made to emit from Python; without the JIT a plain twin serves.
+# Vector code that numba cannot generate from Python; without the JIT the plain Python version is used.
 _sum_signs: Any = _sum_signs_python if jit_disabled() else _sum_signs_compiled
 _sum_counts: Any = _sum_counts_python if jit_disabled() else _sum_counts_compiled
 
 
 @jit
 def multiply_signs(rows: Any, table: Array, layers: Any, weights: Array, first: int, out: Array) -> None:
-    """Write the features of a tile, products of projections by signs, to columns of `out`.
+    """Write the features of a tile, products of random-sign projections, to columns of `out`.
 
     Parameters
     ----------
     rows : tuple of int64 (n + 1,), int32 (nnz,), float32 (nnz,), float32 (n,), float32 (n,), ...
-        Pointer, row of the table of each entry, its value, what the projections of each row are multiplied
-        by, and what its features are; then uint8 (nnz,) and float32 (n,): the values of the rows that
-        consist of counts of at most 255 in all, and their sums, -1 for other rows.
+        Pointer, table row of each entry, its value, multipliers of each row's projections, and of its
+        features; then uint8 (nnz,) and float32 (n,): the values of the rows that consist of counts summing
+        to at most 255, and their sums, -1 for other rows.
     table : uint64 array, shape (any, factors)
-        Of :func:`fill_signs`.
+        From :func:`fill_signs`.
     layers : tuple of int64 (factors,), float32 (factors,), float32 (factors, 64)
-        Of each factor: how many of the first features of the tile have it, descending; what its projections
-        are multiplied by; and projections of the origin, multiplied already, to be subtracted.
+        For each factor: how many of the first features of the tile have it, descending; the multiplier of
+        its projections; and projections of the origin, already multiplied, to be subtracted.
     weights : float32 array, shape (width,)
-        Of the features; at most 64.
+        Weights of the features; at most 64.
     first : int
-        Column of the first one.
+        Column of the first feature.
     out : float32 array, shape (n, any)
     """
     pointer, slots, values, factors, starts, small, totals = rows
@@ -293,7 +293,7 @@ def multiply_signs(rows: Any, table: Array, layers: Any, weights: Array, first: 
 
 @jit
 def multiply_normals(rows: Any, table: Array, layers: Any, weights: Array, first: int, out: Array) -> None:
-    """As :func:`multiply_signs`, with a table of :func:`fill_normals`."""
+    """As :func:`multiply_signs`, with a table from :func:`fill_normals`."""
     pointer, slots, values, factors, starts, _, _ = rows
     counts, scales, offsets = layers
     sums, product = np.empty(TILE, np.float32), np.ones(TILE, np.float32)

@@ -1,9 +1,9 @@
 """Hashes and random products of sparse rows, a tile of 64 features at a time.
 
-A hash of weighted sets gives every (column, value) pair a number for each feature; a row's number is the
-minimum over its pairs. Molecules share most of their substructures, so the numbers of each distinct pair of a
-batch of rows are tabulated once for a tile of 64 features; a molecule is then the minimum over a few rows of
-that table. Random products are sums over rows of such a table, of each distinct column.
+A hash of weighted sets assigns every (column, value) pair a number for each feature; a row's number is the
+minimum over its pairs. Molecules share most of their substructures, so the numbers of each distinct pair in a
+batch of rows are tabulated once per tile of 64 features; a molecule is then the minimum over a few rows of
+that table. Random products are sums over rows of a similar table, with one row per distinct column.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Array = npt.NDArray[Any]
 BATCH_ENTRIES = 1 << 20
 """Entries (about 35,000 drug-like molecules at radius 1) that share one dictionary of pairs.
 
-The more molecules share it, the less is hashed for each.
+The more molecules share it, the less hashing each needs.
 """
 
 BATCH_BYTES = 1 << 25
-"""Bytes of the table that a batch should not exceed: where few entries are equal, batches are made smaller.
+"""Bytes that the table of a batch should not exceed: if few entries are equal, batches are made smaller.
 
-The table takes 256 bytes a distinct pair: a few MiB for counts of drug-like molecules. A single row may
+The table takes 256 bytes per distinct pair: a few MiB for counts of drug-like molecules. A single row may
 exceed the limit.
 """
 
@@ -49,9 +49,9 @@ _LINE = 64
 
 
 class Pairs(NamedTuple):
-    """The distinct (column, value) pairs of a batch, sorted, and where each stands in the table.
+    """The distinct (column, value) pairs of a batch, sorted, and their positions in the table.
 
-    `column` is uint64, `value` of the dtype of the values, `slot` the int32 row of the table of each pair,
+    `column` is uint64, `value` has the dtype of the values, `slot` is the int32 table row of each pair, and
     `slot_of` that of each entry of the batch.
     """
 
@@ -62,7 +62,7 @@ class Pairs(NamedTuple):
 
 
 def hash_bits(rows: Rows, hashes: Hashes) -> npt.NDArray[np.uint64]:
-    """Return a random bit of each hash of each row; see `Engine`."""
+    """Return a random bit for each hash of each row; see `Engine`."""
     words = np.empty((rows.pointer.size - 1, hashes.low.size // TILE), np.uint64)
     with np.errstate(over="ignore"):
         for part, pointer, pairs in _batches(_hashed(rows, hashes)):
@@ -117,9 +117,9 @@ def random_products(
 
 
 def _small_counts(pointer: Array, values: Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32]]:
-    """Return the values as bytes, and the sums of rows that consist of counts of at most 255 in all, else -1.
+    """Return the values as bytes, and the sums of rows whose counts sum to at most 255, -1 for other rows.
 
-    Their sums are exact in bytes and in floats alike, so that a row's features do not show which way it took.
+    These sums are exact both in bytes and in floats, so a row's features do not depend on the method used.
     """
     clipped = np.clip(values, 0.0, 255.0)
     small = clipped.astype(np.uint8)
@@ -130,7 +130,7 @@ def _small_counts(pointer: Array, values: Array) -> tuple[npt.NDArray[np.uint8],
 
 
 def _hashed(rows: Rows, hashes: Hashes) -> Rows:
-    """Return the rows with what hashes depend on, unsigned: the counts, or the bits of ln(weight)."""
+    """Return the rows with the unsigned values that hashes depend on: counts, or the bits of ln(weight)."""
     if not hashes.weighted:
         return rows
     logs = np.empty_like(rows.values)
@@ -140,7 +140,7 @@ def _hashed(rows: Rows, hashes: Hashes) -> Rows:
 
 
 def _fill(pairs: Pairs, hashes: Hashes, own: slice, table: Array) -> None:
-    """Write the numbers of a tile of hashes, for all pairs, to the table; those of no row to its last row."""
+    """Write the numbers of a tile of hashes, for all pairs, to the table; its last row is for empty rows."""
     table[-1] = hashes.empty[own]
     keys = hashes.element, hashes.low[own], hashes.high[own]
     if hashes.weighted:
@@ -150,9 +150,9 @@ def _fill(pairs: Pairs, hashes: Hashes, own: slice, table: Array) -> None:
 
 
 def _table(pairs: Pairs) -> npt.NDArray[np.uint32]:
-    """Return an empty table of a row a pair and one more, its rows whole cache lines.
+    """Return an empty table with a row per pair and one more, each row made of whole cache lines.
 
-    NumPy aligns arrays to 16 bytes; minima of rows that begin amid a cache line take a quarter longer.
+    NumPy aligns arrays to 16 bytes; minima of rows that begin within a cache line take a quarter longer.
     """
     size = (pairs.slot.size + 1) * TILE
     memory = np.empty(size + _LINE // 4, np.uint32)
@@ -186,8 +186,8 @@ def _dictionary(indices: Array, values: Array) -> Pairs:
     column, value = np.empty(nnz, np.uint64), np.empty(nnz, values.dtype)
     n_pairs = find_pairs(indices, values, pair_of, column, value, frequency)
     order = np.lexsort((value[:n_pairs], column[:n_pairs]))
-    # Frequent pairs first: the rows of the table that most molecules read lie together. The others in the
-    # order in which the table is filled, since scattered reads wait less than scattered writes.
+    # Frequent pairs first: the table rows that most molecules read are adjacent. The others are in the order
+    # in which the table is filled, since scattered reads stall less than scattered writes.
     slot = np.empty(n_pairs, np.int32)
     slot[order[np.argsort(-frequency[order], kind="stable")]] = np.arange(n_pairs, dtype=np.int32)
     return Pairs(column[order], value[order], slot[order], slot[pair_of])

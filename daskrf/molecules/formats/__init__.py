@@ -1,8 +1,8 @@
-"""Formats of tables: how each is told by its content, and how its rows are read.
+"""Formats of tables: how each is recognized by content, and how its rows are read.
 
-A format is one module of this package with a subclass of `Reader`, or of `Streamed` where each line is a row.
-It is found by its being here: nothing else names it. Compression is undone before
-(`daskrf.molecules.streams`), and what the columns hold is asked after, by `daskrf.molecules.layout` for
+A format is one module of this package with a subclass of `Reader`, or of `Streamed` if each line is a row.
+It is discovered by being in this folder: nothing else names it. Files are decompressed first
+(`daskrf.molecules.streams`), and what the columns hold is decided later, by `daskrf.molecules.layout` for
 libraries and by `daskrf.molecules.measurements` for labels.
 """
 
@@ -54,22 +54,22 @@ Column = str | int
 
 BATCH_ROWS = 10_000
 INDEX_STEP = 10_000
-"""The scan notes where every so many rows begin; a reader skips the rest of the way."""
+"""The scan records where every 10,000th row begins; a reader skips rows from there."""
 HEAD_ROWS = 25
-"""The first rows, by which columns are told."""
+"""Number of first rows from which columns are detected."""
 EMPTY = "empty line"
-"""Why a line without anything cannot be read; labels pass over it."""
+"""Reason why an empty line cannot be read; labels skip such lines."""
 MAX_TEXT = 500
-"""Characters of a row that is told of."""
+"""Maximum number of characters shown of a row."""
 _ALL = 2**62
-_ENOUGH = 4096  # bytes that tell one format from another
+_ENOUGH = 4096  # bytes that distinguish the formats
 
 
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 
 
 def _columns(texts: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns named on the command line, those that are numbers as positions."""
+    """Return the columns named on the command line; numbers become positions."""
     words = [word.strip() for text in texts for word in text.split(",")]
     return tuple(int(word) if word.isdecimal() else word for word in words if word)
 
@@ -100,7 +100,7 @@ class TableFormat:
     Raises
     ------
     InputError
-        If a column or the delimiter cannot be one.
+        If a column or the delimiter is not valid.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class TableFormat:
 
 @dataclass(frozen=True)
 class Table:
-    """How the rows of one file are cut into columns.
+    """How the rows of one file are split into columns.
 
     Attributes
     ----------
@@ -149,10 +149,10 @@ class Table:
         Name of the format: see `reader_of`.
     compression : {"", "gzip", "bzip2", "zstd"}
     delimiter : str
-        One character, or " " for white space; "" where the format has its own way.
+        One character, or " " for white space; "" if the format has its own rules.
     exact : bool
-        Every row must have `n_columns` columns. Otherwise (.smi and the like) only the first wanted one must
-        be there.
+        Every row must have `n_columns` columns. Otherwise (.smi and the like) only the first requested one is
+        required.
     header : int
         Number of lines before the first row.
     names : tuple of str or None
@@ -171,23 +171,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Purpose:
-    """What a table is read for, by which the readers tell what the format leaves open.
+    """What a table is read for, which decides what the format leaves open.
 
     Attributes
     ----------
     fit : callable
-        Returns how well some rows, lists of fields, suit the purpose: a delimiter is chosen by it.
+        Returns how well some rows, lists of fields, suit the purpose; used to choose the delimiter.
     is_header : callable
-        Returns whether the fields of the first row are names of columns, given the rows below it.
+        Returns whether the fields of the first row are column names, given the rows below it.
     asked : TableFormat
-        What the user says.
+        The options given by the user.
     longest : int
-        Bytes of a line; what is longer is not read.
+        Maximum bytes per line; longer lines are not read.
     strict : bool
-        Every row is read as it stands, or there is an error: all rows have as many columns, a quoted field
-        may go over several lines, and numbers are given to the last bit. Otherwise a line is a row.
+        Every row is read exactly as it stands, or an error is raised: all rows have the same number of
+        columns, a quoted field may span several lines, and numbers are exact to the last bit. Otherwise a
+        line is a row.
     extensions : bool
-        The first wanted column holds SMILES, which CXSMILES extensions may follow.
+        The first requested column holds SMILES, which may be followed by CXSMILES extensions.
     """
 
     fit: Callable[[Sequence[Sequence[str]]], int]
@@ -200,19 +201,19 @@ class Purpose:
 
 @dataclass(frozen=True)
 class Head:
-    """What the beginning of a file tells.
+    """What the first rows of a file show.
 
     Attributes
     ----------
     table : Table
     n_rows : int
-        Rows that were looked at.
+        Number of rows read.
     width : int
-        Columns of the widest of them.
+        Number of columns in the widest of them.
     text : sequence of int
         Positions of the columns that may hold text.
     columns : callable
-        Returns the values of columns, given by their positions, in these rows, where they have one.
+        Returns the values in these rows of the columns at given positions, where they have one.
     """
 
     table: Table
@@ -231,10 +232,10 @@ class Segment:
     source : int
         Index of the file in :attr:`Library.sources`.
     first_row : int
-        First row, counted from 0 in the file, without header.
+        First row, counted from 0 in the file, header excluded.
     n_rows : int
     offset, skip : int
-        In the uncompressed bytes of a file that is read as a stream, the first row begins `skip` rows after
+        In the uncompressed bytes of a file read as a stream, the first row begins `skip` rows after
         `offset`.
     """
 
@@ -247,7 +248,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class View:
-    """What is wanted of a file: columns, by their positions, of which rows must have the first."""
+    """What to read from a file: columns by position, of which the first is required in every row."""
 
     path: PurePath
     table: Table
@@ -256,12 +257,12 @@ class View:
 
 
 def whole(table: Table, n_rows: int = _ALL) -> Segment:
-    """Return the first rows of a table, or all."""
+    """Return a segment with the first rows of a table, or all."""
     return Segment(0, 0, n_rows, 0, table.header)
 
 
 class Fault(NamedTuple):
-    """A row that cannot be read: number in the file from 0, line from 1, its text, and why."""
+    """A row that cannot be read: number in the file from 0, line from 1, its text, and the reason."""
 
     row: int
     line: int
@@ -276,13 +277,13 @@ class Rows:
     Attributes
     ----------
     row, line : ndarray of int64, shape (n,)
-        Numbers in the file, from 0, and lines, from 1, of the rows that could be read.
+        Number in the file (from 0) and line (from 1) of each row that could be read.
     columns : list of list of (str or None)
-        Values of the wanted columns; None where a row has none.
+        Values of the requested columns; None where a row has none.
     faults : list of Fault
-        The other rows.
+        The rows that could not be read.
     text : callable
-        Returns what to show of a row, by its position in `row`.
+        Returns the text to show for a row, given its position in `row`.
     """
 
     row: npt.NDArray[np.int64]
@@ -293,7 +294,7 @@ class Rows:
 
     @property
     def n_read(self) -> int:
-        """Number of rows, the faulty ones included."""
+        """Number of rows, faulty ones included."""
         return len(self.row) + len(self.faults)
 
 
@@ -301,57 +302,57 @@ class Reader(ABC):
     """One format of tables: a class for each, without state."""
 
     name: ClassVar[str]
-    """What plans call the format."""
+    """Name of the format in plans."""
     row_word: ClassVar[str] = "row"
-    """What messages call a row."""
+    """Word for a row in messages."""
     streams: ClassVar[bool] = False
-    """Whether it is read from first to last byte, so that it may be compressed."""
+    """Whether files are read from first to last byte, so that they may be compressed."""
     fallback: ClassVar[bool] = False
-    """Whether it is asked after all others."""
+    """Whether this format is tried after all others."""
 
     @abstractmethod
     def sniff(self, head: bytes) -> bool:
-        """Return whether a file that begins so has this format; its name does not matter."""
+        """Return whether a file that begins with `head` has this format, whatever its name."""
 
     @abstractmethod
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
-        """Return what the beginning of a file tells, whose content is `blocks`.
+        """Return what the first rows of a file show, given its content as `blocks`.
 
         Raises
         ------
         InputError
-            If it is damaged, or no table.
+            If the file is damaged or not a table.
         """
 
     @abstractmethod
     def words(self, table: Table) -> str:
-        """Return how a table is laid out, for messages."""
+        """Return the layout of a table in words, for messages."""
 
     @abstractmethod
     def scan(
         self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
     ) -> tuple[int, list[int]]:
-        """Return the number of rows, and, in a stream, the offset of every `INDEX_STEP`th.
+        """Return the number of rows and, for a stream, the offset of every `INDEX_STEP`th row.
 
-        All of `blocks`, the content of the file, is taken; streams leave a copy of their rows in `spool`.
+        Consumes all of `blocks`, the content of the file; streams save a copy of their rows in `spool`.
         """
 
     @abstractmethod
     def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
         """Yield the rows of ascending segments, at most `BATCH_ROWS` at a time; fewer where the file ends.
 
-        `spool` is where `scan` left those of a compressed file.
+        `spool` is where `scan` saved the rows of a compressed file.
 
         Raises
         ------
         InputError
-            If the file cannot be read, or is damaged.
+            If the file cannot be read or is damaged.
         """
 
 
 @functools.cache
 def readers() -> tuple[Reader, ...]:
-    """Return a reader of each format that has a module here, in the order in which they are asked."""
+    """Return a reader for each format with a module here, in the order in which they are tried."""
     found = []
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         for kind in vars(importlib.import_module(module.name)).values():
@@ -375,18 +376,18 @@ def reader_of(table: Table) -> Reader:
 
 
 def open_table(path: PurePath, purpose: Purpose) -> Head:
-    """Return what the beginning of a file tells; its content says what it is, not its name.
+    """Return what the first rows of a file show; its format is told by its content, not its name.
 
     Raises
     ------
     InputError
-        If it cannot be read, is damaged, or no table.
+        If the file cannot be read, is damaged or is not a table.
     """
     compression = compression_of(path)
     blocks = text_blocks(path, compression)
     first = b""
     while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
-        first += block  # which may be empty, in compressed files
+        first += block  # may be empty in compressed files
     reader = next(reader for reader in readers() if reader.sniff(first))
     if compression and not reader.streams:
         raise InputError(f"{path} is {reader.name} compressed with {compression}; decompress it.")

@@ -1,4 +1,4 @@
-"""What a file is that no reader here takes, by its first bytes: it is refused by its name."""
+"""Recognize files that no reader here accepts by their first bytes, and reject them by name."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from daskrf.errors import InputError
 
 __all__ = ["refuse_foreign"]
 
-_SIFTED = 1 << 16  # bytes that are looked at
-_STRAY_NULS = 64  # that text may have: each is a line that is rejected by itself
+_SIFTED = 1 << 16  # bytes examined
+_STRAY_NULS = 64  # allowed in text: each line with one is rejected on its own
 _TO_SMILES = "convert it to SMILES, with RDKit or with Open Babel (obabel IN -O OUT.smi)"
 _AS_TABLE = "save it as CSV or Parquet"
 _UNPACK = "unpack it and give the tables in it"
 
-# What begins with these bytes, and what to do with it.
+# Files that begin with these bytes, and what to do with them.
 _MAGIC = (
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Excel workbook, or another old Office file", _AS_TABLE),
     (b"ARROW1", "an Arrow (Feather) file", _AS_TABLE),
@@ -42,19 +42,19 @@ _WEB = re.compile(rb"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
 
 
 def refuse_foreign(path: PurePath, head: bytes) -> None:
-    """Refuse a file that is not text, or not a table, and say what to do with it.
+    """Raise if a file is not text, or not a table, and say what to do with it.
 
     Parameters
     ----------
     path : Path
-        For the message.
+        Path shown in the message.
     head : bytes
         Its first bytes, uncompressed.
 
     Raises
     ------
     InputError
-        If it is not text, or not a table.
+        If the file is not text, or not a table.
 
     Examples
     --------

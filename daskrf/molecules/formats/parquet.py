@@ -1,4 +1,4 @@
-"""Parquet files: columns have names and types, and any row can be sought."""
+"""Parquet files: columns have names and types, and reading can start at any row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from daskrf.storage.backend import readable
 
 __all__ = ["ParquetReader"]
 
-_BUFFER = 1 << 16  # of each column, of which else all of a row group would be read
+_BUFFER = 1 << 16  # per column; otherwise the whole row group would be read
 _HEAD_FIELDS = 100_000
 
 
@@ -78,7 +78,7 @@ class ParquetReader(Reader):
             return int(file.metadata.num_rows), []
 
     def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
-        """See `Reader`; just the row groups that a segment touches are read."""
+        """See `Reader`; only the row groups that a segment touches are read."""
         path, every = view.path, view.table.names or ()
         names = [every[position] for position in view.columns]
         if several := [name for name in names if every.count(name) > 1]:
@@ -102,7 +102,7 @@ class ParquetReader(Reader):
 
 @contextmanager
 def _opened(path: PurePath, buffer_size: int = 0) -> Iterator[pq.ParquetFile]:
-    """Open a file, and say of it what goes wrong."""
+    """Open a file, and name it in errors."""
     try:
         with pq.ParquetFile(readable(path), buffer_size=buffer_size) as file:
             yield file
@@ -116,14 +116,14 @@ def _opened(path: PurePath, buffer_size: int = 0) -> Iterator[pq.ParquetFile]:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds text, in whatever encoding."""
+    """Return whether a column of this type holds text, in any encoding."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _sample(batch: pa.RecordBatch, name: str) -> list[str]:
-    """Return the values of a column; none where they cannot be text, which readers will say."""
+    """Return the values of a column; none if they cannot be text, which readers will report."""
     try:
         cells = _as_text(batch.column(batch.schema.get_field_index(name)))
     except pa.ArrowException:
@@ -132,11 +132,11 @@ def _sample(batch: pa.RecordBatch, name: str) -> list[str]:
 
 
 def _cells(batch: pa.RecordBatch, name: str, view: View) -> list[str | bytes | None]:
-    """Return a column as text; bytes where it is not."""
+    """Return a column as text, or as bytes where it is not valid text."""
     column = batch.column(name)
     try:
         if view.purpose.strict and pa.types.is_floating(column.type):
-            column = column.cast(pa.float64())  # the shortest text of a single is not its value
+            column = column.cast(pa.float64())  # shortest decimal text of a float32 is not exact
         return _as_text(column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(
@@ -148,7 +148,7 @@ def _as_text(column: pa.Array) -> list[str | bytes | None]:
     text = column.cast(pa.string())
     try:
         return text.to_pylist()
-    except UnicodeDecodeError:  # Parquet does not look at what it calls text
+    except UnicodeDecodeError:  # Parquet does not check what it calls text
         return [_decoded(cell) for cell in text.cast(pa.binary()).to_pylist()]
 
 
@@ -160,7 +160,7 @@ def _decoded(cell: bytes | None) -> str | bytes | None:
 
 
 def _rows(first: int, columns: list[list[str | bytes | None]]) -> Rows:
-    """Return rows from the first on; those of which a wanted value is bytes are faults."""
+    """Return rows starting at `first`; those with bytes in a requested column are faults."""
     bad = sorted({k for cells in columns for k, cell in enumerate(cells) if isinstance(cell, bytes)})
     faults = []
     for k in bad:

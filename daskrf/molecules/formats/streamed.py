@@ -1,4 +1,4 @@
-"""What formats share whose rows follow each other in a stream of bytes, plain or compressed."""
+"""Base of formats whose rows follow each other in a stream of bytes, plain or compressed."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Streamed(Reader):
 
     @abstractmethod
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
-        """Yield the position of each row in some lines, and its wanted columns, or why it cannot be read.
+        """Yield the position of each row in some lines, with its requested columns or why it cannot be read.
 
-        None instead if the last row goes on in lines to come: it will be among the next lines again.
+        Yields None instead if the last row continues in later lines: it will be passed again with them.
         """
 
     def scan(
@@ -81,7 +81,7 @@ class Streamed(Reader):
                 yield Rows(_NONE, _NONE, [[] for _ in view.columns], [fault], str)
 
     def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
-        """Return the rows in `buffer`, from row `first` on, and those of its lines that are to come again."""
+        """Return the rows in `buffer`, starting at row `first`, and the lines to be passed again."""
         lines = buffer.split(b"\n")[:-1]
         line = view.table.header + first + 1
         positions: list[int] = []
@@ -103,7 +103,7 @@ class Streamed(Reader):
 
 
 def shown(line: bytes) -> str:
-    """Return what to show of a line."""
+    """Return the text to show for a line."""
     return line[: 4 * MAX_TEXT].decode(errors="replace").rstrip("\r")[:MAX_TEXT]
 
 
@@ -111,13 +111,13 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 def _begin(view: View, segment: Segment, spool: Spool | None) -> tuple[LineStream, int]:
-    """Return lines that begin at the first row of a segment or before it, and the row they begin at."""
+    """Return lines that begin at or before the first row of a segment, and the row at which they begin."""
     if not view.table.compression:
         lines = LineStream(raw_blocks(view.path, offset=segment.offset), view.purpose.longest)
         return lines, segment.first_row - segment.skip
     first = segment.first_row // spools.CHUNK_ROWS
     last = (segment.first_row + segment.n_rows - 1) // spools.CHUNK_ROWS
-    chunks = spool.blocks(first, last) if spool and first else None  # which has all but the first
+    chunks = spool.blocks(first, last) if spool and first else None  # which has all chunks but the first
     if chunks is not None:
         return LineStream(chunks, view.purpose.longest), first * spools.CHUNK_ROWS
     lines = LineStream(text_blocks(view.path, view.table.compression), view.purpose.longest)

@@ -1,4 +1,4 @@
-"""Tables of text in UTF-8: .smi, .csv, .tsv and the like, whatever they are called."""
+"""Text tables in UTF-8: .smi, .csv, .tsv and the like, whatever their names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPEN = "unbalanced quote"
 Record = tuple[int, int, list[str] | str | None]
 """First line of a row, from 0, the line after its last, and its fields, or why it has none.
 
-None: it goes on after the last line.
+None: the row continues after the last line.
 """
 
 
@@ -45,7 +45,7 @@ class TextReader(Streamed):
     fallback = True
 
     def sniff(self, head: bytes) -> bool:
-        """See `Reader`: `open` refuses what is not text."""
+        """See `Reader`: accepts everything; `open` rejects what is not text."""
         return True
 
     def words(self, table: Table) -> str:
@@ -59,10 +59,10 @@ class TextReader(Streamed):
         return ", ".join(parts)
 
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
-        """See `Reader`: delimiter and header are told from the first lines, as the purpose says.
+        """See `Reader`: delimiter and header are detected from the first lines, as the purpose requires.
 
-        The ending of the name is a hint: the delimiter that it tells wins where several fit equally well
-        and, in a table that is read strictly, wherever it fits.
+        The file extension is a hint: the delimiter that it suggests wins if several fit equally well and, in
+        a table read strictly, wherever it fits.
         """
         lines = _first_lines(path, blocks, purpose)
         hint = purpose.asked.delimiter or _BY_ENDING.get(_suffix(path), "")
@@ -82,7 +82,7 @@ class TextReader(Streamed):
         )
 
     def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
-        """See `Streamed`; lines are cut all at once where none of them needs a second look."""
+        """See `Streamed`; lines are split all at once if none of them needs special treatment."""
         values = _regular(buffer, view)
         if values is None:
             return super().parse(buffer, first, view)
@@ -109,7 +109,7 @@ class TextReader(Streamed):
 
 
 def _suffix(path: PurePath) -> str:
-    """Return the ending that tells the format, lower case, without that of the compression."""
+    """Return the extension that indicates the format, lower case, without that of the compression."""
     name = path.name.lower()
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
@@ -119,7 +119,7 @@ def _suffix(path: PurePath) -> str:
 def _first_lines(path: PurePath, blocks: Iterator[bytes], purpose: Purpose) -> list[str]:
     """Return the first lines of a file."""
     first = next(blocks)
-    refuse_foreign(path, first)  # before lines of it are looked for, which a binary file may not have
+    refuse_foreign(path, first)  # before splitting lines, which a binary file may not have
     head = LineStream(chain([first], blocks), purpose.longest).take(HEAD_ROWS + 1)
     try:
         text = head.removeprefix(BOM).decode(errors="strict" if purpose.strict else "replace")
@@ -130,13 +130,13 @@ def _first_lines(path: PurePath, blocks: Iterator[bytes], purpose: Purpose) -> l
     for line in text.split("\n")[:-1]:
         lines.append(line.rstrip("\r")[: purpose.longest])
         size += len(line)
-        if size > _HEAD_BYTES and len(lines) > 1:  # a header, and a row
+        if size > _HEAD_BYTES and len(lines) > 1:  # a header and a row
             break
     return lines
 
 
 def _delimiter(lines: list[str], hint: str, purpose: Purpose) -> str:
-    """Return the delimiter by which the first lines suit the purpose best, or else the usual one."""
+    """Return the delimiter with which the first lines suit the purpose best, or else the usual one."""
 
     def fit(mark: str) -> int:
         return purpose.fit(_fields(_records(lines, mark, purpose, exact=mark != " ")))
@@ -146,13 +146,13 @@ def _delimiter(lines: list[str], hint: str, purpose: Purpose) -> str:
     usual = hint or ("\t" if tabs > sum(len(words) > 1 for words in others) else " ")
     if purpose.strict and usual != " " and fit(usual):
         return usual
-    # Where the purpose is numbers, a comma may be a decimal one.
+    # If the purpose is numbers, a comma may be a decimal comma.
     marks = [mark for mark in ("\t;, " if purpose.strict else ",;\t ") if any(mark in line for line in lines)]
     return max([usual, *marks], key=fit) if set(marks) - {usual} else usual
 
 
 def _header(records: Sequence[Record], purpose: Purpose) -> tuple[int, tuple[str, ...] | None]:
-    """Return the number of header lines (blank ones before it included), and the names in the header."""
+    """Return the number of header lines (including blank ones before it), and the names in the header."""
     first = next((k for k, record in enumerate(records) if record[2] != EMPTY), None)
     fields = None if first is None else records[first][2]
     if first is None or not isinstance(fields, list):
@@ -164,7 +164,7 @@ def _header(records: Sequence[Record], purpose: Purpose) -> tuple[int, tuple[str
 
 
 def _records(lines: list[str], delimiter: str, purpose: Purpose, *, exact: bool) -> list[Record]:
-    """Return the rows of the first lines, of which it is not known yet where the SMILES are."""
+    """Return the rows of the first lines, before the SMILES column is known."""
 
     def split(k: int) -> list[str] | str:
         if not lines[k].strip():
@@ -177,16 +177,16 @@ def _records(lines: list[str], delimiter: str, purpose: Purpose, *, exact: bool)
 
 
 def _fields(records: Sequence[Record]) -> list[list[str]]:
-    """Return the fields of the rows that have some."""
+    """Return the fields of the rows that have any."""
     return [fields for _, _, fields in records if isinstance(fields, list)]
 
 
 def _each(
     n_lines: int, split: Callable[[int], list[str] | str], text: Callable[[int], str], delimiter: str
 ) -> Iterator[Record]:
-    """Yield the rows of lines, each of them `text`, which `split` gives the fields of, or why it has none.
+    """Yield the rows of lines: `text` returns line k, and `split` its fields or why it has none.
 
-    With a delimiter, a quoted field may go over several lines.
+    With a delimiter, a quoted field may span several lines.
     """
     at = 0
     while at < n_lines:
@@ -224,7 +224,7 @@ def _cut(line: bytes, view: View) -> list[str] | str:
 def _split(line: str, delimiter: str, smiles: int | None, *, exact: bool) -> list[str] | str:
     """Return the fields of a line, or why it has none; a CXSMILES extension may follow the SMILES.
 
-    Quotes have a meaning in .csv and .tsv, and not in .smi, where names may have them.
+    Quotes are special in .csv and .tsv, but not in .smi, where names may contain them.
     """
     if delimiter == " ":
         return _without_extension(line.split(), smiles)
@@ -237,7 +237,7 @@ def _split(line: str, delimiter: str, smiles: int | None, *, exact: bool) -> lis
 
 
 def _without_extension(words: list[str], smiles: int | None) -> list[str] | str:
-    """Drop the words of a CXSMILES extension (it may hold blanks) that follow the SMILES."""
+    """Drop the words of a CXSMILES extension (which may contain blanks) that follow the SMILES."""
     begin = len(words) if smiles is None else smiles + 1
     if len(words) <= begin or not words[begin].startswith("|"):
         return words
@@ -250,9 +250,9 @@ def _without_extension(words: list[str], smiles: int | None) -> list[str] | str:
 
 
 def _regular(buffer: bytes, view: View) -> list[Fields] | None:
-    """Return the wanted columns if no line in `buffer` needs a second look, else None.
+    """Return the requested columns if no line in `buffer` needs special treatment, else None.
 
-    Whatever comes back is what `TextReader.records` says for each line.
+    The result is always the same as that of `TextReader.records` for each line.
     """
     table, columns, purpose = view.table, view.columns, view.purpose
     if not buffer.isascii() or b"\0" in buffer:
