@@ -54,7 +54,7 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     Attributes
     ----------
-    mean_, signal_variance_, noise_variance_, at_bound_, jitter_, feature_map_ : as of `RandomFeatureGP`
+    mean_, signal_variance_, noise_variance_, at_bound_, jitter_, feature_map_ : as in `RandomFeatureGP`
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
         Sum over the centroids of the evidence of the rows nearest to each.
     weights_ : float64 array, shape (M, n_targets)
