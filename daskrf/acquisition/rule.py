@@ -1,7 +1,7 @@
-"""What every acquisition rule has in common. Larger is always better.
+"""The common base of acquisition rules. Larger scores are always better.
 
-A rule is a frozen dataclass in a file of this folder, derived from `Acquisition`: its name, what it needs of
-the posterior, its parameters with their defaults, and `score`. Nothing else names it.
+A rule is a frozen dataclass in a file of this folder, derived from `Acquisition`. It states its name, what it
+needs from the posterior, its parameters with their defaults, and `score`. It is registered nowhere else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Acquisition(ABC):
     """
 
     name: ClassVar[str]
-    """By which users choose it."""
+    """The name by which users choose the rule."""
     needs_std: ClassVar[bool] = False
     """Whether it uses standard deviations (of f)."""
     needs_sample: ClassVar[bool] = False
@@ -56,11 +56,11 @@ class Acquisition(ABC):
 
     @property
     def sign(self) -> float:
-        """1 where large y is good, else -1."""
+        """1 if large y is good, else -1."""
         return 1.0 if self.maximize else -1.0
 
     def with_best(self, best: float) -> Self:
-        """Return the rule for labels of which the best is `best`, unless it was told another one."""
+        """Return the rule for labels whose best value is `best`, unless the rule already has another."""
         return self
 
     def state(self) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class Acquisition(ABC):
         Parameters
         ----------
         gain : float64 array, shape (n,)
-            Posterior mean (or draw) of f where large y is good, else minus that.
+            Posterior mean (or draw) of f if large y is good, else its negative.
         std : float64 array, shape (n,), or None
-            Posterior standard deviation of f; there where the rule needs it.
+            Posterior standard deviation of f; not None if the rule needs it.
         """
 
     def __call__(self, mean: npt.ArrayLike, std: npt.ArrayLike | None = None) -> Array:
@@ -85,9 +85,9 @@ class Acquisition(ABC):
         Parameters
         ----------
         mean : float array, shape (n,)
-            Posterior mean of f, or the values of one posterior draw where `needs_sample`.
+            Posterior mean of f, or the values of one posterior draw if `needs_sample`.
         std : float array, shape (n,), optional
-            Posterior standard deviation of f, zero allowed; where `needs_std`.
+            Posterior standard deviation of f, zero allowed; required if `needs_std`.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class Acquisition(ABC):
         Raises
         ------
         InputError
-            If `std` is missing where the rule needs it, or negative.
+            If `std` is missing although the rule needs it, or is negative.
         """
         gain = self.sign * np.asarray(mean, dtype=np.float64)
         if not self.needs_std:
@@ -110,7 +110,7 @@ class Acquisition(ABC):
 
 
 def rules() -> dict[str, type[Acquisition]]:
-    """Return the class of every rule by its name, in the order of names.
+    """Return the class of every rule by its name, sorted by name.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def rules() -> dict[str, type[Acquisition]]:
 
 
 def parameters_of_rules() -> list[Parameter]:
-    """Return the parameters that only some rules have, with the names of these in what is said of them.
+    """Return the parameters that only some rules have, with the names of these rules in the help text.
 
     Examples
     --------
@@ -139,12 +139,12 @@ def parameters_of_rules() -> list[Parameter]:
 
 
 def acquisition_for(rule: str, **settings: Any) -> Acquisition:
-    """Return the rule of a name, with settings.
+    """Return the rule with the given name and settings.
 
     Raises
     ------
     OptionError
-        If there is no such rule, or it does not have one of the settings.
+        If there is no such rule, or the rule lacks one of the settings.
 
     Examples
     --------

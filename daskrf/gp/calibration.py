@@ -35,11 +35,11 @@ class Calibration:
     mean_log_probability : float
         Mean of log N(y; mean, std^2), in the units of y.
     standardized_log_loss : float
-        Mean negative log probability less that of a constant Gaussian; below 0 is better than no model.
+        Mean negative log probability minus that of a constant Gaussian; below 0 is better than no model.
     coverage_50, coverage_80, coverage_95 : float
-        Part of y within the central intervals of 50, 80 and 95 %.
+        Fraction of y within the central 50, 80 and 95 % intervals.
     z_std : float
-        Standard deviation of (y - mean) / std: 1 is right, above 1 overconfident.
+        Standard deviation of (y - mean) / std: 1 is ideal, above 1 overconfident.
     calibration_error : float
         Mean of |coverage - level| over the levels 5 %, 10 %, ..., 95 %.
     """
@@ -75,19 +75,19 @@ def calibration_report(
     train_mean: float | None = None,
     train_std: float | None = None,
 ) -> Calibration:
-    """Return all figures of merit of predictions of y.
+    """Return all figures of merit for predictions of y.
 
     Parameters
     ----------
     y, mean, std : float arrays, shape (n,)
-        Truth, predictive mean and predictive standard deviation of y (noise included).
+        True values, predictive mean and predictive standard deviation of y (noise included).
     train_mean, train_std : float, optional
-        Of the constant Gaussian of the standardized log loss; default those of y.
+        Mean and standard deviation of the constant Gaussian in the standardized log loss; default: of y.
 
     Raises
     ------
     InputError
-        If shapes differ, there are no rows, or a deviation is not positive.
+        If shapes differ, there are no rows, or a standard deviation is not positive.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def standardized_log_loss(
 
 
 def coverage(y: npt.ArrayLike, mean: npt.ArrayLike, std: npt.ArrayLike, levels: npt.ArrayLike) -> Array:
-    """Return the part of y within the central interval of each level, shape (n_levels,).
+    """Return the fraction of y within the central interval of each level, shape (n_levels,).
 
     Examples
     --------

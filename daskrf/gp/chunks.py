@@ -1,4 +1,4 @@
-"""What a Gaussian process is given: rows, checked, as blocks of features and as sums over them."""
+"""Input of Gaussian processes: checked rows, their features in blocks, and sums over these."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from daskrf.gp.sums import Statistics, Summation, precision_for
 
 __all__ = ["FeatureBlock", "check_of", "check_rows", "feature_blocks", "refuse_unpacked_bits", "sum_rows"]
 
-_BLOCK_ENTRIES = 1 << 25  # features in memory at a time
+_BLOCK_ENTRIES = 1 << 25  # features held in memory at a time
 
 
 class FeatureBlock(NamedTuple):
-    """Packed bits or features of some rows, and k(x, x) of each where features leave a part of it out."""
+    """Packed bits or features of some rows, and k(x, x) of each if features leave part of it out."""
 
     phi: npt.NDArray[Any]
     diagonal: npt.NDArray[np.float64] | None
 
 
 def check_of(of: str, *more: str) -> None:
-    """Refuse to predict anything but y or f, or what else is possible."""
+    """Raise InputError if `of` is neither "y" nor "f" nor in `more`."""
     if of not in ("y", "f", *more):
         others = "".join(f", or {name!r}" for name in more)
         raise InputError(f"of must be 'y' (with noise) or 'f' (without){others}, not {of!r}.")
@@ -56,12 +56,12 @@ def check_rows(X: Any, feature_map: Any) -> Any:
 
 
 def refuse_unpacked_bits(X: Any) -> None:
-    """Refuse uint8 rows of nothing but 0 and 1 as packed bits, which have all 256 values.
+    """Raise InputError for uint8 rows of only 0 and 1: packed bits would have all 256 values.
 
     Raises
     ------
     InputError
-        If X looks like fingerprints with one byte a bit.
+        If X looks like fingerprints with one byte per bit.
     """
     if X.dtype == np.uint8 and np.max(X, initial=0) <= 1:
         raise InputError(
@@ -78,13 +78,13 @@ def feature_blocks(
 ) -> Iterator[FeatureBlock]:
     """Yield packed bits or features of consecutive rows of X, in bounded memory.
 
-    `transform` replaces the method of a map of dense features. `diagonal` is k(x, x) of each row, for an X of
-    features without a map that knows it.
+    `transform` replaces the `transform` method of a map of dense features. `diagonal` is k(x, x) of each row,
+    if X holds features and there is no map to compute it.
 
     Raises
     ------
     InputError
-        If X is not rows, or `diagonal` is not a number for each of them.
+        If X does not consist of rows, or `diagonal` does not have one number for each.
     """
     own = None if diagonal is None else _diagonal(diagonal, len(X))
     kernel = None if feature_map is None else feature_map.projected_kernel
@@ -130,13 +130,13 @@ def sum_rows(
 ) -> Any:
     """Return the statistics of at least one row; `n_components` and `exponents` are for packed bits.
 
-    `precision` is that of floats; by default what so many rows need, with those `rows_before` that they are
-    to be added to.
+    `precision` is for floats; the default depends on the number of rows, including the `rows_before` that
+    they will be added to.
 
     Raises
     ------
     InputError
-        If X and `targets` differ in their number of rows, or do not fit.
+        If X and `targets` differ in their number of rows, or are invalid.
     """
     if X.shape[0] != len(targets):
         raise InputError(f"X has {X.shape[0]} rows, but y has {len(targets)}: they must be the same.")

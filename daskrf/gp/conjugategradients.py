@@ -14,14 +14,14 @@ Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 Operator = Callable[[Single], Single]
 
-_SAFETY = 0.8  # of the tolerance: rounding makes the true residual a little larger than the updated one
-_ROWS = 1024  # that are added up in single precision
+_SAFETY = 0.8  # times the tolerance: rounding makes the true residual slightly larger than the updated one
+_ROWS = 1024  # rows summed in single precision
 
 
 class Solution(NamedTuple):
-    """What was found, and how far it is from the right-hand sides.
+    """The solution and its residuals.
 
-    `residuals` are |b - A x| / |b| of each column, of b - A x as it was made anew at the end.
+    `residuals` are |b - A x| / |b| for each column, with b - A x recomputed at the end.
     """
 
     x: Single
@@ -40,9 +40,9 @@ def solve(
 ) -> Solution:
     """Solve A x = b for each column b of `right`, A symmetric and positive definite.
 
-    Columns have their own step lengths, and share the products with A, which is where the time goes. Vectors
-    are float32, step lengths float64. Rounding lets the residual that is updated drift away from the true
-    one: where that is more than the tolerance in the end, iterations begin anew from x.
+    Columns have their own step lengths but share the products with A, which dominate the cost. Vectors are
+    float32, step lengths float64. Through rounding the updated residual drifts away from the true one: if the
+    true residual exceeds the tolerance at the end, the iteration is restarted from x.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ def solve(
     precondition : callable
         Returns an approximation of A^-1, symmetric and positive definite, times vectors.
     start : float32 array, shape (n, m), optional
-        A first guess.
+        An initial guess.
     tolerance : float
-        Of the residual of each column, relative to |b|.
+        Largest residual of each column, relative to |b|.
     max_iterations : int
-        Products with A, at most, those for residuals included.
+        Largest number of products with A, including those for residuals.
 
     Examples
     --------
@@ -71,9 +71,9 @@ def solve(
     residual = right.copy() if start is None else right - multiply(x)
     found, before = _norms(residual) / norms, np.inf
     n = int(start is not None)
-    while found.max(initial=0.0) > tolerance and n + 1 < max_iterations:  # the last one is the residual
+    while found.max(initial=0.0) > tolerance and n + 1 < max_iterations:  # the last is for the residual
         if found.max() > 0.5 * before:
-            break  # rounding does not let it fall any further
+            break  # rounding keeps it from falling further
         before = found.max()
         n += _iterate(
             multiply, precondition, x, residual, _SAFETY * tolerance * norms, max_iterations - n - 1
@@ -92,7 +92,7 @@ def _iterate(
     targets: Double,
     max_iterations: int,
 ) -> int:
-    """Improve x in place until residuals are shorter than `targets`; return the products that it took."""
+    """Improve x in place until residual norms are at most `targets`; return the number of products."""
     z = precondition(residual)
     direction = z.copy()
     energy = _dots(residual, z)
@@ -112,7 +112,7 @@ def _iterate(
 
 
 def _dots(a: Single, b: Single) -> Double:
-    """Return the inner products of columns, added up in double precision over blocks of rows."""
+    """Return the inner products of columns, accumulated in double precision over blocks of rows."""
     total = np.zeros(a.shape[1])
     for start in range(0, len(a), _ROWS):
         rows = slice(start, start + _ROWS)
@@ -125,5 +125,5 @@ def _norms(a: Single) -> Double:
 
 
 def _quotient(a: Double, b: Double) -> Single:
-    """Return a / b, and 0 for a column that is solved already."""
+    """Return a / b, or 0 for a column that is already solved."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Exact k-fold cross-validation from the statistics of the folds: no row is read again."""
+"""Exact k-fold cross-validation from the statistics of the folds, without reading rows again."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class CrossValidation:
     Attributes
     ----------
     signal_variance, noise_variance : float
-        Hyperparameters that the figures hold for.
+        Hyperparameters for which the figures hold.
     mse, r2 : float
         Held-out mean squared error, and 1 - mse / variance of y: exact.
     log_probability : float
-        Mean log density of a held-out value, with each fold's mean predictive variance for every row of the
-        fold (single variances do not follow from statistics).
+        Mean log density of a held-out value, using each fold's mean predictive variance for all of its rows
+        (variances of single rows do not follow from statistics).
     joint_log_probability : float
-        Sum over folds of log p(fold | other folds), the joint density of the rows of the fold, over the
-        number of all rows: exact for the mean of y that the fold is predicted with.
+        Sum over folds of log p(fold | other folds), the joint density of the rows of the fold, divided by
+        the total number of rows: exact for the mean of y used to predict the fold.
     """
 
     signal_variance: float
@@ -52,7 +52,7 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class _Fold:
-    """One fold at one lambda: squared error, and variance of f in units of the signal's, summed over rows."""
+    """One fold at one lambda: squared error, and variance of f over signal variance, summed over rows."""
 
     n: int
     squared_error: float
@@ -67,7 +67,7 @@ def cross_validate(
     mean: float | None = None,
     target: int = 0,
 ) -> CrossValidation:
-    """Return the cross-validated figures of given hyperparameters.
+    """Return the cross-validated figures for given hyperparameters.
 
     Parameters
     ----------
@@ -75,18 +75,18 @@ def cross_validate(
         Statistics of disjoint sets of rows; each is predicted from the others.
     signal_variance, noise_variance : float
     mean : float, optional
-        Mean of y; by default it is estimated for each fold from the others, by generalized least squares.
+        Mean of y; by default estimated for each fold from the others by generalized least squares.
     target : int
 
     Raises
     ------
     InputError
-        If there are fewer than two folds, one has no row, or they are sums about centroids
+        If there are fewer than two folds, a fold has no rows, or they are sums about centroids
         (`StackedStatistics`).
 
     Notes
     -----
-    Costs about one inverse (M^3) a fold, and holds five matrices of M x M beside the statistics.
+    Costs about one inverse (M^3) per fold, and holds five M x M matrices besides the statistics.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def cross_validate(
         rest = CholeskySolver(total.subtract(fold).moments())
         found, part = _held_out(rest, fold, ratio, mean, target)
         parts.append(part)
-        # p(fold | rest) = p(fold, rest) / p(rest), all with one mean.
+        # p(fold | rest) = p(fold, rest) / p(rest), all with the same mean.
         for solver, sign in ((whole, 1.0), (rest, -1.0)):
             fixed = Fixed(found - float(solver.moments.shift[target]), signal_variance, noise_variance)
             joint += sign * profile(solver, ratio, target, fixed).log_marginal_likelihood
@@ -123,8 +123,8 @@ def choose_by_cross_validation(
 ) -> CrossValidation:
     """Return the hyperparameters with the best cross-validated figure, searched over lambda.
 
-    lambda is noise_variance / signal_variance. For each ratio the signal variance has a closed form: the one
-    that makes the mean squared z-score of the held-out rows 1. "mse" chooses the ratio by squared error
+    lambda is noise_variance / signal_variance. For each lambda the signal variance has a closed form: the
+    value that makes the mean squared z-score of the held-out rows 1. "mse" chooses lambda by squared error
     alone.
 
     Parameters
@@ -135,10 +135,9 @@ def choose_by_cross_validation(
     target : int
     criterion : {"mse", "log_probability"}
     start : float
-        First guess of noise_variance / signal_variance, such as that of the evidence; a factor of 30 either
-        way is searched.
+        Initial guess of lambda, such as that of the evidence; the search covers a factor of 30 either way.
     tolerance : float
-        Of log(noise_variance / signal_variance).
+        Tolerance of log lambda.
 
     Raises
     ------
@@ -187,7 +186,7 @@ def _total(folds: Sequence[SufficientStatistics]) -> SufficientStatistics:
 def _held_out(
     solver: CholeskySolver, fold: SufficientStatistics, ratio: float, mean: float | None, target: int
 ) -> tuple[float, _Fold]:
-    """Predict a fold from the rows of `solver`; return the mean of y used, and how good it is."""
+    """Predict a fold from the rows of `solver`; return the mean of y used, and the errors."""
     train, held = solver.moments, fold.moments()
     shift = float(train.shift[target])
     centre = profile(solver, ratio, target, Fixed()).mean if mean is None else mean - shift

@@ -1,13 +1,13 @@
 """The evidence (log marginal likelihood) of y = mean + f + noise, f ~ GP(0, signal_variance k), from sums.
 
-With lambda = noise_variance / signal_variance and C = Phi Phi^T + lambda I the covariance of y is
-signal_variance C. For given lambda the best mean is the generalized least squares estimate, and the best
-signal variance is r^T C^-1 r / n, so that the evidence is a function of lambda alone (Rasmussen & Williams
-2006, eq. 5.8; Sherman-Morrison-Woodbury turns C^-1 and det C into A = Phi^T Phi + lambda I).
+With lambda = noise_variance / signal_variance and C = Phi Phi^T + lambda I, the covariance of y is
+signal_variance C. For given lambda the optimal mean is the generalized least squares estimate, and the
+optimal signal variance is r^T C^-1 r / n, so the evidence is a function of lambda alone (Rasmussen & Williams
+2006, eq. 5.8; Sherman-Morrison-Woodbury expresses C^-1 and det C through A = Phi^T Phi + lambda I).
 
-Where moments have a deficit, the sum of k(x, x) - |phi(x)|^2, the value is Titsias' bound (2009, eq. 9) of
-the evidence of k instead: that of the features less deficit / (2 lambda), which is as free of the signal
-variance.
+If the moments have a deficit, the sum of k(x, x) - |phi(x)|^2, the value is instead Titsias' bound (2009,
+eq. 9) on the evidence of k: the evidence of the features minus deficit / (2 lambda). That term does not
+depend on the signal variance either.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Array = npt.NDArray[np.float64]
 Given = npt.ArrayLike | None
 
 ONE_LABEL = "one label says nothing about signal and noise variance: give more labels, or fix both."
-_GUESS_SIZE = 512  # features that the first guess of the Cholesky route comes from
-_LARGE = 8_192  # above, a Cholesky factorization takes so long that few are made: see `approach_evidence`
+_GUESS_SIZE = 512  # features that give the first guess for the Cholesky solver
+_LARGE = 8_192  # above, Cholesky factorizations are so slow that few are made: see `approach_evidence`
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What the user gave; None is to be found. The mean is measured from the shift of the moments."""
+    """Values that the user fixed, None to optimize; the mean is relative to the shift of the moments."""
 
     mean: float | None = None
     signal_variance: float | None = None
@@ -77,19 +77,19 @@ class Fixed:
 def find_hyperparameters(
     solver: Solver, *, mean: Given, signal_variance: Given, noise_variance: Given
 ) -> list[tuple[Hyperparameters, bool]]:
-    """Return the hyperparameters of each target, and whether their ratio ran into an end of its range.
+    """Return the hyperparameters of each target, and whether lambda is at an end of its search range.
 
     Parameters
     ----------
     solver : Solver
-        New: a CholeskySolver not factorized yet.
+        A CholeskySolver must not have been factorized yet.
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
-        Those that are fixed.
+        Values to keep fixed.
 
     Raises
     ------
     InputError
-        If y has no variance but is needed to find one, or a given value is out of range.
+        If a variance has to be estimated but y has none, or a given value is out of range.
     """
     moments = solver.moments
     targets = range(len(moments.yy))
@@ -111,9 +111,9 @@ def find_hyperparameters(
 def _approach(
     solver: CholeskySolver, fixed: list[Fixed], peaks: list[Peak]
 ) -> list[tuple[Hyperparameters, bool]]:
-    """Find the peaks of a quarter, of half, and of all features, each from the one before."""
+    """Find the peaks for a quarter, half, and all of the features, each starting from the one before."""
     moments = solver.moments
-    # In this order, because the first factor of all features overwrites the diagonal that blocks are made of.
+    # All features come last: their first factor overwrites the diagonal that the blocks are taken from.
     for size in (len(moments.phi_sum) // 4, len(moments.phi_sum) // 2):
         part = CholeskySolver(leading_block(moments, size))
         peaks = [approach_evidence(part, target, fixed[target], peak)[2] for target, peak in enumerate(peaks)]
@@ -122,13 +122,13 @@ def _approach(
 
 
 def check_positive(name: str, value: float) -> None:
-    """Refuse a signal variance or noise that is not positive and finite."""
+    """Raise InputError if a signal or noise variance is not positive and finite."""
     if not (value > 0.0 and math.isfinite(value)):
         raise InputError(f"{name} must be positive and finite, not {value}: leave it out to have it found.")
 
 
 def check_given(n_targets: int | None, **given: Given) -> None:
-    """Refuse what no model can keep fixed as its mean or a variance of so many targets, if known."""
+    """Raise InputError if a given mean or variance is invalid for the number of targets, if that is known."""
     for name, value in given.items():
         if value is None:
             continue
@@ -147,7 +147,7 @@ def check_given(n_targets: int | None, **given: Given) -> None:
 def _fixed(
     moments: Moments, target: int, mean: Given, signal_variance: Given, noise_variance: Given
 ) -> Fixed:
-    """Return what is fixed for one target, the mean measured from the shift of the moments."""
+    """Return the fixed values for one target, with the mean relative to the shift of the moments."""
     n_targets = len(moments.yy)
     m = _given(mean, "mean", target, n_targets)
     a = _given(signal_variance, "signal_variance", target, n_targets)
@@ -186,13 +186,13 @@ def solved_weights(
 ) -> tuple[Array, float]:
     """Return (Phi^T Phi + ratio I)^-1 Phi^T (y - mean) of each target, and the largest jitter it needed.
 
-    `factor` is one that has taken the Gram matrix over; otherwise it is taken over here. `claimed` says that
-    the evidence of `fitted` was maximized on these moments, and is to be checked.
+    `factor` is one that already owns the Gram matrix; without it, the Gram matrix is overwritten here.
+    `claimed` says that the evidence of `fitted` was maximized on these moments, and is checked.
 
     Raises
     ------
     CoarseSumsError
-        If rounding of the sums could have changed the fit: see `daskrf.gp.roundoff`.
+        If rounding of the sums could have affected the fit: see `daskrf.gp.roundoff`.
     InputError
         If the weights contradict the evidence.
     """
@@ -214,20 +214,20 @@ def solved_weights(
 def _log_evidence(
     moments: Moments, signal_variance: float, ratio: float, log_det: float, form: float
 ) -> float:
-    """Return log p(y), or Titsias' bound of it, from log det A and r^T C^-1 r."""
+    """Return log p(y), or Titsias' bound on it, from log det A and r^T C^-1 r."""
     log_det += (moments.n - len(moments.phi_sum)) * math.log(ratio)
     value = -0.5 * (moments.n * math.log(2 * math.pi * signal_variance) + log_det + form / signal_variance)
     return value - 0.5 * moments.deficit / ratio
 
 
 def profile(solver: Solver, ratio: float, target: int, fixed: Fixed) -> Hyperparameters:
-    """Return the best hyperparameters of one target for given lambda, and their evidence."""
+    """Return the optimal hyperparameters of one target for given lambda, with their evidence."""
     m, q = solver.moments, solver.quadratics(ratio)
     mean = fixed.mean
     if mean is None:
         mean = float(q.one_y[target]) / q.one_one if q.one_one > solver.resolved * m.n else 0.0
     form = float(q.y_y[target]) - 2 * mean * float(q.one_y[target]) + mean**2 * q.one_one
-    # Where rounding leaves no residual at all, far below what any lambda in range explains.
+    # If rounding leaves no residual: a floor far below the residual at any lambda in range.
     spread = float(m.yy[target]) + m.n * mean**2
     form = max(form / ratio, 1e-300, 1e-15 * spread / m.trace if m.trace > 0 else 0.0)
     if fixed.signal_variance is not None:
@@ -252,7 +252,7 @@ def log_likelihood(
 ) -> tuple[float, Array]:
     """Return the log marginal likelihood and its gradient in (mean, signal_variance, noise_variance).
 
-    The mean is measured from ``solver.moments.shift``. Without `gradient` the second value is empty.
+    The mean is relative to ``solver.moments.shift``. Without `gradient` the second value is empty.
     """
     m, ratio = solver.moments, noise_variance / signal_variance
     value = profile(
@@ -287,20 +287,20 @@ def maximize_evidence(
     target : int
     fixed : Fixed
     start : float, optional
-        First guess of lambda. Without it the whole range is scanned, which is dear for a CholeskySolver.
+        Initial guess of lambda. Without it the whole range is scanned: expensive for a CholeskySolver.
 
     Returns
     -------
-    Hyperparameters, and whether lambda ran into an end of its range (no noise, or no signal, can be seen).
+    Hyperparameters, and whether lambda is at an end of its range (the data show no noise, or no signal).
     """
     if fixed.signal_variance is not None and fixed.noise_variance is not None:
         return profile(solver, fixed.noise_variance / fixed.signal_variance, target, fixed), False
     low, high = _search_range(solver, target, fixed)
-    if solver.moments.trace == 0:  # features without any signal: every lambda fits as well
+    if solver.moments.trace == 0:  # features are all 0: every lambda fits equally well
         return profile(solver, math.exp(high), target, fixed), True
 
     def loss(x: float) -> float:
-        # Rounded, so that a solver recognizes a point that it has seen.
+        # Rounded, so that a solver recognizes a point it has already evaluated.
         return -profile(solver, math.exp(round(x, 12)), target, fixed).log_marginal_likelihood
 
     if start is None:
@@ -319,7 +319,7 @@ def maximize_evidence(
 
 @dataclass(frozen=True)
 class Peak:
-    """Log lambda of the largest evidence of a target, and there -d^2 log p(y) / d(log lambda)^2, if known."""
+    """Log lambda at the maximum of the evidence, and -d^2 log p(y) / d(log lambda)^2 there, if known."""
 
     x: float
     curvature: float | None = None
@@ -328,15 +328,15 @@ class Peak:
 def approach_evidence(
     solver: Solver, target: int, fixed: Fixed, start: Peak
 ) -> tuple[Hyperparameters, bool, Peak]:
-    """Maximize the evidence as `maximize_evidence` does, but by as few steps as can be.
+    """Maximize the evidence like `maximize_evidence`, but in as few steps as possible.
 
-    For so many features that a step takes minutes. Steps go to the top of parabolas through what is known, at
-    first with the curvature at `start`, that of fewer features, and end where the next one would gain less
-    than 0.005 in log p(y): lambda is then known to about a tenth of its own uncertainty.
+    Meant for so many features that a step takes minutes. Each step goes to the top of a parabola through the
+    known points, at first with the curvature at `start` from fewer features. The search ends when the next
+    step would gain less than 0.005 in log p(y): lambda is then found to about a tenth of its uncertainty.
 
     Returns
     -------
-    As `maximize_evidence`, and the peak that was found.
+    As `maximize_evidence`, and the peak.
     """
     given = fixed.signal_variance is not None and fixed.noise_variance is not None
     peak = None if given or solver.moments.trace == 0 else _climb(solver, target, fixed, start)
@@ -347,7 +347,7 @@ def approach_evidence(
 
 
 def _climb(solver: Solver, target: int, fixed: Fixed, start: Peak) -> Peak | None:
-    """Return the top of the parabola, or None where the evidence is flat or looks like no parabola."""
+    """Return the top of the parabola, or None if the evidence is flat or not parabolic."""
     low, high = _search_range(solver, target, fixed)
     known: dict[float, float] = {}
     x, curvature = round(start.x, 12), start.curvature  # rounded as in `maximize_evidence`
@@ -368,10 +368,10 @@ def _climb(solver: Solver, target: int, fixed: Fixed, start: Peak) -> Peak | Non
         if curvature is None:
             x = round(best + (0.1 if best == first else -0.1), 12)
             continue
-        if curvature < 10:  # log lambda is known to no better than 0.3, if at all: no signal, or no noise
+        if curvature < 10:  # log lambda is uncertain by 0.3 or more: no signal, or no noise
             return None
         top = round(0.5 * (x0 + x1) + slope / curvature, 12)
-        # A curvature of fewer features, or a parabola through distant points, may be far from the top.
+        # With the curvature of fewer features, or distant points, the top of the parabola may be far off.
         if rest and abs(x1 - x0) < 0.3 and 0.5 * curvature * (top - best) ** 2 < 0.005:
             return Peak(best, curvature)
         x = min(max(top, best - 1.0), best + 1.0)
@@ -379,7 +379,7 @@ def _climb(solver: Solver, target: int, fixed: Fixed, start: Peak) -> Peak | Non
 
 
 def _search_range(solver: Solver, target: int, fixed: Fixed) -> tuple[float, float]:
-    """Return the ends of log lambda: from a small part of the mean of |phi|^2 to 1e4 times its sum."""
+    """Return the range of log lambda: from a small fraction of the mean of |phi|^2 to 1e4 times its sum."""
     m = solver.moments
     mean = 0.0 if fixed.mean is None else fixed.mean
     trace = m.trace if m.trace > 0 else float(m.n)
@@ -396,7 +396,7 @@ def _search_range(solver: Solver, target: int, fixed: Fixed) -> tuple[float, flo
 def _bracket(
     loss: Callable[[float], float], start: float, low: float, high: float
 ) -> tuple[float, float, float]:
-    """Walk downhill from `start` by growing steps until the loss rises, or an end is met and it is best."""
+    """Go downhill from `start` in growing steps until the loss rises, or an end of the range is the best."""
     step = 0.35
     left = min(max(start, low), high - step)
     middle, sign = left + step, 1.0
@@ -410,7 +410,7 @@ def _bracket(
         if loss(right) > loss(middle):
             return (left, middle, right) if sign > 0 else (right, middle, left)
         left, middle = middle, right
-    # The last step to the end was long: the minimum may lie within it.
+    # The last step to the end was long: the minimum may lie inside it.
     while abs(middle - left) > 0.05:
         inner = 0.5 * (left + middle)
         if loss(inner) < loss(middle):
@@ -420,7 +420,7 @@ def _bracket(
 
 
 def _brent(loss: Callable[[float], float], points: tuple[float, float, float], tolerance: float) -> float:
-    """Minimize within a bracket; SciPy's tolerance is relative to the variable, so centre that on 10."""
+    """Minimize within a bracket; SciPy's tolerance is relative to the variable, so shift that to 10."""
     if not loss(points[1]) < min(loss(points[0]), loss(points[2])):
         return points[1]  # flat to the last bit
     centre = points[1] - 10.0

@@ -41,23 +41,23 @@ from daskrf.quantities import format_bytes
 __all__ = ["ExactGP"]
 
 _BLOCK_BYTES = 64 * 2**20  # of the kernel matrix at a time
-_DRAW_JITTER = 1e-10  # of the variance: what a draw of f has in addition, 1e-5 of its deviation
-_LARGEST_FACTOR = 4096  # rows, above which conjugate gradients take less time
+_DRAW_JITTER = 1e-10  # relative to the variance, added to draws of f: 1e-5 of their standard deviation
+_LARGEST_FACTOR = 4096  # rows; above, conjugate gradients are faster
 _OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
 _FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts from
 _LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugate gradients converge slowly
 _FEW_MORE = 1.1  # times the labels: up to there their variances are taken over, and only the mean is new
 _FACTOR_LOCK = threading.Lock()
 
-_VECTORS = 14  # of right-hand sides that conjugate gradients hold: directions, residuals, draws, copies
-_USUAL_PRODUCTS = 60  # of a fit with a search of hyperparameters
+_VECTORS = 14  # held per right-hand side by conjugate gradients: directions, residuals, draws, copies
+_USUAL_PRODUCTS = 60  # products with K in a fit with a hyperparameter search
 _STATE_VERSION = 1
 _PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
 _OPTIONS = (
     *("n_draws", "n_features", "n_landmarks", "tolerance", "max_iterations", "cache_bytes"),
     *("n_subset", "random_state"),
 )
-_OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # by conjugate gradients
+_OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # with conjugate gradients
 
 Array = npt.NDArray[np.float64]
 Given = tuple[float | None, float | None, float | None]
@@ -66,11 +66,11 @@ Given = tuple[float | None, float | None, float | None]
 class ExactGP(RegressorMixin, BaseEstimator):
     """Exact Gaussian process regression with the kernel signal_variance * k(x, x').
 
-    y = mean + f(x) + noise, f ~ GP(0, signal_variance k), with any kernel of `daskrf.kernels`: what random
-    features and landmarks approximate. Hyperparameters that are not given maximize the evidence of the rows
-    it is fitted to. Up to some thousand rows K is factorized. Above, conjugate gradients solve for the labels
-    and for draws from the prior at once; means then have residuals of `tolerance`, draws are those of
-    `n_draws`, and deviations follow from these and from a model of them.
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance k), with any kernel of `daskrf.kernels`: the model that
+    random features and landmarks approximate. Hyperparameters that are not given maximize the evidence of the
+    rows it is fitted to. Up to a few thousand rows K is factorized. Above, conjugate gradients solve for the
+    labels and for prior draws at once: means are then accurate to residuals of `tolerance`, there are
+    `n_draws` posterior draws, and standard deviations are estimated from these and a variance model.
 
     Parameters
     ----------
@@ -102,40 +102,40 @@ class ExactGP(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     mean_, signal_variance_, noise_variance_ : float64 arrays, shape (1,)
-        As those of `RandomFeatureGP` for one target.
+        As in `RandomFeatureGP` for one target.
     log_marginal_likelihood_value_ : float
-        Of the rows in the subset.
+        Log marginal likelihood of the rows in the subset.
     subset_ : int64 array, shape (n,)
-        The rows of X that it was fitted to, ascending.
+        Indices of the rows of X that it was fitted to, ascending.
     X_train_ : CSR matrix or array, shape (n, n_columns)
     y_train_ : float64 array, shape (n,)
     alpha_ : float64 array, shape (n,)
         (K + noise_variance / signal_variance I)^-1 (y - mean): the predictive mean is mean +
         k(x, X_train_) alpha.
     at_bound_ : bool array, shape (1,)
-        Whether noise_variance / signal_variance ran into an end of its range: no noise, or no signal, can be
-        seen.
+        Whether noise_variance / signal_variance is at an end of its search range: the data show no noise, or
+        no signal.
     jitter_ : float
-        What the Cholesky factorization of K needed in addition to noise_variance / signal_variance, usually
-        0. Only with a factorization.
+        Jitter that the Cholesky factorization of K needed in addition to noise_variance / signal_variance,
+        usually 0. Only with a factorization.
     solver_ : str
         "cholesky" or "cg".
     residual_ : float
-        Largest |b - C x| / |b| of all right-hand sides b, C = K + noise_variance / signal_variance I. Only
-        with conjugate gradients, as is the following.
+        Largest |b - C x| / |b| over all right-hand sides b, C = K + noise_variance / signal_variance I. Only
+        with conjugate gradients.
     n_iterations_ : int
-        Products with K.
+        Number of products with K. Only with conjugate gradients.
 
     Notes
     -----
     With conjugate gradients log det K is not computed, so there is no log marginal likelihood; its gradient
-    follows from the draws, and the search goes by that. Variances are those of the draws and of a
-    model of them (`daskrf.gp.variancemodel`), weighed by how well they hold at labelled rows that are left
-    out: with 32 draws of docking scores to 10 %, where the draws alone tell them to 25 %.
+    follows from the draws, and the search uses that. Variances combine those of the draws with a smooth model
+    (`daskrf.gp.variancemodel`), weighted by the leave-one-out accuracy of the model at labelled rows. With 32
+    draws their relative error for docking scores is 10 %, against 25 % from the draws alone.
 
     Memory of a factorization: `fit` holds one n x n float64 matrix, 8 n^2 bytes (n = 10,000: 0.8 GB), and
-    some 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for all steps of the
-    search together (none where both variances are given), and n^3 / 3 for the posterior.
+    about 0.2 GB of blocks; see `memory`. Time: n^2 kernel values, 4/3 n^3 multiply-adds for the whole search
+    (none if both variances are given), and n^3 / 3 for the posterior.
 
     Source: Rasmussen & Williams 2006, algorithm 2.1 and section 5.4.1; the baseline of Tripp et al. 2023,
     section 6.2 and appendix F.4, with the fitted noise in its predictions.
@@ -154,7 +154,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
     common: ClassVar[tuple[str, ...]] = (
         *("kernel", "mean", "signal_variance", "noise_variance", "cache_bytes", "n_subset", "random_state"),
     )
-    """Parameters that fit has for every process, or chooses by itself."""
+    """Parameters that the `fit` command has for every process, or chooses itself."""
 
     one_bit_ = False
     _factor: ShiftedCholesky | None
@@ -193,9 +193,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def memory(self, n_rows: int, n_nonzeros: int = 0) -> int:
-        """Return the bytes that `fit` needs for `n_rows` rows beside X itself and kept tiles, rounded up.
+        """Return the bytes that `fit` needs for `n_rows` rows besides X itself and kept tiles, rounded up.
 
-        `n_nonzeros` are the numbers of X that are not 0.
+        `n_nonzeros` is the number of nonzero entries of X.
 
         Examples
         --------
@@ -220,16 +220,16 @@ class ExactGP(RegressorMixin, BaseEstimator):
         ----------
         X, y : rows and labels
         start : ExactGP, optional
-            A fit by conjugate gradients whose rows come first in X, with labels of their own that need not be
-            the same: hyperparameters and solutions begin there, which saves most products.
+            A fit by conjugate gradients whose rows come first in X; its labels may differ. Hyperparameters
+            and solutions start from it, which saves most products.
         matrix : KernelMatrix, optional
-            k(X, X), for conjugate gradients that have its products made elsewhere.
+            k(X, X), if its products for conjugate gradients are computed elsewhere.
 
         Raises
         ------
         InputError
-            If there are no rows, shapes do not fit, a value is not finite or not what the kernel serves, y
-            has several targets, or no variance where one is needed, a hyperparameter is out of range, or the
+            If there are no rows, shapes do not match, a value is not finite or not valid for the kernel, y
+            has several targets, or no variance where it is needed, a hyperparameter is out of range, or the
             n x n matrix does not fit into memory.
         """
         given, X, y = X, check_rows(X, self.kernel), _check_target(y)
@@ -256,7 +256,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return self
 
     def _check_start(self, start: ExactGP | None, X: Any) -> PathwisePosterior | None:
-        """Return the solution to begin from."""
+        """Return the posterior to start from, or None."""
         if start is None or getattr(start, "solver_", None) != "cg":
             return None
         n, posterior = start.n_rows_, start._pathwise
@@ -268,12 +268,12 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return posterior
 
     def begins_from(self, other: ExactGP) -> bool:
-        """Return whether another process has the same kernel and draws, so that `fit` may begin from it."""
+        """Return whether another process has the same kernel and draws, so that `fit` can start from it."""
         names = ("kernel", "n_draws", "n_features", "random_state")
         return not other.means_only and all(getattr(self, n) == getattr(other, n) for n in names)
 
     def _first_guess(self, X: Any, y: Array, given: Given) -> tuple[ProcessParameters, Given]:
-        """Return hyperparameters to begin with, from the evidence of some rows, and those that are given."""
+        """Return starting hyperparameters, from the evidence of some rows, and those to keep fixed."""
         m, a, s = given
         if a is not None and s is not None:
             return ProcessParameters(float(y.mean()) if m is None else m, a, s), given
@@ -281,7 +281,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         try:
             part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
             m0, a0, s0 = (float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
-        except InputError:  # no labels that differ among those, as of rare hits
+        except InputError:  # all labels in the subset are equal, as with rare hits
             m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
         if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
             given = m, a0, s0
@@ -324,7 +324,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self._take(self._pathwise)
 
     def _take(self, posterior: PathwisePosterior) -> None:
-        """Take over what conjugate gradients have found."""
+        """Set the fitted attributes from a posterior by conjugate gradients."""
         self.mean_, self.signal_variance_, self.noise_variance_ = map(
             np.atleast_1d, map(float, posterior.hyperparameters)
         )
@@ -333,7 +333,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.residual_, self.n_iterations_ = posterior.residual, posterior.n_iterations
 
     def landmarks_of(self, n_rows: int) -> int:
-        """Return the number of landmarks for so many rows."""
+        """Return the number of landmarks for `n_rows` rows."""
         wanted = self.n_landmarks or min(2000, max(500, n_rows // 20))
         return min(wanted, n_rows)
 
@@ -371,21 +371,22 @@ class ExactGP(RegressorMixin, BaseEstimator):
     ) -> Any:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
-        The mean costs n kernel values a row, the deviation n^2 / 2 multiply-adds more; both are made in
-        blocks of 64 MiB of kernel values. The covariance of m rows needs m x n and m x m matrices at once.
+        The mean costs n kernel values a row, the standard deviation n^2 / 2 multiply-adds more; both are
+        computed in blocks of 64 MiB of kernel values. The covariance of m rows needs m x n and m x m matrices
+        at once.
 
         Parameters
         ----------
         X : rows as for `fit`, shape (m, n_columns)
         return_std, return_cov : bool
-            At most one.
+            At most one of them.
         of : {"y", "f", "both"}
             Uncertainty of a new observation y (with noise) or of the function f (without), or, for
             `return_std`, of both.
         target : int, optional
-            0: there is one.
+            0 or None: there is only one.
         diagonal : None
-            What processes of features may need.
+            Not used; only processes of features may need it.
 
         Returns
         -------
@@ -445,17 +446,17 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return mean, covariance
 
     def rough(self) -> KernelSum | None:
-        """Return what is about the mean, by kernel values of the landmarks alone; None without landmarks."""
+        """Return a cheap approximation of the mean from the landmarks alone, or None without landmarks."""
         self._check_fitted()
         return self._pathwise.rough if self.solver_ == "cg" else None
 
     def draw(self, seed: int, target: int = 0) -> KernelSum:
-        """Return one draw from the posterior as a function: with conjugate gradients, one of the fit's.
+        """Return a posterior draw as a function; with conjugate gradients, one of the draws of the fit.
 
         Raises
         ------
         InputError
-            If there are not as many draws.
+            If the fit has no draw with this number.
         """
         return self.drawn(self.weights_of_draw(seed, target), seed, target)
 
@@ -478,7 +479,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return weights.astype(np.float32)
 
     def drawn(self, weights: npt.NDArray[np.float32], seed: int, target: int = 0) -> KernelSum:
-        """Return the draw that `weights_of_draw` gives the weights of."""
+        """Return the draw with the weights from `weights_of_draw`."""
         if self.solver_ == "cg":
             options = self.n_draws, self.n_features, self.random_state
             prior = prior_of_fit(self.kernel, self.X_train_, *options).only(seed)
@@ -498,20 +499,21 @@ class ExactGP(RegressorMixin, BaseEstimator):
     ) -> Array:
         """Return joint draws at the rows X, shape (m, n_samples); of y with noise, or of f.
 
-        With conjugate gradients they are taken from the `n_draws` of the fit, in an order that `random_state`
-        chooses, and cost n kernel values a row. The rest is about a factorization, where they are exact.
+        With conjugate gradients they are taken from the `n_draws` of the fit, in an order set by
+        `random_state`, and cost n kernel values a row. The rest applies to a factorization, where draws are
+        exact.
 
-        From the posterior after `fit`, from the prior before (mean 0 and signal variance 1 unless given; y
-        needs `noise_variance`). A Cholesky factorization of the covariance of all m rows: m^3 / 3
-        multiply-adds and 8 m^2 bytes, and after `fit` m n (m + n) / 2 multiply-adds and 8 m n bytes more.
-        Draws of f have an independent part of 1e-10 of the variance, which keeps that matrix positive
-        definite. Draw i does not depend on `n_samples`.
+        Draws are from the posterior after `fit`, and from the prior before it (mean 0 and signal variance 1
+        unless given; y needs `noise_variance`). The covariance of all m rows is factorized: m^3 / 3
+        multiply-adds and 8 m^2 bytes, and after `fit` m n (m + n) / 2 multiply-adds and 8 m n bytes more. A
+        jitter of 1e-10 of the variance of f keeps that matrix positive definite. Draw i does not depend on
+        `n_samples`.
 
         Raises
         ------
         InputError
-            As `predict`, and if `noise_variance` is needed but not known, or `n_samples` is negative, or more
-            than the `n_draws` of a fit by conjugate gradients.
+            As `predict`, and if `noise_variance` is needed but not known, or `n_samples` is negative or
+            exceeds the `n_draws` of a fit by conjugate gradients.
         """
         check_of(of)
         if n_samples < 0:
@@ -570,8 +572,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
     ) -> Any:
         """Return log p(y), and its gradient in (mean, signal_variance, noise_variance) on request.
 
-        Values that are not given are the fitted ones. O(n) a call; where both variances were fixed in
-        `fit`, the first call reduces the kernel matrix (4/3 n^3 multiply-adds, 8 n^2 bytes).
+        Values default to the fitted ones. A call costs O(n); if both variances were fixed in `fit`, the first
+        call reduces the kernel matrix (4/3 n^3 multiply-adds, 8 n^2 bytes).
         """
         self._check_fitted()
         if self.solver_ == "cg":
@@ -590,7 +592,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return (value, gradient) if eval_gradient else value
 
     def state(self) -> dict[str, Any]:
-        """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
+        """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
         given = {name: self._given(name) for name in ("mean", "signal_variance", "noise_variance")}
         found = {name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET}
@@ -610,7 +612,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
-        """Return labelled rows and their weights and, with `statistics`, what deviations and draws take."""
+        """Return labelled rows and weights and, with `statistics`, what deviations and draws need."""
         self._check_fitted()
         X = as_csr(self.X_train_)
         parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
@@ -632,7 +634,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If the state is of another version, or the rows are missing.
+            If the state has another version, or the rows are missing.
         """
         if state.get("version") != _STATE_VERSION or not {"weights", "rows/data"} <= arrays.keys():
             raise InputError(
@@ -682,21 +684,21 @@ class ExactGP(RegressorMixin, BaseEstimator):
 
     @property
     def n_rows_(self) -> int:
-        """Rows that it was fitted to."""
+        """Number of rows it was fitted to."""
         return int(self.X_train_.shape[0])
 
     def usual_products(self, n_rows: int) -> float:
-        """Return about how many products with K a fit takes; of a factorization, what takes as long."""
+        """Return roughly how many products with K a fit takes; for a factorization, the equivalent."""
         return _USUAL_PRODUCTS if self.solver_for(n_rows) == "cg" else 2 + n_rows / 50
 
     def seconds_to_fit(self, n_rows: int, n_processors: int) -> float:
-        """Return the rough time of a fit with a search of hyperparameters, tiles made anew."""
+        """Return the rough time of a fit with a hyperparameter search that recomputes all tiles."""
         if self.solver_for(n_rows) == "cholesky":
             return 2.0 + n_rows**3 * 2e-11
         return 2.0 + _USUAL_PRODUCTS * n_rows**2 * 1.4e-9 / n_processors
 
     def memory_of_model(self, *, std: bool) -> int:
-        """Return the bytes of the fitted model in a process that predicts, tiles in the making included."""
+        """Return the bytes of the fitted model in a predicting process, including tiles being computed."""
         X, n = as_csr(self.X_train_), self.n_rows_
         size = 16 * X.nnz + KernelMatrix.memory(X.nnz, 1)
         if self.solver_ == "cholesky":
@@ -704,7 +706,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return size + (12 * (2 + self.n_draws) * (n + self.n_features) if std else 8 * n)
 
     def seconds_per_row(self, *, std: bool) -> float:
-        """Return the rough cost of predicting a row on one core."""
+        """Return the rough time in seconds to predict a row on one core."""
         n, features = self.n_rows_, 5e-9 * self.n_features
         if self.solver_ == "cg":
             return n * (1.2e-9 + std * 4e-11 * (1 + self.n_draws)) + std * features
@@ -712,12 +714,12 @@ class ExactGP(RegressorMixin, BaseEstimator):
 
     @property
     def means_only(self) -> bool:
-        """Whether it was read without what deviations and draws take."""
+        """Whether it was read without the arrays that deviations and draws need."""
         return self.solver_ == "cg" and self._pathwise.alpha.shape[1] == 1
 
     @property
     def log_marginal_likelihoods_(self) -> Array:
-        """The log marginal likelihood, shape (1,): not a number with conjugate gradients."""
+        """The log marginal likelihood, shape (1,); NaN with conjugate gradients."""
         return np.array([getattr(self, "log_marginal_likelihood_value_", math.nan)])
 
     def words(self) -> str:
@@ -730,7 +732,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         )
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return why deviations cannot be trusted, in one sentence each; mostly none."""
+        """Return the reasons not to trust standard deviations, one sentence each; usually none."""
         self._check_fitted()
         noise = bool(self.noise_variance_[0] < self.signal_variance_[0])
         return [seen_no("the evidence", noise=noise)] if self.at_bound_[0] else []
@@ -753,7 +755,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return number
 
     def solver_for(self, n_rows: int) -> str:
-        """Return how to solve for so many rows."""
+        """Return the solver for `n_rows` rows: "cholesky" or "cg"."""
         if self.solver not in ("auto", "cholesky", "cg"):
             raise InputError(f"solver must be 'auto', 'cholesky' or 'cg', not {self.solver!r}.")
         for name in ("n_draws", "n_features", "n_landmarks", "max_iterations"):
@@ -779,7 +781,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             raise InputError(f"n_subset must be a positive integer or None, not {size!r}.")
         if size >= n_rows:
             return np.arange(n_rows)
-        # The rows of the smallest random words: plain sorting, which stays the same in every NumPy.
+        # The rows with the smallest random words: sorting gives the same result in every NumPy version.
         order = np.argsort(seeds.words(seed, "gp/subset", n_rows), kind="stable")
         return np.sort(order[:size])
 
@@ -804,7 +806,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return self.kernel.blocks(X, self.X_train_, rows=rows)
 
     def _joint(self, X: Any) -> tuple[Array, Array]:
-        """Return the posterior mean of f and its covariance, with only its upper triangle filled."""
+        """Return the posterior mean and covariance of f, the latter with only its upper triangle filled."""
         m = X.shape[0]
         covariance = self._kernel_matrix(X)
         mean, white = np.empty(m), np.empty((m, len(self.alpha_)))
@@ -821,7 +823,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return mean, covariance
 
     def _cholesky(self) -> ShiftedCholesky:
-        """Return the factor of K + lambda I, made anew once in a process that unpickled this."""
+        """Return the factor of K + lambda I, recomputed once in a process that unpickled this model."""
         with _FACTOR_LOCK:
             if self._factor is None:
                 matrix = self._kernel_matrix(self.X_train_)
@@ -862,7 +864,7 @@ def _check_target(y: npt.ArrayLike) -> Array:
 
 
 def _check_variance(y: Array) -> None:
-    """Refuse y without variance, as far as float64 can tell: nothing could be found from it."""
+    """Raise InputError if y has no variance to within float64: no hyperparameter could be found from it."""
     if len(y) == 1:
         raise InputError(ONE_LABEL)
     if float(np.ptp(y)) <= 1e-12 * float(np.abs(y).max()):

@@ -1,4 +1,4 @@
-"""Fixed-point targets: y as integers, so that every sum over y is exact and independent of order."""
+"""Fixed-point targets: y as integers, so that sums over y are exact and independent of order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 TARGET_BITS = 40  # max|y| becomes an integer just below 2**40, or less for many rows
-_SUM_BITS = 58  # sum of |y| over the rows that the exponent is chosen from; int64 sums have three bits more
+_SUM_BITS = 58  # sum of |y| over the rows used to choose the exponent; int64 sums have three more bits
 ENTRY_BITS = 52  # one entry must stay exact in float64 when it is rounded
 _LIMB_BITS = 18  # three limbs hold an entry; 2**16 products of two limbs sum exactly in float64
 _LIMB_ROWS = 1 << 16
@@ -32,7 +32,7 @@ def choose_exponent(y: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
     Rounding y to multiples of 2**-e then changes it by less than max|y| * 2**-40 (one part in 10**12).
     Above 2**18 rows there are fewer bits, 58 - log2 n (31 for 10**8 rows), so that sums over these rows, and
-    over 8 times as many, stay within 64-bit integers; from fewer rows the limit is at least 2**21 rows.
+    over 8 times as many, fit into 64-bit integers; with fewer rows the limit is at least 2**21 rows.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def choose_exponent(y: npt.ArrayLike) -> npt.NDArray[np.int64]:
     Raises
     ------
     InputError
-        If y has another number of dimensions, or holds NaN or infinity.
+        If y has the wrong number of dimensions, or holds NaN or infinity.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def choose_exponent(y: npt.ArrayLike) -> npt.NDArray[np.int64]:
     bits = min(TARGET_BITS, _SUM_BITS - (max(len(targets), 1) - 1).bit_length())
     largest = np.abs(targets).max(axis=0, initial=0.0)
     exponents = [bits - (math.frexp(v)[1] if v > 0 else 1) for v in largest.tolist()]
-    # Beyond these ends the square of the unit would leave the range of float64.
+    # Outside these limits the square of the unit would exceed the range of float64.
     return np.clip(np.array(exponents, dtype=np.int64), -400, 400)
 
 
@@ -66,7 +66,8 @@ def check_targets(y: npt.ArrayLike) -> npt.NDArray[np.float64]:
     Raises
     ------
     InputError
-        If y is not numeric, has another number of dimensions, or holds NaN, infinity or a value above 1e100.
+        If y is not numeric, has the wrong number of dimensions, or holds NaN, infinity or values above
+        1e100.
     """
     try:
         array = np.asarray(y, dtype=np.float64)
@@ -95,7 +96,7 @@ def to_fixed(y: npt.ArrayLike, exponents: npt.NDArray[np.int64]) -> npt.NDArray[
     Raises
     ------
     InputError
-        If y is not finite, has another number of targets, or an entry reaches 2**52.
+        If y is not finite, has the wrong number of targets, or an entry reaches 2**52.
 
     Examples
     --------

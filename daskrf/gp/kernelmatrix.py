@@ -1,4 +1,4 @@
-"""Products of the kernel matrix of many rows with blocks of vectors, tile by tile, in single precision."""
+"""Products of a large kernel matrix with blocks of vectors, tile by tile, in single precision."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = ["KernelMatrix"]
 
 Single = npt.NDArray[np.float32]
 
-_TILE = 2048  # rows and columns: 16 MiB, which the allocator uses again
-_PREPARED = 72  # bytes of a number that is not 0, in the tables of a kernel: measured 66
+_TILE = 2048  # rows and columns: 16 MiB, which the allocator reuses
+_PREPARED = 72  # bytes per nonzero number in the tables of a kernel: measured 66
 _LEFT = 1024  # rows of other molecules that are predicted at a time
 
 
 class KernelMatrix:
-    """The matrix k(X, X) of n rows, as a linear operator that keeps at most `keep_bytes` of it.
+    """The matrix k(X, X) of n rows as a linear operator that keeps at most `keep_bytes` of it in memory.
 
-    Tiles of the lower triangle are kept as far as `keep_bytes` reaches; the others are recomputed for each
-    product. Each row of a product is one sum in a fixed order, so that it does not depend on threads, or on
-    which tiles are kept.
+    Tiles of the lower triangle are kept as far as `keep_bytes` allows; the others are recomputed for each
+    product. Each row of a product is summed in a fixed order, so it does not depend on the number of threads
+    or on which tiles are kept.
 
     Parameters
     ----------
     kernel : Kernel
     X : CSR or dense array, shape (n, d)
     keep_bytes : int
-        For tiles; the whole triangle takes 2 n (n + 2048).
+        Memory for tiles; the whole triangle takes 2 n (n + 2048).
     tile : int, optional
-        Rows and columns of a tile, on which rounding depends; default: 2,048.
+        Rows and columns of a tile, which affects rounding; default: 2,048.
     n_threads : int, optional
-        Default: as many as this process may use, or one in a task, which shares the host with others.
+        Default: as many as this process may use, but one in a task, which shares its host with others.
 
     Examples
     --------
@@ -75,13 +75,13 @@ class KernelMatrix:
 
     @property
     def n_panels(self) -> int:
-        """How many panels of rows a product is made by."""
+        """Number of panels of rows in which a product is computed."""
         return len(self._slices)
 
     @staticmethod
     def memory(n_nonzeros: int, n_threads: int | None = None) -> int:
-        """Return the bytes of a matrix without tiles: columns as they are prepared, tiles in the making."""
-        # A tile, a copy of it, and what the allocator keeps.
+        """Return the bytes of a matrix that keeps no tiles: prepared columns, and tiles being computed."""
+        # A tile, a copy of it, and what the allocator holds.
         return _PREPARED * n_nonzeros + 12 * _TILE**2 * (n_threads or processors())
 
     @staticmethod
@@ -96,7 +96,7 @@ class KernelMatrix:
         self.__init__(**state)  # type: ignore[misc]
 
     def forget(self) -> None:
-        """Free the tiles that were kept, and keep none from now on."""
+        """Free the kept tiles, and keep none from now on."""
         self._kept.clear()
         self._chosen.clear()
 
@@ -109,7 +109,7 @@ class KernelMatrix:
         return np.concatenate([np.empty((0, vectors.shape[1]), np.float32), *self.panels(vectors)])
 
     def panels(self, vectors: Single, numbers: Sequence[int] | None = None) -> list[Single]:
-        """Return those rows of a product that are in the panels of some numbers, or in all."""
+        """Return the rows of a product in the panels with the given numbers, or in all panels."""
         self._prepare()
 
         def panel(p: int) -> Single:
@@ -122,7 +122,7 @@ class KernelMatrix:
         return self._each(panel, range(self.n_panels) if numbers is None else numbers)
 
     def cross(self, X: Any, vectors: Single, use: Callable[[slice, Single], None]) -> None:
-        """Call `use` with slices of the rows of another X, and k(X, own rows) times vectors for these."""
+        """Call `use` with slices of the rows of another X and k(these rows, own rows) times vectors."""
 
         def part_of(part: slice) -> None:
             total = np.zeros((part.stop - part.start, vectors.shape[1]), np.float32)
@@ -139,7 +139,7 @@ class KernelMatrix:
         scales: Single,
         use: Callable[[slice, Single, Single, Single], None],
     ) -> None:
-        """Do the same, and say how large the kernel values are.
+        """Do as `cross`, and pass the size of the kernel values as well.
 
         `use` also gets the largest and the sum, over the own rows i, of (scales_i k(x, x_i))^2.
         """
@@ -155,12 +155,12 @@ class KernelMatrix:
         self._each(part_of, self._parts(X))
 
     def own_squares(self, scales: Single) -> tuple[Single, Single]:
-        """Return, for each row i, the largest and the sum of (scales_j k(x_i, x_j))^2 over all j but i."""
+        """Return, for each row i, the largest and the sum of (scales_j k(x_i, x_j))^2 over j != i."""
         largest, total = np.concatenate([np.empty((0, 2), np.float32), *self.squares(scales)]).T
         return largest, total
 
     def squares(self, scales: Single, numbers: Sequence[int] | None = None) -> list[Single]:
-        """Return `own_squares` as two columns, of the panels of some numbers, or of all."""
+        """Return `own_squares` as two columns, for the panels with the given numbers or for all."""
         self._prepare()
 
         def panel(p: int) -> Single:
@@ -178,7 +178,7 @@ class KernelMatrix:
         return [slice(a, min(a + _LEFT, X.shape[0])) for a in range(0, X.shape[0], _LEFT)]
 
     def _across(self, X: Any, part: slice) -> Iterator[tuple[slice, Single]]:
-        """Yield slices of the own rows, and the kernel values of some rows of X with these."""
+        """Yield each slice of the own rows, and the kernel values of part of X with it."""
         self._prepare()
         left = row_slice(X, part.start, part.stop)
         for prepared, columns in zip(self._columns, self._slices, strict=True):
@@ -191,7 +191,7 @@ class KernelMatrix:
         return found
 
     def _prepare(self) -> None:
-        """Prepare the columns, once; a matrix that comes from a file has them when it is first used."""
+        """Prepare the columns once: for a matrix read from a file, at its first use."""
         if len(self._columns) < len(self._slices):
             self._columns = self._each(lambda rows: self.kernel.against(self._rows(rows)), self._slices)
 
@@ -209,7 +209,7 @@ class KernelMatrix:
         return self._columns[q](self._rows(self._slices[p]), dtype=np.float32)
 
     def _each(self, function: Callable[[Any], Any], items: Any) -> list[Any]:
-        """Return the function of each item; threads share the items, and BLAS has one thread in each."""
+        """Return the function of each item, computed in parallel threads that use one BLAS thread each."""
         n_threads = self.n_threads or (1 if ONE_BLAS_THREAD.is_set else processors())
         if n_threads == 1:
             with ONE_BLAS_THREAD:
@@ -219,13 +219,13 @@ class KernelMatrix:
 
 
 class _Squares:
-    """The largest and the sum of squares of scaled kernel values, tile by tile; tiles are overwritten."""
+    """The largest and the sum of squares of scaled kernel values, tile by tile; overwrites the tiles."""
 
     def __init__(self, n_rows: int) -> None:
         self.largest, self.total = np.zeros(n_rows, np.float32), np.zeros(n_rows, np.float32)
 
     def add(self, tile: Single, scales: Single) -> None:
         tile *= scales
-        # A negative value, of which only some kernels have any, does not tell less; its square is in the sum.
+        # Negative values, which only some kernels have, do not count as the largest; the sum includes them.
         self.largest = np.maximum(self.largest, np.maximum(tile.max(axis=1, initial=0.0), 0) ** 2)
         self.total += np.einsum("ij,ij->i", tile, tile)

@@ -1,4 +1,4 @@
-"""A preconditioner for K + ratio I from landmarks: what K is where some of its columns are known."""
+"""A preconditioner for K + ratio I from landmarks: a Nystrom approximation of K from some of its columns."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["LandmarkPreconditioner"]
 Single = npt.NDArray[np.float32]
 
 _ROWS = 4096
-_JITTER = 1e-6  # of the diagonal: repeated landmarks
+_JITTER = 1e-6  # relative to the diagonal, for repeated landmarks
 
 
 class LandmarkPreconditioner:
     """(F F^T + ratio I)^-1 with F F^T = K_XZ K_ZZ^-1 K_ZX, for random rows Z of X.
 
-    By the Woodbury identity it is (I - F (F^T F + ratio I)^-1 F^T) / ratio: one more ratio costs one Cholesky
-    factorization of an L x L matrix.
+    By the Woodbury identity it equals (I - F (F^T F + ratio I)^-1 F^T) / ratio, so each new ratio costs one
+    Cholesky factorization of an L x L matrix.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class LandmarkPreconditioner:
     Attributes
     ----------
     landmarks : int64 array, shape (L,)
-        Numbers of rows of X.
+        Row indices into X.
     """
 
     def __init__(self, kernel: Kernel, X: Any, n_landmarks: int, random_state: int) -> None:
@@ -48,7 +48,7 @@ class LandmarkPreconditioner:
         self._prepared = kernel.against(chosen)
         own = self._prepared(chosen)
         own.flat[:: len(own) + 1] += _JITTER * own.diagonal().mean()
-        # Single precision is enough for what only has to be near, symmetric and positive definite.
+        # Single precision is enough: a preconditioner only has to be close, symmetric and positive definite.
         self._root = np.linalg.cholesky(own).astype(np.float32)
         self._features = np.empty((n, len(own)), np.float32)
         self._products = np.zeros(own.shape)
@@ -58,7 +58,7 @@ class LandmarkPreconditioner:
             self._products += block.T @ block
 
     def features(self, X: Any) -> Single:
-        """Return F of the rows of another X, float32 of shape (n, L)."""
+        """Return F for the rows of another X, float32 of shape (n, L)."""
         values = self._prepared(X, dtype=np.float32)
         found = scipy.linalg.solve_triangular(
             self._root, values.T, lower=True, overwrite_b=True, check_finite=False
@@ -73,9 +73,9 @@ class LandmarkPreconditioner:
         self._factor = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True).astype(np.float32)
 
     def weights(self, y: npt.NDArray[np.float64]) -> Single:
-        """Return weights w of landmarks, float32 of shape (L,), with which k(x, Z) w is about the mean for y.
+        """Return landmark weights w, float32 of shape (L,), such that k(x, Z) w approximates the mean for y.
 
-        It is the mean of the process with the kernel F F^T, the subset of regressors (Rasmussen & Williams
+        This is the mean of the process with the kernel F F^T, the subset of regressors (Rasmussen & Williams
         2006, eq. 8.14).
         """
         inner = scipy.linalg.cho_solve((self._factor, True), self._features.T @ y.astype(np.float32))

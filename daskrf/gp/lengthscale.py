@@ -1,4 +1,4 @@
-"""The length scale of a kernel by the evidence of random features on a sample of the rows."""
+"""Choosing the length scale of a kernel by the evidence of random features on a sample of rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAIRS = 1000
 
 @dataclass(frozen=True)
 class LengthScaleSearch:
-    """What :func:`choose_length_scale` found.
+    """The result of :func:`choose_length_scale`.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class LengthScaleSearch:
         The map with the best length scale.
     length_scale : float
     length_scales, log_evidences : tuple of float
-        All that were tried, in ascending order of the length scale.
+        All values tried, in ascending order of the length scale.
     """
 
     feature_map: FeatureMap
@@ -41,12 +41,12 @@ class LengthScaleSearch:
 
 
 def with_length_scale(feature_map: Any, length_scale: float) -> FeatureMap:
-    """Return a copy of a map, not fitted, that has another length scale, or whose kernel has.
+    """Return an unfitted copy of a map with another length scale, of the map itself or of its kernel.
 
     Raises
     ------
     InputError
-        If neither has one.
+        If neither the map nor its kernel has a length scale.
 
     Examples
     --------
@@ -76,31 +76,31 @@ def choose_length_scale(
     n_trials: int = 12,
     random_state: int = 0,
 ) -> LengthScaleSearch:
-    """Return the map with the length scale of the largest evidence on random rows.
+    """Return the map with the length scale that maximizes the evidence on random rows.
 
-    Each trial makes features and statistics of the sample, and takes mean, signal variance and noise variance
-    by the evidence; the length scale goes by Brent's method on its logarithm. Fit the map that is returned to
-    all rows then. Use the number of features that it shall have: few features want a longer length scale.
+    Each trial computes features and statistics of the sample, and chooses mean, signal variance and noise
+    variance by the evidence; Brent's method searches the logarithm of the length scale. Then fit the returned
+    map to all rows. Search with the final number of features: fewer features favour a longer length scale.
 
     Parameters
     ----------
     feature_map : FeatureMap
-        One that has a length scale, or whose kernel has.
+        A map that has a length scale, or whose kernel has one.
     X : array of shape (n, d)
     y : array, shape (n,)
     n_rows : int
-        Rows of the sample, at most.
+        Largest number of rows in the sample.
     bounds : (float, float), optional
-        Between which to search; default: from a tenth to ten times the median distance of random pairs.
+        Search range; default: from a tenth to ten times the median distance of random pairs.
     n_trials : int
-        Evaluations, at most.
+        Largest number of evaluations.
     random_state : int
 
     Raises
     ------
     InputError
-        If the map has no length scale, the bounds are not 0 < low < high, there is no row, or rows and
-        labels do not fit.
+        If the map has no length scale, the bounds are not 0 < low < high, there are no rows, or rows and
+        labels do not match.
 
     Examples
     --------

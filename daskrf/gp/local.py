@@ -26,12 +26,13 @@ Array = npt.NDArray[np.float64]
 
 
 class LocalGaussianGP(FeatureSpaceGP):
-    """Regression with the Gaussian kernel by a posterior of its own around each of C centroids.
+    """Regression with the Gaussian kernel and a separate posterior around each of C centroids.
 
     y = mean + f(x) + noise, f ~ GP(0, signal_variance k), k(x, x') = exp(-|x - x'|^2 / (2 l^2)). Each
-    centroid has D features of k about it, which are accurate near it and vanish far away, and a Gram matrix
-    of all rows; a new row is predicted by the nearest centroid. So high frequencies, which no series about a
-    single centre can serve, cost C Gram matrices of D x D, all of them summed in one pass over the rows.
+    centroid has D features from an expansion of k about it, which are accurate near it and vanish far away,
+    and a Gram matrix of all rows; a new row is predicted by the nearest centroid. High frequencies, which no
+    series about a single centre can represent, thus cost C Gram matrices of D x D, all summed in one pass
+    over the rows.
 
     Parameters
     ----------
@@ -53,12 +54,12 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     Attributes
     ----------
-    mean_, signal_variance_, noise_variance_, at_bound_, jitter_, feature_map_ : as of `RandomFeatureGP`
+    mean_, signal_variance_, noise_variance_, at_bound_, jitter_, feature_map_ : as in `RandomFeatureGP`
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
         Sum over the centroids of the evidence of the rows nearest to each.
     weights_ : float64 array, shape (M, n_targets)
     rows_ : {"all", "nearest"}
-        `rows` at the last fit, which deviations and draws are of, too.
+        `rows` at the last fit, which also applies to deviations and draws.
     statistics_ : StackedStatistics
     local_map_ : LocalGaussianFeatures
         With `feature_map_` set to None, `predict` takes features (of all centroids) instead of rows.
@@ -66,10 +67,10 @@ class LocalGaussianGP(FeatureSpaceGP):
     Notes
     -----
     Source: Wacker & Filippone 2022, algorithm 1, where all training rows contribute to the posterior of every
-    centroid. The published loop makes no posterior of the first centroid, the mean; here it has one. The
-    paper takes hyperparameters from an exact Gaussian process, which `ExactGP` gives here, too. The residual
-    is not in the paper. Predictions jump where the nearest centroid changes; values of f at rows of different
-    centroids are taken as independent in joint covariances and draws, and the residuals of all rows, too.
+    centroid. The published loop skips the first centroid, the mean; here it has a posterior, too. The paper
+    takes hyperparameters from an exact Gaussian process, which is possible here with `ExactGP`. The residual
+    is not in the paper. Predictions jump where the nearest centroid changes; joint covariances and draws
+    treat values of f at rows of different centroids as independent, and so the residuals of all rows.
 
     For w of `sample_weights`, mean_[target] + phi(x) . w, phi(x) from
     `LocalGaussianFeatures.transform_nearest`, is a draw of f without its residual.
@@ -128,7 +129,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         """Return a model of one target whose mean is one posterior draw, as other models do.
 
         Around each centroid it is a draw of the function; draws of different centroids are independent, so
-        that it jumps in between. The residual is left out: far from all centroids it is the mean of y.
+        it jumps between them. It omits the residual: far from all centroids it equals the mean of y.
         """
         return super().draw(seed, target)
 
@@ -158,7 +159,7 @@ class LocalGaussianGP(FeatureSpaceGP):
             self._projects = None
 
     def _features(self, X: Any, diagonal: npt.ArrayLike | None = None) -> Iterator[FeatureBlock]:
-        """Yield the features of the nearest centroid, in its block, and 0 elsewhere."""
+        """Yield features with only the block of the nearest centroid filled, and 0 elsewhere."""
         made, size = self.feature_map_ is not None, self.local_map_.block_size
         transform = self.feature_map_.transform_nearest if made else None
         for phi, _ in feature_blocks(X, self.feature_map_, transform):
@@ -183,7 +184,7 @@ class LocalGaussianGP(FeatureSpaceGP):
             )
 
     def _fit(self, statistics: Any) -> Self:
-        self.check_parameters()  # before `rows_`, which deviations of the last fit are of
+        self.check_parameters()  # before `rows_` changes, which deviations of the last fit use
         self.rows_ = self.rows
         return super()._fit(statistics)
 
@@ -210,7 +211,7 @@ class LocalGaussianGP(FeatureSpaceGP):
 
 
 def _nearest_only(phi: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    """Return a copy of features with 0 in place of all but the block of each row's nearest centroid."""
+    """Return a copy of features that is 0 outside the block of each row's nearest centroid."""
     own = np.zeros_like(phi)
     for _, rows, columns in nearest_blocks(phi, size):
         own[rows, columns] = phi[rows, columns]
@@ -218,7 +219,7 @@ def _nearest_only(phi: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
 
 
 class StackedFactor:
-    """A `PosteriorFactor` for each centroid, for features of which each row has one block.
+    """A `PosteriorFactor` for each centroid, for features with one nonzero block per row.
 
     Parameters
     ----------
@@ -226,7 +227,7 @@ class StackedFactor:
     ratio : float
         noise_variance / signal_variance.
     nearest : bool
-        Of the rows nearest to each centroid alone.
+        Whether to use only the rows nearest to each centroid.
     """
 
     def __init__(self, statistics: StackedStatistics, ratio: float, *, nearest: bool) -> None:
@@ -248,14 +249,14 @@ class StackedFactor:
         return white
 
     def variances(self, phi: npt.NDArray[Any], n_components: int) -> Array:
-        """Return the variance of f at each row, over the noise, shape (n,)."""
+        """Return the variance of f at each row, divided by the noise variance, shape (n,)."""
         found = np.empty(len(phi))
         for rows, columns, part in self._rows(phi):
             found[rows] = part.variances(phi[rows, columns], self._size)
         return found
 
     def sample(self, n: int, seed: int, target: int) -> Array:
-        """Return n draws of all weights, shape (M, n), independent from block to block."""
+        """Return n draws of all weights, shape (M, n), independent between blocks."""
         draws = standard_normal(seed, f"gp/weights/{target}", self._n_components, n)
         for block, part in enumerate(self._parts):
             own = slice(block * self._size, (block + 1) * self._size)
@@ -264,6 +265,6 @@ class StackedFactor:
         return draws
 
     def _rows(self, phi: npt.NDArray[Any]) -> Iterator[tuple[npt.NDArray[np.intp], slice, PosteriorFactor]]:
-        """Yield the rows of each centroid that has some, the columns of its features, and its factor."""
+        """Yield, for each centroid with rows, these rows, the columns of its features, and its factor."""
         for block, rows, columns in nearest_blocks(phi, self._size):
             yield rows, columns, self._parts[block]

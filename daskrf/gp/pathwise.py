@@ -1,15 +1,14 @@
-"""The exact posterior by conjugate gradients and pathwise samples, for more rows than a factorization takes.
+"""The exact posterior by conjugate gradients and pathwise samples, for data sets too large to factorize.
 
-A draw from the posterior is a draw from the prior, corrected by its misfit to the labels (Matheron's rule;
-Wilson et al. 2020). With C = K + lambda I, lambda = noise_variance / signal_variance, labels y less their
-mean in units of the signal's standard deviation, f a draw from the prior and e independent standard normal
-numbers:
+A posterior draw is a prior draw corrected for its misfit to the labels (Matheron's rule; Wilson et al. 2020).
+With C = K + lambda I, lambda = noise_variance / signal_variance, y the labels minus their mean in units of
+the signal's standard deviation, f a prior draw and e independent standard normal numbers, it is
 
     f(x) + k(x, X) C^-1 (y - f(X) - sqrt(lambda) e).
 
-So one solve with the right-hand sides y and f_s(X) + sqrt(lambda) e_s, s = 1..S, gives the mean k(x, X) alpha
-and S draws, which deviate from it by f_s(x) - k(x, X) beta_s. It also gives the gradient of the evidence,
-since the mean of |beta_s|^2 is tr C^-1.
+One solve with the right-hand sides y and f_s(X) + sqrt(lambda) e_s, s = 1..S, therefore gives the mean
+k(x, X) alpha and S draws, which deviate from it by f_s(x) - k(x, X) beta_s. It also gives the gradient of the
+evidence, since the expectation of |beta_s|^2 is tr C^-1.
 """
 
 from __future__ import annotations
@@ -38,23 +37,24 @@ __all__ = ["KernelSum", "PathwisePosterior", "ProcessParameters", "fit_pathwise"
 Single = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 
-_SEARCH = 10.0  # times the tolerance: enough for the gradient of the evidence
-_COARSEST = 0.05  # tolerance of that
-_REFINED = 0.1  # of the tolerance: that of the mean
+_SEARCH = 10.0  # times the tolerance, during the search: enough for the gradient of the evidence
+_COARSEST = 0.05  # the largest tolerance during the search
+_REFINED = 0.1  # times the tolerance, for the mean
 _ROUNDS = 6
-_STEP = 0.1  # of log lambda: a search that would move by less ends. The evidence is flat there.
+_STEP = 0.1  # in log lambda: the search ends at a smaller step, where the evidence is flat
 _LARGEST_STEP = 1.5
 _RANGE = (1e-3, 1e6)
-"""Of lambda over the mean of k(x, x), searched: single precision does not resolve what less adds to K."""
+"""Search range of lambda, relative to the mean of k(x, x): single precision does not resolve smaller values
+added to K."""
 
 _FIRST = 0.1
-"""The least of it where a search begins: few rows may see no noise where all of them do, and solves with
-little noise take long."""
+"""Smallest starting value of the search, on the same scale: a few rows may show no noise where all rows do,
+and solves with little noise are slow."""
 
 _RANGE_OF_SIGNAL = (1e-6, 1e6)
-"""The same where the noise variance is given, so that the signal variance alone is found."""
+"""Search range where the noise variance is given and only the signal variance is optimized."""
 
-_PREDICTED = 16384  # rows whose draws are in memory at a time
+_PREDICTED = 16384  # rows whose draws are held in memory at a time
 
 
 class ProcessParameters(NamedTuple):
@@ -67,12 +67,12 @@ class ProcessParameters(NamedTuple):
 
 @dataclass
 class KernelSum:
-    """A function of rows: mean + k(x, Z) weights, and of a draw a function drawn from the prior besides.
+    """A function of rows: mean + k(x, Z) weights, plus a prior draw if the function is a draw.
 
     Attributes
     ----------
     matrix : KernelMatrix
-        Of the rows Z.
+        The kernel matrix of the rows Z.
     weights : float32 array, shape (n, 1)
         In units of `scale`.
     mean, scale : float
@@ -97,29 +97,29 @@ class KernelSum:
 
 @dataclass
 class PathwisePosterior:
-    """A posterior as weights of kernel values: its mean, and its draws.
+    """The mean and the draws of a posterior, as weights of kernel values.
 
     Attributes
     ----------
     hyperparameters : ProcessParameters
     alpha : float32 array, shape (n, 1 + S)
-        C^-1 times (y - mean) / scale, and times draws from the prior with noise; of (n, 1) it has means only.
+        C^-1 times (y - mean) / scale, and C^-1 times the noisy prior draws; shape (n, 1) for means only.
     ones : float32 array, shape (n,)
-        C^-1 times ones, from which, as from alpha, the solution with further labels begins.
+        C^-1 times ones; like alpha, an initial guess for the solution with further labels.
     variances : VarianceModel
-        Of f, in units of the signal variance.
+        Model of the variance of f, in units of the signal variance.
     scale : float
-        The largest |y| less the mean of y: squares of labels need not fit float32.
+        The largest |y - mean of y|: squares of unscaled labels might overflow float32.
     at_bound : bool
-        Whether lambda ran into an end of its range.
+        Whether lambda is at an end of its search range.
     residual : float
-        Largest |b - C x| / |b| of all right-hand sides.
+        Largest |b - C x| / |b| over all right-hand sides.
     n_iterations : int
-        Products with K, the search of hyperparameters included.
+        Products with K, including the hyperparameter search.
     landmarks : int64 array, shape (L,)
-        Rows of the preconditioner.
+        Rows that the preconditioner is built from.
     landmark_weights : float32 array, shape (L, 1)
-        The mean is about k(x, landmarks) times these, in units of `scale`.
+        k(x, landmarks) times these approximates the mean, in units of `scale`.
     """
 
     matrix: KernelMatrix
@@ -141,7 +141,7 @@ class PathwisePosterior:
         return self.function(self.alpha[:, 0]).predict(X)
 
     def function(self, weights: Single, prior: PriorDraws | None = None) -> KernelSum:
-        """Return the function of weights of the labelled rows; of a draw, with its prior."""
+        """Return the function with the given weights of the labelled rows, plus the prior draw if given."""
         matrix, column, (mean, a, _) = self.matrix, weights.reshape(-1, 1), self.hyperparameters
         return KernelSum(matrix, np.ascontiguousarray(column), mean, self.scale, prior, math.sqrt(a))
 
@@ -152,12 +152,12 @@ class PathwisePosterior:
 
     @functools.cached_property
     def rough(self) -> KernelSum:
-        """Return about the mean, from kernel values of the landmarks alone."""
+        """An approximation of the mean that needs kernel values with the landmarks only."""
         rows = KernelMatrix(self.matrix.kernel, self.matrix.X[self.landmarks])
         return KernelSum(rows, self.landmark_weights, self.hyperparameters.mean, self.scale)
 
     def deviations(self, X: Any) -> tuple[Double, Single]:
-        """Return the mean, and each draw of f less the mean, float32 of shape (m, S)."""
+        """Return the mean, and the deviation of each draw of f from it, float32 of shape (m, S)."""
         assert self.prior is not None
         mean, draws = np.empty(X.shape[0]), self.prior(X)
 
@@ -170,7 +170,7 @@ class PathwisePosterior:
         return self.hyperparameters.mean + self.scale * mean, draws
 
     def covariance(self, X: Any, tolerance: float, max_iterations: int) -> tuple[Double, Double]:
-        """Return the mean of f and its exact covariance, by a solve for each row: for a shortlist.
+        """Return the mean of f and its exact covariance, by one solve per row: meant for a shortlist.
 
         Raises
         ------
@@ -194,9 +194,9 @@ class PathwisePosterior:
         return self.mean(X), covariance
 
     def std(self, X: Any) -> tuple[Double, Double]:
-        """Return the mean, and the standard deviation of f: that of the S draws, and of a model of it.
+        """Return the mean and standard deviation of f, the latter from the S draws and the variance model.
 
-        S draws alone tell a standard deviation to 1 / sqrt(2 S) of it, wherever x is.
+        From S draws alone, a standard deviation has a relative error of 1 / sqrt(2 S) at every x.
         """
         mean, std = np.empty(X.shape[0]), np.empty(X.shape[0])
         for start in range(0, X.shape[0], _PREDICTED):
@@ -234,7 +234,7 @@ def correlation_scales(matrix: KernelMatrix, found: ProcessParameters) -> Single
 
 
 def prior_of_fit(kernel: Kernel, X: Any, n_draws: int, n_features: int, random_state: int) -> PriorDraws:
-    """Return the draws from the prior that a fit corrects."""
+    """Return the prior draws that a fit turns into posterior draws."""
     return PriorDraws(kernel, X, n_draws, n_features, seeds.key(random_state, "gp/prior") >> 33)
 
 
@@ -260,23 +260,23 @@ def fit_pathwise(
     Parameters
     ----------
     start : ProcessParameters
-        Where the search begins.
+        Starting point of the search.
     given : (float or None, float or None, float or None)
-        Mean, signal variance and noise variance that are fixed.
+        Mean, signal variance and noise variance; those that are not None are fixed.
     n_draws, n_features : int
-        Draws from the posterior, and random features that draws from the prior are made of.
+        Number of posterior draws, and of random features for the prior draws.
     n_landmarks : int
-        Of the preconditioner.
+        Number of landmarks of the preconditioner.
     tolerance : float
-        Of the residuals, relative to the right-hand sides.
+        Largest residual, relative to its right-hand side.
     max_iterations : int
-        Products with the kernel matrix, at most.
+        Largest number of products with the kernel matrix.
     keep_bytes : int
         Memory for tiles of the kernel matrix.
     matrix : KernelMatrix, optional
-        k(X, X), to have its products made elsewhere.
+        k(X, X), if its products are computed elsewhere.
     known : PathwisePosterior, optional
-        One whose rows come first in X: the solution begins from its.
+        A posterior whose rows come first in X: its solution is the initial guess.
 
     Raises
     ------
@@ -323,7 +323,7 @@ def fit_pathwise(
 
 
 def _variances(matrix: KernelMatrix, found: ProcessParameters, beta: Single) -> VarianceModel:
-    """Fit the model of variances to the solutions for draws."""
+    """Fit the variance model to the solutions for the draws."""
     diagonal = matrix.kernel.diag(matrix.X)
     largest, total = matrix.own_squares(correlation_scales(matrix, found))
     squares = np.einsum("ij,ij->i", beta, beta, dtype=np.float64) / beta.shape[1]
@@ -348,7 +348,7 @@ def _solved(
     max_iterations: int,
     start: Single | None = None,
 ) -> Solution:
-    """Solve (K + lambda I) x = b; refuse residuals above `accepted`."""
+    """Solve (K + lambda I) x = b; raise InputError if a residual exceeds `accepted`."""
     ratio = np.float32(preconditioner.ratio)
 
     def multiply(vectors: Single) -> Single:
@@ -375,7 +375,7 @@ def _solved(
 
 
 class _System:
-    """(K + lambda I) x = b for labels, ones, and draws with noise; the last solution is kept."""
+    """(K + lambda I) x = b for labels, ones and noisy prior draws; keeps the last solution."""
 
     def __init__(
         self,
@@ -398,7 +398,7 @@ class _System:
         self.solution = Solution(np.zeros((len(y), size), np.float32), np.full(size, np.inf), 0)
 
     def begin_from(self, other: PathwisePosterior) -> None:
-        """Take the solution for the first rows, which are those of another posterior, as the first guess."""
+        """Take the solution of another posterior as the initial guess for its rows, which come first."""
         rows = slice(len(other.alpha))
         shift = np.float32((other.hyperparameters.mean - self.shift) / self.scale)
         labels = np.float32(other.scale / self.scale) * other.alpha[:, 0] + shift * other.ones
@@ -406,16 +406,16 @@ class _System:
         self.begun = True
 
     def solve(self, log_ratio: float, tolerance: float) -> None:
-        """Solve for a ratio, from the last solution on."""
+        """Solve for a given lambda, starting from the last solution."""
         self.ratio = math.exp(log_ratio)
         self.preconditioner.set_ratio(self.ratio)
         draws = self.draws + np.float32(math.sqrt(self.ratio)) * self.noise
         self._solve(np.column_stack([self._labels(), draws]), slice(None), tolerance, tolerance)
 
     def refine(self, tolerance: float) -> None:
-        """Solve for labels and ones, of which the mean is made, more precisely than for draws.
+        """Solve for labels and ones, which determine the mean, more precisely than for the draws.
 
-        What rounding leaves of that precision is accepted, as long as it is that of the draws.
+        Where rounding prevents that, the tolerance of the draws is accepted.
         """
         self._solve(self._labels(), slice(2), _REFINED * tolerance, tolerance)
 
@@ -439,7 +439,7 @@ class _System:
 
     @property
     def mean(self) -> float:
-        """The given mean, or the best one for the ratio."""
+        """The given mean, or the optimal one for the current lambda."""
         if self.given[0] is not None:
             return self.given[0]
         labels, ones = self.solution.x[:, :2].astype(np.float64).T
@@ -452,7 +452,7 @@ class _System:
         return labels - (self.mean - self.shift) * ones
 
     def hyperparameters(self) -> ProcessParameters:
-        """Return the best mean and signal variance for the ratio, where they are not given."""
+        """Return the hyperparameters: those given, and the optimal others for the current lambda."""
         alpha = self.alpha()
         _, signal, noise = self.given
         if signal is None and noise is not None:
@@ -462,10 +462,10 @@ class _System:
         return ProcessParameters(self.mean, signal, self.ratio * signal)
 
     def slope(self) -> float:
-        """Return how far log lambda is from where the gradient of the evidence vanishes, to first order.
+        """Return the first-order step in log lambda to where the gradient of the evidence vanishes.
 
         It vanishes where tr C^-1 = alpha^T alpha / a, with the signal variance a = r^T alpha / n unless it is
-        given. Where the noise variance is given, a = alpha^T K alpha / tr(C^-1 K).
+        given. If the noise variance is given, a = alpha^T K alpha / tr(C^-1 K).
         """
         alpha, n = self.alpha(), len(self.y)
         residual = self.y - (self.mean - self.shift)
@@ -474,7 +474,7 @@ class _System:
         _, signal, noise = self.given
         tiny = float(np.finfo(np.float64).tiny)
         if noise is not None:
-            # Sampling errors may leave nothing of the degrees of freedom.
+            # Sampling error may make the degrees of freedom vanish.
             freedom = max(n - self.ratio * trace, 1e-3 * n)
             best = max(float(alpha @ (residual - self.ratio * alpha)), tiny) / freedom
             return math.log(noise / best / self.ratio)
@@ -483,7 +483,7 @@ class _System:
 
 
 class _Search:
-    """Find where a falling function of log lambda is 0: a step of its value, then secants."""
+    """Find the zero of a decreasing function of log lambda: a first step of its value, then secant steps."""
 
     def __init__(self, log_ratio: float, size: float, ends: tuple[float, float]) -> None:
         self.low, self.high = (math.log(end * size) for end in ends)
@@ -492,7 +492,7 @@ class _Search:
         self._known: list[tuple[float, float]] = []
 
     def tell(self, value: float) -> None:
-        """Take the function's value at `log_ratio`, and move."""
+        """Take the value of the function at `log_ratio`, and update `log_ratio`."""
         self._known.append((self.log_ratio, value))
         step = value
         if len(self._known) > 1:

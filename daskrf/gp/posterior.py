@@ -1,4 +1,4 @@
-"""The posterior of the feature weights, with the covariance noise_variance A^-1.
+"""The posterior of the feature weights, with covariance noise_variance A^-1.
 
 A = Phi^T Phi + noise_variance / signal_variance I.
 """
@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 _EXPANDED_BYTES = 64 * 2**20  # of features unpacked or converted at a time
-DOUBLE_LIMIT = 1024  # up to here float64 costs little
-_SINGLE_ERROR = 1e-4  # largest bound of the relative error for which float32 is taken; real errors were 1e-7
+DOUBLE_LIMIT = 1024  # up to here float64 is cheap
+_SINGLE_ERROR = 1e-4  # float32 is used if a bound on its relative error is below this; real errors were 1e-7
 
 
 def as_features(phi: npt.NDArray[Any], n_components: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -51,13 +51,13 @@ def expanded_rows(n: int, n_components: int, dtype: npt.DTypeLike) -> Iterator[s
 class PosteriorFactor:
     """The triangular matrix R with R R^T = A^-1, for variances and samples.
 
-    Made from the statistics by one Cholesky factorization and one triangular inversion (together 2 M^3 / 3
-    multiply-adds); float32 where M > 1024 and a bound of its error allows it, else float64. A variance then
-    costs M^2 / 2 multiply-adds a row, through a triangular BLAS product.
+    Computed from the statistics by one Cholesky factorization and one triangular inversion (together
+    2 M^3 / 3 multiply-adds), in float32 if M > 1024 and an error bound allows it, else in float64. A variance
+    then costs M^2 / 2 multiply-adds a row, by a triangular BLAS product.
 
     Parameters
     ----------
-    statistics : SufficientStatistics, or Moments, whose Gram matrix is taken over
+    statistics : SufficientStatistics, or Moments, whose Gram matrix is overwritten
     ratio : float
         noise_variance / signal_variance.
 
@@ -86,7 +86,7 @@ class PosteriorFactor:
         return _times(self.root, phi, n_components)
 
     def variances(self, phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[np.float64]:
-        """Return the variance of f at each row, over the noise, shape (n,)."""
+        """Return the variance of f at each row, divided by the noise variance, shape (n,)."""
         return squared_lengths(self.root, phi, n_components)
 
     def sample(self, n: int, seed: int, target: int) -> npt.NDArray[np.float64]:
@@ -102,38 +102,38 @@ class PosteriorFactor:
 def squared_lengths(
     root: npt.NDArray[Any], phi: npt.NDArray[Any], n_components: int
 ) -> npt.NDArray[np.float64]:
-    """Return |phi R|^2 of each row, for an upper triangle R in Fortran order; in bounded memory."""
+    """Return |phi R|^2 of each row in bounded memory, for an upper triangular R in Fortran order."""
     squares = np.empty(len(phi))
     for rows in expanded_rows(len(phi), n_components, root.dtype):
         white = _times(root, phi[rows], n_components)
         squares[rows] = np.einsum("ij,ij->i", white, white, dtype=np.float64)
-        del white  # before the next one is made
+        del white  # before the next one is allocated
     return squares
 
 
 def _times(root: npt.NDArray[Any], phi: npt.NDArray[Any], n_components: int) -> npt.NDArray[Any]:
-    """Return Phi R, through one expanded copy of the rows."""
+    """Return Phi R, using one expanded copy of the rows."""
     features = as_features(phi, n_components, root.dtype)
     trmm = blas.strmm if root.dtype == np.float32 else blas.dtrmm
-    # Fortran order sees Phi^T, so that the product is R^T Phi^T, in place.
+    # In Fortran order the array is Phi^T, so the product is R^T Phi^T, in place.
     return trmm(1.0, root, features.T, side=0, lower=0, trans_a=1, overwrite_b=1).T
 
 
 def standard_normal(seed: int, name: str, size: int, n: int) -> npt.NDArray[np.float64]:
-    """Return n vectors of standard normal numbers, shape (size, n): vector i follows from (seed, name, i).
+    """Return n vectors of standard normal numbers, shape (size, n): vector i depends only on (seed, name, i).
 
-    By inversion of the distribution function at 52-bit uniform numbers, so that they stay the same whatever
-    NumPy's generators do.
+    The normal distribution function is inverted at 52-bit uniform numbers, so the result does not depend on
+    NumPy's generators.
     """
     draws = np.empty((size, n))
     for i in range(n):
-        # Half a step inside, and exact in float64: neither 0 nor 1 occurs.
+        # Offset by half a step, exact in float64: neither 0 nor 1 occurs.
         words = seeds.words(seed, f"{name}#{i}", size) >> np.uint64(12)
         draws[:, i] = ndtri((words.astype(np.float64) + 0.5) * 2.0**-52)
     return draws
 
 
 def _eigenvalue_bound(gram: npt.NDArray[np.float64]) -> float:
-    """Return the Frobenius norm of a matrix given by its upper triangle: no eigenvalue is larger."""
+    """Return the Frobenius norm, which bounds the eigenvalues, of a matrix given by its upper triangle."""
     squares = 2.0 * float(np.einsum("ij,ij->", gram, gram)) - float(np.square(gram.diagonal()).sum())
     return math.sqrt(max(squares, 0.0))

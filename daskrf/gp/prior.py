@@ -1,7 +1,8 @@
-"""Feature weights with a prior precision other than the identity: whitened once, in M^3, and never by rows.
+"""Feature weights with a prior precision other than the identity: moments are whitened once, in M^3.
 
-With the weights' prior covariance signal_variance K^-1 and K = L L^T, the features L^-1 phi have weights with
-the prior covariance signal_variance I; their moments follow from those of phi.
+If the weights have the prior covariance signal_variance K^-1 and K = L L^T, the features L^-1 phi have
+weights with the prior covariance signal_variance I. Their moments follow from those of phi, without
+whitening rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["PriorPrecision"]
 
 Array = npt.NDArray[np.float64]
 
-# Below this part of the diagonal a pivot of K stands for a repeated landmark, up to rounding.
+# A pivot of K below this fraction of the diagonal belongs to a repeated landmark, up to rounding.
 _SMALLEST_PIVOT = 1e-9
 _JITTERS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
@@ -39,7 +40,7 @@ class PriorPrecision:
     Attributes
     ----------
     jitter : float
-        What was added to the diagonal of K, over its mean; usually 0.
+        What was added to the diagonal of K, relative to its mean; usually 0.
 
     Raises
     ------
@@ -69,7 +70,7 @@ class PriorPrecision:
         self._largest = float(np.abs(precision).sum(axis=1).max())  # no eigenvalue of K is larger
 
     def whiten(self, moments: Moments) -> Moments:
-        """Return the moments of the features L^-1 phi; takes the Gram matrix of `moments` over."""
+        """Return the moments of the features L^-1 phi; overwrites the Gram matrix of `moments`."""
         # The upper triangle in C order is the lower one in LAPACK's Fortran order.
         gram, info = lapack.dsygst(moments.gram.T, self._lower, itype=1, lower=1, overwrite_a=1)
         assert info == 0
@@ -83,7 +84,7 @@ class PriorPrecision:
         )
 
     def to_features(self, weights: Array) -> Array:
-        """Return L^-T w: the weights of phi, from those of L^-1 phi; shape (M, k)."""
+        """Return L^-T w, the weights of phi given those of L^-1 phi; shape (M, k)."""
         if weights.shape[1] == 0:
             return weights.copy()
         return lapack.dtrtrs(self._lower, weights, lower=1, trans=1)[0]
@@ -91,7 +92,7 @@ class PriorPrecision:
     def project(self, phi: npt.NDArray[Any], error: float = 0.0) -> npt.NDArray[Any]:
         """Return W = Phi L^-T, shape (n, M): W W^T is Phi K^-1 Phi^T, and W are features with the prior I.
 
-        In single precision where that changes the squared length of a row, at most 1, by less than `error`.
+        Uses single precision if that changes the squared length of a row, at most 1, by less than `error`.
         """
         single = len(self._lower) > DOUBLE_LIMIT and self._single_error <= error
         inverse, trmm = (self._single, blas.strmm) if single else (self._inverse, blas.dtrmm)
@@ -109,7 +110,7 @@ class PriorPrecision:
 
     @cached_property
     def _single_error(self) -> float:
-        """Bound of the error of squared lengths in single precision."""
+        """Bound on the error of squared lengths in single precision."""
         longest = max(float(np.linalg.norm(self._inverse[row, : row + 1])) for row in range(len(self._lower)))
-        # |phi|^2 is at most the largest eigenvalue of K, for phi^T K^-1 phi is at most 1.
+        # |phi|^2 is at most the largest eigenvalue of K, since phi^T K^-1 phi is at most 1.
         return 2.0 * float(np.finfo(np.float32).eps) * longest * math.sqrt(self._largest)

@@ -1,4 +1,4 @@
-"""Draws from the prior of a Gaussian process as functions of a row, made of random features."""
+"""Prior draws of a Gaussian process as functions of a row, built from random features."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from daskrf.kernels.weightedmean import Mean
 
 __all__ = ["PriorDraws", "has_map", "map_of"]
 
-_BLOCK_ENTRIES = 1 << 24  # features in memory at a time
+_BLOCK_ENTRIES = 1 << 24  # features held in memory at a time
 _TERMS = 8
 
 
 def map_of(kernel: Kernel, n_components: int, random_state: int) -> FeatureMap:
-    """Return the random features whose inner products have the mean `kernel`.
+    """Return the random features whose inner products have the expectation `kernel`.
 
     Raises
     ------
     InputError
-        If there are none.
+        If the kernel has no random features.
     """
     common: dict[str, Any] = {"n_components": n_components, "random_state": random_state}
     if isinstance(kernel, TanimotoMinMax):
         return TanimotoMinMaxFeatures(**common)
     if isinstance(kernel, TanimotoDotProduct):
-        # Without a residual the features of a whole series have the mean of a truncated one.
+        # Without a residual, features of the full series would have the expectation of a truncated one.
         terms: dict[str, Any] = {"n_terms": kernel.n_terms or _TERMS}
         if kernel.n_terms is None:
             terms["bias_correction"] = "residual"
@@ -71,12 +71,12 @@ def has_map(kernel: Kernel) -> bool:
 
 
 class PriorDraws:
-    """Draws f_s(x) = w_s . phi(x) / sqrt(M), w_s standard normal, with covariance of about k.
+    """Draws f_s(x) = w_s . phi(x) / sqrt(M), w_s standard normal, whose covariance approximates k.
 
     Parameters
     ----------
     kernel : Kernel
-    X : rows that the features are fitted to
+    X : rows to fit the features to
     n_draws, n_components, random_state : int
     """
 
@@ -88,13 +88,13 @@ class PriorDraws:
             self.weights /= np.float32(np.sqrt(size))
 
     def only(self, number: int) -> PriorDraws:
-        """Return one of the draws."""
+        """Return a single draw."""
         one = copy.copy(self)
         one.weights = np.ascontiguousarray(self.weights[:, [number]])
         return one
 
     def __call__(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return each draw at each row, float32 of shape (n, n_draws)."""
+        """Return the value of each draw at each row, float32 of shape (n, n_draws)."""
         size, n_draws = self.weights.shape
         found = np.empty((X.shape[0], n_draws), np.float32)
         step = max(1, _BLOCK_ENTRIES // size)

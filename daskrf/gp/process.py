@@ -41,22 +41,22 @@ from daskrf.gp.sums import Statistics, Summation
 
 __all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP", "seen_no"]
 
-EIGEN_LIMIT = 1024  # up to here one eigendecomposition costs less than about ten Cholesky factorizations
+EIGEN_LIMIT = 1024  # up to here one eigendecomposition is cheaper than about ten Cholesky factorizations
 STATE_VERSION = 3
 PER_TARGET = (
     *("mean_", "signal_variance_", "noise_variance_"),
     *("log_marginal_likelihoods_", "at_bound_"),
 )
-"""Attributes of a fitted process that have one entry each a target."""
-_SMALLEST_LEFT = 1e-6  # of k(x, x): less than this is rounding of features
-_FEW_LEFT = 0.05  # of the signal variance: a prior of what features leave out that the labels contradict
+"""Attributes of a fitted process with one entry per target."""
+_SMALLEST_LEFT = 1e-6  # relative to k(x, x): anything less is rounding of the features
+_FEW_LEFT = 0.05  # of the signal variance: below, the labels contradict the prior of what features leave out
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
 
 
 class FeatureSpaceGP(RegressorMixin, BaseEstimator):
-    """Regression from sums over rows of features; `RandomFeatureGP` and `SparseGP` say of what kind."""
+    """Base class of regression from sums over rows of features: see `RandomFeatureGP` and `SparseGP`."""
 
     common: ClassVar[tuple[str, ...]] = (
         "feature_map",
@@ -66,9 +66,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         "method",
         "n_components",
     )
-    """Parameters that are not of one kind of process alone."""
+    """Parameters shared by several kinds of process."""
 
-    # What of parameters and of what was found makes up a state, beside what all have.
+    # The parameters and fitted attributes that belong to a state, besides those of every process.
     _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
     _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
     _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
@@ -81,7 +81,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     n_components: int | None = None
     statistics_: Any  # as `fit_statistics` takes them, or None
     _factors: dict[float, PosteriorFactor]
-    _projects: Literal["unit", "rows"] | None = None  # whether features leave something out, and of what
+    _projects: Literal["unit", "rows"] | None = None  # whether features are a projection; what k(x, x) is
     _eigen: EigenSolver | None
     _before_eigen: Callable[[], None] | None = None
 
@@ -102,7 +102,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If y is not finite or has no variance, shapes do not fit, or a hyperparameter is out of range.
+            If y is not finite or has no variance, shapes do not match, or a hyperparameter is out of range.
         """
         if self.feature_map is not None:
             check_feature_map(self.feature_map)
@@ -133,16 +133,16 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         *,
         before_eigen: Callable[[], None] | None = None,
     ) -> Self:
-        """Fit to statistics; `feature_map` (already fitted) then serves `predict`.
+        """Fit to statistics; `predict` then uses `feature_map`, which is already fitted.
 
-        `before_eigen` is called where Cholesky factors would lose digits and an eigendecomposition is to
-        follow, which holds five M x M matrices instead of two: it may refuse that by an error.
+        `before_eigen` is called if Cholesky factors would lose digits, before an eigendecomposition, which
+        holds five M x M matrices instead of two: it may raise an error to prevent that.
 
         Raises
         ------
         InputError
-            If there are no rows, y has no variance, a hyperparameter is out of range, or the statistics are
-            of another map.
+            If there are no rows, y has no variance, a hyperparameter is out of range, or the statistics
+            belong to another map.
         """
         feature_map = feature_map if feature_map is not None else self.feature_map
         if feature_map is not None and statistics.map_key not in (None, map_key(feature_map.state())):
@@ -158,16 +158,16 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             self._before_eigen = None
 
     def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
-        """Add rows and fit again, to all rows seen: what `fit` on all of them gives, up to rounding.
+        """Add rows and refit to all rows seen: the same as `fit` on all of them, up to rounding.
 
-        For one-bit maps the sums are exact, with y rounded on the fixed-point scale chosen from the first
-        call. No rows at all change nothing.
+        For one-bit maps the sums are exact, with y rounded to the fixed-point scale chosen in the first
+        call. An empty set of rows changes nothing.
 
         Raises
         ------
         InputError
-            As `fit`, and if later y outgrow that scale (by 4,000 times the largest of the first call) or the
-            sums do (see `choose_exponent`).
+            As `fit`, and if later y (at 4,000 times the largest of the first call) or the sums exceed the
+            range of that scale (see `choose_exponent`).
         """
         if not hasattr(self, "statistics_"):
             return self.fit(X, y)
@@ -181,7 +181,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums, rows_before=kept.n))
 
     def add_statistics(self, statistics: SufficientStatistics) -> Self:
-        """Add the statistics of further rows and fit again."""
+        """Add the statistics of further rows and refit."""
         self._check_fitted()
         return self._fit(self._kept_statistics().combine(statistics))
 
@@ -197,26 +197,26 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     ) -> Any:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
-        The mean costs M multiply-adds a row. The deviation costs M^2 / 2 a row and, at the first call, one
-        Cholesky factorization and inversion (2 M^3 / 3). The covariance needs n x M and n x n matrices at
-        once: it is for small sets.
+        The mean costs M multiply-adds a row. The standard deviation costs M^2 / 2 a row and, at the first
+        call, one Cholesky factorization and inversion (2 M^3 / 3). The covariance needs n x M and n x n
+        matrices at once, so it is for small sets.
 
-        Where features are a projection of the kernel (`FeatureMap.projected_kernel`), the variance of f has
-        a part for what they leave out: `left_out_` times k(x, x) - |phi(x)|^2. The noise of labels holds the
-        mean of that part over the labelled rows already, so that y has only what x has more of.
+        If features are a projection of the kernel (`FeatureMap.projected_kernel`), the variance of f includes
+        a term for what they leave out: `left_out_` times k(x, x) - |phi(x)|^2. The noise variance already
+        includes the mean of that term over the labelled rows, so the variance of y only adds the excess at x.
 
         Parameters
         ----------
         X : rows as for `fit`
         return_std, return_cov : bool
-            At most one.
+            At most one of them.
         of : {"y", "f", "both"}
             Uncertainty of a new observation y (with noise), of the function f (without), or, for
             `return_std`, of both.
         target : int, optional
-            Mean and deviation of this target alone: each target has a factor of its own, of M x M.
+            Predict this target only: each target has its own M x M factor.
         diagonal : float array, shape (n,), optional
-            k(x, x) of each row, where X are features of a projection and k(x, x) is not 1.
+            k(x, x) of each row, needed if X holds features of a projection and k(x, x) is not 1.
 
         Returns
         -------
@@ -246,7 +246,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return (mean, std_f, std_y) if of == "both" else (mean, std_f if of == "f" else std_y)
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return why deviations of one target cannot be trusted, in one sentence each; mostly none."""
+        """Return the reasons not to trust deviations of one target, one sentence each; usually none."""
         self._check_fitted()
         said = []
         if self.at_bound_[target]:
@@ -276,14 +276,14 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     @property
     def means_only(self) -> bool:
-        """Whether it was read without statistics, which deviations and draws take."""
+        """Whether it was read without the statistics, which deviations and draws need."""
         return self.statistics_ is None
 
     def draw(self, seed: int, target: int = 0) -> Self:
         """Return a model of one target whose mean is one exact posterior draw of the whole function.
 
-        It has no statistics, hence no deviations of its own, and is not for storing: keep the model and the
-        seed. Draw `seed` is ``sample_weights(1, seed)``.
+        It has no statistics, hence no standard deviations, and cannot be stored: store the model and the
+        seed instead. Draw `seed` is ``sample_weights(1, seed)``.
         """
         return self.drawn(self.weights_of_draw(seed, target), seed, target)
 
@@ -292,7 +292,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return self.sample_weights(1, seed, target)
 
     def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
-        """Return the draw that `weights_of_draw` gives the weights of."""
+        """Return the draw with the weights from `weights_of_draw`."""
         drawn = type(self)(**{name: getattr(self, name) for name in self._options})
         drawn.weights_ = weights
         drawn.mean_ = self.mean_[[target]]
@@ -309,7 +309,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         of: Literal["y", "f"] = "y",
         target: int = 0,
     ) -> Array:
-        """Return draws from the posterior at the rows X, shape (n, n_samples); of y with noise, or of f.
+        """Return posterior draws at the rows X, shape (n, n_samples), of y (with noise) or of f.
 
         Draw i does not depend on n_samples.
         """
@@ -319,7 +319,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         blocks, variances = [np.empty((0, n_samples))], [np.empty(0)]
         for block in self._features(X):
             phi = block.phi
-            self._mean_of(block)  # refuses what has no features
+            self._mean_of(block)  # raises an error if features are not finite
             left = np.concatenate([np.empty(0), *(part for _, _, part in self._parts(block))])
             variances.append(self._own_variances(left, target)[of == "y"])
             for rows in expanded_rows(len(phi), len(weights), np.float64):
@@ -345,13 +345,13 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
         The gradient is in (mean, signal_variance, noise_variance).
 
-        Values that are not given are the fitted ones. Each call costs one Cholesky factorization, or O(M) on
-        the "eigh" route, which keeps its decomposition.
+        Values default to the fitted ones. Each call costs one Cholesky factorization, or O(M) with "eigh",
+        which keeps its decomposition.
         """
         return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, 0.0)
 
     def state(self) -> dict[str, Any]:
-        """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
+        """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
         if not hasattr(self, "noise_variance_"):
             raise InputError(
@@ -372,7 +372,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
-        """Return the weights and (needed for deviations, samples and partial_fit) the statistics."""
+        """Return the weights and the statistics, which deviations, samples and partial_fit need."""
         self._check_fitted()
         arrays = {"weights": self.weights_}
         if statistics and self.statistics_ is not None:
@@ -386,7 +386,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If the state is of another version, or the weights are missing.
+            If the state has another version, or the weights are missing.
         """
         if state.get("version") != STATE_VERSION or "weights" not in arrays:
             raise InputError(
@@ -410,7 +410,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     @property
     def log_marginal_likelihood_value_(self) -> Any:
-        """Evidence of the fitted hyperparameters: a float, or an array for several targets."""
+        """Evidence at the fitted hyperparameters: a float, or an array for several targets."""
         values = self.log_marginal_likelihoods_
         return float(values[0]) if len(values) == 1 else values
 
@@ -418,32 +418,32 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return {**super().__getstate__(), "_factors": {}, "_eigen": None}
 
     def _set_map(self, feature_map: Any) -> None:
-        """Take a fitted feature map (or None: features are given)."""
+        """Set the fitted feature map, or None if features are given."""
         self.feature_map_ = feature_map
         kernel = None if feature_map is None else feature_map.projected_kernel
         self._projects = None if kernel is None else "unit" if kernel.has_unit_diagonal else "rows"
 
     def _features(self, X: Any, diagonal: npt.ArrayLike | None = None) -> Iterator[FeatureBlock]:
-        """Yield what rows are predicted by: packed bits or features, by blocks."""
+        """Yield the packed bits or features of the rows, in blocks."""
         return feature_blocks(X, self.feature_map_, diagonal=diagonal)
 
     def _moments(self, statistics: SufficientStatistics) -> Moments:
-        """Return moments of features whose weights have the prior variance `signal_variance` each."""
+        """Return moments of features whose weights each have the prior variance `signal_variance`."""
         return statistics.moments()
 
     def _feature_weights(self, weights: Array) -> Array:
-        """Return the weights of features from those of the features of `_moments`."""
+        """Return the weights of the original features, given those of the features of `_moments`."""
         return weights
 
     def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor:
         return PosteriorFactor(statistics, ratio)
 
     def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the features of `_moments` of some rows."""
+        """Return the features of `_moments`, given the original features of some rows."""
         return phi
 
     def _parts(self, block: FeatureBlock) -> Iterator[tuple[slice, npt.NDArray[Any], Array]]:
-        """Yield slices of the rows of a block, their whitened features, and what these lack of k(x, x)."""
+        """Yield slices of the rows of a block, their whitened features, and the rest of k(x, x)."""
         phi, diagonal = block
         if self._projects == "rows" and diagonal is None:
             raise InputError(
@@ -455,12 +455,12 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
             if self._projects is not None:
                 left += 1.0 if diagonal is None else diagonal[rows]
                 left -= np.einsum("ij,ij->i", white, white, dtype=np.float64)
-                np.maximum(left, 0.0, out=left)  # rounding, or a sketch that is too long
+                np.maximum(left, 0.0, out=left)  # negative through rounding, or a sketch of too large norm
             yield rows, white, left
             del white  # before the next one is made
 
     def _own_variances(self, left: Array, target: int) -> tuple[Array, Array]:
-        """Return what f and y vary by at each row alone, given what features leave out there."""
+        """Return the independent variances of f and y at each row, from what features leave out there."""
         extra = self.left_out_[target] * np.maximum(left - self.mean_left_, 0.0)
         return self.left_out_[target] * left, extra + self.noise_variance_[target]
 
@@ -478,7 +478,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         if any(solver.loses_digits(hyperparameters.ratio) for hyperparameters, _ in found):
             if self._before_eigen is not None:
                 self._before_eigen()
-            del solver  # and its matrix, before the next one is made
+            del solver  # frees its matrix before the next one is allocated
             solver = EigenSolver(self._moments(statistics))
             found = self._search(solver)
         fitted = [hyperparameters for hyperparameters, _ in found]
@@ -555,13 +555,13 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     def _set_left_out(
         self, statistics: Any, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
     ) -> None:
-        """Find by how much f varies outside of the features, for each unit of k(x, x) that they leave out.
+        """Set the variance of f outside the features, per unit of k(x, x) that they leave out.
 
-        A priori it is the signal variance. But a noise that was found is that of labels with such a part,
-        too, `mean_left_` units of it: where the noise is less than that, f does not vary as much there. With
-        n - g degrees of freedom left to the noise, g = tr(Phi A^-1 Phi^T), it varies by at most
-        noise_variance n / ((n - g) mean_left_) a unit; where features can follow all labels (n <= M, hardly
-        any noise), these say nothing of it.
+        A priori it is the signal variance. But an estimated noise variance also includes this part,
+        `mean_left_` units of it: if the noise is smaller than that, f must vary less. With n - g degrees of
+        freedom left for the noise, g = tr(Phi A^-1 Phi^T), the variance is at most
+        noise_variance n / ((n - g) mean_left_) per unit; if features can fit all labels (n <= M, hardly any
+        noise), the labels carry no information about it.
         """
         n, size = statistics.n, len(solver.moments.phi_sum)
         self.mean_left_, self.left_out_ = 0.0, self.signal_variance_.copy()
@@ -580,7 +580,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return "the evidence"
 
     def _noise_has_left_out(self) -> bool:
-        """Tell whether the noise includes what features leave out of the labelled rows."""
+        """Return whether the noise variance includes what features leave out of the labelled rows."""
         return self._projects is not None and self.noise_variance is None
 
     def _variances(self, block: FeatureBlock, targets: list[int]) -> Array:
@@ -616,7 +616,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return self._squeeze(means), joint
 
     def _mean_of(self, block: FeatureBlock) -> Array:
-        """Return the means of a block; they are not finite where a feature is not."""
+        """Return the means of a block; raise InputError if one is not finite."""
         means = self._means(block.phi)
         if not np.isfinite(means).all():
             place = int(np.argmin(np.isfinite(means).all(axis=1)))
@@ -626,11 +626,11 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         return means
 
     def _left_out(self, X: Any, blocks: list[FeatureBlock], left: Array) -> Array:
-        """Return the covariance of what features leave out of the rows, by units of `left_out_`."""
+        """Return the covariance of what features leave out of the rows, in units of `left_out_`."""
         return np.diag(left)
 
     def _factor(self, target: int) -> PosteriorFactor:
-        """Return the factor of one target, made once per process; targets of one ratio share it."""
+        """Return the factor of one target, computed once per process; targets with equal ratios share it."""
         statistics = self._kept_statistics()
         ratio = float(self.noise_variance_[target] / self.signal_variance_[target])
         with _FACTOR_LOCK:
@@ -670,7 +670,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
 
 def seen_no(who: str, *, noise: bool) -> str:
-    """Return what to say of labels in which no noise can be seen, or no signal."""
+    """Return the message for labels that show no noise, or no signal."""
     lacks = "noise" if noise else "signal"
     so = (
         "molecules just like a labelled one get next to no deviation: give the noise variance if a "
@@ -685,9 +685,9 @@ def seen_no(who: str, *, noise: bool) -> str:
 class RandomFeatureGP(FeatureSpaceGP):
     """Exact Gaussian process regression with the kernel signal_variance * phi(x) . phi(x').
 
-    y = mean + f(x) + noise, f ~ GP(0, signal_variance phi . phi). Everything follows from sums over the rows
-    (`SufficientStatistics`); hyperparameters that are not given maximize the evidence on all rows.
-    Several targets share one Gram matrix and have their own hyperparameters.
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance phi . phi). Everything is computed from sums over the
+    rows (`SufficientStatistics`); hyperparameters that are not given maximize the evidence of all rows.
+    Several targets share one Gram matrix but have their own hyperparameters.
 
     Parameters
     ----------
@@ -712,14 +712,14 @@ class RandomFeatureGP(FeatureSpaceGP):
         Posterior mean of the feature weights.
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
     left_out_ : float64 array, shape (n_targets,)
-        Variance of f outside of the features, for each unit of k(x, x) - |phi(x)|^2: the signal variance,
-        unless the noise that was found leaves less room for it. It counts for maps that project their kernel,
-        such as `NystromFeatures` (`FeatureMap.projected_kernel`).
+        Variance of f outside the features, per unit of k(x, x) - |phi(x)|^2: the signal variance, unless the
+        estimated noise variance implies less. It matters for maps that project their kernel, such as
+        `NystromFeatures` (`FeatureMap.projected_kernel`).
     mean_left_ : float
-        Mean of k(x, x) - |phi(x)|^2 over the rows, if the noise that was found includes it; else 0.
+        Mean of k(x, x) - |phi(x)|^2 over the rows if the estimated noise variance includes it, else 0.
     at_bound_ : bool array, shape (n_targets,)
-        Whether noise_variance / signal_variance ran into an end of its range: no noise, or no signal, can be
-        seen.
+        Whether noise_variance / signal_variance is at an end of its search range: the data show no noise, or
+        no signal.
     jitter_ : float
         Largest jitter that a Cholesky factorization needed (relative to Phi^T Phi), usually 0.
     statistics_ : SufficientStatistics

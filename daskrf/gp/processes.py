@@ -1,4 +1,4 @@
-"""The Gaussian process of a feature map, which the map names."""
+"""The Gaussian process class for a feature map, which the map names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["gp_for", "model_from_state", "process_named"]
 
 
 def process_named(name: str) -> type[FeatureSpaceGP]:
-    """Return the class of a Gaussian process of the name ``module:class`` that a feature map has.
+    """Return the class of a Gaussian process from its name ``module:class``, as given by a feature map.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def process_named(name: str) -> type[FeatureSpaceGP]:
 def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     """Return the unfitted model for a feature map.
 
-    The map names it (`FeatureMap.process`).
+    The map names its class (`FeatureMap.process`).
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     Raises
     ------
     InputError
-        If the value of an option is bad, or, as an OptionError, it does not go with that map.
+        If the value of an option is invalid, or, as an OptionError, the map does not support the option.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
 
 
 def _misplaced(option: str, feature_map: Any) -> str:
-    """Say which maps an option of a process goes with."""
+    """Return a message that says which maps support an option."""
     flag, own = f"--{option.replace('_', '-')}", type(feature_map)
     maps = [cls.facts.name for cls in known_maps() if option in process_named(cls.process)._get_param_names()]
     if not maps:
@@ -78,7 +78,7 @@ def model_from_state(state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]])
     Raises
     ------
     InputError
-        If the class is unknown or of another version, or the weights are missing.
+        If the class is unknown, the state has another version, or the weights are missing.
     """
     if state.get("class") == SeparateGP.__name__:
         parts = (model_from_state(*part) for part in SeparateGP.stored_parts(state, arrays))

@@ -1,15 +1,15 @@
-"""Whether a fit can be true to its labels, given how its sums were rounded.
+"""Checks that rounding of the sums does not affect a fit.
 
 Sums of products in single precision differ from the exact ones by a matrix E, whose entries are independent
-numbers of about e sqrt(G_ii G_jj), G = Phi^T Phi (`Moments.gram_error`). To first order, with
+and of order e sqrt(G_ii G_jj), G = Phi^T Phi (`Moments.gram_error`). To first order, with
 A = G + lambda I and the weights w = A^-1 Phi^T y, E changes
 
 - the quadratic form of the log marginal likelihood by w^T E w / (2 noise_variance), its determinant by
 tr(A^-1 E) / 2;
 - a predicted mean by phi^T A^-1 E w.
 
-Both are small beside the labels' own scale where there are many more rows than features and the noise is not
-tiny, and anything at all where they are not, because E then moves eigenvalues that should be 0.
+Both are small relative to the scale of the labels if there are many more rows than features and the noise is
+not tiny. Otherwise they can be arbitrarily large, because E then shifts eigenvalues that should be 0.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from daskrf.gp.statistics import Moments
 
 __all__ = ["CoarseSumsError", "check_claim", "check_rounding"]
 
-# Changes of the evidence of a row, and of means over the spread of y, that are let pass.
+# Accepted changes of the evidence per row, and of means relative to the spread of y.
 _SINGLE = 1e-4, 1e-3
-# The same for sums in double precision. Labels without noise leave nothing more precise, and their quadratic
-# form is half a unit a label: what is less than that still tells the signal variance.
+# The same for sums in double precision. Nothing is more precise for labels without noise, and their quadratic
+# form is half a unit per label: with smaller changes the signal variance can still be estimated.
 _DOUBLE = 0.5, 0.01
-_CLAIM = 0.01  # for two ways to compute the evidence of a row
-_ROUNDED = 2.0**-40  # sums whose rounding is larger are of single precision
-_PROBES = 8  # random vectors that traces are estimated by
+_CLAIM = 0.01  # accepted difference per row between two ways to compute the evidence
+_ROUNDED = 2.0**-40  # sums with a larger rounding error were made in single precision
+_PROBES = 8  # random vectors for estimating traces
 
 Array = npt.NDArray[np.float64]
 
 
 class CoarseSumsError(InputError):
-    """The rounding of sums in single precision could change a fit: they have to be made in double."""
+    """Rounding of sums in single precision could affect a fit: double precision is needed."""
 
 
 def check_rounding(
     moments: Moments, factor: ShiftedCholesky, weights: Array, noise_variance: float, target: int
 ) -> None:
-    """Refuse sums whose rounding could change the evidence or the means of one target.
+    """Raise an error if rounding of the sums could affect the evidence or the means of one target.
 
     Parameters
     ----------
     moments : Moments
     factor : ShiftedCholesky
-        Of A = Phi^T Phi + lambda I.
+        Factor of A = Phi^T Phi + lambda I.
     weights : float64 array, shape (M,)
         Posterior mean of the weights.
     noise : float
@@ -60,10 +60,10 @@ def check_rounding(
     Raises
     ------
     CoarseSumsError
-        If the sums are of single precision.
+        If the sums are in single precision.
     InputError
-        If they are of double precision, and could still change the evidence of a label by half a unit, or
-        means by a hundredth of the labels' spread.
+        If they are in double precision, and rounding could still change the evidence by half a unit per
+        label, or means by a hundredth of the spread of the labels.
     """
     if moments.gram_error == 0.0:
         return
@@ -73,7 +73,7 @@ def check_rounding(
     solved = factor.solve(probes)
     moved = float(np.square(scales * weights).sum())  # |D w|^2, D^2 the diagonal of G
     determinant = float(np.square(scales[:, None] * solved).sum()) / _PROBES  # |D A^-1 D|_F^2
-    # |Phi x|^2 = x^T (A - lambda I) x for x = A^-1 D r, whose mean over r is tr(D A^-1 G A^-1 D).
+    # |Phi x|^2 = x^T (A - lambda I) x for x = A^-1 D r, with expectation tr(D A^-1 G A^-1 D) over r.
     spread = float((probes * solved).sum() - factor.shift * np.square(solved).sum()) / _PROBES
     n = moments.n
     evidence = moments.gram_error * (moved / noise_variance + math.sqrt(determinant)) / (math.sqrt(2.0) * n)
@@ -93,12 +93,12 @@ def check_rounding(
 
 
 def check_claim(claimed: float, recomputed: float, n: int) -> None:
-    """Refuse a fit whose evidence is not what its weights give.
+    """Raise InputError if the evidence of a fit contradicts its weights.
 
     Raises
     ------
     InputError
-        If the two log marginal likelihoods differ by more than 0.01 for each of n labels.
+        If the two log marginal likelihoods differ by more than 0.01 per label.
     """
     if not abs(claimed - recomputed) <= _CLAIM * n:
         raise InputError(

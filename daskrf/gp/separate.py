@@ -1,4 +1,4 @@
-"""Targets that were not measured of the same rows: a process for each set of rows, behind one interface."""
+"""Targets measured for different rows: one process per set of rows, behind a common interface."""
 
 from __future__ import annotations
 
@@ -15,35 +15,34 @@ from daskrf.gp.process import PER_TARGET, FeatureSpaceGP
 __all__ = ["Process", "SeparateGP", "process_of", "processes_of"]
 
 Process = FeatureSpaceGP | ExactGP
-"""What a model of targets with the same rows is."""
+"""A model of targets that have the same rows."""
 
 
 class SeparateGP:
-    """Processes of one feature map or kernel, each for its own targets and the rows with labels of these.
+    """Processes with a common feature map or kernel, each for some targets and the rows labelled with them.
 
-    Targets of one process share one Gram matrix: that of the rows which have labels of all of them. Where
-    targets have gaps, each set of rows has sums of its own, so that no label is lost. It predicts as its
-    processes do.
+    Targets of one process share the Gram matrix of the rows that have labels for all of them. If targets have
+    gaps, each set of rows has separate sums, so no label is lost. Predictions are those of the processes.
 
     Parameters
     ----------
     parts : sequence of FeatureSpaceGP or ExactGP
         Fitted, with one feature map or kernel.
     targets : sequence of sequence of int
-        Numbers of the targets of each part: together all from 0 on, each once.
+        Indices of the targets of each part: together all from 0 on, each once.
 
     Attributes
     ----------
     mean_, signal_variance_, noise_variance_, left_out_, log_marginal_likelihoods_, at_bound_ : arrays
         Of shape (n_targets,).
     weights_ : float64 array, shape (M, n_targets)
-        Of features; as `left_out_`, exact processes have none.
-    one_bit_, jitter_ : as of the processes; the largest jitter
+        Weights of features; exact processes have neither these nor `left_out_`.
+    one_bit_, jitter_ : as for the processes; the largest jitter
 
     Raises
     ------
     InputError
-        If the numbers of the targets do not fit.
+        If the indices of the targets do not match the parts.
 
     Examples
     --------
@@ -83,7 +82,7 @@ class SeparateGP:
 
     @property
     def feature_map_(self) -> Any:
-        """The map of all processes; with None, they take features instead of rows."""
+        """The map of all processes; if set to None, they take features instead of rows."""
         return getattr(self.parts[0], "feature_map_", None)
 
     @feature_map_.setter
@@ -93,21 +92,21 @@ class SeparateGP:
 
     @property
     def statistics_(self) -> Any:
-        """The sums of each process, or None where the model was stored without."""
+        """The sums of each process, or None if the model was stored without them."""
         sums = tuple(part.statistics_ for part in self.parts)
         return None if None in sums else sums
 
     @property
     def means_only(self) -> bool:
-        """Whether the model was read without what deviations and draws take."""
+        """Whether the model was read without the arrays that deviations and draws need."""
         return any(part.means_only for part in self.parts)
 
     def process_of(self, target: int) -> tuple[Process, int]:
-        """Return the process of a target, and the target's number in it."""
+        """Return the process of a target, and the index of the target in it."""
         return self._places[target]
 
     def cautions(self, target: int = 0) -> list[str]:
-        """Return why deviations of one target cannot be trusted; see `FeatureSpaceGP.cautions`."""
+        """Return the reasons not to trust deviations of one target; see `FeatureSpaceGP.cautions`."""
         part, own = self.process_of(target)
         return part.cautions(own)
 
@@ -120,12 +119,12 @@ class SeparateGP:
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
     ) -> Any:
-        """Return means and, on request, deviations of all targets or of one; as `FeatureSpaceGP.predict`.
+        """Return means and, on request, deviations of all targets or of one, as `FeatureSpaceGP.predict`.
 
         Returns
         -------
-        mean, std : float64 arrays, shape (n, n_targets), or (n,) of one target
-            Two deviations, of f and of y, for ``of="both"``.
+        mean, std : float64 arrays, shape (n, n_targets), or (n,) for one target
+            Two standard deviations, of f and of y, for ``of="both"``.
         """
         options: dict[str, Any] = {"of": of} | ({} if diagonal is None else {"diagonal": diagonal})
         if target is not None:
@@ -142,7 +141,7 @@ class SeparateGP:
         return part.draw(seed, own)
 
     def state(self) -> dict[str, Any]:
-        """Return what describes the fitted model, JSON-able; with `arrays` it rebuilds the model."""
+        """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         parts = [part.state() for part in self.parts]
         feature_map = parts[0].get("feature_map")
         alone = [{**part, "feature_map": None} for part in parts]
@@ -154,7 +153,7 @@ class SeparateGP:
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
-        """Return the weights of all targets and, behind its number, the statistics of each process."""
+        """Return the weights of all targets and, prefixed with its index, the statistics of each process."""
         arrays = {"weights": self.weights_} if hasattr(self, "weights_") else {}
         for number, part in enumerate(self.parts):
             own = part.arrays(statistics=statistics)
@@ -165,7 +164,7 @@ class SeparateGP:
     def stored_parts(
         state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
     ) -> Iterator[tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]]:
-        """Yield state and arrays of each process, from those of all."""
+        """Yield the state and arrays of each process from those of the whole model."""
         for number, (part, targets) in enumerate(zip(state["parts"], state["targets"], strict=True)):
             prefix = f"{number}/"
             own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
@@ -174,15 +173,15 @@ class SeparateGP:
             yield {**part, "feature_map": state["feature_map"]}, own
 
     def _columns(self, values: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return what each process predicts as one array, in the order of the targets."""
+        """Return the predictions of all processes as one array, in the order of the targets."""
         return np.column_stack(list(values))[:, self._order]
 
 
 def process_of(gp: Process | SeparateGP, target: int) -> tuple[Process, int]:
-    """Return the process that predicts a target, and the target's number in it."""
+    """Return the process that predicts a target, and the index of the target in it."""
     return gp.process_of(target) if isinstance(gp, SeparateGP) else (gp, target)
 
 
 def processes_of(gp: Process | SeparateGP) -> tuple[Process, ...]:
-    """Return the processes with sums of their own."""
+    """Return the processes that have their own sums."""
     return gp.parts if isinstance(gp, SeparateGP) else (gp,)

@@ -1,8 +1,8 @@
 """Quadratic forms of a Gaussian process for any lambda = noise_variance / signal_variance.
 
-With features they come from A = Phi^T Phi + lambda I, through one Cholesky factorization for each lambda, or
-one eigendecomposition for all; with an exact kernel from K + lambda I, through one reduction K = Q T Q^T to a
-tridiagonal T, which costs 4/3 n^3 multiply-adds in the memory of K, and then O(n) for each lambda.
+With features they come from A = Phi^T Phi + lambda I, by one Cholesky factorization per lambda or one
+eigendecomposition for all. With an exact kernel they come from K + lambda I, by one reduction K = Q T Q^T to
+a tridiagonal T, which costs 4/3 n^3 multiply-adds and no memory besides K, and then O(n) per lambda.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Solver(Protocol):
     """What the evidence needs: quadratic forms for any lambda."""
 
     moments: Moments
-    smallest: float  # lambda that is looked at, over the mean of k(x, x)
-    resolved: float  # share of n above which 1^T lambda C^-1 1 is more than rounding
+    smallest: float  # smallest lambda of the search, relative to the mean of k(x, x)
+    resolved: float  # fraction of n above which 1^T lambda C^-1 1 exceeds rounding
 
     def loses_digits(self, ratio: float) -> bool: ...
 
@@ -64,26 +64,26 @@ class Solver(Protocol):
 
 
 class NotPositiveError(InputError):
-    """A matrix that has to be positive definite is not, whatever jitter is added."""
+    """A matrix that must be positive definite is not, even with jitter."""
 
 
 class ShiftedCholesky:
     """Cholesky factors of G + shift I.
 
-    The upper triangle of the work matrix keeps G for ever; each factor overwrites the lower triangle, so
-    that one M x M float64 matrix serves all shifts.
+    The upper triangle of the work matrix always holds G; each factor overwrites the lower triangle, so
+    one M x M float64 matrix is enough for all shifts.
 
     Parameters
     ----------
     gram : float64 array, shape (M, M), C order
-        Its upper triangle holds G. The matrix is taken over: its lower triangle is overwritten.
+        G in its upper triangle. The matrix is used as workspace: its lower triangle is overwritten.
 
     Attributes
     ----------
     shift : float
-        Shift of the present factor.
+        Shift of the current factor.
     jitter : float
-        What had to be added to the shift so that the factorization succeeded, usually 0.
+        What had to be added to the shift for the factorization to succeed, usually 0.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class ShiftedCholesky:
         """Return U^-1 in Fortran order: only the upper triangle is meaningful.
 
         The squared norm of x^T U^-1 is x^T (G + shift I)^-1 x. Costs M^3 / 3 multiply-adds. With
-        ``keep=False`` it takes the place of the factor, in the same memory, and this object is spent.
+        ``keep=False`` it overwrites the factor, and this object must not be used any more.
         """
         factor = self._work.T.copy(order="F") if keep else self._work.T
         self.shift = self.shift if keep else np.nan
@@ -153,7 +153,7 @@ class ShiftedCholesky:
         return sum(float(np.square(inverse[: j + 1, j]).sum()) for j in range(len(inverse)))
 
     def _restore(self, shift: float) -> None:
-        """Copy G + shift I from the upper to the lower triangle, by tiles."""
+        """Copy G + shift I from the upper to the lower triangle, tile by tile."""
         work = self._work
         for row in range(0, len(work), _TILE):
             rows = slice(row, row + _TILE)
@@ -168,9 +168,9 @@ class ShiftedCholesky:
 class CholeskySolver:
     """Quadratic forms through one Cholesky factorization per lambda: M^3 / 3 multiply-adds each.
 
-    Takes the Gram matrix of `moments` over as its workspace. Unless there are many more rows than features,
-    the forms lose as many digits as lambda lies below the mean of |phi|^2, so that the search stays above
-    1e-6 of that; where it ends there, an `EigenSolver` has to go on.
+    Uses the Gram matrix of `moments` as its workspace. Unless there are many more rows than features, the
+    forms lose as many digits as lambda lies below the mean of |phi|^2, so the search stays above 1e-6 of
+    that; if it ends at that limit, an `EigenSolver` has to take over.
     """
 
     resolved = 1e-13
@@ -183,12 +183,12 @@ class CholeskySolver:
         self._known: dict[float, Quadratics] = {}
 
     def loses_digits(self, ratio: float) -> bool:
-        """Tell whether lambda = `ratio` lies at or below the lower end of the search, and another may not."""
+        """Return whether lambda = `ratio` is at or below the limit of this solver but not of others."""
         end = self.smallest * self.moments.trace / self.moments.n
         return self.smallest > EigenSolver.smallest and ratio < 1.01 * end
 
     def quadratics(self, ratio: float) -> Quadratics:
-        """Return the forms at lambda = `ratio`; remembered."""
+        """Return the forms at lambda = `ratio`, cached."""
         if ratio not in self._known:
             half = self.factor.factorize(ratio).half_solve(self._right)
             m = self.moments
@@ -212,7 +212,7 @@ class CholeskySolver:
 
 
 def check_eigen_size(n_components: int) -> None:
-    """Refuse an eigendecomposition whose workspace has more numbers than LAPACK's 32 bits can count.
+    """Refuse an eigendecomposition whose workspace size overflows LAPACK's 32-bit integers.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def check_eigen_size(n_components: int) -> None:
 class EigenSolver:
     """Quadratic forms through one eigendecomposition of Phi^T Phi: O(M) for each further lambda.
 
-    What lies outside the span of Phi is split off, so that lambda close to zero costs no digits when n < M.
+    What lies outside the span of Phi is split off, so no digits are lost for lambda close to zero when n < M.
     """
 
     smallest, resolved = 1e-9, 1e-13
@@ -256,7 +256,7 @@ class EigenSolver:
         self._rest = rest
 
     def loses_digits(self, ratio: float) -> bool:
-        """Tell that no lambda does."""
+        """Return False: no lambda loses digits."""
         return False
 
     def quadratics(self, ratio: float) -> Quadratics:
@@ -280,7 +280,7 @@ class EigenSolver:
 
 
 def _decomposed(gram: Array, right: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues above rounding, and `right` in units of the roots of their eigenvectors."""
+    """Return the eigenvalues above rounding, and `right` in their eigenbasis over the roots of these."""
     upper = np.triu(gram)
     # The upper triangle in C order is the lower one in LAPACK's Fortran order.
     values, vectors = eigh(upper.T, lower=True, driver="evd", overwrite_a=True, check_finite=False)
@@ -292,14 +292,14 @@ def _decomposed(gram: Array, right: Array) -> tuple[Array, Array]:
 class KernelSolver:
     """Quadratic forms of an exact kernel matrix K, from its reduction to tridiagonal form.
 
-    The rotated vectors Q^T 1 and Q^T y leave one tridiagonal solve and one sum over the eigenvalues for each
-    lambda. No digits are lost, since the forms are of K + lambda I itself. The eigenvectors, which cost two
-    thirds of an eigendecomposition, are never needed.
+    Given the rotated vectors Q^T 1 and Q^T y, each lambda takes one tridiagonal solve and one sum over the
+    eigenvalues. No digits are lost, since the forms are those of K + lambda I itself. The eigenvectors, two
+    thirds of the cost of an eigendecomposition, are never needed.
 
     Parameters
     ----------
     kernel_matrix : float64 array, shape (n, n), C order
-        K in its lower triangle, which is overwritten, diagonal included.
+        K in its lower triangle, which is overwritten, including the diagonal.
     y : float64 array, shape (n,)
 
     Notes
@@ -314,7 +314,7 @@ class KernelSolver:
         centred, trace = y - shift, float(kernel_matrix.trace())
         self._diagonal, self._off_diagonal, tau = _reduced(kernel_matrix)
         rotated = np.stack([np.ones(n), centred])
-        # Householder vector i lies in row i + 1, and has a 1 behind it; the last one comes first.
+        # Householder vector i is in row i + 1 and ends in an implicit 1; the last one is applied first.
         for i in range(n - 2, -1, -1):
             vector, part = kernel_matrix[i + 1, : i + 1], rotated[:, : i + 1]
             vector[i] = 1.0
@@ -323,7 +323,7 @@ class KernelSolver:
         if n > 1:
             values = eigvalsh_tridiagonal(self._diagonal, self._off_diagonal, lapack_driver="sterf")
         self._values = np.maximum(values, 0.0)
-        # The root of K is a matrix of n features: these are their sums, but for the root itself.
+        # The root of K is a matrix of n features: these are their sums, except for the root itself.
         self.moments = Moments(
             n=n,
             gram=np.zeros((0, 0)),
@@ -337,7 +337,7 @@ class KernelSolver:
         )
 
     def loses_digits(self, ratio: float) -> bool:
-        """Tell that no lambda does."""
+        """Return False: no lambda loses digits."""
         return False
 
     def quadratics(self, ratio: float) -> Quadratics:
@@ -364,7 +364,7 @@ class KernelSolver:
         if len(diagonal) == 1:
             return right / diagonal[0]
         _, _, solved, info = lapack.dptsv(diagonal, self._off_diagonal, right)
-        if info != 0:  # lambda below the rounding of T, as only a given value can be
+        if info != 0:  # lambda below the rounding of T, possible only for a given value
             solved = lapack.dgtsv(self._off_diagonal, diagonal, self._off_diagonal, right)[3]
         return solved
 
@@ -387,7 +387,7 @@ AnySolver = TypeVar("AnySolver", bound=EigenSolver | CholeskySolver | KernelSolv
 
 
 def with_deficit(solver: AnySolver, deficit: float) -> AnySolver:
-    """Return a solver that counts another deficit, and shares everything else with the given one."""
+    """Return a solver with another deficit that shares everything else with the given one."""
     other = copy.copy(solver)
     other.moments = replace(solver.moments, deficit=deficit)
     return other
@@ -396,8 +396,8 @@ def with_deficit(solver: AnySolver, deficit: float) -> AnySolver:
 def leading_block(moments: Moments, size: int) -> Moments:
     """Return the moments of the first `size` features, scaled up to the trace of all of them.
 
-    A cheap first guess of lambda: random features are exchangeable, so their first part sees nearly the
-    same evidence as all of them.
+    They give a cheap first guess of lambda: random features are exchangeable, so the first few have nearly
+    the same evidence as all of them.
     """
     part = float(np.trace(moments.gram[:size, :size]))
     scale = moments.trace / part if part > 0 else 1.0

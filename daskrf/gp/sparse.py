@@ -17,7 +17,7 @@ from daskrf.gp.statistics import Moments, SufficientStatistics
 
 __all__ = ["SparseGP"]
 
-_PART_OF_NOISE = 1e-4  # by which variances may be off; bounds are far from real errors
+_PART_OF_NOISE = 1e-4  # error allowed in variances; the bounds are far above real errors
 
 Array = npt.NDArray[np.float64]
 
@@ -25,10 +25,10 @@ Array = npt.NDArray[np.float64]
 class SparseGP(FeatureSpaceGP):
     """Gaussian process regression through landmarks Z: the projected process, and Titsias' bound.
 
-    y = mean + f(x) + noise, f ~ GP(0, signal_variance k), where all that the rows tell of f passes through
-    f(Z). Everything follows from sums over the rows of phi(x) = k(Z, x) (`SufficientStatistics`), whose
-    weights have the prior precision K_ZZ / signal_variance: no n x M matrix is kept, and rows are summed
-    without triangular solves. Hyperparameters that are not given maximize `criterion` on all rows.
+    y = mean + f(x) + noise, f ~ GP(0, signal_variance k), where the rows inform f only through f(Z).
+    Everything is computed from sums over the rows of phi(x) = k(Z, x) (`SufficientStatistics`), whose weights
+    have the prior precision K_ZZ / signal_variance: no n x M matrix is kept, and summing rows needs no
+    triangular solves. Hyperparameters that are not given maximize `criterion` on all rows.
 
     Parameters
     ----------
@@ -49,19 +49,19 @@ class SparseGP(FeatureSpaceGP):
     weights_ : float64 array, shape (M, n_targets)
         A prediction is mean_ + phi(x) . weights_.
     log_marginal_likelihoods_, bounds_ : float64 arrays, shape (n_targets,)
-        Both criteria at the hyperparameters found, whichever was maximized.
+        Both criteria at the fitted hyperparameters, whichever was maximized.
     log_marginal_likelihood_value_ : float, or float64 array of shape (n_targets,) for several targets
         Evidence of the projected process.
     deficit_ : float
-        Sum of k(x, x) - phi(x)^T K_ZZ^-1 phi(x) over the rows: 0 where the landmarks explain all of them.
-    left_out_, mean_left_ : as of `RandomFeatureGP`
-        Where the noise is given, or `criterion` is the bound, `left_out_` is the signal variance and
-        `mean_left_` is 0: the deviations of the projected process.
+        Sum of k(x, x) - phi(x)^T K_ZZ^-1 phi(x) over the rows: 0 if the landmarks explain all of them.
+    left_out_, mean_left_ : as in `RandomFeatureGP`
+        If the noise is given, or `criterion` is the bound, `left_out_` is the signal variance and
+        `mean_left_` is 0: the standard deviations of the projected process.
     at_bound_ : bool array, shape (n_targets,)
         As in `RandomFeatureGP`.
     jitter_, prior_jitter_ : float
-        Largest jitter that the factorizations needed, of Phi^T Phi and of K_ZZ (for repeated landmarks, or
-        such that can hardly be told apart); usually 0.
+        Largest jitter that the factorizations of Phi^T Phi and of K_ZZ needed (for repeated or nearly
+        identical landmarks); usually 0.
     statistics_ : SufficientStatistics
     feature_map_, landmark_map_ : LandmarkFeatures
         With `feature_map_` set to None, `predict` takes features instead of rows.
@@ -71,7 +71,7 @@ class SparseGP(FeatureSpaceGP):
     Source: Seeger, Williams & Lawrence 2003 and Quinonero-Candela & Rasmussen 2005, section 5 (the projected
     process, there DTC: evidence, eqs. 20 - 21 mean and variance); Titsias 2009, eq. 9 (the bound). With
     K_ZZ = L L^T the evidence is that of a `RandomFeatureGP` with the features L^-1 phi(x), whose sums follow
-    from those of phi(x) by M^3 operations.
+    from those of phi(x) in M^3 operations.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class SparseGP(FeatureSpaceGP):
         *,
         target: int = 0,
     ) -> Any:
-        """Return Titsias' lower bound of log p(y), otherwise as `log_marginal_likelihood`."""
+        """Return Titsias' lower bound on log p(y), otherwise as `log_marginal_likelihood`."""
         self._check_fitted()
         return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, self.deficit_)
 
@@ -151,21 +151,21 @@ class SparseGP(FeatureSpaceGP):
                 f"the statistics are of {statistics.n_components} {kind} features, not of the {n_landmarks} "
                 "landmarks of the map: pass the map that they were made with."
             )
-        if statistics.precision != "double":  # rounding that whitening by K_ZZ would multiply
+        if statistics.precision != "double":  # whitening by K_ZZ would amplify rounding
             raise CoarseSumsError(
                 "sums of landmark features in single precision lose what whitening by K_ZZ needs: make them "
                 "anew with precision='double', the gram_precision of the map."
             )
         super()._fit(statistics)
         penalties = 0.5 * self.deficit_ * self.signal_variance_ / self.noise_variance_
-        if self.criterion == "bound":  # which is what has been found so far
+        if self.criterion == "bound":  # what the search returned is the bound
             self.log_marginal_likelihoods_ = self.log_marginal_likelihoods_ + penalties
         self.bounds_ = self.log_marginal_likelihoods_ - penalties
         self.prior_jitter_ = self._prior_factor().jitter
         return self
 
     def _prior_factor(self) -> PriorPrecision:
-        """Return the factor of K_ZZ, made from the landmarks once per process."""
+        """Return the factor of K_ZZ, computed from the landmarks once per process."""
         if self._prior is None:
             self._prior = PriorPrecision(self.landmark_map_.prior_precision())
         return self._prior
@@ -187,7 +187,7 @@ class SparseGP(FeatureSpaceGP):
         return "the evidence" if self.criterion == "evidence" else "the bound"
 
     def _noise_has_left_out(self) -> bool:
-        # Titsias' bound charges what landmarks leave out to the fit, so that its noise is that of the labels.
+        # Titsias' bound penalizes what landmarks leave out, so its noise is that of the labels alone.
         return super()._noise_has_left_out() and self.criterion == "evidence"
 
     def _whitened(self, phi: npt.NDArray[Any]) -> npt.NDArray[Any]:

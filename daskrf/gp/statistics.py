@@ -37,28 +37,28 @@ Array = npt.NDArray[np.float64]
 
 _COUNTS = ("n", "kernel_trace")
 _SUMS = ("gram", "phi_sum", "phi_y", "y_sum", "yy")
-_ROWS = 16_384  # rows a block: bounds the memory that `update` needs beside the Gram matrix
+_ROWS = 16_384  # rows per block: bounds the memory that `update` needs besides the Gram matrix
 _DOUBLE_ROWS = 2_048  # the same for double precision
 _SUM_LIMIT = 1 << 62
 _RESOLVED_UNITS = (
-    1e3  # a standard deviation of y in units of its fixed point, for the noise to 1e-3 or better
+    1e3  # smallest standard deviation of y in fixed-point units, for the noise to 1e-3 or better
 )
-_RESOLVED_EPSILONS = 1e4  # a variance of y in machine epsilons of its mean square, for the same
-_SINGLE_ROWS = 5  # rows a feature above which sums of products in single precision do for most labels
-# Standard deviation of the rounding of an entry of the Gram matrix that a block of rows gives, over the root
-# of the product of its two diagonal entries: measured 0.6 to 4.5 units of half a step of float32.
+_RESOLVED_EPSILONS = 1e4  # smallest variance of y in machine epsilons of its mean square, for the same
+_SINGLE_ROWS = 5  # rows per feature; above, products in single precision are enough for most labels
+# Standard deviation of the rounding error of an entry of the Gram matrix of a block of rows, relative to the
+# root of the product of its two diagonal entries: measured 0.6 to 4.5 units of half a step of float32.
 _ENTRY_ERROR = 4.5 * 2.0**-24
 
 
 def enough_precision(n_rows: int, n_components: int) -> Precision:
-    """Return the precision in which products of float32 features are to be summed over so many rows.
+    """Return the precision needed to sum products of float32 features over `n_rows` rows.
 
-    With n rows and M features, Phi^T Phi has eigenvalues at or near 0 where n <= M and up to some more rows.
-    Products in single precision move them by some 1e-7 of the largest, and the evidence would take that
-    rounding for signal: at n = 80, M = 2,048 it once claimed a log marginal likelihood of +1,437 that was
-    -3e18 in truth. Up to 5 M rows products are taken in double precision, so that hyperparameters, evidence
-    and predictions are those of double precision. Above, single precision does for labels whose noise is not
-    tiny; where it does not, `daskrf.gp.roundoff` tells, and fits sum again.
+    With n rows and M features, Phi^T Phi has eigenvalues at or near 0 if n <= M or n is not much larger.
+    Products in single precision shift them by about 1e-7 of the largest, and the evidence would mistake that
+    rounding for signal: at n = 80, M = 2,048 a log marginal likelihood was once reported as +1,437 that was
+    really -3e18. Up to 5 M rows products are computed in double precision, so hyperparameters, evidence and
+    predictions have that precision. Above, single precision is enough for labels whose noise is not tiny;
+    if it is not enough, `daskrf.gp.roundoff` detects that, and fits repeat the sums.
 
     Examples
     --------
@@ -70,16 +70,16 @@ def enough_precision(n_rows: int, n_components: int) -> Precision:
 
 @dataclass
 class Moments:
-    """Statistics as float64, features scaled, targets measured from `shift` (close to their means).
+    """Statistics as float64, with scaled features and targets relative to `shift` (close to their means).
 
     Attributes
     ----------
     n : int
         Number of rows.
     gram : float64 array, shape (M, M), or (C, D, D)
-        Phi^T Phi; only the upper triangle is filled. (C, D, D): its diagonal blocks, the others being 0.
+        Phi^T Phi; only the upper triangle is filled. (C, D, D): its diagonal blocks, if the others are 0.
     trace : float
-        Of `gram`, which solvers overwrite.
+        Trace of `gram`, which solvers overwrite.
     phi_sum : float64 array, shape (M,)
         Column sums of Phi.
     phi_y : float64 array, shape (M, n_targets)
@@ -87,14 +87,14 @@ class Moments:
     y_sum, yy : float64 arrays, shape (n_targets,)
         Sums of (y - shift) and of its square.
     yy_error : float64 array, shape (n_targets,)
-        Below this, `yy` is not told from the rounding of y (fixed point) or of its sums (float64).
+        Below this, `yy` is indistinguishable from rounding of y (fixed point) or of its sums (float64).
     shift : float64 array, shape (n_targets,)
     gram_error : float
-        Standard deviation of the rounding of an entry of `gram`, over the root of the product of the two
-        diagonal entries that belong to it; 0 for sums of integers.
+        Standard deviation of the rounding error of an entry of `gram`, relative to the root of the product of
+        its two diagonal entries; 0 for sums of integers.
     deficit : float
-        Sum of k(x, x) - |phi(x)|^2 over the rows, what features leave out of the variance of f: counted where
-        the bound of the evidence is wanted in place of the evidence, otherwise 0.
+        Sum of k(x, x) - |phi(x)|^2 over the rows, what features leave out of the variance of f, if the bound
+        on the evidence is wanted instead of the evidence; otherwise 0.
     """
 
     n: int
@@ -112,10 +112,10 @@ class Moments:
 
 @dataclass(kw_only=True)
 class SufficientStatistics(ABC):
-    """What a feature-space Gaussian process needs to know about its rows: sums, and nothing else.
+    """The sums over rows that a feature-space Gaussian process is fitted to; it needs nothing else of them.
 
-    A commutative monoid over rows: `zero`, `update`, `combine`. `BitStatistics` are of one-bit features,
-    `FloatStatistics` of dense ones; `zero`, `from_chunk` and `from_arrays` return the right ones.
+    A commutative monoid over rows: `zero`, `update`, `combine`. `BitStatistics` are for one-bit features,
+    `FloatStatistics` for dense ones; `zero`, `from_chunk` and `from_arrays` return the right class.
 
     Attributes
     ----------
@@ -128,14 +128,14 @@ class SufficientStatistics(ABC):
     y_sum, yy : arrays of object (exact Python integers) or float64
         Shapes (n_targets,) and (n_targets, n_targets).
     y_exponents : int64 array, shape (n_targets,), or None for floats
-        Targets are held as round(y * 2**exponent).
+        Targets are stored as round(y * 2**exponent).
     map_key : str or None
-        Name of the feature map (a hash of its state); statistics of different maps refuse to combine.
+        Name of the feature map (a hash of its state); statistics of different maps cannot be combined.
     kernel_trace : float
-        Sum of k(x, x) over the rows, for features that do not hold it (`Moments.deficit`).
+        Sum of k(x, x) over the rows, for features that leave part of it out (`Moments.deficit`).
     precision : {"single", "double"}
-        In which features of float16 and float32 are multiplied. "single" takes half the time, and is for many
-        more rows than features: see `enough_precision`. Of combined statistics: the lower of both.
+        Precision of products of float16 and float32 features. "single" takes half the time, and is for many
+        more rows than features: see `enough_precision`. Combined statistics have the lower of both.
 
     Examples
     --------
@@ -180,14 +180,14 @@ class SufficientStatistics(ABC):
             Required for one-bit maps with targets: `choose_exponent` of all labels.
         map_key : str, optional
         precision : {"single", "double"}
-            Of floats; sums of bits are exact.
+            For floats; sums of bits are exact.
         gram : bool
-            False leaves the Gram matrix out, of shape (0, 0): see `GramStrip`.
+            False omits the Gram matrix, which then has shape (0, 0): see `GramStrip`.
 
         Raises
         ------
         InputError
-            If the exponents are missing or of another length, or the precision is another one.
+            If the exponents are missing or have the wrong length, or the precision is invalid.
         """
         if precision not in ("single", "double"):
             raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
@@ -270,7 +270,7 @@ class SufficientStatistics(ABC):
         y: npt.ArrayLike | None = None,
         diagonal: npt.ArrayLike | None = None,
     ) -> SufficientStatistics:
-        """Add rows in place and return self; needs memory for one block of rows besides.
+        """Add rows in place and return self; needs extra memory for one block of rows.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class SufficientStatistics(ABC):
         Raises
         ------
         InputError
-            If shapes or dtypes do not fit, y is not finite, or a sum would overflow; nothing is added then.
+            If shapes or dtypes do not match, y is not finite, or a sum would overflow; nothing is then added.
         """
         targets = np.zeros((len(phi), 0)) if y is None else check_targets(y)
         self._check_rows(phi, targets)
@@ -325,11 +325,11 @@ class SufficientStatistics(ABC):
         return self
 
     def moments(self, *, gram: bool = True) -> Moments:
-        """Return float64 sums of scaled features and of targets measured from about their means.
+        """Return float64 sums of scaled features and of targets shifted by roughly their means.
 
-        For bits the shift is an integer and the subtraction exact, so that a large mean of y costs
-        no more than its part in the fixed-point scale. For floats it costs digits: see `yy_error`.
-        With ``gram=False`` the Gram matrix is left empty (shape (0, 0)).
+        For bits the shift is an integer and the subtraction exact, so a large mean of y costs only its part
+        of the fixed-point range. For floats it costs digits: see `yy_error`. With ``gram=False`` the Gram
+        matrix is left empty (shape (0, 0)).
         """
         root = math.sqrt(self.scale)
         shift, unit, yy_error, gram_error = self._resolution()
@@ -392,7 +392,7 @@ class SufficientStatistics(ABC):
                 yy=wide(arrays["yy"]),
                 y_exponents=np.asarray(arrays["y_exponents"]) if one_bit else None,
                 map_key=None if key is None else np.asarray(key).tobytes().decode(),
-                # One-bit features, and any of before these were kept, have k(x, x) = 1.
+                # One-bit features, and statistics stored before this entry existed, have k(x, x) = 1.
                 kernel_trace=float(arrays.get("kernel_trace", arrays["n"])),
                 precision="double" if arrays.get("double", False) else "single",
             )
@@ -401,14 +401,14 @@ class SufficientStatistics(ABC):
 
     @abstractmethod
     def _add(self, phi: npt.NDArray[Any], targets: npt.NDArray[np.float64]) -> None:
-        """Add rows that have been checked."""
+        """Add rows that have already been checked."""
 
     @abstractmethod
     def _resolution(self) -> tuple[npt.NDArray[Any], Array, Array, float]:
-        """Return about the means of y, its unit, and the `yy_error` and `gram_error` of `Moments`."""
+        """Return approximate means of y, its unit, and the `yy_error` and `gram_error` of `Moments`."""
 
     def _own_sums(self) -> None:
-        """Copy sums that were stored read-only or in another order, which cannot be added to in place."""
+        """Copy sums that cannot be added to in place: those stored read-only or in another order."""
         for name in ("gram", "phi_sum", "phi_y"):
             array = getattr(self, name)
             if not (array.flags.writeable and array.flags.c_contiguous):
@@ -449,11 +449,11 @@ class SufficientStatistics(ABC):
             )
 
     def _check_sums(self, n: int, yy: npt.NDArray[Any]) -> None:  # noqa: B027  # floats need none
-        """Refuse sums over n rows that would overflow."""
+        """Raise InputError if sums over n rows would overflow."""
 
 
 class BitStatistics(SufficientStatistics):
-    """Sums over packed one-bit features, in integers, the same to the last bit in any order and grouping.
+    """Integer sums over packed one-bit features, identical to the last bit in any order and grouping.
 
     Features are +1 and -1, not yet scaled by 1/sqrt(M); targets are fixed-point numbers.
 
@@ -522,7 +522,7 @@ class FloatStatistics(SufficientStatistics):
 
     def _resolution(self) -> tuple[npt.NDArray[Any], Array, Array, float]:
         error = (self.n + _RESOLVED_EPSILONS) * np.finfo(np.float64).eps * np.diag(self.yy)
-        # Blocks are added up in double precision, and their errors are independent.
+        # Blocks are summed in double precision, and their errors are independent.
         blocks = max(1.0, self.n / _ROWS)
         unit = 1.0 if self.precision == "single" else 2.0**-29
         gram_error = _ENTRY_ERROR * unit / math.sqrt(blocks)
@@ -539,7 +539,7 @@ def _blocks(n: int, step: int = _ROWS) -> Iterator[slice]:
 
 
 def _common_precision(*parts: SufficientStatistics) -> Precision:
-    """Return the precision of sums of parts: the lowest of those that have rows."""
+    """Return the precision of combined sums: the lowest among those with rows."""
     precisions = [part.precision for part in parts if part.n] or [parts[0].precision]
     return "single" if "single" in precisions else "double"
 

@@ -1,14 +1,14 @@
-"""Sums over rows for what a process is fitted to, of which there are three kinds.
+"""The three kinds of sums over rows that a process is fitted to.
 
-The sums of a `Summation` are those of all features (`SufficientStatistics`), of features in blocks about
-centroids (`StackedStatistics`), or, for many features, columns of the Gram matrix alone (`GramStrip`), which
-`assemble` puts together, so that no process but the one that solves holds the matrix.
+A `Summation` gives sums for all features (`SufficientStatistics`), for features in blocks about centroids
+(`StackedStatistics`) or, for many features, only some columns of the Gram matrix (`GramStrip`), which
+`assemble` joins, so that only the solving process holds the whole matrix.
 
 A strip holds columns first to stop - 1 of the upper triangle of Phi^T Phi, hence rows 0 to stop - 1. Strips
-of one-bit features are exact integers, so that `assemble` gives the very statistics that one pass would.
-Strips of dense features are sums of products in the precision of the map; other programs of BLAS than those
-of the whole matrix make them, so that they agree with it up to rounding (some 1e-7 of the diagonal in single
-precision, 1e-15 in double).
+of one-bit features are exact integers, so `assemble` gives exactly the statistics of a single pass. Strips of
+dense features are sums of products in the precision of the map. They use other BLAS routines than the whole
+matrix does, and so agree with it up to rounding (about 1e-7 of the diagonal in single precision, 1e-15 in
+double).
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ __all__ = [
 ]
 
 STRIP_BYTES = 512 * 2**20
-"""Bytes of a strip at most: one strip holds all of M = 8,192."""
+"""Largest size of a strip in bytes: one strip holds all of M = 8,192."""
 
-_UNIT = 64  # boundaries are whole words of bits
+_UNIT = 64  # boundaries fall on whole words of bits
 _DOUBLE_ROWS = 2_048  # rows converted to float64 at a time
-_TILE = 512  # rows of a strip that double precision is added to at a time, not to make a second strip
+_TILE = 512  # rows of a strip updated at a time in double precision, to avoid a second strip
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Summation:
-    """Which sums over rows of features and targets are to be made; small enough to travel in each task.
+    """A description of sums over rows of features and targets, small enough to send with each task.
 
     All sums of one summation can be combined, in any order.
 
@@ -64,13 +64,13 @@ class Summation:
         For one-bit features: `choose_exponent` of all labels.
     map_key : str, optional
     precision : {"single", "double"}
-        In which dense features are multiplied.
+        Precision of products of dense features.
     block_size : int, optional
-        Of features in blocks about centroids: `StackedStatistics`.
+        Size of the blocks of features about centroids, for `StackedStatistics`.
     gram : bool
-        False leaves the Gram matrix out.
+        False omits the Gram matrix.
     columns : (int, int), optional
-        An element of `strip_columns`: these columns of the Gram matrix alone, a `GramStrip`.
+        An element of `strip_columns`, for a `GramStrip` of only these columns of the Gram matrix.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Summation:
 
     @classmethod
     def of_map(cls, feature_map: Any, n_targets: int = 1, **options: Any) -> Summation:
-        """Return the summation that the process of a map is fitted to; `options` are those of the class."""
+        """Return the summation for the process of a map; `options` are parameters of this class."""
         options["block_size"] = None if feature_map.gram_block is None else feature_map.block_size
         return cls(feature_map.n_components, n_targets, **options)
 
@@ -104,7 +104,7 @@ class Summation:
         Raises
         ------
         InputError
-            If the exponents are missing or of another length, or blocks do not fit.
+            If the exponents are missing or have the wrong length, or blocks do not fit.
         """
         if self.columns is not None:
             return GramStrip.zero(
@@ -142,7 +142,7 @@ class Summation:
 
 
 def precision_for(feature_map: Any, n_rows: int) -> Precision:
-    """Return the precision of sums of features of a map over so many rows: see `enough_precision`."""
+    """Return the precision for sums of features of a map over `n_rows` rows: see `enough_precision`."""
     if feature_map.gram_precision == "double":
         return "double"
     return enough_precision(n_rows, feature_map.n_components)
@@ -153,14 +153,14 @@ class StackedStatistics:
     """Sums over rows of features in C blocks of D, one block for each centroid.
 
     `rows` and `grams` are over all rows: every row counts for every centroid. `own` and `own_grams` are over
-    the same rows with only the block of the nearest centroid, the others being 0: what the evidence is of.
+    the same rows with all blocks but that of the nearest centroid set to 0; they give the evidence.
 
     Attributes
     ----------
     rows, own : SufficientStatistics
-        Of all M features, without a Gram matrix.
+        Sums for all M features, without a Gram matrix.
     grams, own_grams : float64 arrays, shape (C, D, D)
-        Diagonal blocks of Phi^T Phi, upper triangles. They are summed in double precision.
+        Diagonal blocks of Phi^T Phi, upper triangles, summed in double precision.
 
     Examples
     --------
@@ -207,7 +207,7 @@ class StackedStatistics:
 
     @property
     def block_size(self) -> int:
-        """Number of features D of a centroid."""
+        """Number of features per centroid, D."""
         return self.grams.shape[1]
 
     @property
@@ -217,12 +217,12 @@ class StackedStatistics:
 
     @property
     def map_key(self) -> str | None:
-        """As of `SufficientStatistics`."""
+        """As in `SufficientStatistics`."""
         return self.rows.map_key
 
     @property
     def precision(self) -> Precision:
-        """In which features are multiplied."""
+        """Precision of products of features."""
         return self.rows.precision
 
     @property
@@ -248,7 +248,7 @@ class StackedStatistics:
         Raises
         ------
         InputError
-            As `SufficientStatistics.update`, and if features are float16; nothing is added then.
+            As `SufficientStatistics.update`, and if features are float16; nothing is then added.
         """
         refuse_half(phi.dtype)
         targets = None if y is None else check_targets(y)
@@ -293,13 +293,13 @@ class StackedStatistics:
         return self
 
     def moments(self) -> Moments:
-        """Return the moments of rows by their nearest centroid alone, Gram matrices of shape (C, D, D)."""
+        """Return the moments with each row at its nearest centroid only; Gram matrices of shape (C, D, D)."""
         return self._stacked(self.own.moments(gram=False), self.own_grams)
 
     def block_moments(self, block: int, *, nearest: bool = False) -> Moments:
-        """Return the moments of all rows about one centroid, or of those nearest to it.
+        """Return the moments of all rows about one centroid, or only of the rows nearest to it.
 
-        Shapes are those of D features; the Gram matrix is a copy.
+        Shapes are those for D features; the Gram matrix is a copy.
         """
         sums, grams = (self.own, self.own_grams) if nearest else (self.rows, self.grams)
         whole = self._stacked(sums.moments(gram=False), grams)
@@ -339,12 +339,12 @@ class StackedStatistics:
             raise InputError(f"stored statistics lack the array {error}: fit again.") from None
 
     def _own_sums(self) -> None:
-        """Copy sums that were stored read-only or in another order, which cannot be added to in place."""
+        """Copy sums that cannot be added to in place: those stored read-only or in another order."""
         self.grams = np.require(self.grams, requirements=["C", "W"])
         self.own_grams = np.require(self.own_grams, requirements=["C", "W"])
 
     def _stacked(self, moments: Moments, grams: Array) -> Moments:
-        """Return moments of the features of all blocks, without what is left over of M."""
+        """Return moments of the features in blocks, without the features of M left over."""
         used = grams.shape[0] * grams.shape[1]
         trace = float(np.einsum("cii->", grams))
         phi_sum, phi_y = moments.phi_sum[:used], moments.phi_y[:used]
@@ -357,13 +357,13 @@ def _add(gram: Array, phi: Array) -> None:
 
 
 Statistics = SufficientStatistics | StackedStatistics
-"""What a model in feature space is fitted to."""
+"""The sums that a feature-space model is fitted to."""
 
 
 def strip_columns(n_components: int, strip_bytes: int = STRIP_BYTES) -> list[tuple[int, int]]:
-    """Return the first column of each strip, and that behind its last: a function of M (and the limit) alone.
+    """Return (first, stop) columns of each strip, which depend only on M and the limit.
 
-    Each strip is as wide as its limit of 8 stop (stop - first) bytes allows, but 64 columns at least.
+    Each strip is as wide as the limit on its 8 stop (stop - first) bytes allows, but at least 64 columns.
 
     Examples
     --------
@@ -393,9 +393,9 @@ class GramStrip:
     first : int
         First column.
     gram : int64 (packed bits) or float64 array, shape (stop, stop - first)
-        Columns `first` to stop - 1 of the rows before stop. Below the diagonal it is not meaningful.
+        Columns `first` to stop - 1 of the rows before stop. Entries below the diagonal are meaningless.
     precision : {"single", "double"}
-        In which dense features are multiplied, as in `SufficientStatistics`.
+        Precision of products of dense features, as in `SufficientStatistics`.
 
     Examples
     --------
@@ -426,7 +426,7 @@ class GramStrip:
 
     @property
     def columns(self) -> tuple[int, int]:
-        """First column, and the one behind the last."""
+        """First column, and one past the last."""
         return self.first, len(self.gram)
 
     def update(self, phi: npt.NDArray[Any]) -> GramStrip:
@@ -435,7 +435,7 @@ class GramStrip:
         Raises
         ------
         InputError
-            If shapes or dtypes do not fit, or dense features are not finite.
+            If shapes or dtypes do not match, or dense features are not finite.
         """
         if self.gram.dtype == np.int64:
             engine().bit_gram(phi, self.n_components, self.gram, self.first)
@@ -483,15 +483,15 @@ class GramStrip:
 
 
 def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> SufficientStatistics:
-    """Return `sums`, made without a Gram matrix, with the one that the strips make up.
+    """Return `sums`, made without a Gram matrix, with the Gram matrix joined from the strips.
 
-    Strips are taken one at a time, so that an iterator that makes or reads them needs memory for one of them
+    Strips are taken one at a time, so an iterator that makes or reads them needs memory for only one of them
     besides the matrix.
 
     Raises
     ------
     InputError
-        If the strips are not all columns in order, or were summed over other rows.
+        If the strips do not cover all columns in order, or were summed over other rows.
     """
     size = sums.n_components
     gram = np.zeros((size, size), dtype=np.int64 if sums.one_bit else np.float64)

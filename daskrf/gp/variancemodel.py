@@ -1,18 +1,18 @@
-"""Posterior variances from few draws: a smooth model of them, fitted to what leaving labels out tells.
+"""Posterior variances from few draws: a smooth model of them, fitted to leave-one-out variances.
 
-S draws tell a variance only to sqrt(2 / S) of it. How much of the variance of f(x) the labels explain follows
-mostly from the squared correlations of f(x) with single labels,
+From S draws a variance has a relative error of sqrt(2 / S). How much of the variance of f(x) the labels
+explain depends mostly on the squared correlations of f(x) with single labels,
 
     q_i(x) = k(x, x_i)^2 / (k(x, x) (k(x_i, x_i) + lambda)),
 
-of which the largest bounds the variance from above, v(x) <= k(x, x) (1 - max q). With b = log(1 - max q) and
-t = log(1 + the sum of the others) the model is
+the largest of which gives an upper bound on the variance, v(x) <= k(x, x) (1 - max q). With
+b = log(1 - max q) and t = log(1 + the sum of the others) the model is
 
     log v(x) / k(x, x) = w_1 b + w_2 t + w_3 t^2 + w_4 b t,
 
-which is 0 far from all labels. Every label tells the variance v where it is left out, 1 / [C^-1]_ii - lambda,
-since the mean of beta_is^2 over draws is [C^-1]_ii, and so the variance v lambda / (v + lambda) where it is
-not.
+which is 0 far from all labels. Every label gives a leave-one-out variance v = 1 / [C^-1]_ii - lambda, since
+the expectation of beta_is^2 over draws is [C^-1]_ii, and from it the variance v lambda / (v + lambda) with
+the label included.
 """
 
 from __future__ import annotations
@@ -29,48 +29,48 @@ __all__ = ["VarianceModel", "fit_variances"]
 
 Double = npt.NDArray[np.float64]
 
-_BOUND = np.array([1.0, 0.0, 0.0, 0.0])  # the weights of the upper bound
-_MOST = 2  # times S: draws that the model is worth at most, since no label is like any row
-_OWN = 0.3  # weight of the variances that follow for labelled rows: new rows matter more
-_ROWS = 20_000  # that are enough for four weights
+_BOUND = np.array([1.0, 0.0, 0.0, 0.0])  # weights that give the upper bound
+_MOST = 2  # times S: the most draws the model may count as, since labelled rows differ from new ones
+_OWN = 0.3  # weight of the variances at labelled rows, label included: new rows matter more
+_ROWS = 20_000  # enough to fit four weights
 
 
 @dataclass(frozen=True)
 class VarianceModel:
-    """A guess of the variance of f, and how many draws it is worth.
+    """A model of the variance of f, and the number of draws it is worth.
 
     Attributes
     ----------
     weights : float64 array, shape (4,)
     draws : float
-        The error of the guess at the labelled rows is that of so many draws.
+        Number of draws whose sampling error equals the error of the model at the labelled rows.
     """
 
     weights: Double
     draws: float
 
     def guess(self, largest: Double, total: Double) -> Double:
-        """Return v(x) / k(x, x), from the largest and the sum of the squared correlations."""
+        """Return v(x) / k(x, x) from the largest and the sum of the squared correlations."""
         return np.exp(_design(largest, total) @ self.weights)
 
     def variance(self, squares: Double, n_draws: int, guess: Double) -> Double:
-        """Return the variance that the sum of squares of draws and a guess of it tell together."""
+        """Combine the sum of squares of draws with a guess of the variance; return the variance."""
         return (squares + self.draws * guess) / (n_draws + self.draws)
 
 
 def fit_variances(
     largest: Double, total: Double, diagonal: Double, squares: Double, ratio: float, n_draws: int
 ) -> VarianceModel:
-    """Fit to the labelled rows, each left out.
+    """Fit the variance model to the leave-one-out variances of the labelled rows.
 
     Parameters
     ----------
     largest, total : float64 arrays, shape (n,)
-        Of the squared correlations with the other labels.
+        Largest and sum of the squared correlations with the other labels.
     diagonal : float64 array, shape (n,)
         k(x, x) of the rows.
     squares : float64 array, shape (n,)
-        The mean of beta_is^2 over draws: [C^-1]_ii, with the error of S draws.
+        The mean of beta_is^2 over draws: [C^-1]_ii, with the sampling error of S draws.
     ratio : float
         lambda.
     n_draws : int
@@ -79,7 +79,7 @@ def fit_variances(
     chosen = slice(None, None, 1 + (len(largest) - 1) // _ROWS)
     largest, total, diagonal, squares = (a[chosen] for a in (largest, total, diagonal, squares))
     ratios = ratio / diagonal
-    # The mean of the logarithm of a mean of S squares is less than the logarithm of their expectation.
+    # The expected logarithm of a mean of S squares is less than the logarithm of its expectation.
     lost = float(digamma(n_draws / 2)) - math.log(n_draws / 2)
     told = lost - np.log(np.maximum(squares * diagonal, np.finfo(np.float64).tiny))
     alone = 1 / (1 + ratios)
@@ -92,7 +92,7 @@ def fit_variances(
 
     weights = least_squares(misfit, _BOUND, method="trf", x_scale="jac").x
     guess = np.exp(left_out @ weights)
-    # By how much log v differs from the model, beyond what S draws do not tell.
+    # Variance of log v about the model, beyond the sampling error of S draws.
     residual = misfit(weights)[: len(guess)]
     spread = (np.var(residual) - float(polygamma(1, n_draws / 2))) * np.mean((guess + ratios) / guess) ** 2
     draws = min(2 / max(float(spread), 1e-6), _MOST * n_draws)
@@ -102,7 +102,7 @@ def fit_variances(
 
 
 def _design(largest: Double, total: Double) -> Double:
-    """Return b, t, t^2 and b t of each row."""
+    """Return b, t, t^2 and b t for each row."""
     bound = np.log1p(-np.minimum(largest, 1 - 1e-6))
     others = np.log1p(np.maximum(total - largest, 0.0))
     return np.column_stack([bound, others, others**2, bound * others])
