@@ -10,8 +10,9 @@ from pathlib import PurePath
 from typing import Any
 
 from daskrf.errors import StoreError, printable
+from daskrf.exports import declared
 from daskrf.features.featuremap import known_maps
-from daskrf.kernels.kernel import known_kernels
+from daskrf.kernels.kernel import Kernel
 
 __all__ = ["differences", "made_with_others"]
 
@@ -119,7 +120,7 @@ def _value(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     names = {cls.__name__: cls.facts.name for cls in known_maps()}
-    names |= {cls.__name__: name for name, cls in known_kernels().items()}
+    names |= {cls.__name__: cls.name for cls in declared("daskrf.kernels", Kernel).values() if cls.name}
     text = names.get(value, value) if isinstance(value, str) else json.dumps(value)
     if len(text) <= _SHOWN:
         return printable(text)
