@@ -78,8 +78,8 @@ def feature_blocks(
 ) -> Iterator[FeatureBlock]:
     """Yield packed bits or features of consecutive rows of X, in bounded memory.
 
-    `transform` replaces the `transform` method of a map of dense features. `diagonal` is k(x, x) of each row,
-    if X holds features and there is no map to compute it.
+    `transform` replaces the `transform` method of a map of dense features. `diagonal` is k(x, x) of each row;
+    pass it if X holds features, because k(x, x) cannot be computed without a map.
 
     Raises
     ------

@@ -304,11 +304,12 @@ def status(path: str | os.PathLike[str]) -> StoreStatus:
 
 
 def _hits_at(path: PurePath) -> Earlier | None:
-    """Return the hits in a file, or None if there is no file; raise an error for any other file.
+    """Return the hits that a file holds, or None if the path is not a file.
 
     Raises
     ------
     StoreError
+        If the file does not hold hits.
     """
     with file_errors("read", path):
         if not is_file(path):
