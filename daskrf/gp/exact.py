@@ -46,7 +46,7 @@ _LARGEST_FACTOR = 4096  # rows; above, conjugate gradients are faster
 _OF_ONE_SOLVER = ("log_marginal_likelihood_value_", "jitter_", "residual_", "n_iterations_", "_pathwise")
 _FIRST_GUESS = 1500  # rows whose evidence the search of hyperparameters starts from
 _LEAST_RATIO = 1e-3  # of the noise to the signal variance, below which conjugate gradients converge slowly
-_FEW_MORE = 1.1  # times the labels: up to there their variances are taken over, and only the mean is new
+_FEW_MORE = 1.1  # times the labels: up to there the variances of a fit to start from are kept
 _FACTOR_LOCK = threading.Lock()
 
 _VECTORS = 14  # held per right-hand side by conjugate gradients: directions, residuals, draws, copies
@@ -220,8 +220,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
         ----------
         X, y : rows and labels
         start : ExactGP, optional
-            A fit by conjugate gradients whose rows come first in X; its labels may differ. Hyperparameters
-            and solutions start from it, which saves most products.
+            A fit by conjugate gradients whose rows come first in X. Solutions start from its own. If its
+            labels come first in y, too, with at most a tenth more, its signal and noise variance are kept
+            and only the mean is new; otherwise they are searched for, starting from its values.
         matrix : KernelMatrix, optional
             k(X, X), if its products for conjugate gradients are computed elsewhere.
 
@@ -249,7 +250,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
         self.X_train_, self.y_train_ = X, y
         self.solver_ = self.solver_for(len(y))
         if self.solver_ == "cg":
-            self._fit_pathwise(X, y, (m, a, s), self._check_start(start, X), matrix)
+            known = self._check_start(start, X)
+            keep = start is not None and known is not None and _few_more(start.y_train_, y)
+            self._fit_pathwise(X, y, (m, a, s), known, matrix, keep=keep)
         else:
             self._fit_factor(X, y, m, a, s)
         learn_columns(self, given)
@@ -288,12 +291,20 @@ class ExactGP(RegressorMixin, BaseEstimator):
         return ProcessParameters(m0, a0, s0), given
 
     def _fit_pathwise(
-        self, X: Any, y: Array, given: Given, start: PathwisePosterior | None, matrix: KernelMatrix | None
+        self,
+        X: Any,
+        y: Array,
+        given: Given,
+        start: PathwisePosterior | None,
+        matrix: KernelMatrix | None,
+        *,
+        keep: bool,
     ) -> None:
+        """Fit by conjugate gradients; with `keep`, with the variances of `start`, unless they are given."""
         searched = given[1] is None or given[2] is None
         if start is not None and searched and len(y) > _FIRST_GUESS:
             first = start.hyperparameters
-            if given[1] is None and given[2] is None and len(y) <= _FEW_MORE * len(start.alpha):
+            if keep and given[1] is None and given[2] is None:
                 given = given[0], first.signal_variance, first.noise_variance
         else:
             first, given = self._first_guess(X, y, given)
@@ -834,6 +845,11 @@ class ExactGP(RegressorMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "alpha_"):
             raise NotFittedError("this ExactGP is not fitted yet: call fit first.")
+
+
+def _few_more(before: Array, y: Array) -> bool:
+    """Return whether y begins with the labels of before, and has few more."""
+    return len(y) <= _FEW_MORE * len(before) and np.array_equal(before, y[: len(before)])
 
 
 def _differ(a: Any, b: Any) -> bool:

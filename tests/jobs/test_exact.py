@@ -285,6 +285,9 @@ def test_labels_that_are_added_begin_from_the_solution(monkeypatch: pytest.Monke
     given = {"signal_variance": warm.signal_variance_[0], "noise_variance": warm.noise_variance_[0]}
     same = ExactGP(TanimotoMinMax(), **options, **given).fit(X, y)
     np.testing.assert_allclose(warm.predict(X), same.predict(X), atol=1e-3)
+    scaled = ExactGP(TanimotoMinMax(), **options).fit(X, 10 * y, start=before)  # labels in other units
+    np.testing.assert_allclose(scaled.noise_variance_, 100 * cold.noise_variance_, rtol=0.1)
+    np.testing.assert_allclose(scaled.signal_variance_, 100 * cold.signal_variance_, rtol=0.1)
     with pytest.raises(InputError, match="do not come first"):
         ExactGP(TanimotoMinMax(), **options).fit(X[::-1], y[::-1], start=before)
 
