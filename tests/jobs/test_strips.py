@@ -157,6 +157,13 @@ def test_damaged_bits_are_made_again(
     _assert_same(tmp_path / "model", whole)
 
 
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return "spawn_main" in " ".join(process.cmdline()) and not process.children()
+    except psutil.Error:  # it has ended, and may still be listed
+        return False
+
+
 def test_killed_workers_change_nothing(
     inputs: tuple[Path, Path], store: Path, whole: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
@@ -166,8 +173,8 @@ def test_killed_workers_change_nothing(
         for pattern in ("vectors/level-0-*", "strip-001/level-0-*", "strip-003/level-0-*"):
             while not list((tmp_path / ".model.daskrf").glob(pattern)):
                 time.sleep(0.002)
-            found = psutil.Process().children(recursive=True)
-            workers = [p for p in found if "spawn_main" in " ".join(p.cmdline()) and not p.children()]
+            while not (workers := [p for p in psutil.Process().children(recursive=True) if _is_worker(p)]):
+                time.sleep(0.002)  # both have just been killed, and new ones are started
             workers[-1].send_signal(signal.SIGKILL)
             killed.append(workers[-1].pid)
 
