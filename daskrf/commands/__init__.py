@@ -1,4 +1,4 @@
-"""The commands, one file each: a function of the file's name, and `CLI`, what its signature does not say."""
+"""The commands, one file each: a function named like the file, and `CLI`, what its signature cannot say."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from daskrf.parameters import Command, Option
 __all__ = ["READING", "summaries"]
 
 READING = Option(section="Reading the files")
-"""Of an option that is only for SMILES files."""
+"""For an option that applies only to SMILES files."""
 
 
 def summaries() -> dict[str, str]:
-    """Return the first line on each command, in the order of use; none of them is imported.
+    """Return the first docstring line of each command, in the order of use, without importing any.
 
     Examples
     --------

@@ -46,9 +46,10 @@ Dtype = Literal["bits", "float32", "float16"]
 
 @dataclass(frozen=True)
 class FeaturizeReport:
-    """What `featurize` did: the store, its rows, components and bytes, and the partitions made now.
+    """What `featurize` did: the store, its rows, components and bytes, and the partitions this run made.
 
-    `n_filled` features are not 0 in every row (`FeatureMap.n_filled`), and `warnings` say why not more are.
+    `n_filled` is the number of features that differ from 0 in some row (`FeatureMap.n_filled`). If there are
+    fewer than asked for, `warnings` say why.
     """
 
     store: PurePath
@@ -88,9 +89,9 @@ def featurize(
 ) -> Any:
     """Turn fingerprints into random features.
 
-    Optional: fit, predict and screen also work straight from fingerprints. It pays when the same library is
-    screened many times; bits take n_components/8 bytes a molecule. A map that learns from the library looks
-    at it first: `daskrf maps` says what each learns. In Python, a dask array becomes a dask array, lazily.
+    You need this only to screen the same library many times: fit, predict and screen also read fingerprints.
+    Stored as bits, features take n_components/8 bytes a molecule. A map that learns from the library reads it
+    first; `daskrf maps` says what each map learns. In Python, a dask array becomes a lazy dask array.
 
     Parameters
     ----------
@@ -98,15 +99,16 @@ def featurize(
         A fingerprint store. In Python also a 2-D dask array whose blocks are scipy.sparse CSR, pydata/sparse
         (GCXS, COO) or NumPy.
     feature_map : FeatureMap, optional
-        Default: `daskrf.features.default_map()`. One that learns from the library and is not fitted yet is
-        fitted to the store first, as by `fit_map`, and the copy that is fitted goes into the feature store.
+        Default: `daskrf.features.default_map()`. A map that learns from the library and is not fitted yet is
+        fitted to the store first, as `fit_map` does, and the fitted copy goes into the feature store.
     output : path, optional
-        Directory of the feature store. In Python needed when `source` is a store, and only then.
+        Directory of the feature store. In Python, give it only if `source` is a store.
     dtype : {"bits", "float32", "float16"}, optional
-        How features are stored. Bits take 1/32 of the space of float32 and lose nothing; float16 changes
-        predicted means by up to about 1e-3 of their spread (landmarks 4e-3), unless the features are signs
-        and their number is a power of 4 (such as 4096). Maps of centroids refuse float16, because small
-        features tell which centroid is the nearest. Default: bits where features are signs, else float32.
+        How features are stored. Bits take 1/32 of the space of float32 and lose nothing. With float16,
+        predicted means change by up to about 1e-3 of their spread (4e-3 for landmarks); features that are
+        signs, with a power of 4 (such as 4096) as their number, lose nothing. Maps with centroids refuse
+        float16, because small features tell which centroid is nearest. Default: bits where features are
+        signs, else float32.
     client, progress, shard, prepare
         As in `fingerprint`.
 
@@ -213,7 +215,7 @@ class _Featurize(Job[FeaturizeReport]):
 def need_of_features(making: Making) -> MemoryNeed:
     """Return the need of a task that writes the features of a partition."""
     chunk = min(CHUNK_BYTES, making.rows * making.row_bytes)
-    # What a block is more than whole chunks is joined to the next one.
+    # Rows left over from whole chunks are joined to the next block.
     uneven = making.block_rows % max(1, CHUNK_BYTES // making.row_bytes)
     rest = chunk if making.rows > making.block_rows and uneven else 0
     rows = {"the rows of the library": ROW_BYTES * making.rows}
@@ -257,7 +259,7 @@ class FeaturizeStage:
     def _blocks(
         self, parts: list[tuple[int, slice]], tables: list[pa.Table], diagonal: list[np.ndarray]
     ) -> Iterator[np.ndarray]:
-        """Yield the features of parts, and leave k(x, x) in `diagonal` where features do not tell it."""
+        """Yield the features of parts; put k(x, x) into `diagonal` where the features do not determine it."""
         for (p, _), table in zip(parts, tables, strict=True):
             for block in self.source.blocks(p, table["row"].to_numpy()):
                 if block.diagonal is not None:

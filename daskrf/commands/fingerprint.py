@@ -56,7 +56,7 @@ CLI = Command(
     resumable=True,
 )
 
-_ROW_BYTES, _FEATURE_BYTES = 20, 1.2  # on disk, of ID and SMILES, and of a feature, at most
+_ROW_BYTES, _FEATURE_BYTES = 20, 1.2  # on disk, at most: ID and SMILES; one feature
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,16 @@ class FingerprintReport:
     store : Path
         The fingerprint store.
     rows, kept, rejected : int
-        Rows read, and how many of them have a fingerprint and have none: read = kept + rejected.
+        Rows read, rows with a fingerprint, and rows without one: read = kept + rejected.
     empty, saturated : int
-        Kept rows without any feature; counts above 65,535, which are stored as 65,535.
+        Kept rows without any feature, and counts above 65,535, which are stored as 65,535.
     partitions, made : int
         Partitions of the store, and how many of them this run made.
     seconds : float
     inputs : tuple of str
-        How the files were read, one line for each different layout.
+        How the files were read: one line for each layout.
     columns : dict of str to (int, int)
-        The first column of each kind of fingerprint, and the one after its last, in the order of the columns.
+        For each kind of fingerprint, its first column and one past its last, in the order of the columns.
     """
 
     store: PurePath
@@ -128,39 +128,39 @@ def fingerprint(
 ) -> FingerprintReport | ShardReport:
     """Turn SMILES files into a fingerprint store.
 
-    Prints which columns it takes. Lines that cannot be used are kept aside with file, line, text and reason.
-    A second run does what the first one left.
+    Prints which columns it reads. Lines that it cannot use are saved as rejects, with file, line, text and
+    reason. To finish a job that was interrupted, run the same command again.
 
     Parameters
     ----------
     inputs : path, glob, or a sequence of them
-        Tables of text, plain or compressed by gzip, bzip2 or zstd, and Parquet, whatever the names of the
-        files.
+        Text tables, plain or compressed with gzip, bzip2 or zstd, and Parquet. The content decides which, not
+        the name of the file.
     output : path
-        Directory of the store, new or of an earlier run with the same options.
+        Directory of the store: a new one, or that of an earlier run with the same options.
     spec : FingerprintSpec, optional
         Default: Morgan counts, unfolded.
     format : TableFormat, optional
-        Columns and header; default: detected.
+        Columns and header. Default: detected.
     fragments : {"keep", "largest", "reject"}
         What to do with molecules of several fragments, such as salts and mixtures.
     strict : bool
-        Stop at the first line that cannot be read, instead of counting it.
+        Stop at the first line that cannot be used, instead of saving it as a reject.
     accept_rejects : bool
         Go on even if more than half of a file's first 1,000 lines are not molecules.
     rows_per_partition : int, optional
-        Lines worked on at a time; default: a 64th of all, between 2,000 and 100,000.
+        Lines in each task. Default: a 64th of all lines, between 2,000 and 100,000.
     client : distributed.Client, optional
-        Where to run; default: this process.
+        Where to run. Default: this process.
     progress : Progress, optional
-        Is told what goes on.
+        Receives messages and progress.
     shard : Shard or str, optional
-        ``"i/n"``: make only share i (from 0) of n, in this process and without a client, as in job arrays.
-        Shards run at the same time on any hosts; a last call without `shard` makes what is missing and
-        finishes the job.
+        ``"i/n"``: make only share i (counted from 0) of n, in this process and without a client, as a task of
+        a job array does. Shards may run at the same time, on any hosts. When all have ended, run the command
+        once more without this option: it makes what is missing and finishes the job.
     prepare : bool
-        Do only what comes before the shards (read the inputs, fit the map, make the plan), so that they can
-        start at once.
+        Do only what must come before the shards: read the inputs, fit the map and make the plan. Then all
+        shards can start at once.
 
     Returns
     -------
@@ -169,10 +169,10 @@ def fingerprint(
     Raises
     ------
     InputError
-        If a file or a column is not there, most of the first lines are not molecules (unless
-        `accept_rejects`), no row could be used, or, with `strict`, a row is rejected.
+        If a file or a column does not exist, most of the first lines are not molecules (unless
+        `accept_rejects`), no row can be used, or, with `strict`, a row is rejected.
     StoreError
-        If `output` was made from other files or with other options; what differs is named.
+        If `output` was made from other files or with other options; the message names what differs.
     """
     check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
     spec = spec or FingerprintSpec()
@@ -195,7 +195,7 @@ class _Fingerprint(Job[FingerprintReport]):
     store: FingerprintStore = field(init=False)
 
     name = "fingerprint"
-    keeps_work = False  # what compressed files are unpacked to is soon made again
+    keeps_work = False  # unpacked copies of compressed files are soon made again
 
     @property
     def rows(self) -> list[int]:
@@ -203,7 +203,7 @@ class _Fingerprint(Job[FingerprintReport]):
         return [p.stop - p.start for p in self.library.partitions]
 
     def plan(self, run: Run) -> None:
-        """Scan the files; a shard whose store is planned takes them as they were then."""
+        """Scan the files; a shard of a store that has a plan takes them as they were for the plan."""
         there, pending = None, True
         check_output(self.output, "fingerprints")
         if kind_of(self.output, missing_ok=True) is not None:
@@ -259,12 +259,12 @@ class _Fingerprint(Job[FingerprintReport]):
 
 
 def need_of_rows(partition_rows: int, nonzeros: int) -> memory.MemoryNeed:
-    """Return the need of a task that fingerprints and writes one partition at a time."""
+    """Return the memory needed by a task that fingerprints and writes one partition at a time."""
 
     def need_of(rows: int, nonzeros: int | None) -> memory.MemoryNeed:
         n = nonzeros or 0
         batch = min(1.0, BATCH_ROWS / max(1, rows))
-        # Made by batches, whose vectors are RDKit's bytes first; joined; written, indices in 32 bits.
+        # Batches are made, whose vectors are first RDKit's bytes; joined; and written with 32-bit indices.
         making = (memory.STORED + 50 * batch) * n + (110 + 500 * batch) * rows
         writing = (memory.STORED + 8) * n + 220 * rows
         phase = {"a partition of fingerprints": max(making, writing), memory.RDKIT: memory.HELPER}
@@ -275,7 +275,7 @@ def need_of_rows(partition_rows: int, nonzeros: int) -> memory.MemoryNeed:
 
 
 def create_store(output: Paths, library: Library, spec: FingerprintSpec, fragments: str) -> FingerprintStore:
-    """Plan the store of `library`, or resume the one that is there."""
+    """Plan the store of `library`, or resume an existing one."""
     return FingerprintStore.new(
         output,
         library=library.state(),
@@ -302,7 +302,7 @@ def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Finge
 
 
 def _planned(store: FingerprintStore) -> Library:
-    """Return the library that a store was planned for."""
+    """Return the library that the store was planned for."""
     with believed(store.path):
         library = Library.from_state(store.spec["library"])
         if len(library.partitions) != store.n_partitions:
@@ -372,7 +372,7 @@ def _refusal(path: str, line: int, reason: str, text: str) -> InputError:
 
 
 def _first_refusal(store: FingerprintStore) -> InputError:
-    """Return the error of the first reject of a store that was made without strict."""
+    """Return the error for the first reject of a store that was made without `strict`."""
     first = next(p for p in range(store.n_partitions) if store.record(p).counts["rejected"])
     reject = store.read_rejects(first).slice(0, 1).to_pylist()[0]
     return _refusal(reject["source"], reject["line"], reject["reason"], reject["text"])

@@ -65,7 +65,7 @@ ProcessName = Literal["auto", "exact", "features"]
 
 
 def _directions(texts: Sequence[str]) -> str | dict[str, str]:
-    """Return one direction for all targets, or those of targets by name, from [NAME=]DIRECTION."""
+    """Return one direction for all targets, or one for each by name, from [NAME=]DIRECTION."""
     named = {name: direction for name, mark, direction in (text.rpartition("=") for text in texts) if mark}
     if len(named) != len(texts) and len(texts) > 1:
         raise ValueError("give one for all targets, or NAME=... for each.")
@@ -88,14 +88,14 @@ COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicate
 
 Paths = str | os.PathLike[str]
 
-_GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task sums: few checkpoints, yet work for 1,000 cores
+_GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task: few checkpoints, yet enough tasks for 1,000 cores
 _STRIP_BYTES = STRIP_BYTES
 _PARTS = "parts of the sum"
 _CLASS_LABELS = 10  # fewer labels of two values may be chance
-_FEATURES = 4096  # of a kernel that is named, where an exact process would take too much
-_DECADES = 4.0  # more are not spanned by what is measured on a linear scale
-# A label as it is read, and a byte of its key: measured 221 in all for rows, 243 for IDs of 13 characters and
-# 410 for SMILES of 46, where the library has as many rows as there are labels, or more.
+_FEATURES = 4096  # for a named kernel where an exact process would cost too much
+_DECADES = 4.0  # quantities measured on a linear scale do not span more
+# Bytes of a label as it is read, and of a byte of its key. Measured where the library has at least as many
+# rows as there are labels: 221 in all for row numbers, 243 for IDs of 13 characters and 410 for SMILES of 46.
 _LABEL_BYTES, _KEY_BYTES = 240, 5.0
 _TILE_BYTES = 32 * MIB  # of a product in double precision on its way to a strip
 _HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix is summed in strips
@@ -109,27 +109,27 @@ class FitReport:
     ----------
     model : Path
     labels : JoinedLabels
-        Rows and labels that the model was fitted to, and the counts of those that it was not.
+        Rows and labels that the model was fitted to, and counts of the labels left out.
     mean, signal_variance, noise_variance, log_marginal_likelihood : tuple of float
-        One each a target.
+        One value for each target.
     n_components : int
-        0 of an exact process.
+        Number of features; 0 for an exact process.
     seconds : float
     warnings : tuple of str
     bound : tuple of float
-        Of a map of landmarks: Titsias' lower bound of the exact evidence, one each a target; else empty.
+        For a map of landmarks: Titsias' lower bound of the exact evidence, one for each target; else empty.
     inputs : tuple of str
         How the labels were read.
     directions : tuple of str or None
-        Whether to "maximize" or to "minimize" each target, where that was said.
+        Whether to "maximize" or to "minimize" each target; None where no direction was given.
     n_filled : int
-        Features that are not 0 in every row; see `FeatureMap.n_filled`.
+        Number of features that differ from 0 in some row; see `FeatureMap.n_filled`.
     process : str
         "exact" or "features".
     kernel : str
-        Of an exact process, in words.
+        The kernel of an exact process, in words.
     solved : tuple of str
-        How the equations of each target of an exact process were solved, in words.
+        For an exact process: how the equations of each target were solved, in words.
     """
 
     model: PurePath
@@ -201,23 +201,24 @@ def fit(
 ) -> FitReport | ShardReport:
     """Fit a Gaussian process to labels.
 
-    Prior mean, signal variance and noise variance are chosen by the evidence of all labels. The process is
-    that of the map: `daskrf maps NAME` shows what options of fit it adds. A second run goes on where the
-    first one ended.
+    Chooses prior mean, signal variance and noise variance by the evidence (marginal likelihood) of all
+    labels. A map may add options of its own: `daskrf maps NAME` shows them. To finish a job that was
+    interrupted, run the same command again.
 
     Parameters
     ----------
     source : path
-        A feature store, or a fingerprint store: features are then not stored, and above M = 8,192 a dense map
-        makes them once for each strip of the sums and once more, so that it pays to featurize first.
+        A feature store, or a fingerprint store. The features of a fingerprint store are made as they are
+        needed and not kept. With a dense map and M above 8,192 they are made many times, once for each strip
+        of the sums and once more: featurize first.
     labels : path
-        CSV, TSV or Parquet file with a key and one or more targets.
+        CSV, TSV or Parquet file with a column of keys and one or more target columns.
     output : path
         Directory of the model.
     feature_map : FeatureMap, optional
-        For a fingerprint store; default: `daskrf.features.default_map()`. One that learns from the library
-        and is not fitted yet is fitted to the store first, as by `fit_map`. The model is the one that the map
-        names (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
+        For a fingerprint store. Default: `daskrf.features.default_map()`. A map that learns from the library
+        and is not fitted yet is fitted to the store first, as `fit_map` does. The map also decides the model
+        (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
     process : {"auto", "exact", "features"}
         Whether the model is exact, for a fingerprint store and up to some 100,000 labels, or approximates its
         kernel by features. Default: exact where neither a map nor stored features are given, and memory and
@@ -225,31 +226,32 @@ def fit(
     kernel : Kernel, optional
         Of an exact process; default: Tanimoto (min-max).
     key : {"id", "smiles", "row"}
-        What joins a label to its molecule: the ID, the text of the SMILES exactly as it stands in the
-        library's files (not canonicalised), or the number of the row, from 0.
+        What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files
+        (not canonicalised); or the row number, counted from 0.
     key_column : str or int, optional
-        Column of the labels that holds the key: a name, or a position counted from 0. Default: the one named
-        like the key, or the first.
+        Column of the labels file that holds the key: a name, or a position counted from 0. Default: the
+        column named like the key, else the first.
     target : str or int, or sequence of them, optional
-        Column to predict, by name or position; several for several targets. Default: the only other column of
-        numbers.
+        Column to predict, by name or position; give several for several targets. Default: the only other
+        numeric column.
     drop_non_finite : bool
         Leave out labels that are NaN or infinite, instead of refusing them.
     mean : float, optional
-        Prior mean, instead of the fitted one.
+        Prior mean. Default: fitted.
     signal_variance : float, optional
-        Prior variance of the objective, instead of the fitted one.
+        Prior variance of the objective. Default: fitted.
     noise_variance : float, optional
-        Variance of the noise, instead of the fitted one.
+        Variance of the noise. Default: fitted.
     direction : {"maximize", "minimize"}, or dict of str to these, optional
-        Whether large or small values are good, of all targets or by their names: what screen takes unless it
-        is told otherwise. It changes nothing else, and may be given, or changed, for a model that is there.
+        Whether large or small values are good, for all targets or for each by name. It does not change the
+        fit; screen takes it as its default. To set or change it later, run the same command with another
+        direction.
     client, progress, shard, prepare
-        As in `fingerprint`; this process solves in any case.
+        As in `fingerprint`. The calling process solves the equations in any case.
     **model_options
-        What only the model of that map has: `criterion` of `daskrf.gp.SparseGP`, `rows` and `residual` of
-        `daskrf.gp.LocalGaussianGP`; or an exact process: `n_draws` and others of `daskrf.gp.ExactGP`. Other
-        values than those of the model at `output` need no further pass over the library.
+        Options that only some models have: `criterion` of `daskrf.gp.SparseGP`; `rows` and `residual` of
+        `daskrf.gp.LocalGaussianGP`; for an exact process, `n_draws` and others of `daskrf.gp.ExactGP`.
+        Changing them for the model at `output` takes no further pass over the library.
 
     Returns
     -------
@@ -258,11 +260,11 @@ def fit(
     Raises
     ------
     InputError
-        If labels cannot be read or match nothing, or have no variance.
+        If labels cannot be read, match no molecule, or are all the same.
     StoreError
         If `output` holds a model of other labels or features.
     MemoryLimitError
-        If M x M statistics do not fit.
+        If M x M statistics do not fit into memory.
     """
     fixed: dict[str, Any] = {
         "mean": mean,
@@ -275,7 +277,7 @@ def fit(
     exact = _exact_for(process, kernel, feature_map, options)
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
-        gp_for(features.feature_map, **options)  # refuses options of other models, before the labels
+        gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
     targets = [target] if isinstance(target, (str, int)) else target
     columns = (key, key_column, targets, drop_non_finite)
     asked = (exact, kernel, process == "auto")
@@ -285,7 +287,7 @@ def fit(
 
 @dataclass
 class _Fit(Job[FitReport]):
-    """The job of a fit; see `daskrf.jobs.job.Job`. From `given` on it is what `plan` has found."""
+    """The job of a fit; see `daskrf.jobs.job.Job`. `plan` sets `given` and the fields below it."""
 
     features: FeatureSource | FingerprintSource
     labels: Paths
@@ -314,7 +316,7 @@ class _Fit(Job[FitReport]):
         return self.given.joined
 
     def plan(self, run: Run) -> None:
-        """Join the labels, and fit the map once it is known that there is memory for the sums."""
+        """Join the labels, check that there is memory for the sums, and only then fit the map."""
         check_output(self.output, "model")
         self.words = label_words(self.labels, *self.columns[:3])
         run.progress.note(self.words)
@@ -349,7 +351,7 @@ class _Fit(Job[FitReport]):
         ]
 
     def _choose_process(self, run: Run, exact: ExactGP) -> None:
-        """Take an exact process if it is not too much for the labels; say which, and why."""
+        """Take an exact process if it does not cost too much for the labels; say which, and why."""
         n_labels = len(self.joined.row)
         reason = why_not_exact(exact, making_of(self.features), n_labels)
         if not reason:
@@ -391,7 +393,7 @@ class _Fit(Job[FitReport]):
         )
 
     def pieces(self, run: Run) -> list[Pieces]:
-        """Nothing is to be made where a model of these labels and features has the sums."""
+        """Make nothing if the model at the output already has the sums of these labels and features."""
         if self.stored is not None:
             return [Done(len(own.cut.groups), _PARTS) for own in self.sums for _ in range(own.cut.n_roots)]
         run.agree(self.spec)
@@ -400,7 +402,7 @@ class _Fit(Job[FitReport]):
         return [own.tree(own.precision) for own in self.sums]
 
     def finish(self, run: Run, made: int) -> FitReport:
-        """Solve, and save the model with the sums that it was made from."""
+        """Solve, and save the model with its sums."""
         identity, stored, toward = hash_of([self.spec, self.options]), self.stored, self.toward
         if stored is not None and stored.metadata["spec_hash"] == identity:
             _leave(self.output, stored, toward, run.progress)
@@ -418,7 +420,7 @@ class _Fit(Job[FitReport]):
         return self._report(gp, run.seconds)
 
     def _metadata(self, gp: Process | SeparateGP) -> dict[str, Any]:
-        """Return what is known of the model beside its arrays; see `Model`."""
+        """Return what the model stores besides its arrays; see `Model`."""
         joined, store = self.joined, self.features.store
         return {
             "gp": {**gp.state(), "feature_map": None},  # "map" holds it
@@ -477,7 +479,7 @@ class _Fit(Job[FitReport]):
 
 
 def _leave(output: PurePath, stored: Model, directions: dict[str, str], progress: Progress) -> None:
-    """Leave a model as it is, but for its directions where other ones are asked for."""
+    """Leave a model as it is, except for its directions if others are asked for."""
     progress.note(f"{output} holds this very model already.")
     if directions != stored.directions:
         found = load_model(output)
@@ -489,7 +491,7 @@ def _leave(output: PurePath, stored: Model, directions: dict[str, str], progress
 def _exact_for(
     process: str, kernel: Kernel | None, feature_map: FeatureMap | None, options: dict[str, Any]
 ) -> ExactGP | None:
-    """Return the exact process that is asked for, not fitted, or None for features."""
+    """Return the exact process that is asked for, not fitted yet, or None for features."""
     if process not in get_args(ProcessName):
         raise InputError(f"process is one of {', '.join(get_args(ProcessName))}, not {process!r}.")
     if process == "features":
@@ -509,7 +511,7 @@ def _exact_for(
 def _spec(
     features: Source, state: dict[str, Any] | None, joined: JoinedLabels, kernel: Kernel | None = None
 ) -> dict[str, Any]:
-    """Return what the sums depend on, or the fingerprints and the kernel of an exact process."""
+    """Return what the sums depend on; for an exact process, its fingerprints and kernel."""
     own = {"process": "exact", "kernel": None if kernel is None else kernel.state()}
     return {
         "source": features.spec_hash,
@@ -521,9 +523,9 @@ def _spec(
 
 
 def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
-    """Return the options of a model: `fixed`, and of `own`, which only some models have, what is given.
+    """Return the options of a model: `fixed`, and those of `own` that are given, which only some models have.
 
-    Refuse, before the pass over the library, values of `fixed` that the solve after it would refuse.
+    Refuse values of `fixed` that the solve would refuse, before the pass over the library.
     """
     for name, value in fixed.items():
         if value is not None and not (math.isfinite(value) and (value > 0 or name == "mean")):
@@ -534,7 +536,7 @@ def _checked(fixed: dict[str, float | None], **own: Any) -> dict[str, Any]:
 
 
 def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> None:
-    """Refuse labels that tell nothing of what is to be found."""
+    """Refuse labels from which the variances cannot be fitted."""
     for name, y in _values(joined):
         if None in (fixed["signal_variance"], fixed["noise_variance"]) and y.min() == y.max():
             raise InputError(
@@ -550,7 +552,7 @@ def _values(joined: JoinedLabels) -> Iterator[tuple[str, npt.NDArray[np.float64]
 
 
 def _stored(output: PurePath, spec: dict[str, Any]) -> Model | None:
-    """Return an earlier model of the same labels and features, or None; refuse a model of anything else."""
+    """Return an earlier model of the same labels and features, or None. Refuse any other model."""
     if kind_of(output, missing_ok=True) is None:
         return None
     found = read_model(output)
@@ -561,7 +563,7 @@ def _stored(output: PurePath, spec: dict[str, Any]) -> Model | None:
 
 @dataclass(frozen=True)
 class _Cut:
-    """How a sum is cut: groups of partitions, labelled rows of each, and columns of the strips."""
+    """How a sum is cut: groups of partitions, labelled rows of each group, and columns of the strips."""
 
     groups: list[tuple[int, ...]]
     rows: list[int]
@@ -569,15 +571,15 @@ class _Cut:
 
     @property
     def n_roots(self) -> int:
-        """Roots of the tree: that of the vectors, and those of the strips, if there are several."""
+        """Number of roots of the tree: one for the vectors and, with several strips, one for each strip."""
         return 1 if len(self.columns) == 1 else 1 + len(self.columns)
 
 
 def _grouped(features: Source, joined: JoinedLabels) -> _Cut:
-    """Cut the labelled rows into groups, by a rule that knows nothing of workers or shards."""
+    """Cut the labelled rows into groups, independently of workers and shards."""
     labelled = np.diff(np.searchsorted(joined.row, features.row_bounds))
     smallest, largest = _GROUP_ROWS
-    # A partition is decoded for however few labels, at about a 20th of the cost of all its features.
+    # A partition is decoded whole for however few labels: about a 20th of the cost of all its features.
     weight = labelled + np.asarray(features.partition_rows) // 20
     target = min(largest, max(smallest, int(weight[labelled > 0].sum()) // 1024))
     if features.raw:
@@ -585,7 +587,7 @@ def _grouped(features: Source, joined: JoinedLabels) -> _Cut:
     else:
         n_components = features.feature_map.n_components
         columns = SumsShape.of(features.feature_map).strips(n_components, _STRIP_BYTES)
-    if len(columns) > 1:  # partial sums are large, and the bits of a group are held
+    if len(columns) > 1:  # partial sums are large, and the bits of a group stay in memory
         target = min(max(target, 2 * smallest), _held_rows(n_components))
     groups = group_by_rows([(int(p), int(weight[p])) for p in np.flatnonzero(labelled)], target)
     rows = [int(sum(labelled[p] for p in group)) for group in groups]
@@ -594,7 +596,7 @@ def _grouped(features: Source, joined: JoinedLabels) -> _Cut:
 
 @dataclass(frozen=True)
 class _Sums:
-    """The sums over one set of labelled rows, which serve the targets that have a value in each of them."""
+    """The sums over one set of labelled rows, for the targets that have a value in each of these rows."""
 
     features: FeatureSource | FingerprintSource
     targets: tuple[int, ...]
@@ -608,23 +610,23 @@ class _Sums:
 
     @property
     def precision(self) -> Precision:
-        """In which the sums are made first; see `solve`."""
+        """Precision in which the sums are made first; see `solve`."""
         return precision_for(self.features.feature_map, len(self.given.joined.row))
 
     @property
     def held(self) -> bool:
-        """Whether the bits of the labelled rows are kept until all roots are made."""
+        """Whether the bits of the labelled rows stay in memory until all roots are made."""
         return self.cut.n_roots > 1 and self.features.bits and isinstance(self.features, FingerprintSource)
 
     def solve(self, run: Run, statistics: Statistics | None, options: dict[str, Any]) -> FeatureSpaceGP:
-        """Return the model of the targets; where rounding of its sums could change it, of more precise sums.
+        """Return the model of the targets, from more precise sums if rounding could change it.
 
-        Where there are no `statistics` yet, they are those of the tree.
+        Without `statistics`, the sums are those of the tree.
         """
         feature_map = self.features.feature_map
         gp = gp_for(feature_map, **options)
 
-        def check() -> None:  # the sums stay, for more memory or a given noise
+        def check() -> None:  # the sums stay for a run with more memory or a given noise
             check_eigen_size(feature_map.n_components)
             run.check(Need(here=need_of_solve(making_of(self.features), eigen=True)))
 
@@ -647,7 +649,7 @@ class _Sums:
         return gp
 
     def _counted(self, tree: Tree) -> Statistics:
-        """Return the sums of a tree; refuse those of other rows."""
+        """Return the sums of a tree; refuse sums over other rows."""
         found = cast(Statistics, tree.result())
         if found.n != (n := len(self.given.joined.row)):
             folder = self.given.folder.parent
@@ -655,7 +657,7 @@ class _Sums:
         return found
 
     def tree(self, precision: Precision) -> Tree:
-        """Return the tree of the sums; the labels and the map are left in files for all tasks."""
+        """Return the tree of the sums, after leaving labels and map in files for all tasks."""
         self.given.keep()
         feature_map, y, folder = self.features.feature_map, self.given.joined.y, self.given.folder.parent
         source = self.features.carried(folder)
@@ -683,7 +685,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Solve:
-    """The equations of an exact process, for all targets, once their fingerprints are in one place."""
+    """The equations of an exact process for all targets, once the fingerprints are in one place."""
 
     features: FeatureSource | FingerprintSource
     given: LabelFiles
@@ -707,7 +709,7 @@ class _Solve:
         return Tree([Root(rows, chunk, folder / "fingerprints", key)], self.cut.groups, self.cut.rows, _PARTS)
 
     def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> Any:
-        """Return the process, of several targets one for each: from an earlier one with other options on."""
+        """Return the process, or one for each of several targets, from an earlier one if there is one."""
         joined = self.given.joined
         known: Any = () if earlier is None else processes_of(earlier)
         X: Any = None if known else self.tree(self.precision).result()
@@ -721,7 +723,7 @@ class _Solve:
 
 
 def need_of_labels(n_labels: int, key_bytes: float = 0.0) -> MemoryNeed:
-    """Return the need of reading and joining labels whose keys have so many bytes of text on average."""
+    """Return the memory needed to join labels whose keys have this many bytes of text on average."""
 
     def need_of(n: int) -> MemoryNeed:
         size = int(n * (_LABEL_BYTES + _KEY_BYTES * key_bytes))
@@ -731,7 +733,7 @@ def need_of_labels(n_labels: int, key_bytes: float = 0.0) -> MemoryNeed:
 
 
 def _held_rows(n_components: int) -> int:
-    """Return how many labelled rows a group may have whose packed bits are held while strips are summed."""
+    """Return the most labelled rows of a group whose packed bits stay in memory while strips are summed."""
     return _HELD_BYTES * 8 // n_components
 
 
@@ -743,27 +745,27 @@ def need_of_sums(
     precision: Precision = "single",
     strip_bytes: int = STRIP_BYTES,
 ) -> MemoryNeed:
-    """Return the need of a task that sums a group, or combines two partial statistics.
+    """Return the memory needed by a task that sums a group, or combines two partial statistics.
 
-    `group_rows` are the labelled rows of the largest group, `precision` that of the sums. Above M = 8,192 the
-    statistics are in strips of `strip_bytes`, of which a task holds two and no process but the one that
-    solves all.
+    `group_rows` is the number of labelled rows in the largest group, `precision` that of the sums. Above M =
+    8,192 the statistics come in strips of `strip_bytes`. A task holds two of them; only the process that
+    solves holds all.
     """
     M, shape = making.n_components, making.shape
     strips, square = shape.strips(M, strip_bytes), shape.largest(M, strip_bytes)
     what = "M x M statistics" if len(strips) == 1 else f"strips of the statistics, of {len(strips)}"
     several = group_rows is None or group_rows < n_labels
     group_rows = n_labels if group_rows is None else group_rows
-    # Blocks are joined until they are as many rows as engines like: nearly two blocks in the end.
+    # Blocks are joined until they have as many rows as engines like: at most nearly two blocks.
     joined = min(making.block_rows * making.row_bytes + making.block, group_rows * making.row_bytes)
     update = 2048 * M  # transposed words of bits; or the same rows in float64
     if not making.one_bit:
         update = 8 * min(group_rows, 2048) * shape.converted(M)
-        # A product in single precision is as large as what it is added to; one in double is added in place,
-        # or to strips some hundred rows at a time.
+        # A product in single precision is as large as the sum it is added to. One in double precision is
+        # added in place, or to strips some hundred rows at a time.
         in_place = shape.double or precision == "double"
         update += min(_TILE_BYTES, square) * (len(strips) > 1) if in_place else square // 2
-    if len(strips) > 1 and making.one_bit:  # all bits of a group, as they are joined or read
+    if len(strips) > 1 and making.one_bit:  # all bits of a group, while they are joined or read
         joined = 2 * min(n_labels, max(making.rows, _held_rows(M))) * making.row_bytes
     leaf = {
         f"one of the {what}": square,
@@ -783,10 +785,11 @@ def need_of_sums(
 def need_of_solve(
     making: Making, n_labels: int | None = None, *, eigen: bool = False, n_sums: int = 1
 ) -> MemoryNeed:
-    """Return the need of the process that solves for the posterior: the one that calls `fit`.
+    """Return the memory needed to solve for the posterior, in the process that calls `fit`.
 
-    `eigen` is for the eigendecomposition that follows where labels have next to no noise. Of `n_sums` sets of
-    rows with sums of their own, one is solved after the other, and the statistics of all are held.
+    `eigen` adds the eigendecomposition that follows where labels have next to no noise. If there are `n_sums`
+    sets of rows with sums of their own, they are solved one after the other, but the statistics of all are
+    held.
     """
     share, decomposed = making.shape.solving(making.n_components, eigen=eigen)
     share, decomposed, labels = share + n_sums - 1, decomposed + n_sums - 1, 120 * (n_labels or 0)
@@ -798,7 +801,7 @@ def need_of_solve(
 
 
 def _disk(path: PurePath, sums: Iterable[_Sums | _Solve]) -> Disk:
-    """Return what the partial sums take on the disk."""
+    """Return the disk space that the partial sums take."""
     leaves, largest, kept = 0, 0, 0
     for own in sums:
         if isinstance(own, _Solve):
@@ -817,20 +820,20 @@ def size_of_sums(
     one_bit: bool,
     shape: SumsShape = ONE_MATRIX,
 ) -> tuple[int, int, int]:
-    """Return the bytes of the leaves of all roots, of those of the largest root, and of the roots, at most.
+    """Return the bytes of all roots' leaves, of the largest root's leaves, and of the roots, at most.
 
-    Shards leave the leaves of all roots; a whole run combines those of one before the next.
+    Shards keep the leaves of all roots; a whole run combines the leaves of one root before it makes the next.
 
     Parameters
     ----------
     columns : sequence of (int, int)
-        Of the strips of the M x M sums.
+        Columns of each strip of the M x M sums.
     group_rows : sequence of int
-        Labelled rows of each group, of which each leaves one partial sum a strip.
+        Labelled rows of each group, which leaves one partial sum for each strip.
     one_bit : bool
-        Sums of bits take as many bits as the largest of them may have.
+        Whether the sums are of bits, and take only as many bits as the largest of them can have.
     shape : SumsShape, optional
-        Default: of one matrix.
+        Default: one matrix.
     """
     strips = shape.stored(columns, one_bit=one_bit)
     leaves = len(group_rows) * _bits(max(group_rows, default=0), one_bit)
@@ -839,12 +842,12 @@ def size_of_sums(
 
 
 def _bits(rows: int, one_bit: bool) -> int:
-    """Return the bits that one sum over so many rows takes on the disk."""
+    """Return the bits that one sum over this many rows takes on disk."""
     return rows.bit_length() + 1 if one_bit else 64
 
 
 def _advice(name: str, y: npt.NDArray[np.float64]) -> str:
-    """Return what to say of labels that a Gaussian process is not made for, or nothing."""
+    """Return advice on labels that do not suit a Gaussian process, or nothing."""
     low, high = float(y.min()), float(y.max())
     whole = low.is_integer() and high.is_integer() and len(y) >= _CLASS_LABELS
     if whole and low < high and bool(((y == low) | (y == high)).all()):

@@ -27,7 +27,7 @@ class MapTable:
     ----------
     maps : tuple of classes
     named : bool
-        Whether it is of the one map that was asked for.
+        Whether one map was asked for by name.
     """
 
     maps: tuple[type[FeatureMap], ...]
@@ -56,7 +56,7 @@ class MapTable:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """Return a list of one object a map: its class, and the attributes of `MapFacts`."""
+        """Return a list with one object for each map: its class, and the attributes of `MapFacts`."""
         found = [
             {"class": cls.__name__, **asdict(cls.facts), "bytes_a_row": cls.facts.bytes_a_row}
             for cls in self.maps
@@ -67,14 +67,14 @@ class MapTable:
 def maps(name: str | None = None) -> MapTable:
     """List every feature map, or describe one.
 
-    Of all: the name that --map takes, the kernel that its features approximate, its input, what a row costs,
-    what it holds and learns, and the paper. Of one: its own options and an example, too. In Python, a map of
-    your own is among them if its class has `facts`.
+    The list shows the name that --map takes, the kernel that the features approximate, the input, what a row
+    costs, what a map holds and learns, and the paper. With a name, it also shows the map's own options and an
+    example. In Python, maps of your own are listed if their class has `facts`.
 
     Parameters
     ----------
     name : str, optional
-        Of the map to describe.
+        The map to describe. Default: list all.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a job will cost, from timing a random sample of its rows: printed before anything big starts."""
+"""Predict what a job will cost, by timing a random sample of its rows before anything big starts."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ CLI = Command(
 )
 
 _GRAM_ROWS = 4_096
-_MORE_BITS = 8  # times as many of bits, which are summed so fast that each block's look at M x M sums shows
+_MORE_BITS = 8  # times as many rows of bits: they sum so fast that a block's pass over M x M sums shows
 _STD_ROWS = 256
 
 
 @dataclass(frozen=True)
 class StageCost:
-    """Seconds and bytes of one molecule in one stage, on one core, as measured."""
+    """Seconds and bytes for one molecule in one stage, measured on one core."""
 
     stage: str
     seconds: float
@@ -87,11 +87,11 @@ class PlanReport:
     n_components : int
     partitions : int
     n_labels : int
-        Labelled rows assumed: all of them, if the caller did not say.
+        Labelled rows assumed: all rows, unless the caller gave a number.
     stages : tuple of StageCost
     memory : tuple of MemoryNeed
     inputs : tuple of str
-        How the files were read, one line for each different layout.
+        How the files were read: one line for each layout.
     """
 
     rows: int
@@ -143,26 +143,26 @@ def plan(
 ) -> PlanReport:
     """Say what a run would cost, before anything big starts.
 
-    Times a random sample of the lines, here and on one core, and prints rows, bytes on disk, memory a worker,
-    and core-hours by stage.
+    Times a random sample of the lines on one core of this machine. Prints the number of rows, bytes on disk,
+    memory of a worker, and core-hours for each stage.
 
     Parameters
     ----------
     inputs, spec, format, fragments, rows_per_partition, accept_rejects, progress
         As in `fingerprint`.
     feature_map : FeatureMap, optional
-        As in `featurize`; one that is not fitted yet is fitted to the sample here.
+        As in `featurize`. A map that is not fitted yet is fitted to the sample here.
     labels : int, optional
-        Number of labelled rows; default: all.
+        Number of labelled rows. Default: all rows.
     sample : int
-        Number of rows that are timed; at least twice as many as a map chooses of the library.
+        Number of rows to time; at least twice as many as a map chooses from the library.
     seed : int
         Seed of the sample.
 
     Returns
     -------
     PlanReport
-        Rows, and by stage core-hours, bytes on disk and memory of a worker.
+        Rows and, for each stage, core-hours, bytes on disk and memory of a worker.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def plan(
         If the files cannot be read, or no row of the sample can be used.
     """
     spec = spec or FingerprintSpec()
-    by_itself = feature_map is None and labels is not None  # so that fit chooses the process
+    by_itself = feature_map is None and labels is not None  # then fit chooses the process
     feature_map = default_map() if feature_map is None else feature_map
     check_feature_map(feature_map)
     check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
@@ -214,7 +214,7 @@ def plan(
 
 
 def _check_memory(feature_map: FeatureMap, n_columns: int, n_sample: int, learns: bool) -> None:
-    """Check the memory for the sample's own standard deviations: no stage takes more in one process."""
+    """Check the memory for the sample's standard deviations: no stage takes more in one process."""
     run = Run(Path(), here=LIBRARIES)
     making = _making(feature_map, n_sample, None, feature_map.table_bytes(n_columns))
     run.check(Need(here=need_of_solve(making)))
@@ -224,7 +224,7 @@ def _check_memory(feature_map: FeatureMap, n_columns: int, n_sample: int, learns
 
 
 def _making(feature_map: FeatureMap, rows: int, nonzeros: int | None, tables: int) -> Making:
-    """Return what making the features of so many rows takes."""
+    """Return what it takes to make the features of this many rows."""
     M, bits = feature_map.n_components, feature_map.one_bit
     return Making(M, rows, bits, SumsShape.of(feature_map), nonzeros, tables)
 
@@ -238,9 +238,9 @@ def _needs(
     *,
     exact: bool,
 ) -> tuple[MemoryNeed, ...]:
-    """Return the needs of all stages, from the density of the fingerprints of the sample.
+    """Return what all stages need, judged by the density of the sample's fingerprints.
 
-    The tables are those of the map that is `fitted` to the sample: some maps know theirs only then.
+    The tables are those of the `fitted` map: some maps know the size of their tables only when fitted.
     """
     largest = max(p.stop - p.start for p in library.partitions)
     precision = precision_for(feature_map, n_labels)
@@ -267,7 +267,7 @@ def _time_fingerprints(
     """Time reading, fingerprinting and writing; return the fingerprints of the sample."""
     fingerprinter = Fingerprinter(spec, fragments)
     fingerprinter(["CCO"])  # RDKit's first call loads its tables
-    # Seeking is the sample's cost, not the job's, which reads in order at some million rows a second.
+    # Only the sample has to seek; the job reads in order, at some million rows a second.
     batches = sample_rows(library, n_sample, seed)
     smiles = [text for batch in batches for text in batch.smiles]
     sampled = sum(batch.n_read for batch in batches)
@@ -298,7 +298,7 @@ def _time_fingerprints(
 
 
 def _time_map(feature_map: FeatureMap, fingerprints: Any, n_rows: int) -> tuple[FeatureMap, list[StageCost]]:
-    """Return the map, fitted to the sample, and the cost of fitting it to the library, if it has to be."""
+    """Return the map, fitted to the sample, and what it costs to fit it to the library if it must be."""
     if feature_map.is_fitted():
         return feature_map, []
     fitted = clone(feature_map)
@@ -344,7 +344,7 @@ def _time_features(
     gp = gp_for(feature_map, mean=0.0, signal_variance=1.0, noise_variance=1.0).fit_statistics(
         statistics, feature_map
     )
-    gp.feature_map_ = None  # it is shown features
+    gp.feature_map_ = None  # it is given features
     gp.predict(phi[:2])
     _, seconds = _timed(lambda: gp.predict(phi))
     stages.append(
@@ -359,7 +359,7 @@ def _time_features(
 
 
 def _time_exact(fingerprints: Any, n_labels: int) -> list[StageCost]:
-    """Time kernel values, of which an exact process takes one of each label for a prediction."""
+    """Time kernel values: an exact process needs one for each label to predict a molecule."""
     gp, n = ExactGP(TanimotoMinMax()), fingerprints.shape[0]
     matrix, vectors = KernelMatrix(gp.kernel, fingerprints, n_threads=1), np.ones((n, 1), np.float32)
     matrix.cross_product(fingerprints[:2], vectors)

@@ -42,7 +42,7 @@ CLI = Command(
     resumable=True,
 )
 
-_ROW_BYTES = 12  # of a prediction's row number and ID in compressed Parquet
+_ROW_BYTES = 12  # row number and ID of a prediction, in compressed Parquet
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class PredictReport:
         Partitions of the store, and how many of them this run made.
     seconds : float
     targets : tuple of str
-        Of the model, which are all predicted.
+        Targets of the model; all are predicted.
     inputs : tuple of str
-        How SMILES files were read, one line for each different layout.
+        How SMILES files were read: one line for each layout.
     """
 
     store: PurePath
@@ -102,24 +102,26 @@ def predict(
 ) -> PredictReport | ShardReport:
     """Predict every molecule of a library.
 
-    Writes one Parquet file a partition: row, id, mean, std (of the function), std_y (of a new measurement,
-    noise included); of several targets mean_NAME and so on. A second run does what the first one left.
+    Writes a Parquet dataset, one file for each partition, with the columns row, id, mean, std (of the
+    function) and std_y (of a new measurement, noise included); with several targets mean_NAME and so on. To
+    finish a job that was interrupted, run the same command again.
 
     Parameters
     ----------
     model : path
-        Directory that fit wrote.
+        Directory of the model, as written by fit.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files as they are.
+        A fingerprint store, a feature store, or SMILES files.
     output : path
         Directory of the predictions, a Parquet dataset.
     std : bool
-        Standard deviations too. The mean of a molecule costs M additions, its standard deviation M^2 / 2
-        multiply-adds: at M = 4096 on one core, about a microsecond against a fifth of a millisecond.
+        Predict standard deviations, too. They cost more: the mean of a molecule takes M additions, its
+        standard deviation M^2 / 2 multiply-adds. With M = 4096 on one core, that is about a microsecond
+        against a fifth of a millisecond.
     format : TableFormat, optional
-        How to read SMILES files, as in `fingerprint`; fingerprints are those of the model.
+        How to read SMILES files, as in `fingerprint`. The model knows which fingerprints it needs.
     fragments : {"keep", "largest", "reject"}, optional
-        What to do with molecules of several fragments; default: as in the model's library.
+        What to do with molecules of several fragments. Default: as in the model's library.
     accept_rejects, client, progress, shard, prepare
         As in `fingerprint`.
 
@@ -130,7 +132,7 @@ def predict(
     Raises
     ------
     InputError
-        If the library has other fingerprints or features than the model.
+        If the library's fingerprints or features are not those of the model.
     StoreError
         If a store is damaged, or `output` was made from another model or library.
     """
@@ -164,7 +166,7 @@ class _Predict(Job[PredictReport]):
         )
         size = n_rows * (
             _ROW_BYTES + 8 * n_targets * (3 if self.std else 1)
-        )  # random mantissas do not shrink
+        )  # random mantissas do not compress
         return Need(worker=worker, disk=Disk(self.output, "the predictions", size, size))
 
     def pieces(self, run: Run) -> list[Pieces]:
@@ -231,7 +233,7 @@ class PredictStage:
         )
 
     def _table(self, model: Model, block: Block | None) -> pa.Table:
-        """Return row and, for each target, mean, std and std_y."""
+        """Return a table of row and, for each target, mean, std and std_y."""
         names = ("mean", "std", "std_y") if self.std else ("mean",)
         columns: dict[str, Any] = {"row": np.zeros(0, np.int64) if block is None else block.rows}
         n_targets = len(model.targets)

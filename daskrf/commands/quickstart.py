@@ -1,4 +1,4 @@
-"""The whole pipeline on a library that it makes itself, and an honest look at how well it worked."""
+"""The whole pipeline on a library made on the spot, and an honest look at how well it worked."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _MOLECULES_PER_TASK = 1000
 
 @dataclass(frozen=True)
 class QuickstartReport:
-    """What :func:`quickstart` did and found; printing it gives the whole story.
+    """What :func:`quickstart` did and found. Print it to read the whole story.
 
     Attributes
     ----------
@@ -71,9 +71,9 @@ class QuickstartReport:
     hits : list of dict
         The top of the hit list: ``id``, ``smiles``, ``mean``, ``std_y``, ``truth``.
     recovery : Recovery
-        The best 100 of the molecules without a label, along the model's ranking.
+        How many of the best 100 molecules without a label are found along the model's ranking.
     calibration : Calibration
-        Errors and error bars on the molecules without a label.
+        Errors and error bars for the molecules without a label.
     seconds : dict of str to float
         Time of each stage.
     """
@@ -128,24 +128,24 @@ def quickstart(
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> QuickstartReport:
-    """See the whole pipeline work.
+    """Run the whole pipeline on a demonstration library.
 
-    Makes a make-on-demand library by reactions of building blocks, scores a random part of it by a computed
-    objective, which stands in for docking (lower is better), and runs fingerprint, featurize, fit, predict
-    and screen on it. Then scores everything, to show how many of the truly best molecules were found. Run
-    again, it keeps what is done.
+    Makes a library by reactions of building blocks, as make-on-demand vendors do, and scores a random part of
+    it with a computed objective that stands in for docking (lower is better). Runs fingerprint, featurize,
+    fit, predict and screen on it. Then scores all molecules, to show how many of the truly best ones were
+    found. A second run keeps what is done.
 
     Parameters
     ----------
     directory : path
-        Where everything is written: library.smi, labels.csv, the stores, the model, hits.parquet,
-        truth.parquet and hits.png.
+        Directory for all output: library.smi, labels.csv, the stores, the model, hits.parquet, truth.parquet
+        and hits.png.
     molecules : int
         Size of the library.
     labelled : int
-        How many of them are scored.
+        How many of the molecules to score.
     n_components : int
-        Number of one-bit features.
+        Number of features, one bit each.
     seed : int
         Seed of every random choice.
     client, progress
@@ -212,7 +212,7 @@ class _Run:
         self.seconds[stage] = time.perf_counter() - begun
 
     def begin(self, wanted: dict[str, int]) -> None:
-        """Make the directory, or see that it holds a quickstart with these parameters."""
+        """Make the directory, or check that it holds a quickstart with these parameters."""
         settings = self.path("quickstart.json")
         if settings.exists():
             there = json.loads(settings.read_text())
@@ -223,11 +223,11 @@ class _Run:
                 )
             self.progress.note(f"{self.directory} is there already: what is done is kept.")
         self.directory.mkdir(parents=True, exist_ok=True)
-        # One that was killed as it began has left its settings half written.
+        # A run killed as it began has left its settings half written.
         own = (settings.name, f"{settings.name}.part")
         if not settings.exists() and any(item.name not in own for item in self.directory.iterdir()):
             raise InputError(f"{self.directory} holds other files; name another directory.")
-        _write_text(settings, json.dumps(wanted, indent=1) + "\n")  # first, so that it is known again
+        _write_text(settings, json.dumps(wanted, indent=1) + "\n")  # first, so that a second run knows it
 
     def make_library(self, n: int, seed: int) -> None:
         """Write random molecules of the make-on-demand space, unless they are there."""
@@ -253,7 +253,7 @@ class _Run:
     def evaluate(
         self, library: pa.Table, chosen: npt.NDArray[np.int64], hits: list[dict[str, Any]]
     ) -> QuickstartReport:
-        """Score everything, and compare with what was predicted for the molecules without a label."""
+        """Score everything, and compare with the predictions for the molecules without a label."""
         found = _whole(PredictionStore.open(self.path("predictions")), ["mean", "std_y"])
         with self.timed("truth"):
             truth = self.score("truth of the whole library", library["smiles"].to_pylist())

@@ -52,7 +52,7 @@ Std = Literal["candidates", "all", "none"]
 
 
 def _one_target(texts: Sequence[str]) -> str:
-    """Return the target that is named, of which there is one."""
+    """Return the one target that is named."""
     if len(texts) > 1:
         names = " and ".join(f"'{name}'" for name in texts)
         raise ValueError(f"a screen ranks by one target, and not by {names}.")
@@ -60,7 +60,7 @@ def _one_target(texts: Sequence[str]) -> str:
 
 
 def _fraction(text: str) -> float:
-    """Return a fraction of the library: all of it for none."""
+    """Return a fraction of the library; "none" means all of it."""
     return 1.0 if text == "none" else float(text)
 
 
@@ -80,13 +80,13 @@ CLI = Command(
     resumable=True,
 )
 
-_TASK_SECONDS = 30.0  # a task's aim
-_LEAST_ROWS = 10_000  # of a task: fewer are not worth a checkpoint
+_TASK_SECONDS = 30.0  # that a task should take
+_LEAST_ROWS = 10_000  # in a task: fewer are not worth a checkpoint
 _MOST_TASKS = 4_096  # unless they would take longer
 _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations for all would rank every molecule"
 _PIECES = "parts of the library"
-_LEAST_LIBRARY = 100_000  # rows: an exact process ranks all of less without a shortlist
-_SHORTLIST = 10  # times k molecules of the best mean get a standard deviation, with std="candidates"
+_LEAST_LIBRARY = 100_000  # rows: an exact process ranks all of a smaller library
+_SHORTLIST = 10  # times k molecules with the best means get a standard deviation, with std="candidates"
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,13 @@ class ScreenReport:
     acquisition : str
     seconds : float
     target : str
-        What was predicted.
+        The target that was predicted.
     direction : {"maximize", "minimize"}
-        Whether large or small values of it are good.
+        Whether large or small values of the target are good.
     notes : tuple of str
         What was assumed, left out or counted.
     inputs : tuple of str
-        How SMILES files were read, one line for each different layout.
+        How SMILES files were read: one line for each layout.
     """
 
     hits: PurePath
@@ -166,47 +166,48 @@ def screen(
 ) -> ScreenReport | ShardReport:
     """Find the best molecules of a library.
 
-    Exact over any number of rows, in bounded memory. The hits come best first, in these columns::
+    Scores every molecule of a library of any size, in bounded memory. The hits come best first, with these
+    columns::
 
-      rank, row, id, smiles    rank from 1; number of the row in the library, from 0
-      source, line             the file it came from, and the line there, from 1
-      mean, std                of the predicted function
-      std_y                    of a new measurement: noise included
-      acquisition              what was ranked by, larger is better: minus the mean for
-                               greedy with --minimize; natural logarithms for ei and pi
+      rank, row, id, smiles  rank, from 1; row number in the library, from 0
+      source, line           the file, and the line in it, from 1
+      mean, std              of the predicted function
+      std_y                  of a new measurement, noise included
+      acquisition            the score that ranks, larger is better: minus the mean
+                             for greedy with --minimize, logarithms for ei and pi
 
     Parameters
     ----------
     model : path
-        Directory that fit wrote.
+        Directory of the model, as written by fit.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files as they are; features are not stored.
+        A fingerprint store, a feature store, or SMILES files. Features made here are not stored.
     output : path
-        Parquet file of the hits, best first. What they depend on is in its metadata.
+        Parquet file of the hits, best first. Its metadata says what they depend on.
     k : int
-        How many molecules to keep.
+        Number of molecules to keep.
     acquisition : Acquisition or str
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
         improvement (pi), or one draw of the whole function from the posterior (thompson). In Python also the
-        rule itself, with its settings; its own `maximize` counts where it is true.
+        rule itself, with its settings; if its `maximize` is true, that counts.
     maximize : bool, optional
-        Whether large or small values are good; may be left out where the model was fitted with a direction.
+        Whether large or small values are good. Not needed if the model was fitted with a direction.
     std : {"candidates", "all", "none"}
-        Which molecules get a standard deviation, which costs M^2 / 2 multiply-adds each. With all, rules that
-        need them are exact; with candidates, only the hits get one, and such rules rank the 10 k molecules of
-        the best mean, an approximation.
+        Which molecules get a standard deviation, at M^2 / 2 multiply-adds each. With all, rules that need it
+        are exact. With candidates, only the hits get one, and such rules rank the 10 times k molecules with
+        the best means, which is an approximation.
     shortlist : float, optional
-        Of an exact process: the fraction of the library that it ranks, above 0 and up to 1, chosen by kernel
-        values of its landmarks, which cost far less. Default: as much as 99 % of the best molecules of a
-        sample of the library are in; all of a library of less than 100,000.
+        For an exact process: the fraction of the library to rank in full, above 0 and up to 1. Kernel values
+        of its landmarks, which cost far less, choose the molecules. Default: as large as it takes to keep 99
+        % of the best molecules of a sample; all of a library of less than 100,000.
     seed : int, optional
-        Seed of the draw of thompson; default 0; with an exact process, the number of the draw. Other rules
-        draw nothing, and refuse it.
+        Seed of the draw of thompson. Default: 0. For an exact process, the number of the draw. Other rules
+        refuse a seed, because they draw nothing.
     target : str or int, optional
-        Which target; needed only for a model of several.
+        Target to rank by; needed only if the model has several.
     exclude_labelled : bool
-        Leave out the rows that the model was fitted to, where the library is the same; copies of them under
-        other rows stay, and are counted.
+        Leave out the rows that the model was fitted to, if this is the same library. Copies of their
+        molecules in other rows stay, and are counted.
     overwrite : bool
         Replace the hits of another search at the output.
     format, fragments
@@ -214,7 +215,8 @@ def screen(
     accept_rejects, client, progress, shard, prepare
         As in `fingerprint`.
     **settings
-        Those of the rule that `acquisition` names, such as ``kappa=3.0`` of "ucb" and ``best=-9.0`` of "ei".
+        Settings of the rule that `acquisition` names, such as ``kappa=3.0`` for "ucb" and ``best=-9.0`` for
+        "ei".
 
     Returns
     -------
@@ -223,10 +225,10 @@ def screen(
     Raises
     ------
     InputError
-        If options do not fit each other, nobody has said whether large or small values are good, or which
-        target of several is meant, or the library has other fingerprints or features than the model.
+        If options contradict each other, it is not known whether large or small values are good or which of
+        several targets is meant, or the library's fingerprints or features are not those of the model.
     StoreError
-        If `output` holds the hits of another search; what differs is named.
+        If `output` holds the hits of another search; the message names what differs.
     """
     output = as_path(output)
     _check_options(k, std, shortlist, output)
@@ -245,7 +247,7 @@ def screen(
 
 @dataclass
 class _Screen(Job[ScreenReport]):
-    """The job of `screen`; see `daskrf.jobs.job.Job`. From `model` on it is what `plan` has found."""
+    """The job of `screen`; see `daskrf.jobs.job.Job`. `plan` sets `model` and the fields below it."""
 
     path: PurePath
     files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
@@ -275,7 +277,7 @@ class _Screen(Job[ScreenReport]):
 
     @property
     def shortlisted(self) -> bool:
-        """Whether only some molecules, those of the best means, get the deviations that all are ranked by."""
+        """Whether only the molecules with the best means get the deviations that they are ranked by."""
         return self.rule.needs_std and self.std == "candidates"
 
     @property
@@ -285,14 +287,14 @@ class _Screen(Job[ScreenReport]):
 
     @property
     def rough(self) -> bool:
-        """Whether the model has a rough ranking, for a shortlist."""
+        """Whether the model has a rough ranking, as a shortlist needs."""
         gp = process_of(self.model.gp, self.target)[0]
         return isinstance(gp, ExactGP) and gp.rough() is not None
 
     def plan(self, run: Run) -> None:
-        """Find out as early as can be whether the hits are there, or others."""
+        """Find out as early as possible whether the output holds these hits already, or others."""
         name, earlier = source_words(self.files[0]), earlier_hits(self.output)
-        earlier_hits(rejects_of(self.output))  # refuses what else may be there
+        earlier_hits(rejects_of(self.output))  # refuses anything else there
         # Tasks read the model themselves.
         statistics = self.std == "candidates" or self.rule.needs_sample
         self.model = read_model(self.path, statistics=statistics)
@@ -445,7 +447,7 @@ class _Screen(Job[ScreenReport]):
         return {name: values[order] for name, values in columns.items()}
 
     def _fingerprints(self, rows: npt.NDArray[np.int64]) -> Any:
-        """Return the fingerprints of some rows, which are read again."""
+        """Read the fingerprints of some rows again."""
         wanted = np.sort(rows)
         ends = np.searchsorted(wanted, self.features.row_bounds)
         parts = [
@@ -464,7 +466,7 @@ class _Screen(Job[ScreenReport]):
         notes: tuple[str, ...],
         seconds: float,
     ) -> ScreenReport:
-        """Return the report on hits, from what their file says of them."""
+        """Return the report on hits, from what their file says."""
         return ScreenReport(
             self.output,
             table,
@@ -499,7 +501,7 @@ def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) 
 def _asked_for(
     acquisition: Acquisition | str, maximize: bool | None, settings: dict[str, Any]
 ) -> tuple[Acquisition, bool | None]:
-    """Return the rule that is asked for, and whether large values are said to be good."""
+    """Return the rule that is asked for, and whether large values are said to be good, if known."""
     if isinstance(acquisition, str):
         given = {name: value for name, value in settings.items() if value is not None}
         return acquisition_for(acquisition, **given), maximize
@@ -517,7 +519,7 @@ def _best(model: Model, target: int, maximize: bool) -> float:
 
 
 def _check_library(model: Model, features: Source) -> None:
-    """Refuse to leave out labelled rows of a library whose row numbers mean something else."""
+    """Refuse to leave out the labelled rows of another library, in which row numbers mean something else."""
     if features.library_hash != model.metadata["library"]:
         raise InputError(
             "The labelled molecules can be left out only of the fingerprint store that the model was fitted "
@@ -526,14 +528,14 @@ def _check_library(model: Model, features: Source) -> None:
 
 
 def _draw_weights(model: Model, target: int, seed: int, work: PurePath) -> str:
-    """Leave the weights of one draw of the whole function where every task finds them; return the file."""
+    """Write the weights of one draw of the function to a file that every task finds; return the file."""
     path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}"
     if read_checkpoint(path, path.name) is None:
         backend(work).make(work)
-        with ONE_BLAS_THREAD:  # whatever number of processors the one shard has that draws for all
+        with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
             gp, own = process_of(model.gp, target)
             weights = gp.weights_of_draw(seed, own)
-        for keep in (True, False):  # that of another shard may be there meanwhile, but not a damaged one
+        for keep in (True, False):  # another shard's file is as good, unless it is damaged
             write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
             if read_checkpoint(path, path.name) is not None:
                 break
@@ -543,9 +545,10 @@ def _draw_weights(model: Model, target: int, seed: int, work: PurePath) -> str:
 def _grouped(
     source: Source, model: Model, *, std: bool, fraction: float
 ) -> tuple[list[tuple[int, ...]], list[int]]:
-    """Cut the library into groups of partitions; return also the rows of each.
+    """Cut the library into groups of partitions; return also the rows of each group.
 
-    By the size of the job alone, so that a second run on other workers finds its checkpoints.
+    The groups depend only on the size of the job, so that a second run on other workers finds its
+    checkpoints.
     """
     rows = source.partition_rows
     seconds = source.seconds_per_row + 2e-6 + fraction * score_seconds(model, source.block_size, std=std)
@@ -589,7 +592,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Search(Reduction):
-    """Scores blocks and keeps the best k."""
+    """Scores blocks and keeps the best k rows."""
 
     model: str
     model_hash: str
@@ -616,20 +619,20 @@ class Search(Reduction):
         total.top = total.top.combine(self._score(model, block))
 
     def rough(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
-        """Return about the mean of each row where large values are good, else minus that."""
+        """Return roughly the mean of each row, negated if small values are good."""
         gp, _ = process_of(model.gp, self.target)
         function = gp.rough() if isinstance(gp, ExactGP) else None
         assert function is not None
         return self.rule.sign * function.predict(block.phi)
 
     def finalize(self, total: Hits, rest: Iterator[Any]) -> Hits:
-        """Refuse a library without any molecule."""
+        """Refuse a library without molecules."""
         if not total.n_scored:
             raise InputError("There is nothing to screen: no row of the library could be used.")
         return total
 
     def wanted(self, block: Block) -> Block:
-        """Return the block without the labelled rows, if these are to be left out."""
+        """Return the block without the labelled rows, if they are to be left out."""
         if not self.exclude_labelled or not len(block.rows):
             return block
         labelled = _labelled_rows(self.model, self.model_hash, self.target)
@@ -641,7 +644,7 @@ class Search(Reduction):
         return TopK(self.k).from_chunk(score, block.rows, **columns)
 
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        """Return the score of each row, and what is kept of it."""
+        """Return the score of each row, and the columns to keep."""
         columns: dict[str, Any] = _predicted(model, self.target, block.phi, block.diagonal, std=self.std)
         if self.keep_features:
             columns["phi"] = block.phi
@@ -677,7 +680,7 @@ def _predicted(
 
 @functools.lru_cache(maxsize=1)
 def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.int64]:
-    """Return the rows that have labels of a target."""
+    """Return the rows that have labels for a target."""
     open_model(path, model_hash, statistics=False)  # refuses another model
     arrays = load_model(path, names=["labelled_rows", "labels"]).arrays
     return np.unique(arrays["labelled_rows"][np.isfinite(arrays["labels"][:, target])])
@@ -685,7 +688,7 @@ def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.in
 
 @functools.lru_cache(maxsize=1)
 def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any:
-    """Return what predicts one draw of the whole function."""
+    """Return a predictor of one draw of the whole function."""
     gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
     found = read_checkpoint(as_path(draw), as_path(draw).name)
     if found is None:
@@ -710,7 +713,7 @@ def _described(features: Source, columns: dict[str, Any]) -> pa.Table:
     rows = columns["row"]
     partition = np.searchsorted(features.row_bounds, rows, side="right") - 1
     tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
-    tables = tables or [features.describe(0, rows)]  # no hits: the columns all the same
+    tables = tables or [features.describe(0, rows)]  # without hits, an empty table with the columns
     table = pa.table({"rank": np.arange(1, len(rows) + 1), "row": rows})
     found = pa.concat_tables(tables).unify_dictionaries()
     order = np.searchsorted(found["row"].to_numpy(), rows)  # tables come by partition, rows within ascend

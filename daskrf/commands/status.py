@@ -15,8 +15,8 @@ CLI = Command("daskrf status real.fingerprints", step=6)
 def status(store: str | os.PathLike[str]) -> inspection.StoreStatus:
     """Say what an output holds, and how a job on it is doing.
 
-    Works on every output, finished or being made: stores, models and hits. Looks at commit records, sizes of
-    files and run logs, which is quick; verify reads every byte.
+    Works on every output, finished or not: stores, models and hits. It is quick, because it looks only at
+    commit records, file sizes and run logs; verify reads every byte.
 
     Parameters
     ----------
@@ -26,6 +26,6 @@ def status(store: str | os.PathLike[str]) -> inspection.StoreStatus:
     Raises
     ------
     StoreError
-        If nothing is there, something else is, or it is of an unknown format version.
+        If nothing is there, it is not an output of daskrf, or its format version is unknown.
     """
     return inspection.status(store)

@@ -42,7 +42,7 @@ def _partitions(numbers: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class VerifyReport(inspection.VerifyReport):
-    """What `verify` found in the end, and which partitions it made again before.
+    """What `verify` found in the end, and which partitions it had made again.
 
     Attributes
     ----------
@@ -67,24 +67,23 @@ def verify(
 ) -> VerifyReport:
     """Check every byte of an output against its digests.
 
-    Works on stores, models and hits. The command ends with exit code 1 if something is damaged or missing and
-    was not made again.
+    Works on stores, models and hits. The exit code is 1 if something is damaged or missing and was not made
+    again.
 
     Parameters
     ----------
     store : path
         A store, a model, or a Parquet file of hits.
     repair : bool
-        Make the damaged and missing partitions of fingerprints and features again, and only those. Damaged
-        predictions are only taken out; run predict again to make them.
+        Make damaged and missing partitions of fingerprints and features again, and only those. Damaged
+        predictions are only removed; run predict again to make them.
     client, progress
         As in `fingerprint`.
 
     Raises
     ------
-    StoreError
-        If nothing is there, or, with `repair`, another command has to be run: fit for a model, predict for
-        predictions, screen for hits.
+    If nothing is there. With `repair`, also if another command must be run: fit for a model, predict for
+    predictions, screen for hits.
     """
     progress = progress or Progress()
     found = _checked(store, progress)
@@ -108,7 +107,7 @@ def verify(
 
 @dataclass
 class _Repair(Job[VerifyReport]):
-    """The job of a repair; see `daskrf.jobs.job.Job`: what is damaged is taken out, and made anew."""
+    """The job of a repair; see `daskrf.jobs.job.Job`: removes damaged partitions and makes them again."""
 
     output: PurePath
     found: inspection.VerifyReport
@@ -152,7 +151,7 @@ def _checked(store: Paths, progress: Progress) -> inspection.VerifyReport:
 
 
 def _check_inputs(store: FingerprintStore) -> None:
-    """Refuse to repair from input files that are not those that the store was made from."""
+    """Refuse to repair if the input files are no longer those that the store was made from."""
     with believed(store.path):
         sources = Library.from_state(store.spec["library"]).sources
     for source in sources:
