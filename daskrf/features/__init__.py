@@ -1,4 +1,4 @@
-"""Feature maps, scikit-learn style: one file a family, and no list of them."""
+"""Feature maps, scikit-learn style: one file a family, found without a list."""
 
 from daskrf.features.featuremap import FeatureMap as FeatureMap
 from daskrf.features.featuremap import default_map as default_map

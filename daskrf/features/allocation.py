@@ -1,4 +1,4 @@
-"""How many features each degree of a truncated series gets, so that the error of the kernel is least."""
+"""How many features to give each degree of a truncated series, so that the kernel's error is smallest."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from daskrf.features.variances import Moments, same_block_pairs
 __all__ = ["Allocation", "SeriesErrors", "incremental", "optimal_allocation"]
 
 MOST_DEGREES = 64
-"""Largest degree that is looked at."""
+"""Largest degree that is tried."""
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Features of each degree n = 1..p: the first `n_explicit` degrees by all their monomials, then sketches.
+    """Features of each degree n = 1..p: all monomials for the first `n_explicit` degrees, then sketches.
 
-    `error` is the mean squared error of the kernel that the sample foretells, `bias` its part by truncation.
+    `error` is the mean squared error of the kernel predicted from the sample; `bias` is the truncation's part
+    of it.
     """
 
     n_explicit: int
@@ -45,7 +46,7 @@ class Allocation:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Allocation:
-        """Undo `state`."""
+        """Rebuild from `state`."""
         return cls(**{**state, "sizes": tuple(state["sizes"])})
 
 
@@ -55,7 +56,7 @@ class SeriesErrors:
     Parameters
     ----------
     moments : Moments
-        Of pairs of centred rows, divided by the length scale.
+        Moments of pairs of centred rows, divided by the length scale.
     exponent : float64 array
         (|x|^2 + |y|^2) / 2 of each pair.
     method : "rademacher" or "tensorsrht"
@@ -63,11 +64,11 @@ class SeriesErrors:
     Attributes
     ----------
     sums : float64 array, shape (MOST_DEGREES + 1,)
-        D times the variance of D features of degree n, without what features of a block share.
+        D times the variance of D features of degree n, not counting what features in one block share.
     shared : float64 array
-        What c(D, d) / D^2 times that is less.
+        By how much c(D, d) / D^2 times this lowers the variance.
     bias : float64 array
-        Squared error of the series cut after degree p.
+        Squared error of the series truncated after degree p.
     """
 
     def __init__(self, moments: Moments, exponent: Array, method: str) -> None:
@@ -101,15 +102,15 @@ def incremental(
 ) -> list[int]:
     """Return how many of `budget` features each degree first, first + 1, ... gets: at least one each.
 
-    One feature after the other goes to the degree whose variance it lowers most, which is optimal for
-    variances that are convex in the number of features (the incremental algorithm). It begins near the
-    optimum of real numbers for variances sums[n] / D, in proportion to sqrt(sums[n]).
+    Features are given out one at a time, each to the degree whose variance it lowers most (the incremental
+    algorithm). This is optimal if variances are convex in the number of features. It starts near the optimum
+    over real numbers for variances sums[n] / D, which is in proportion to sqrt(sums[n]).
 
     Parameters
     ----------
     variance : function (degree, size) -> float
     sums : sequence of float
-        Of each degree, starting with `first`.
+        One value for each degree, starting with `first`.
     first, budget : int
 
     Examples
@@ -120,7 +121,7 @@ def incremental(
     roots = np.sqrt(np.array(sums, dtype=np.float64))
     shares = budget * roots / max(float(roots.sum()), 1e-300)
     sizes = [max(1, int(share) - 2) for share in shares]
-    while sum(sizes) > budget:  # as many degrees as features, nearly
+    while sum(sizes) > budget:  # nearly as many degrees as features
         sizes[int(np.argmax(sizes))] -= 1
     # Ties go to the lower degree.
     gains = [(variance(first + k, size + 1) - variance(first + k, size), k) for k, size in enumerate(sizes)]
@@ -136,20 +137,20 @@ def incremental(
 def optimal_allocation(errors: SeriesErrors, budget: int, n_columns: int) -> Allocation:
     """Return the allocation of `budget` features to degrees 1, 2, ... with the smallest predicted error.
 
-    Tried are all truncations p, each with the optimal sizes of sketches, and all numbers of first degrees
-    that take all monomials of the columns, which have no variance, in place of a sketch.
+    Tries all truncations p, each with the best sizes of sketches, and all numbers of first degrees that take
+    all monomials of the columns (which have no variance) in place of a sketch.
 
     Parameters
     ----------
     errors : SeriesErrors
     budget : int
-        Features beside the constant one, at least 0.
+        Number of features besides the constant one, at least 0.
     n_columns : int
 
     Raises
     ------
     InputError
-        If no error is a number: rows too far from the centre.
+        If no error is a number, because the rows are too far from the centre.
     """
     best: Allocation | None = None
     explicit: list[int] = []
@@ -177,6 +178,6 @@ def optimal_allocation(errors: SeriesErrors, budget: int, n_columns: int) -> All
 
 
 def _last_degree(bias: Array) -> int:
-    """Return the degree beyond which the bias is next to nothing."""
+    """Return the degree beyond which the bias is negligible."""
     small = np.flatnonzero(bias <= 1e-14)
     return int(small[0]) if small.size else MOST_DEGREES

@@ -1,8 +1,8 @@
 """Bounds on the error of SCISSORS and Nystroem features: theorems 1, 3, 4 and 5 of Haque & Pande 2011.
 
-They hold for every kernel and distribution, and are therefore loose: for a few thousand landmarks the three
-on matrices usually exceed the kernel itself (benchmarks/nystrom.py shows by how much). They tell how an error
-can fall with l, k and n; what it is, a sample tells.
+They hold for every kernel and distribution, so they are loose: for a few thousand landmarks the three bounds
+on matrices usually exceed the kernel itself (benchmarks/nystrom.py shows by how much). They show how the
+error can fall with l, k and n; to learn the error itself, take a sample.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def expected_product_error(
     delta: float,
     largest: float | None = None,
 ) -> float:
-    """Return theorem 1: how far the approximated kernel of two random molecules may be below k, on average.
+    """Return theorem 1: how far the approximate kernel of two random molecules can fall below k, on average.
 
     0 <= E[k(x, y) - phi(x).phi(y)] <= the bound, with probability at least (1 - delta)^2.
 
-    Assumptions: x, y and the l landmarks are independent draws from one distribution (`selection="random"`,
-    which leaves out equal rows, and a library that the landmarks were drawn from at random); k is positive
-    semidefinite, its values exact, and k(x, x) < R^2 everywhere.
+    Assumptions: x, y and the l landmarks are independent draws from one distribution (landmarks drawn at
+    random from the library; `selection="random"` leaves out equal rows); k is positive semidefinite, its
+    values are exact, and k(x, x) < R^2 everywhere.
 
     Parameters
     ----------
     eigenvalues : array_like, shape (l,)
-        Of the kernel matrix among the landmarks.
+        Eigenvalues of the kernel matrix among the landmarks.
     n_components : int
         k, from 1 to l.
     self_products : array_like, shape (l,)
@@ -45,7 +45,7 @@ def expected_product_error(
     delta : float
         Between 0 and 1.
     largest : float, optional
-        R^2; default: the largest of `self_products`, which is right where k(x, x) is constant.
+        R^2. Default: the largest of `self_products`, which is right where k(x, x) is constant.
 
     Raises
     ------
@@ -56,8 +56,9 @@ def expected_product_error(
     -----
     Equation 4, min over d <= k of [sum_{i > d} lambda_i / l + (1 + sqrt d) / sqrt l sqrt(2/l sum k(s, s)^2)]
     + R^2 (1/4 + sqrt(18/l log(2l / delta))), after Shawe-Taylor et al. 2005. The paper prints k(s, s) where
-    their theorem has its square, which units demand; the same where k(x, x) = 1. It also writes the sum over
-    i > k under the minimum over d. The term R^2 / 4 stays whatever l: the bound cannot fall below.
+    their theorem has its square, as the units demand; where k(x, x) = 1 it makes no difference. It also puts
+    the sum over i > k under the minimum over d. The term R^2 / 4 does not depend on l, so the bound cannot
+    fall below it.
 
     Examples
     --------
@@ -103,8 +104,8 @@ def excess_2_norm(n: int, l: int, largest: float = 1.0, *, delta: float) -> floa
     Notes
     -----
     2 n / sqrt(l) R^2 [1 + 2 sqrt((n - l) / (n - 1/2) / beta log(1 / delta))] with beta = 1 - 1 / (2 max(l, n
-    - l)), which is what the paper prints for l <= n / 2. Theorem 6 of the paper prints the distance of two
-    molecules as sqrt(K_ii + K_jj - K_ij); 2 K_ij must stand there, and its bound 2 R, used here, holds.
+    - l)). For l <= n / 2 this is what the paper prints. Theorem 6 of the paper prints the distance of two
+    molecules as sqrt(K_ii + K_jj - K_ij); it must be 2 K_ij, and its bound 2 R, which is used here, is right.
 
     Examples
     --------
@@ -147,9 +148,9 @@ def excess_rms(n: int, l: int, n_components: int, largest: float = 1.0, *, delta
 
     Notes
     -----
-    The paper's example, n = 50,000, k = 256, l = 3,000 at 95 %, prints 1.8 R^2. That is the value for delta =
-    0.95, the confidence in place of the probability of failure; for delta = exp(-3), as the text says, it is
-    3.19 R^2. (The formula there has log exp(-3), which is negative, for log(1 / delta).)
+    For the paper's example, n = 50,000, k = 256, l = 3,000 at 95 %, it prints 1.8 R^2. That is the value for
+    delta = 0.95, the confidence instead of the probability of failure. For delta = exp(-3), as the text says,
+    it is 3.19 R^2. (The formula there has log exp(-3), which is negative, for log(1 / delta).)
 
     Examples
     --------

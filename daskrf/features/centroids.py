@@ -17,12 +17,12 @@ from daskrf.features.variances import on_own_columns
 __all__ = ["CENTROIDS", "choose_centroids", "nearest_centroids", "squared_distances"]
 
 CANDIDATES = 10_000
-"""Random rows that centroids are chosen from, at most."""
+"""Most random rows that centroids are chosen from."""
 
 MOST_COLUMNS = 4096
-"""Columns that distances count, at most: those of the largest values. The state of a map stays small."""
+"""Most columns that distances count: those with the largest values. It keeps the state of a map small."""
 
-_ENTRIES = 1 << 22  # numbers of the candidates as a dense array: 32 MiB, and as much for differences
+_ENTRIES = 1 << 22  # numbers in the dense array of candidates: 32 MiB, and again for differences
 _ROUNDS = 50  # of k-means
 
 Array = npt.NDArray[np.float64]
@@ -36,17 +36,18 @@ def choose_centroids(
     Parameters
     ----------
     csr : CSR matrix of float64, shape (n_rows, d)
-        At least one row. Centroids come from 10,000 random ones of many, fewer where there are more than 400
-        columns, and have 4,096 columns at most.
+        At least one row. Centroids are chosen from at most 10,000 random rows (fewer if there are more than
+        400 columns), and have at most 4,096 columns.
     mean : CSR matrix of float64, shape (1, d)
-        The only centroid for ``n = 1``, and the first one of farthest points.
+        The only centroid for ``n = 1``, and the first for "farthest".
     n : int
-        Fewer distinct candidates give fewer centroids.
+        If there are fewer distinct candidates, there are fewer centroids.
     selection : a key of `CENTROIDS`
-        farthest: after the mean, each row that is farthest from all centroids before it (Gonzalez 1985), ties
-        to the first. kmeans: Lloyd's means of clusters, from random rows on. random: random rows.
+        farthest: the mean, then again and again the row farthest from all centroids so far (Gonzalez 1985),
+        the first of equals. kmeans: means of clusters (Lloyd), starting from random rows. random: random
+        rows.
     threshold : float
-        Distance below which no farthest point is added.
+        Farthest points closer than this distance are not added.
     seed : int
 
     Examples
@@ -70,16 +71,16 @@ def choose_centroids(
 
 
 def nearest_centroids(csr: sp.csr_matrix, centroids: sp.csr_matrix) -> npt.NDArray[np.intp]:
-    """Return the number of the centroid that is nearest to each row; ties go to the first."""
+    """Return the number of the centroid nearest to each row, the first of equals."""
     csr, centroids = on_own_columns(csr, centroids)
     squares = np.asarray(centroids.multiply(centroids).sum(axis=1)).ravel()
     return np.argmin(squares - 2.0 * (csr @ centroids.T).toarray(), axis=1)
 
 
 def squared_distances(csr: sp.csr_matrix, centroids: sp.csr_matrix) -> Array:
-    """Return |x - c|^2 of rows and centroids, shape (n, C), up to rounding; not a number where it overflows.
+    """Return |x - c|^2 of rows and centroids, shape (n, C), up to rounding; NaN where it overflows.
 
-    Centroids are taken as a dense array on all their columns.
+    The centroids become a dense array over all columns that they use.
     """
     columns = np.unique(centroids.indices)
     table = _dense(centroids, columns)
@@ -95,7 +96,7 @@ def squared_distances(csr: sp.csr_matrix, centroids: sp.csr_matrix) -> Array:
 
 
 def _columns(csr: sp.csr_matrix, mean: sp.csr_matrix) -> npt.NDArray[np.int64]:
-    """Return the columns that are not all zero, ascending; of many those of the largest absolute values."""
+    """Return the columns that are not all zero, ascending; of many, those with the largest values."""
     entries = np.concatenate([csr.indices, mean.indices])
     columns, places = np.unique(entries, return_inverse=True)
     if columns.size > MOST_COLUMNS:
@@ -105,7 +106,7 @@ def _columns(csr: sp.csr_matrix, mean: sp.csr_matrix) -> npt.NDArray[np.int64]:
 
 
 def _dense(csr: sp.csr_matrix, columns: npt.NDArray[np.int64]) -> Array:
-    """Return some columns of all rows; SciPy's selection would count up to the last of 2^32 columns."""
+    """Return some columns of all rows; SciPy's own selection would count up to the last of 2^32 columns."""
     dense = np.zeros((csr.shape[0], columns.size))
     if columns.size:
         places = np.minimum(np.searchsorted(columns, csr.indices), columns.size - 1)
@@ -135,7 +136,7 @@ def _kmeans(rows: Array, mean: Array, n: int, threshold: float) -> Array:
         before, labels = labels, np.argmin(distances, axis=0)
         if np.array_equal(before, labels):
             break
-        for label in np.unique(labels):  # a centroid that no row is nearest to stays
+        for label in np.unique(labels):  # a centroid without rows stays where it is
             centroids[label] = rows[labels == label].mean(axis=0)
     return centroids
 

@@ -23,14 +23,14 @@ from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 __all__ = ["CompositionFeatures"]
 
 _STEP = 64
-"""Features of an inner map are made in steps of as many: some maps cannot have only a few."""
+"""Features of an inner map are made in multiples of this number: some maps cannot make only a few."""
 
 _ENTRIES = 1 << 21
-"""Features of a part of the rows: inner maps make as many for each factor, and hold them thrice."""
+"""Features of a part of the rows. Inner maps make as many for each factor, and hold them three times."""
 
 
 class _Layer(NamedTuple):
-    """An inner map, and which of its features are factors of the features of which columns."""
+    """An inner map, and which of its features are factors of which features of the composition."""
 
     feature_map: FeatureMap
     places: npt.NDArray[np.int64]
@@ -39,19 +39,19 @@ class _Layer(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CompositionFeatures(FeatureMap):
-    """Features whose inner product is an unbiased estimate of f(K(x, y)) / f(1), by features of K.
+    """Features whose inner product is an unbiased estimate of f(K(x, y)) / f(1), made from features of K.
 
-    A feature of degree N is a weight times the product of one feature each of N independent maps of K. The
-    degrees follow q_n = a_n / f(1), so that with features of +1 and -1 all weights are equal: over one-bit
-    features of T the result is a one-bit map, whose bits are XORs, of variance (1 - k^2) / M. The first
-    features of a larger one-bit map are those of a smaller one with the same seed.
+    A feature of degree N is a weight times a product of N features, one from each of N independent maps of K.
+    Degrees are drawn with the odds q_n = a_n / f(1), so that with features of +1 and -1 all weights are
+    equal. From one-bit features of T this gives a one-bit map, whose bits are XORs, with the variance (1 -
+    k^2) / M. The first features of a larger one-bit map are those of a smaller one with the same seed.
 
     Parameters
     ----------
     outer : DotProductKernel, default Polynomial(2, c=0)
-        Gives f: `Polynomial`, `Exponential`, `Ratio` or `DotProduct`, without `normalize`.
+        The series f: `Polynomial`, `Exponential`, `Ratio` or `DotProduct`, without `normalize`.
     inner : FeatureMap, optional
-        Any map of random features that is fitted to nothing or to a summary; its number of components and
+        Any map of random features that learns nothing or learns from a summary; its number of components and
         its seed do not matter. In Python ``TanimotoMinMaxFeatures()`` by default.
     n_components : int, default 4096
         Number M of features.
@@ -61,18 +61,18 @@ class CompositionFeatures(FeatureMap):
     Attributes
     ----------
     inner_ : FeatureMap
-        The inner map, fitted; absent where it learns from nothing. Another `inner` has to be fitted anew.
+        The fitted inner map; absent if it learns nothing. If you set another `inner`, fit again.
     n_features_in_ : int
         Number of columns that `fit` saw; absent if it saw none.
 
     Notes
     -----
-    Source: Kar & Karnick 2012, section 6 and supplement, algorithm 1. Degree by degree there is one map of K
-    of as many features as need a factor, with a seed of its own; which of its features goes where is random,
-    so that the expectation of each product is right also for maps whose features are not alike. Of
-    `TanimotoDotProductFeatures` there is one for every 64: in a larger one most features of a row are next to
-    0 and few are large, and the error of their products did not fall with M. The kernel that the features
-    approximate is f(`inner.kernel_`) / f(1).
+    Source: Kar & Karnick 2012, section 6 and supplement, algorithm 1. The n-th factors of all features come
+    from one map of K, with a seed of its own and as many features as need such a factor. They are assigned at
+    random, so that the expectation of each product is right even if the features of a map are not alike.
+    `TanimotoDotProductFeatures` has one map for every 64 features: in a larger one most features of a row are
+    close to 0 and few are large, and the error of their products did not fall with M. The features
+    approximate the kernel f(`inner.kernel_`) / f(1).
 
     Examples
     --------
@@ -130,7 +130,7 @@ class CompositionFeatures(FeatureMap):
 
     @property
     def one_bit(self) -> bool:
-        """True where the inner map has one-bit features of T."""
+        """True if the inner map has one-bit features of T."""
         return self._parity_hashing() is not None
 
     @property
@@ -142,12 +142,12 @@ class CompositionFeatures(FeatureMap):
         return self._current().is_fitted()
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Fit a copy of the inner map to the rows of `X`, shape (n, d); None keeps what is known.
+        """Fit a copy of the inner map to the rows of `X`, shape (n, d). None keeps what is known.
 
         Raises
         ------
         InputError
-            If a parameter is out of range, or the inner map refuses `X` or the few features that it gets.
+            If a parameter is out of range, or the inner map refuses `X` or so few features.
         """
         self._check_layers()
         if X is not None:
@@ -155,11 +155,11 @@ class CompositionFeatures(FeatureMap):
         return self
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if an inner map cannot serve rows of so many columns."""
+        """Raise InputError if an inner map cannot serve rows of `n_columns` columns."""
         self._check_layers(n_columns)
 
     def summarize(self, X: Any) -> dict[str, Any]:
-        """Return what the inner map has to know of the rows of `X`."""
+        """Return what the inner map needs to know about the rows of `X`."""
         self._check_parameters()
         return self._inner.summarize(X)
 
@@ -196,7 +196,7 @@ class CompositionFeatures(FeatureMap):
         return self._parities().bits(X)
 
     def degrees(self) -> npt.NDArray[np.int64]:
-        """Return the degree of each feature: of how many features of the inner map it is the product.
+        """Return the degree of each feature: the number of inner features that it is the product of.
 
         Returns
         -------
@@ -217,7 +217,7 @@ class CompositionFeatures(FeatureMap):
         return sum(layer.feature_map.table_bytes(n_columns) for layer in self._layers()[1])
 
     def _parity_hashing(self) -> str | None:
-        """Return how the bits of T are hashed, where the inner map's features are such bits."""
+        """Return how the bits of T are hashed if the inner map has such bits, else None."""
         inner = self._inner
         return inner.hashing if isinstance(inner, TanimotoMinMaxFeatures) and inner.one_bit else None
 
@@ -235,7 +235,7 @@ class CompositionFeatures(FeatureMap):
         return degrees, coefficients / odds.clip(min=1e-300) / self.outer.of_products(np.ones(1)) / size
 
     def _layers(self) -> tuple[npt.NDArray[np.float32], list[_Layer]]:
-        """Return the features' weights, and of each factor its inner maps, made once for each object."""
+        """Return the features' weights and the inner maps of each factor, made once for each object."""
         inner = self._current()
         return self._once(lambda: self._made_layers(inner), inner.state())
 
@@ -256,7 +256,7 @@ class CompositionFeatures(FeatureMap):
         return np.sqrt(scale[degrees]).astype(np.float32), layers
 
     def _check_layers(self, n_columns: int | None = None) -> None:
-        """Raise InputError if an inner map cannot have as many features as here, or serve so many columns."""
+        """Raise InputError if an inner map cannot have this many features, or serve `n_columns` columns."""
         if self.one_bit:
             return
         by_size = {layer.feature_map.n_components: layer.feature_map for layer in self._layers()[1]}
@@ -273,19 +273,19 @@ class CompositionFeatures(FeatureMap):
                 feature_map.check_columns(n_columns)
 
     def _current(self) -> FeatureMap:
-        """Return the inner map as it was fitted; the parameter itself, if it was not or is another one."""
+        """Return the fitted inner map, or the parameter itself if it is not fitted or has been changed."""
         fitted = getattr(self, "inner_", None)
         return self._inner if fitted is None or not same_but_for_size(fitted, self._inner) else fitted
 
     @property
     def _inner(self) -> FeatureMap:
-        # Made anew, for `set_params` reaches into it: a default that all objects share would change for all.
+        # A new object, because `set_params` may change it: all objects share a default.
         return TanimotoMinMaxFeatures() if self.inner is None else self.inner
 
     def _take(self, fitted: FeatureMap) -> None:
-        for name in ("inner_", "n_features_in_"):  # of another inner map
+        for name in ("inner_", "n_features_in_"):  # they belong to another inner map
             self.__dict__.pop(name, None)
-        # What has learned nothing is the parameter itself: with it, the same map would have two states.
+        # If nothing was learned, use the parameter itself: otherwise the same map would have two states.
         if fitted.learns_from != "nothing":
             self.inner_ = fitted
         if hasattr(fitted, "n_features_in_"):

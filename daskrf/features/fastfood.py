@@ -29,26 +29,26 @@ __all__ = [
 ]
 
 LEAST = 64
-"""Length of blocks of orthogonal directions, at least: shorter ones are further from uniform."""
+"""Least length of blocks of orthogonal directions: the directions of shorter blocks are less uniform."""
 
 SCRATCH = 64
-"""Bytes for each place of a block while it is projected: eight rows at a time, before and after."""
+"""Bytes for each entry of a block while it is projected: eight rows at a time, before and after."""
 
-_NUMBERS = 2**16  # that are transformed by SciPy at a time, and stay in the cache
+_NUMBERS = 2**16  # that SciPy transforms at a time, and that stay in the cache
 
 LARGEST_WIDTH = 2**20
-"""Columns of the input, at most: a transform of all of them is made for every row."""
+"""Most columns of the input: every row is transformed with all of them."""
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(eq=False, repr=False)
 class FastfoodFeatures(FourierFeatures):
-    """Random Fourier features of a radial kernel whose directions are products of fast transforms.
+    """Random Fourier features of a radial kernel, with directions that are products of fast transforms.
 
-    Directions come in blocks of as many as there are columns, padded to a power of two d. A row takes
-    O(M log d) time, and the map O(M) memory: 16 bytes for each of the M / 2 frequencies, where those of
-    `RandomFourierFeatures` take four for each column.
+    Directions come in blocks of d, d being the number of columns rounded up to a power of two. A row takes
+    O(M log d) time. The map holds O(M) memory, 16 bytes for each of the M / 2 frequencies, where
+    `RandomFourierFeatures` holds four bytes for each frequency and column.
 
     Parameters
     ----------
@@ -59,22 +59,23 @@ class FastfoodFeatures(FourierFeatures):
         Number M of features, at least 2. The first features of a larger map are those of a smaller one with
         the same seed (up to their scale).
     projection : {"auto", "orthogonal", "hadamard", "fft"}, default "auto"
-        What a block of directions V is.
+        How a block V of directions is made.
 
-        - "hadamard": the paper's S H G Pi H B: B random signs, H the Walsh-Hadamard matrix, Pi a random
-          permutation, G normal numbers, S the lengths that the kernel asks for. Each direction by itself is
-          exactly uniform, so that the features are unbiased; those of a block are not independent: for rows
-          closer than two length scales the variance is up to 2.3 times that of independent ones.
-        - "orthogonal": S H C H B H A with random signs A, B and C: orthogonal directions in d dimensions, d
-          at least 64. For rows closer than a length scale the variance is a tenth to a fiftieth of that of
-          "hadamard"; for far ones it is that of independent directions. A direction is nearly uniform: its
-          second moments are exactly, its fourth within 8 / d^2 those of a uniform one, which a value of a
-          Gaussian kernel shows in the fourth digit at most. For kernels that are positive definite for any
-          number of columns: Gaussian and Matern.
+        - "hadamard": the paper's S H G Pi H B. B are random signs, H is the Walsh-Hadamard matrix, Pi a
+          random
+          permutation, G normal numbers, S the lengths that the kernel asks for. Each single direction is
+          exactly uniform, so that the features are unbiased. Directions of a block are not independent: for
+          rows closer than two length scales, the variance is up to 2.3 times that of independent directions.
+        - "orthogonal": S H C H B H A with random signs A, B and C. Directions are orthogonal in d dimensions,
+          d at least 64. For rows closer than a length scale the variance is a tenth to a fiftieth of that of
+          "hadamard"; for distant rows it is that of independent directions. Each direction is nearly uniform:
+          its second moments are exactly those of a uniform direction, its fourth moments differ by at most 8
+          / d^2, and values of a Gaussian kernel by at most the fourth digit. For kernels that are positive
+          definite for any number of columns: Gaussian and Matern.
         - "auto": "orthogonal" where the kernel allows it, else "hadamard".
-        - "fft": S Pi F B, F the real Fourier transform cos(2 pi j k / d) + sin(2 pi j k / d): one transform,
-          without G. A direction then has entries of a fixed size, and the features are biased: a heuristic of
-          the paper, close where a row has many values of similar size.
+        - "fft": S Pi F B, with the real Fourier transform F = cos(2 pi j k / d) + sin(2 pi j k / d): one
+          transform, and no G. The entries of a direction then have a fixed size, and the features are biased.
+          This heuristic of the paper is accurate where a row has many values of similar size.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -85,12 +86,12 @@ class FastfoodFeatures(FourierFeatures):
 
     Notes
     -----
-    Source: Le, Sarlos & Smola 2013, section 4 (equations 33 to 36), "FFT Fastfood" section 6.1. Equation 35
-    prints the factor |G|^(-1/2) (Frobenius norm) of S; rows of H G Pi H B have the length |G| sqrt(d), so it
-    is |G|^-1. Where d is padded, a direction is the part of such a row that meets columns of the input, and
-    is divided by the length of this part: then it is uniform in as many dimensions as there are columns, as
-    kernels of any spectrum need it. Orthogonal directions (Yu, Suresh, Choromanski, Holtmann-Rice & Kumar
-    2016, "SORF") keep their d dimensions, padded rows having zeros there.
+    Source: Le, Sarlos & Smola 2013, section 4 (equations 33 to 36); "FFT Fastfood" is section 6.1. Equation
+    35 prints the factor |G|^(-1/2) (Frobenius norm) in S; the rows of H G Pi H B have the length |G| sqrt(d),
+    so it must be |G|^-1. Where rows are padded to d, only the part of a direction that meets columns of the
+    input counts, and it is divided by its own length: it is then uniform in as many dimensions as there are
+    columns, as kernels of any spectrum need. Orthogonal directions ("SORF", Yu, Suresh, Choromanski,
+    Holtmann-Rice & Kumar 2016) keep all d dimensions; padded rows have zeros there.
 
     Examples
     --------
@@ -133,20 +134,20 @@ class FastfoodFeatures(FourierFeatures):
             )
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if rows of so many columns are more than the transforms serve."""
+        """Raise InputError if the transforms cannot serve rows of `n_columns` columns."""
         super().check_columns(n_columns)
         check_width(n_columns)
 
     def table_bytes(self, n_columns: int) -> int:
-        """Return the bytes of the transforms' diagonals as they are made; see `FeatureMap`."""
+        """Return the bytes that it takes to make the transforms' diagonals; see `FeatureMap`."""
         orthogonal = self._kind() == "orthogonal"
         n_blocks, length = _shape(n_columns, self.n_components // 2, LEAST)
-        # Words, the order that they give, doubles; but for orthogonal rows, some whose lengths are taken.
+        # Random words, their order, and doubles; if not orthogonal, also the rows whose lengths are measured.
         scratch = 0 if self._kind() == "fft" else SCRATCH * length
         return n_blocks * length * (56 if orthogonal else 80) + (0 if orthogonal else 4 * 2**20) + scratch
 
     def _kind(self) -> str:
-        """Return the projection that is meant."""
+        """Return the projection, with "auto" resolved."""
         if self.projection != "auto":
             return self.projection
         return "orthogonal" if self.kernel.any_columns else "hadamard"
@@ -198,7 +199,7 @@ def _hartley(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def _padded(rows: Rows | npt.NDArray[np.float32], part: slice, length: int) -> npt.NDArray[np.float32]:
-    """Return some of the rows as dense ones of `length` columns."""
+    """Return some of the rows as dense rows of `length` columns."""
     x = np.zeros((part.stop - part.start, length), np.float32)
     if isinstance(rows, Rows):
         pointer = rows.pointer[part.start : part.stop + 1]
@@ -210,7 +211,7 @@ def _padded(rows: Rows | npt.NDArray[np.float32], part: slice, length: int) -> n
 
 
 def check_width(n_columns: int) -> None:
-    """Raise InputError if rows have more columns than transforms serve."""
+    """Raise InputError if rows have more columns than the transforms can serve."""
     if n_columns > LARGEST_WIDTH:
         raise InputError(
             f"The rows have {n_columns:,} columns, but transforms serve {LARGEST_WIDTH:,} at most; "
@@ -220,7 +221,7 @@ def check_width(n_columns: int) -> None:
 
 
 def _shape(d: int, n_pairs: int, least: int = 8) -> tuple[int, int]:
-    """Return how many blocks serve so many columns and pairs, and their length."""
+    """Return how many blocks are needed for this many columns and pairs, and their length."""
     length = max(least, 1 << (d - 1).bit_length())
     return -(-n_pairs // length), length
 
@@ -239,16 +240,16 @@ def _diagonals(seed: int, n_blocks: int, length: int) -> tuple[Array, Array]:
 
 
 def _scales(kernel: RadialKernel, d: int, seed: int, lengths: Array) -> Array:
-    """Return by what rows of these lengths become frequencies, in turns; `lengths` of shape (blocks, d)."""
+    """Return the factors that turn rows of these lengths, shape (blocks, d), into frequencies, in turns."""
     radii = kernel.radii(lambda name: uniform(seed, f"fastfood/{name}", lengths.size), d)
     turns = radii / (2.0 * math.pi * scale_of(kernel)[1])
     return (turns.reshape(lengths.shape) / lengths).astype(np.float32)
 
 
 def _lengths(projection: Projection, d: int, n_blocks: int, length: int) -> Array:
-    """Return the lengths of the rows of all blocks, of the part that meets the first d columns.
+    """Return the lengths of the rows of all blocks, counting only the first d columns.
 
-    It takes d transforms. Those of rows beyond the phases of the projection, which nothing needs, are 1.
+    This takes d transforms. Rows that the projection does not use get the length 1.
     """
     lengths = np.ones(n_blocks * length)
     squares = np.zeros(projection.n_phases)
@@ -267,7 +268,7 @@ def _lengths(projection: Projection, d: int, n_blocks: int, length: int) -> Arra
 
 
 def orthogonal_blocks(seed: int, n_blocks: int, length: int) -> tuple[Blocks, Array]:
-    """Return blocks H C H B H A, and the lengths of their rows, which are all equal: shape (n, length)."""
+    """Return blocks H C H B H A and the lengths of their rows, which are all equal; shape (n, length)."""
     shape = n_blocks, length
     first, second, third = (_signs(seed, name, shape) for name in ("signs", "signs 2", "signs 3"))
     places = np.empty((n_blocks, 0), np.int32)
@@ -276,12 +277,12 @@ def orthogonal_blocks(seed: int, n_blocks: int, length: int) -> tuple[Blocks, Ar
 
 
 def gaussian_blocks(seed: int, n_blocks: int, length: int) -> tuple[Blocks, Array]:
-    """Return blocks H G Pi H B, and the lengths of their rows: those of a block are equal."""
+    """Return blocks H G Pi H B and the lengths of their rows, which are equal within a block."""
     signs, places = _diagonals(seed, n_blocks, length)
     normals = ndtri(uniform(seed, "fastfood/normals", n_blocks * length)).reshape(n_blocks, length)
     normals = normals.astype(np.float32)
     squares = np.zeros(n_blocks)
-    for column in normals.T:  # one by one, in an order that no machine changes
+    for column in normals.T:  # one by one: the same order on every machine
         squares += np.square(column, dtype=np.float64)
     blocks = Blocks(signs, places, signs[:, :0], normals, np.ones_like(signs))
     return blocks, np.repeat(np.sqrt(length * squares)[:, None], length, axis=1)
@@ -292,7 +293,7 @@ BLOCKS = {"orthogonal": orthogonal_blocks, "hadamard": gaussian_blocks}
 
 @lru_cache(maxsize=8)
 def _made_projection(kind: str, kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> Projection:
-    """Return the projection of a kind for d columns, its directions scaled to the kernel's frequencies."""
+    """Return a projection for d columns, its directions scaled to the kernel's frequencies."""
     padded = kind == "orthogonal"  # directions of as many dimensions as the blocks are long
     n_blocks, length = _shape(d, n_pairs, LEAST if padded else 8)
     if kind == "fft":

@@ -45,7 +45,7 @@ DTYPES = ("bits", "float32", "float16")
 
 _KEPT = ("_kept", "_prepared", "_made")
 _T = TypeVar("_T")
-_LONG = 256  # characters of a text that states are named by
+_LONG = 256  # characters of a text before its digest stands for it
 
 
 SYMBOLS = """\
@@ -58,32 +58,32 @@ composition is made of."""
 
 @dataclass(frozen=True)
 class MapFacts:
-    """A feature map in words, for a reader who chooses one.
+    """What the table of feature maps says about one map, to help a reader choose.
 
     Attributes
     ----------
     name : str
-        What it is called on the command line, by ``--map``.
+        Its name on the command line, given with ``--map``.
     kernel : str
-        The kernel, or the family of kernels.
+        The kernel or family of kernels.
     rows : str
-        Which input it takes.
+        The input it takes.
     features : "bits", "floats" or "bits or floats"
         What a feature is; the first of two is the default.
     cost : str
-        Of a row, in operations of one kind: what it grows with. See `SYMBOLS`.
+        Operations to make the features of a row, as an order of growth. See `SYMBOLS`.
     holds : str
-        Bytes that a process holds for the map.
+        Bytes that a process keeps for the map.
     learns : str
-        What `fit` takes from the library into the state of the map; "nothing" else.
+        What `fit` learns from the library and stores in the state of the map, or "nothing".
     reference : str
-        Papers and sections.
+        The papers, with sections.
     use : str
-        When to take it.
+        When to choose it.
     example : str
-        Options of the command line that are worth trying, besides ``--map``.
+        Command-line options worth trying, besides ``--map``.
     is_default : bool
-        Whether it is the map that is taken where none is named; one map is.
+        Whether this is the map used when none is named; exactly one map is.
 
     Examples
     --------
@@ -118,14 +118,14 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let methods that take rows refuse what no map serves, before their own code sees it."""
+        """Wrap methods that take rows, so that input no map can serve is refused before their own code."""
         super().__init_subclass__(**options)
         for name in ("fit", "transform", "transform_bits", "transform_nearest"):
             if name in cls.__dict__:
                 setattr(cls, name, (_learning if name == "fit" else _checking)(cls.__dict__[name]))
 
     facts: ClassVar[MapFacts]
-    """What the table of all maps says of this one."""
+    """What the table of maps says about this one."""
 
     n_components: int
     """Number M of features."""
@@ -134,60 +134,61 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     """Seed of every random number of the map."""
 
     n_features_in_: int
-    """Number of columns that `fit` has seen; absent if it has seen none."""
+    """Number of columns in the input of `fit`; absent if `fit` saw none."""
 
     feature_names_in_: npt.NDArray[np.object_]
-    """Names of the columns that `fit` has seen, if it was given a DataFrame."""
+    """Names of the columns in the input of `fit`, if it was a DataFrame."""
 
     state_version: ClassVar[int] = 1
-    """Raised by a map whenever the same parameters begin to give other bytes."""
+    """Increased whenever the same parameters begin to give other bytes."""
 
     added_parameters: ClassVar[dict[str, Any]] = {}
-    """Parameters that the first states of the map did not have, and the values that they stood for. A state
-    leaves such a value out, so that maps, stores and models from before stay what they were."""
+    """Parameters that the first version of the map lacked, with the values that it implied. A state leaves
+    out such a value, so that older maps, stores and models keep their states."""
 
     learns_from: ClassVar[Literal["nothing", "summary", "sample"]] = "nothing"
-    """What `fit` has to see of a whole library: no row; a summary of every row (see `summarize`); or
+    """What `fit` needs from a whole library: nothing; a summary of every row (see `summarize`); or
     `sample_size` random rows."""
 
     instead_of_fit: ClassVar[str] = ""
-    """The parameter, if there is one, that makes a fit needless."""
+    """The parameter, if any, that makes a fit unnecessary when it is given."""
 
     gram_precision: ClassVar[Literal["single", "double"]] = "single"
-    """Precision that sums of products of the features need; see `daskrf.gp.SufficientStatistics`."""
+    """Precision that sums of products of features need; see `daskrf.gp.SufficientStatistics`."""
 
     composed_width: ClassVar[int] = 2**20
-    """Most features that a composition takes from one map of this kind. Few, for sketches that give a sparse
-    row the fewer and larger features the more there are: products of such features hardly ever meet."""
+    """Most features that a composition takes from one map of this kind. It is small for sketches whose
+    features of a sparse row get fewer and larger as their number grows: products of such features are hardly
+    ever nonzero."""
 
     common: ClassVar[tuple[str, ...]] = ("n_components", "random_state")
-    """Parameters that every map has; the others are its own."""
+    """Parameters that every map has. All others are the map's own."""
 
     option_defaults: ClassVar[dict[str, Any]] = {}
-    """Defaults on the command line, where rows are counts, other than those of the constructor; see
+    """Defaults on the command line, where rows are counts, if they differ from the constructor's; see
     `daskrf.parameters`."""
 
     process: ClassVar[str] = "daskrf.gp.process:RandomFeatureGP"
-    """Module and class of the Gaussian process of these features: it makes their sums, and its parameters are
-    options of a fit."""
+    """Module and class of the Gaussian process for these features. It makes their sums, and its parameters
+    become options of `fit`."""
 
     @property
     def projected_kernel(self) -> kernels.Kernel | None:
-        """The kernel k whose k(x, x) the features fall short of where they know little of x: they project it.
+        """The kernel k of which the features are a projection: |phi(x)|^2 falls short of k(x, x).
 
-        Models count what is missing, k(x, x) - |phi(x)|^2, in their deviations. None for features whose inner
-        products are unbiased estimates: they leave nothing out.
+        Models add the missing part, k(x, x) - |phi(x)|^2, to their variances. None for features whose inner
+        products are unbiased estimates: nothing is missing there.
         """
         return None
 
     @property
     def block_size(self) -> int:
-        """Number of features of a row that predictions take: all of them, but for a map of blocks."""
+        """Number of features of a row that a prediction uses: all, except for a map made of blocks."""
         return self.n_components
 
     @property
     def gram_block(self) -> int | None:
-        """Of a map of blocks: the most features that share a Gram matrix. None where all of them do."""
+        """For a map made of blocks, the most features that share a Gram matrix; else None."""
         return None
 
     def check_dtype(self, dtype: str) -> None:
@@ -199,44 +200,45 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core, from which tasks are sized."""
+        """Rough cost of one feature of one molecule on one core. The size of tasks follows from it."""
         return 6e-9
 
     def table_bytes(self, n_columns: int) -> int:
-        """Return the bytes of tables for rows of so many columns that a process makes and keeps, at most.
+        """Return the most bytes of tables that a process makes and keeps for rows of `n_columns` columns.
 
-        None that count, for most maps: memory is predicted from it.
+        Zero or negligible for most maps. Memory is predicted from it.
         """
         return 0
 
     def fit_bytes(self, n_nonzeros: float) -> int:
-        """Return the bytes that `fit` takes besides its sample, of so many values that are not 0, at most.
+        """Return the most bytes that `fit` takes besides its sample, which has `n_nonzeros` nonzero values.
 
-        None that count, for most maps: memory is predicted from it.
+        Zero or negligible for most maps. Memory is predicted from it.
         """
         return 0
 
     @property
     def smaller(self) -> tuple[str, int, Callable[[int], Self]] | None:
-        """What there could be less of where memory is short for `fit`; None for most maps.
+        """What to have fewer of if memory is too short for `fit`; None for most maps.
 
-        Its name, its number, and the map with another number of it.
+        A tuple: what it is called, how many there are, and a function that returns the map with another
+        number.
         """
         return None
 
     @property
     def one_bit(self) -> bool:
-        """True where every feature is +1 or -1 (over sqrt(M)) and `transform_bits` exists."""
+        """True if every feature is +1 or -1 (divided by sqrt(M)) and `transform_bits` exists."""
         return False
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Fix what depends on the input, and return the map itself: for most maps the number of columns.
+        """Fix what depends on the input (for most maps the number of columns), and return the map itself.
 
         Parameters
         ----------
         X : scipy.sparse, pydata/sparse or dense array, shape (n, d), optional
-            `transform` then refuses another number of columns than d. None keeps what is known of the input,
-            and serves maps that learn nothing from it.
+            `transform` will refuse any number of columns but d. None keeps what is known of the input, and
+            suffices for maps that learn nothing.
         y : ignored
 
         Raises
@@ -253,7 +255,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : scipy.sparse, pydata/sparse or dense array, shape (n, d)
-            Counts, weights or real numbers, whichever the map serves.
+            Counts, weights or real numbers, depending on the map.
 
         Returns
         -------
@@ -262,20 +264,19 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         Raises
         ------
         InputError
-            If the map is not fitted, a parameter is out of range, a value is not what the map serves, `X` has
-            another number of columns than that of `fit` or too many, or a feature is too large for single
-            precision.
+            If the map is not fitted, a parameter is out of range, the map does not serve a value, `X` has too
+            many columns or not as many as in `fit`, or a feature is too large for single precision.
         """
 
     def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features that predictions take: those of `transform`, but for a map of blocks.
+        """Return the features that predictions use: those of `transform`, except for a map made of blocks.
 
-        There, all but the block that serves a row are 0, and cost nothing.
+        For such a map all blocks but the one that serves a row are 0, and cost nothing.
         """
         return self.transform(X)
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if rows of so many columns cannot be served, whatever is in them."""
+        """Raise InputError if the map cannot serve rows of `n_columns` columns, whatever they hold."""
 
     def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
         """Return the features of each row of `X` as packed bits: bit 1 is -1/sqrt(M), bit 0 is +1/sqrt(M).
@@ -291,27 +292,28 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         Raises
         ------
         InputError
-            As `transform`; and always, if the map is not a one-bit one.
+            As `transform`; and always if the map is not a one-bit map.
         """
         raise InputError(f"{type(self).__name__} has no one-bit features; use transform instead.")
 
     def is_fitted(self) -> bool:
-        """Tell whether `transform` can be called: always, for a map that learns from nothing."""
+        """Tell whether `transform` can be called: always, if the map learns nothing."""
         return self.learns_from == "nothing"
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted()
 
     def summarize(self, X: Any) -> dict[str, Any]:
-        """Return what the map has to know of the rows of `X`, small and JSON-able: the number of columns.
+        """Return what the map needs to know about the rows of `X`, small and JSON-able: the number of
+        columns.
 
-        ``fit(X)`` is ``fit_summaries([summarize(X)])`` for all maps but those that learn from a sample, so
-        that a library is fitted to by partitions.
+        ``fit(X)`` equals ``fit_summaries([summarize(X)])`` for all maps except those that learn from a
+        sample. A map can therefore be fitted to a library partition by partition.
 
         Raises
         ------
         InputError
-            If a parameter is out of range, or `X` is not what the map serves.
+            If a parameter is out of range, or the map does not serve `X`.
         """
         self._check_parameters()
         n_columns = _shape(X)[1]
@@ -319,7 +321,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return {"n_features_in": n_columns}
 
     def fit_summaries(self, summaries: Iterable[dict[str, Any]]) -> Self:
-        """Fit to the summaries of all parts of a library, in any order, and return the map itself.
+        """Fit to the summaries of all parts of a library, in any order; return the map itself.
 
         Raises
         ------
@@ -340,7 +342,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return self
 
     def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows of `n_rows` the map wants to be fitted to: none, for most maps.
+        """Return how many random rows of `n_rows` to fit the map to: none, for most maps.
 
         Raises
         ------
@@ -350,25 +352,25 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return 0
 
     def empty_rows(self, X: Any) -> int:
-        """Return how many rows of `X` have no feature at all."""
+        """Return how many rows of `X` have no features at all."""
         return int(np.count_nonzero(np.diff(as_csr(X).indptr) == 0))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the output columns, as scikit-learn's `set_output` asks for."""
+        """Return the names of the output columns, for scikit-learn's `set_output`."""
         prefix = type(self).__name__.removesuffix("Features").lower()
         return np.array([f"{prefix}{m}" for m in range(self.n_components)], dtype=object)
 
     @property
     def n_filled(self) -> int:
-        """Number of features that are not 0 in every row: fewer than asked for, as `cautions` say why."""
+        """Number of features that differ from 0 in some row; `cautions` explain a smaller number than M."""
         return self.n_components
 
     def cautions(self) -> list[str]:
-        """Return in what the fitted map is less than was asked for, in one sentence each; mostly none."""
+        """Return, one sentence each, what the fitted map lacks of what was asked for; mostly nothing."""
         return []
 
     def words(self) -> str:
-        """Return what the map is, for people, in one line."""
+        """Return a one-line description of the map for people."""
         return parameter_words(type(self).__name__, self.get_params(deep=False))
 
     @property
@@ -392,12 +394,12 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         }
 
     def _learn(self, parts: list[dict[str, Any]]) -> None:
-        """Take from the summaries of all parts of a library what there is besides the number of columns."""
+        """Learn from the summaries of all parts of a library whatever the map needs besides its columns."""
 
     def _check_parameters(self) -> None:
         """Raise InputError if a parameter is out of range.
 
-        Of those with choices and of flags, the type hints of the constructor say what they may be.
+        The type hints of the constructor list the values of choices and flags.
         """
         check_count("n_components", self.n_components)
         if hasattr(self, "random_state"):
@@ -421,7 +423,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             )
 
     def _check_width(self, n_columns: int) -> None:
-        """Refuse another number of columns than `fit` saw, if it saw any."""
+        """Refuse rows with another number of columns than `fit` saw, if it saw any."""
         width = getattr(self, "n_features_in_", n_columns)
         if n_columns != width:
             raise InputError(
@@ -430,7 +432,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
             )
 
     def _once(self, make: Callable[[], _T], *given: Any) -> _T:
-        """Return what `make` returns, made once for each object, its parameters and what is `given`."""
+        """Return the result of `make`, which is called once for each object, its parameters and `given`."""
         key = json.dumps([self.state()["parameters"], *given], sort_keys=True)
         kept = getattr(self, "_kept", None)
         if kept is None or kept[0] != key:
@@ -439,11 +441,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return kept[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        # What an object keeps for its next call is made again by a copy.
+        # A copy makes anew what the object caches.
         return {name: value for name, value in super().__getstate__().items() if name not in _KEPT}
 
     def _fitted_state(self) -> dict[str, Any]:
-        """Return what `fit` learned, JSON-able; empty where it has seen nothing."""
+        """Return what `fit` learned, JSON-able; empty if it saw nothing."""
         return {"n_features_in": self.n_features_in_} if hasattr(self, "n_features_in_") else {}
 
     def _restore(self, fitted: dict[str, Any]) -> None:
@@ -453,7 +455,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
 
 def parameter_words(name: str, parameters: Mapping[str, Any]) -> str:
-    """Return a map in words that may not be known here, by its parameters.
+    """Describe a map, which may be unknown here, by its parameters.
 
     Examples
     --------
@@ -466,9 +468,9 @@ def parameter_words(name: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `fit` of a map with its checks: parameters, and rows that nothing can be learned from.
+    """Return a `fit` method that first checks parameters and rows, and notes the columns.
 
-    It notes the columns.
+    Rows from which nothing can be learned are refused.
     """
 
     @functools.wraps(fit)
@@ -487,7 +489,7 @@ def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _checking(transform: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that makes features with its checks: parameters, a fit, and the columns of that fit."""
+    """Return a method that makes features, and first checks the parameters, the fit and the columns."""
 
     @functools.wraps(transform)
     def transform_checked(self: Any, X: Any) -> Any:
@@ -505,7 +507,7 @@ FeatureMap.fit = _learning(FeatureMap.fit)  # type: ignore[method-assign]
 
 @functools.cache
 def _values(cls: Any) -> dict[str, tuple[Any, ...]]:
-    """Return the values that parameters of a class may have, of those whose type hint lists them."""
+    """Return the allowed values of the parameters of a class whose type hints list them."""
     found = {}
     for each in parameters_of(cls):
         if each.kind is bool:
@@ -516,7 +518,7 @@ def _values(cls: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def _shape(X: Any) -> tuple[int, int]:
-    """Return the shape of rows; of a lazy array nothing is computed."""
+    """Return the shape of rows, without computing a lazy array."""
     shape = X.shape if hasattr(X, "shape") else as_rows(X).shape
     if len(shape) != 2:
         raise InputError(f"Fingerprints must have 2 dimensions, not {len(shape)}; pass one row a molecule.")
@@ -540,9 +542,9 @@ def is_number(value: object) -> bool:
 
 
 def known_maps() -> list[type[FeatureMap]]:
-    """Return the classes of all feature maps that have `facts` of their own, by their names.
+    """Return the classes of all feature maps that have `facts` of their own, sorted by name.
 
-    Those of `daskrf.features` are there, and those of your own from when they are defined.
+    These are the maps of `daskrf.features`, and your own maps once they are defined.
 
     Examples
     --------
@@ -555,7 +557,7 @@ def known_maps() -> list[type[FeatureMap]]:
 
 
 def default_map() -> FeatureMap:
-    """Return the map that is taken where none is named.
+    """Return the map that is used when none is named.
 
     Examples
     --------
@@ -571,8 +573,7 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     Raises
     ------
     InputError
-        If the class is unknown, its bytes were made by another version of it, or a parameter is missing or
-        unknown.
+        If the class is unknown, another version of it made the state, or a parameter is missing or unknown.
 
     Examples
     --------
@@ -609,7 +610,7 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
 
 
 def feature_bytes(n_components: int, dtype: str) -> int:
-    """Return the bytes that the features of a row take in a store.
+    """Return the bytes that the features of one row take in a store.
 
     Examples
     --------
@@ -620,7 +621,7 @@ def feature_bytes(n_components: int, dtype: str) -> int:
 
 
 def resized(feature_map: FeatureMap, n_components: int, random_state: int) -> FeatureMap:
-    """Return a map of another size and seed, which knows of the rows what `feature_map` does.
+    """Return a map of another size and seed that knows the same about the rows as `feature_map`.
 
     Examples
     --------
@@ -634,7 +635,7 @@ def resized(feature_map: FeatureMap, n_components: int, random_state: int) -> Fe
 
 
 def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
-    """Tell whether two maps, fitted or not, have the same parameters but for size and seed.
+    """Tell whether two maps, fitted or not, have the same parameters except for size and seed.
 
     Examples
     --------
@@ -650,10 +651,10 @@ def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
 
 
 def map_key(state: dict[str, Any]) -> str:
-    """Return the text that names a feature map in statistics, which refuse to mix two maps.
+    """Return the text that identifies a feature map in statistics, which refuse to mix maps.
 
-    The columns that the map has seen are left out: they are not known everywhere, and no others could be
-    given to that map. Long texts are digests.
+    It leaves out the columns that the map has seen: they are not known everywhere, and that map would refuse
+    any others. Long texts are replaced by digests.
 
     Examples
     --------
@@ -667,9 +668,9 @@ def map_key(state: dict[str, Any]) -> str:
 
 
 def brief_state(state: Any) -> Any:
-    """Return the state of a feature map with long texts (landmarks, say) replaced by their digests.
+    """Return the state of a feature map with long texts (such as landmarks) replaced by digests.
 
-    It tells two maps apart as the state does, in a few hundred characters, and rebuilds none.
+    It identifies a map as well as the state does, in a few hundred characters, but cannot rebuild it.
 
     Examples
     --------
@@ -685,7 +686,7 @@ def brief_state(state: Any) -> Any:
 
 
 def check_feature_map(given: object) -> None:
-    """Refuse what is no feature map, such as the name of one, or its class.
+    """Refuse anything that is not a feature map, such as the name or the class of one.
 
     Examples
     --------
@@ -707,7 +708,7 @@ def check_count(name: str, value: object) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as JSON holds it; `_rebuilt` undoes it."""
+    """Return a parameter in a form that JSON can hold; `_rebuilt` is the inverse."""
     if isinstance(value, (kernels.Kernel, FeatureMap)):
         return value.state()
     if isinstance(value, (list, tuple, np.ndarray)):

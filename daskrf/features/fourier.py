@@ -57,21 +57,21 @@ class Projection(Protocol):
     """Columns of the phases."""
 
     def __call__(self, rows: Rows | npt.NDArray[np.float32], out: npt.NDArray[np.float32]) -> None:
-        """Write the phases of some rows, in turns, to `out`, float32 of shape (n, n_phases).
+        """Write the phases of some rows, one frequency after the other, to `out`, float32 (n, n_phases).
 
         Sparse rows have int64 pointers, int32 columns (int64 of more than 2**31 - 1) and float32 values.
         """
 
 
 class FourierFeatures(FeatureMap):
-    """What maps of cosines and sines share: phi(x) = (cos w_1.x, sin w_1.x, ..., sin w_p.x) / sqrt(p).
+    """Base of maps of cosines and sines: phi(x) = (cos w_1.x, sin w_1.x, ..., sin w_p.x) / sqrt(p).
 
-    p = M // 2 pairs; with an odd M the last feature is 0. So |phi(x)|^2 = 1 exactly, up to rounding: the
-    prior variance of a Gaussian process on the features is its signal variance, for any M and any row.
+    p = M // 2 pairs; with an odd M the last feature is 0. So |phi(x)|^2 = 1 exactly, up to rounding: for any
+    M and any row, the prior variance of a Gaussian process on the features is its signal variance.
 
-    Phases are rounded to single precision: features of a row agree to 1e-6 of its length in length scales,
-    whatever rows share a call, and however rows are stored. Rows of more than 100,000 length scales are
-    refused, because their phases would lose their digits.
+    Phases, in turns, are rounded to single precision. Features of a row agree to 1e-6 of the row's length in
+    length scales, whichever rows share a call and however rows are stored. Rows longer than 100,000 length
+    scales are refused, because their phases would have no digits left.
     """
 
     kernel: RadialKernel
@@ -86,9 +86,9 @@ class FourierFeatures(FeatureMap):
 
     @abstractmethod
     def _projection(self, n_columns: int) -> Projection:
-        """Return the projection of rows of so many columns, kept within this process.
+        """Return the projection of rows of `n_columns` columns, kept within this process.
 
-        Raises InputError if they are too many.
+        Raises InputError if there are too many columns.
         """
 
     def _check_parameters(self) -> None:
@@ -120,12 +120,12 @@ class FourierFeatures(FeatureMap):
         return out
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if rows of so many columns cannot be served."""
+        """Raise InputError if rows of `n_columns` columns cannot be served."""
         if n_columns < 1:
             raise InputError("The rows have no columns; a map of distances needs at least one.")
 
     def _check_lengths(self, rows: Any) -> None:
-        """Raise InputError for the first row that is longer than phases can tell."""
+        """Raise InputError for the first row that is too long for its phases to have digits."""
         values = rows.data if sp.issparse(rows) else rows
         most = float(self.kernel.length_scale) * LARGEST_NORM
         largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
@@ -151,13 +151,14 @@ class RandomFourierFeatures(FourierFeatures):
     """Random Fourier features of a radial kernel, with independent or orthogonal directions.
 
     phi(x) . phi(y) = 1/p sum_j cos(w_j . (x - y)) over p = M // 2 random frequencies w_j: an unbiased
-    estimate of k(x, y), of variance (1 + k(2 x, 2 y) - 2 k(x, y)^2) / (2 p) for independent ones. Orthogonal
-    directions (of the same lengths) have a smaller one for a Gaussian kernel of close rows.
+    estimate of k(x, y), with variance (1 + k(2 x, 2 y) - 2 k(x, y)^2) / (2 p) for independent frequencies.
+    For a Gaussian kernel and close rows, orthogonal directions (of the same lengths) have a smaller variance.
 
-    The directions take 4 d p bytes and a row the time of a product with them: in proportion to its non-zeros.
-    `FastfoodFeatures` needs neither; which is faster depends on d and the non-zeros. Where they would take
-    more than 4 GiB, as those of unfolded fingerprints, nothing is held: the numbers of a column follow from
-    its identifier, and the length of a direction, which is then sqrt(d) to 1 / sqrt(2 d), is taken for that.
+    The directions take 4 d p bytes, and a row takes the time of a product with them, in proportion to its
+    nonzeros. `FastfoodFeatures` avoids both; which one is faster depends on d and the nonzeros. If the
+    directions would take more than 4 GiB, as with unfolded fingerprints, they are not stored: the numbers of
+    a column follow from its identifier, and each direction is taken to have its expected length, with a
+    relative error of about 1 / sqrt(2 d).
 
     Parameters
     ----------
@@ -168,9 +169,9 @@ class RandomFourierFeatures(FourierFeatures):
         Number M of features, at least 2. The first features of a larger map are those of a smaller one with
         the same seed (up to their scale).
     orthogonal : bool, default False
-        Make the directions orthogonal, d at a time: d p min(d, p) multiplications in double precision, in
-        each process. What would take hours is refused; for thousands of columns
-        `FastfoodFeatures` have orthogonal directions at no such cost.
+        Make the directions orthogonal, d at a time. This takes d p min(d, p) multiplications in double
+        precision in each process, and is refused if it would take hours. For thousands of columns,
+        `FastfoodFeatures` has orthogonal directions at no such cost.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -182,8 +183,8 @@ class RandomFourierFeatures(FourierFeatures):
     Notes
     -----
     Source: Rahimi & Recht 2007 and 2009 ("random kitchen sinks"); Yu, Suresh, Choromanski, Holtmann-Rice &
-    Kumar 2016 (orthogonal). Cosine and sine of one frequency, not a cosine with a random shift: |phi(x)| is
-    then 1 for every row and seed, and the variance is smaller.
+    Kumar 2016 (orthogonal). There is a cosine and a sine for each frequency, instead of a cosine with a
+    random shift: |phi(x)| is then 1 for every row and seed, and the variance is smaller.
 
     Examples
     --------
@@ -234,12 +235,12 @@ class RandomFourierFeatures(FourierFeatures):
             )
 
     def table_bytes(self, n_columns: int) -> int:
-        """Return the bytes of the directions, and of those that are made at a time; see `FeatureMap`."""
+        """Return the bytes of the directions, and of those made at a time; see `FeatureMap`."""
         n_pairs = self.n_components // 2
         if self._is_hashed(n_columns):
             return 0
         step = _step(n_columns, orthogonal=bool(self.orthogonal))
-        # Arrays of doubles: three as numbers become normal ones, two of earlier ones, and two for QR.
+        # Arrays of doubles: three while numbers become normal, two of earlier ones, and two for QR.
         arrays = 3 + 2 * (n_pairs > step) + 2 * bool(self.orthogonal)
         making = arrays * 8 * n_columns * min(n_pairs, step)
         return 4 * n_columns * n_pairs + making
@@ -256,7 +257,7 @@ class RandomFourierFeatures(FourierFeatures):
 
 
 class _Directions:
-    """Projection on directions that are held in memory, `columns` float32 of shape (d, n_phases)."""
+    """Projection on directions held in memory, `columns` float32 of shape (d, n_phases)."""
 
     def __init__(self, columns: npt.NDArray[np.float32]) -> None:
         self.columns = columns
@@ -274,7 +275,7 @@ class _Directions:
 
 
 class _Hashed:
-    """Projection on directions whose numbers follow from the identifiers of columns, and are never held."""
+    """Projection on directions that are never stored: their numbers follow from columns' identifiers."""
 
     def __init__(self, kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> None:
         scales = _radii(kernel, d, n_pairs, seed) / math.sqrt(d)
@@ -298,27 +299,27 @@ def _radii(kernel: RadialKernel, d: int, n_pairs: int, seed: int) -> npt.NDArray
 
 
 def _step(d: int, *, orthogonal: bool) -> int:
-    """Return how many directions are made at a time: as are orthogonal, or as fit in a block of memory."""
+    """Return how many directions are made at a time: a set of orthogonal ones, or what fits in a block."""
     return d if orthogonal else max(1, _BLOCK // (8 * d))
 
 
 def _orthogonal_work(d: int, n_pairs: int) -> int:
-    """Return how many multiplications, each with an addition, make directions orthogonal, d at a time."""
+    """Return how many multiply-adds it takes to make directions orthogonal, d at a time."""
     whole, rest = divmod(n_pairs, d)
     return d * (whole * d * d + rest * rest)
 
 
 _KEPT: OrderedDict[tuple[Any, ...], _Directions] = OrderedDict()
-_KEEPING = Lock()  # threads of a worker look, make and give up directions in turn
+_KEEPING = Lock()  # a worker's threads look up, make and drop directions one after another
 
 
 def _kept_directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, seed: int) -> _Directions:
-    """Return `_directions` of these arguments, made once while the process keeps them."""
+    """Return `_directions` for these arguments, made only once while the process keeps them."""
     key = kernel, d, n_pairs, orthogonal, seed
     with _KEEPING:
         if key not in _KEPT:
             size = 4 * d * n_pairs
-            for old, kept in list(_KEPT.items()):  # given up before others are made
+            for old, kept in list(_KEPT.items()):  # drop them before making others
                 if len(_KEPT) > 1 or kept.columns.nbytes + size > LARGEST_KEPT:
                     del _KEPT[old]
             _KEPT[key] = _directions(*key)
@@ -339,7 +340,7 @@ def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, se
             columns, triangle = np.linalg.qr(columns)
             columns *= np.where(np.diag(triangle) < 0.0, -1.0, 1.0)
         else:
-            # Row by row, so that a length does not depend on how many directions are made together.
+            # Row by row: a length must not depend on how many directions are made together.
             squares = np.zeros(last - first)
             for row in columns:
                 squares += row * row
@@ -351,7 +352,7 @@ def _directions(kernel: RadialKernel, d: int, n_pairs: int, orthogonal: bool, se
 
 
 def uniform(seed: int, name: str, count: int, start: int = 0) -> npt.NDArray[np.float64]:
-    """Return numbers `start` to `start + count - 1` of a stream, uniform between 0 and 1, neither included.
+    """Return numbers `start` to `start + count - 1` of a stream, uniform between 0 and 1, both excluded.
 
     Examples
     --------
@@ -363,9 +364,9 @@ def uniform(seed: int, name: str, count: int, start: int = 0) -> npt.NDArray[np.
 
 
 def scale_of(kernel: RadialKernel) -> tuple[int, float]:
-    """Return a power of two that rows are divided by, and what is left of the length scale then.
+    """Return a power of two to divide rows by, and the length scale that then remains.
 
-    Rows are taken to single precision, which numbers near the ends of double precision would not fit in.
+    Rows become single precision, which numbers near the ends of double precision would not fit.
 
     Examples
     --------
@@ -383,26 +384,26 @@ def _checked(X: Any) -> Any:
     array = np.asarray(X)
     kind = array.dtype
     if array.ndim != 2 or kind.kind not in "buif" or kind == np.float16 or not _is_finite(array):
-        # Whatever is wrong, it is refused with the same words as of sparse rows.
+        # Whatever is wrong, the message is that for sparse rows.
         return check_finite(as_csr(array))
     return array
 
 
 def _is_finite(array: npt.NDArray[Any]) -> bool:
-    """Tell whether all numbers are finite, mostly without an array of as many bits."""
+    """Tell whether all numbers are finite, in most cases without an array of flags."""
     if array.dtype.kind != "f" or not array.size:
         return True
     return bool(np.isfinite(array.min()) and np.isfinite(array.max()))
 
 
 def _parts(rows: Any, size: int, shift: int) -> Iterator[tuple[int, Any]]:
-    """Yield the first row and the rows of each part, over 2**shift, as a projection takes them."""
+    """Yield the first row and the rows of each part, divided by 2**shift, in the form projections take."""
     if not sp.issparse(rows):
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             yield start, np.ascontiguousarray(_shifted(part, shift), dtype=np.float32)
         return
-    # Compiled code reads by address: entries must lie side by side, as SciPy does not promise.
+    # Compiled code reads by address: entries must be contiguous, which SciPy does not promise.
     parts = (
         np.ascontiguousarray(rows.indptr, np.int64),
         np.ascontiguousarray(rows.indices, np.int32 if rows.shape[1] < 2**31 else np.int64),

@@ -28,19 +28,19 @@ from daskrf.parameters import GIVEN
 __all__ = ["GaussianMaclaurinFeatures"]
 
 SAMPLE = 2000
-"""Rows that the centre is the mean of."""
+"""Number of rows that the centre is the mean of."""
 
 PAIRED = 256
-"""Rows of them whose pairs the errors are averaged over."""
+"""How many of these rows form the pairs that errors are averaged over."""
 
 MOST_CENTRE = 4096
-"""Columns of the centre that may differ from 0. Any centre is as right; the state stays small."""
+"""Most columns of the centre that may differ from 0. Any centre is correct; this keeps the state small."""
 
 FARTHEST = 1e4
-"""Length scales that the centre may be away from 0: differences from it keep three digits."""
+"""Most length scales from the origin to the centre: differences from it then keep three digits."""
 
 _ENTRIES = 1 << 21
-"""Features of a part of the rows whose monomials are made at a time."""
+"""Features in a part of the rows whose monomials are made together."""
 
 Method = Literal["rademacher", "tensorsrht"]
 
@@ -51,29 +51,29 @@ Array = npt.NDArray[np.float64]
 class GaussianMaclaurinFeatures(SampleMap):
     """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) by its power series about a mean.
 
-    With u = (x - c) / l, c the mean of a sample, phi(x) = exp(-|u|^2 / 2) (1, phi_1(u), phi_2(u) / sqrt(2!),
-    ..., phi_p(u) / sqrt(p!)), phi_n a sketch of (u.v)^n of D_n features. The degree p and the sizes D_n are
-    those with the least mean squared error over pairs of the sample. The features are unbiased for the
-    truncated series, `kernel_`.
+    With u = (x - c) / l and c the mean of a sample, phi(x) = exp(-|u|^2 / 2) (1, phi_1(u), phi_2(u) /
+    sqrt(2!), ..., phi_p(u) / sqrt(p!)), where phi_n is a sketch of (u.v)^n with D_n features. The degree p
+    and the sizes D_n are those with the smallest mean squared error over pairs of the sample. The features
+    are unbiased for the truncated series, `kernel_`.
 
     Parameters
     ----------
     n_components : int, default 4096
         Number M of features: 1 + D_1 + ... + D_p.
     length_scale : float, default 1.0
-        l, above 0, in units of the columns.
+        l, above 0, in the units of the columns.
     method : {"rademacher", "tensorsrht"}, default "rademacher"
-        Sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
+        The sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
     explicit : bool, default True
-        Let low degrees take all monomials of the columns in place of a sketch, where their number is small
-        enough for it to pay: the linear term if there are few columns, all degrees for one column.
+        Let low degrees use all monomials of the columns instead of a sketch where there are few enough: the
+        linear term if there are few columns, and all degrees if there is one.
     random_state : int, default 0
         Seed of every random number of the map.
 
     Attributes
     ----------
     allocation_ : Allocation
-        p as `degree`, D_n as `sizes`, how many first degrees are explicit, and the predicted error.
+        p as `degree`, D_n as `sizes`, how many of the first degrees are explicit, and the predicted error.
     centre_ : CSR matrix of float64, shape (1, d)
         c.
     n_features_in_ : int
@@ -82,9 +82,9 @@ class GaussianMaclaurinFeatures(SampleMap):
     Notes
     -----
     Source: Wacker & Filippone 2022, sections 2.2 and 2.3; the allocation is the incremental algorithm of
-    Wacker, Kanagawa & Filippone 2022, section 5.3. The sum of equation 7 starts at n = 0, as that of equation
-    6 does. Far from the centre the features vanish (theorem 3.1): rows should not be much farther than some
-    length scales from the mean. Sparse rows stay sparse: the projections of c are subtracted from theirs.
+    Wacker, Kanagawa & Filippone 2022, section 5.3. The sum of equation 7 must start at n = 0, as in equation
+    6. The features vanish far from the centre (theorem 3.1): rows should be within a few length scales of the
+    mean. Sparse rows stay sparse: the projections of c are subtracted from theirs.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class GaussianMaclaurinFeatures(SampleMap):
 
     @property
     def kernel_(self) -> TruncatedGaussian:
-        """The exact kernel that the features are unbiased for: the series cut after degree p, about c."""
+        """The exact kernel that the features estimate without bias: the series about c, up to degree p."""
         if not self.is_fitted():
             return TruncatedGaussian(self.length_scale)
         centre = self.centre_.indices.tolist(), self.centre_.data.tolist()
@@ -143,11 +143,11 @@ class GaussianMaclaurinFeatures(SampleMap):
 
     @property
     def projected_kernel(self) -> Gaussian:
-        """The Gaussian kernel, of which the series leaves more out the farther a row is from the centre."""
+        """The Gaussian kernel; the farther a row is from the centre, the more of it the series leaves out."""
         return Gaussian(self.length_scale)
 
     def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows of `n_rows` the map wants to be fitted to: at most 2,000."""
+        """Return how many random rows of `n_rows` to fit the map to: at most 2,000."""
         self._check_parameters()
         return min(n_rows, SAMPLE)
 
@@ -159,7 +159,7 @@ class GaussianMaclaurinFeatures(SampleMap):
         self._take(centre, optimal_allocation(errors, self.n_components - 1, most))
 
     def _checked_rows(self, X: Any) -> sp.csr_matrix:
-        """Return rows to learn from as float64; refuse what cannot be learned from."""
+        """Return the rows to learn from as float64; refuse rows that nothing can be learned from."""
         csr = check_finite(as_csr(X)).astype(np.float64)
         if not csr.shape[0]:
             raise InputError("There is no row to learn a centre from; fit to at least one.")
@@ -167,14 +167,14 @@ class GaussianMaclaurinFeatures(SampleMap):
         return csr
 
     def _take(self, centre: sp.csr_matrix, allocation: Allocation) -> Self:
-        """Take a centre and the sizes of all degrees, and return the map itself."""
+        """Set the centre and the sizes of all degrees; return the map itself."""
         self._check_centre(centre)
         self.allocation_ = allocation
         self._keep(centre)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the features of each row of `X`; a row far from the centre has next to no length."""
+        """Return the features of each row of `X`; those of a row far from the centre are nearly 0."""
         n_components = self.n_components
         if 1 + sum(self.allocation_.sizes) > n_components:
             raise InputError(
@@ -194,19 +194,19 @@ class GaussianMaclaurinFeatures(SampleMap):
                     own = out[:, first : first + part.size]
                     part.write(rows, self._dense_centre(part.width), own, _root_scales(part.degree))
                 first += part.size
-        out[rows.starts == 0.0] = 0.0  # too far from the centre for a number
+        out[rows.starts == 0.0] = 0.0  # too far from the centre: the factor underflows
         refuse_overflow(out, "divide all rows by a length")
         return out
 
     def table_bytes(self, n_columns: int) -> int:
-        """Return the bytes of the tables of "tensorsrht", once all sizes are known; see `FeatureMap`."""
+        """Return the bytes of the tables of "tensorsrht", when all sizes are known; see `FeatureMap`."""
         if self.method != "tensorsrht" or not self.is_fitted():
             return 0
         parts = [(size, n) for n, size in enumerate(self.allocation_.sizes, 1)]
         return SubsampledHadamard.table_bytes(parts[self.allocation_.n_explicit :], padded_width(n_columns))
 
     def _starts(self, csr: sp.csr_matrix) -> npt.NDArray[np.float32]:
-        """Return exp(-|u|^2 / 2) of each row, the same bits in any batch."""
+        """Return exp(-|u|^2 / 2) of each row, with the same bits in any batch."""
         known = np.zeros(csr.nnz)
         columns, values = self.centre_.indices, self.centre_.data
         data = csr.data.astype(np.float64)
@@ -215,14 +215,14 @@ class GaussianMaclaurinFeatures(SampleMap):
             known = np.where(columns[place] == csr.indices, values[place], 0.0)
         row_of = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
         with np.errstate(over="ignore", invalid="ignore"):
-            # Added up in the order of the entries.
+            # Summed in the order of the entries.
             sums = np.bincount(row_of, data * (data - 2.0 * known), minlength=csr.shape[0])
             squared = np.maximum(sums + float(squared_norms(self.centre_.indptr, values)[0]), 0.0)
             exponent = np.where(np.isfinite(squared), squared, 1e300) / (2.0 * self.length_scale**2)
         return exp(-exponent).astype(np.float32)
 
     def _write_explicit(self, rows: ScaledRows, out: npt.NDArray[np.float32]) -> int:
-        """Write all monomials of the first degrees from column 1 on; return the first column after them."""
+        """Write all monomials of the first degrees from column 1 on; return the next free column."""
         d, values = self.n_features_in_, rows.scaled()
         centre, monomials = self._dense_centre(d), _monomials(d, self.allocation_.n_explicit)
         size = max(1, _ENTRIES // out.shape[1])
@@ -258,7 +258,7 @@ class GaussianMaclaurinFeatures(SampleMap):
                 SubsampledHadamard(size, n, width, self.random_state, f"gaussianmaclaurin/{n}")
                 for n, size in zip(degrees, own, strict=True)
             ]
-        # Products takes the largest degrees first.
+        # Products expects the largest degrees first.
         repeated = np.repeat(np.array(degrees)[::-1], own[::-1]).astype(np.int64)
         weights = np.repeat(1.0 / np.sqrt(np.array(own[::-1], dtype=np.float64)), own[::-1])
         origin = self.centre_.indices.astype(np.uint64), self.centre_.data / self.length_scale
@@ -300,12 +300,12 @@ class GaussianMaclaurinFeatures(SampleMap):
 
 
 def sample_centre(csr: sp.csr_matrix, seed: int) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """Return the mean of up to 2,000 random rows, and up to 256 of these rows, whose pairs errors are of.
+    """Return the mean of up to 2,000 random rows, and up to 256 of these rows, to take pairs from.
 
     Raises
     ------
     InputError
-        If squares of the values do not fit in a number.
+        If the squares of the values overflow.
     """
     words = seeds.words(seed, "gaussianmaclaurin/sample", csr.shape[0])
     chosen = np.argsort(words, kind="stable")[:SAMPLE]
@@ -324,10 +324,10 @@ def pair_errors(
     method: str,
     labels: npt.NDArray[np.intp] | None = None,
 ) -> SeriesErrors:
-    """Return the errors over all pairs of different rows; of one row the pair is with itself.
+    """Return the errors over all pairs of different rows; a single row is paired with itself.
 
-    `labels` say about which of the centres the pairs of each row, as the first of both, are; default: the
-    first centre.
+    `labels` says about which centre to take the pairs in which each row comes first. Default: the first
+    centre.
     """
     first, second = np.triu_indices(csr.shape[0], 1 if csr.shape[0] > 1 else 0)
     centre_of = np.zeros(first.size, np.intp) if labels is None else labels[first]
@@ -349,7 +349,7 @@ def _root_scales(degree: int) -> Array:
 
 
 def _centre(csr: sp.csr_matrix) -> sp.csr_matrix:
-    """Return the mean row, float64 of shape (1, d); of many columns those of the largest means."""
+    """Return the mean row, float64 of shape (1, d); of many columns, those with the largest means."""
     columns, places = np.unique(csr.indices, return_inverse=True)
     means = np.bincount(places.ravel(), csr.data, minlength=columns.size) / csr.shape[0]
     if columns.size > MOST_CENTRE:
@@ -384,10 +384,10 @@ def _centred_moments(
 
 
 def _monomials(d: int, degree: int) -> list[tuple[Any, Any, npt.NDArray[np.float32]]]:
-    """Return, degree by degree, each monomial's parent of one degree less, its last variable and its weight.
+    """Return for each degree the parent (of one degree less), last variable and weight of each monomial.
 
-    Multisets are listed in order; the weight 1 / sqrt(k), k the multiplicity of the last variable, makes the
-    product of a monomial's weights the square root of its coefficient in exp(u.v).
+    Multisets are in order. The weight is 1 / sqrt(k), with k the multiplicity of the last variable: the
+    product of a monomial's weights is the square root of its coefficient in exp(u.v).
     """
     found = []
     before: dict[tuple[int, ...], int] = {(): 0}

@@ -1,4 +1,4 @@
-"""Fastfood for dot-product kernels: polynomials of the products with directions of fast transforms."""
+"""Fastfood for dot-product kernels: polynomials of projections on directions made by fast transforms."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from daskrf.kernels.powerseries import DotProductKernel, Polynomial
 
 __all__ = ["FastfoodDotProductFeatures", "legendre_coefficients", "monomial_shares"]
 
-_PHASES = 2**16  # that stay in the cache
+_PHASES = 2**16  # as many as stay in the cache
 _LARGEST_VALUE = 1e70  # of a kernel: features are its root, times polynomials of some orders of magnitude
-_NOTHING = 2.0**-60  # share of a kernel's value that no feature is drawn for
+_NOTHING = 2.0**-60  # shares of a kernel's value below this get no features
 
 Array = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ Array = npt.NDArray[np.float64]
 def legendre_coefficients(degree: int, d: int) -> Array:
     """Return c_nk of t^n = sum_k c_nk L_k(t), L_k the Legendre polynomials in d dimensions, L_k(1) = 1.
 
-    All are at least 0 and those of each n sum to 1: t^n is positive definite on the sphere.
+    All are at least 0, and those of each n sum to 1, because t^n is positive definite on the sphere.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def legendre_coefficients(degree: int, d: int) -> Array:
 def monomial_shares(weights: Array, d: int) -> Array:
     """Return b_p of sum_k weights_k L_k(t) = sum_p b_p m_p(t) / m_p(1), m_p the mean of <x, v>^p <y, v>^p.
 
-    Unit vectors x and y, t = x.y, and v uniform on the sphere of d dimensions. Every m_p is a positive sum of
-    L_p, L_{p-2}, ... (u^p = sum_k c_pk L_k and the reproducing property give c_pk^2 / N_k), so that the b_p
-    follow from the largest degree down; they may be negative.
+    Here x and y are unit vectors, t = x.y, and v is uniform on the sphere of d dimensions. Every m_p is a
+    positive sum of L_p, L_{p-2}, ... (from u^p = sum_k c_pk L_k the reproducing property gives c_pk^2 / N_k),
+    so the b_p follow from the largest degree down. They may be negative.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def monomial_shares(weights: Array, d: int) -> Array:
 
 
 def _multiplicities(degree: int, d: int) -> Array:
-    """Return N_k, how many independent spherical harmonics there are of each degree k in d dimensions."""
+    """Return N_k, the number of independent spherical harmonics of each degree k in d dimensions."""
     k = np.arange(degree + 1)
     first = np.log(2 * k + d - 2) - math.log(d - 2)
     with np.errstate(over="ignore"):
@@ -95,7 +95,7 @@ def _multiplicities(degree: int, d: int) -> Array:
 
 
 def _recurrence(expansion: str, degree: int, d: int) -> npt.NDArray[np.float32]:
-    """Return a_k and b_k of the polynomials P_{k+1} = a_k x P_k - b_k P_{k-1} with E P_k(x)^2 = 1."""
+    """Return a_k and b_k in the recurrence P_{k+1} = a_k x P_k - b_k P_{k-1}, with E P_k(x)^2 = 1."""
     k = np.arange(degree, dtype=np.float64)
     if expansion == "monomials":
         return np.stack([np.sqrt((d + 2 * k) / (2 * k + 1)), np.zeros_like(k)]).astype(np.float32)
@@ -107,7 +107,7 @@ def _recurrence(expansion: str, degree: int, d: int) -> npt.NDArray[np.float32]:
 
 
 class _Cells(NamedTuple):
-    """Parts of a kernel's value, ordered by their polynomial: degree k, power n of the length, and share."""
+    """Parts of a kernel's value, sorted by their polynomial: degree k, power n of the length, and share."""
 
     degree: npt.NDArray[np.int64]
     power: npt.NDArray[np.int64]
@@ -115,7 +115,7 @@ class _Cells(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Features `first` to `stop` - 1: weight r^power P_degree(x), x the product with a direction."""
+    """Features `first` to `stop` - 1: weight r^power P_degree(x), with x the projection on a direction."""
 
     first: int
     stop: int
@@ -125,7 +125,7 @@ class _Run(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What `transform` needs of a map for rows of some number of columns."""
+    """What `transform` needs for rows of a given number of columns."""
 
     blocks: Blocks
     runs: list[_Run]
@@ -139,37 +139,37 @@ class FastfoodDotProductFeatures(DotProductMap):
     """Features of a dot-product kernel f(x.y): Legendre polynomials of products with random directions.
 
     On the sphere of d dimensions f(t) = sum_k lambda_k L_k(t), and the mean of L_k(x.v) L_k(y.v) over
-    directions v is L_k(x.y) / N_k, N_k the number of spherical harmonics of degree k. With t^n = sum_k c_nk
-    L_k(t), c_nk >= 0, every f with coefficients a_n >= 0 is served, for rows of any lengths: a feature has a
-    random power n and degree k and is in proportion to |x|^n L_k(x.v / |x|). Inner products are unbiased
-    where directions are uniform. Directions come from fast transforms, as those of `FastfoodFeatures`: a row
-    takes O(M log d) time, and the map O(M) memory, 16 bytes a feature. The constant a_0 is one feature,
-    exactly.
+    directions v is L_k(x.y) / N_k, where N_k is the number of spherical harmonics of degree k. Since t^n =
+    sum_k c_nk L_k(t) with c_nk >= 0, this works for every f with coefficients a_n >= 0 and for rows of any
+    length: a feature has a random power n and degree k, and is proportional to |x|^n L_k(x.v / |x|). Inner
+    products are unbiased if directions are uniform. Directions come from fast transforms, as in
+    `FastfoodFeatures`: a row takes O(M log d) time, and the map O(M) memory, 16 bytes a feature. The constant
+    a_0 is one feature, and exact.
 
-    It is for degrees 1 and 2. Polynomials of one direction have heavy tails, more so with every degree: on
-    molecules' counts folded to 1,024 columns, with M = 1,024, the root mean squared error of cos^n was 0.04,
-    0.10, 0.17 and 0.21 for n = 2, 3, 4 and 6, and that of k(x, x) = 1 was 0.07, 0.22, 0.5 and 1.4;
-    `PolynomialSketch` by TensorSketch had 0.03 to 0.06, and 0.06 to 0.27. For larger degrees take that, or
+    Use it for degrees 1 and 2. Polynomials of one direction have heavy tails, the more so the higher the
+    degree. On molecules' counts folded to 1,024 columns, with M = 1,024, the root mean squared error of cos^n
+    was 0.04, 0.10, 0.17 and 0.21 for n = 2, 3, 4 and 6, and that of k(x, x) = 1 was 0.07, 0.22, 0.5 and 1.4.
+    `PolynomialSketch` with TensorSketch had 0.03 to 0.06, and 0.06 to 0.27. For higher degrees use that, or
     `RandomMaclaurinFeatures`.
 
     Parameters
     ----------
     kernel : DotProductKernel, default Polynomial(2, c=1, normalize=True)
-        `Polynomial`, `Exponential` or `DotProduct`. The variance grows with the rows' lengths: with
+        `Polynomial`, `Exponential` or `DotProduct`. The variance grows with the lengths of the rows; with
         `normalize` every row has the length 1.
     n_components : int, default 4096
         Number M of features.
     expansion : {"legendre", "monomials"}, default "legendre"
-        "monomials": f as a sum of the means of <x, v>^p <y, v>^p, without Legendre polynomials. It needs a
-        kernel with `normalize`, and few have the coefficients of at least 0 that it asks for ((x.y + 1)^2
-        has, the powers of t and exp(t) have not); its variance is larger. A row of zeros gets the
-        constant of that sum alone, which is not a_0.
+        "monomials": f as a sum of means of <x, v>^p <y, v>^p, without Legendre polynomials. It needs a kernel
+        with `normalize` for which all coefficients are at least 0, and few are such: (x.y + 1)^2 is one, but
+        powers of t and exp(t) are not. Its variance is larger. For a row of zeros only the constant of that
+        sum remains, which is not a_0.
     projection : {"orthogonal", "hadamard"}, default "orthogonal"
-        As for `FastfoodFeatures`: orthogonal directions, whose variance is smaller and whose bias is of the
-        order 1 / d^2 (d at least 64), or the paper's H G Pi H B, each of which is exactly uniform.
+        As for `FastfoodFeatures`: orthogonal directions, with a smaller variance and a bias of the order 1 /
+        d^2 (d at least 64), or the paper's H G Pi H B, in which each direction is exactly uniform.
     radius : float, optional
-        R, the length of a row that powers are drawn for; default: 1 for a kernel with `normalize`, else the
-        length of the longest row that the map is fitted to.
+        R, the row length for which powers are drawn. Default: 1 for a kernel with `normalize`, else the
+        length of the longest row in the fit.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -184,11 +184,11 @@ class FastfoodDotProductFeatures(DotProductMap):
     -----
     Source: Le, Sarlos & Smola 2013, theorem 3, corollary 4 and section 4.5 (Legendre), equations 28 to 32
     (monomials). Corrections: N(d, n) must be the number of harmonics, not of homogeneous polynomials;
-    equation 18 lacks the factor sum_n lambda_n N(d, n); |x|^n |y|^n L_n (equation 16) is f(x.y) for unit
-    vectors only, which is why power and degree are two numbers here; the last factor of equation 30 is
-    (1 - x_1^2)^((d-3)/2). Degrees are drawn in proportion to what they give to f(R^2), not to lambda_n
-    N(d, n): as N(d, n) is about d^n / n!, the paper's odds draw the largest degrees nearly always. Rows are
-    padded with zeros to d, a power of two of at least 64.
+    equation 18 lacks the factor sum_n lambda_n N(d, n); |x|^n |y|^n L_n (equation 16) is f(x.y) only for unit
+    vectors, which is why power and degree are two numbers here; the last factor of equation 30 is (1 -
+    x_1^2)^((d-3)/2). Degrees are drawn in proportion to their part of f(R^2), not to lambda_n N(d, n): as
+    N(d, n) is about d^n / n!, the paper's odds would nearly always draw the highest degrees. Rows are padded
+    with zeros to d, a power of two of at least 64.
 
     Examples
     --------
@@ -254,13 +254,13 @@ class FastfoodDotProductFeatures(DotProductMap):
         return out
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if rows of so many columns are too many for transforms, or have no monomials."""
+        """Raise InputError if there are too many columns for the transforms, or too few for monomials."""
         check_width(n_columns)
         if self.expansion == "monomials":  # which needs a kernel with `normalize`: rows of length 1
             self._cells(self._measure(1.0)[2], _length(n_columns))
 
     def table_bytes(self, n_columns: int) -> int:
-        """Return the bytes of the transforms' diagonals as they are made; see `FeatureMap`."""
+        """Return the bytes that it takes to make the transforms' diagonals; see `FeatureMap`."""
         length = _length(n_columns)
         return 40 * length * -(-self.n_components // length) + SCRATCH * length
 
@@ -286,7 +286,7 @@ class FastfoodDotProductFeatures(DotProductMap):
         return _Plan(blocks, runs, recurrence, int(cells.power.max()))
 
     def _cells(self, odds: Array, length: int) -> _Cells:
-        """Return the parts of the kernel's value for rows of length R, those of the constant first."""
+        """Return the parts of the kernel's value for rows of length R; those of the constant come first."""
         shares = odds[:, None] * legendre_coefficients(odds.size - 1, length)
         if self.expansion == "monomials":
             found = monomial_shares(shares.sum(axis=0), length)
@@ -327,12 +327,12 @@ class FastfoodDotProductFeatures(DotProductMap):
 
 
 def _length(n_columns: int) -> int:
-    """Return the dimensions that rows are padded to."""
+    """Return the number of dimensions that rows are padded to."""
     return max(LEAST, 1 << (n_columns - 1).bit_length())
 
 
 def _draw(cells: _Cells, value: float, size: int, word: int) -> list[_Run]:
-    """Return the runs of features of one polynomial: the constant once, the rest at random."""
+    """Return the runs of features with the same polynomial: the constant once, the rest at random."""
     exact = int(size > 1 and cells.degree[0] == 0 and cells.power[0] == 0)
     runs = [_Run(0, 1, 0, 0, np.float32(math.sqrt(value * cells.share[0])))] if exact else []
     odds = cells.share.copy()

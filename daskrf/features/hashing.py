@@ -20,13 +20,13 @@ Hashing = Literal["minwise", "cws"]
 
 _STREAMS = {"minwise": "minmax", "cws": "cws"}
 _N_LEVELS = 1 << 16
-_PART = 1 << 14  # factors of products that are held at a time: 2 KiB a row
+_PART = 1 << 14  # factors of products held at a time: 2 KiB a row
 
 
 class TanimotoHash:
     """`n_hashes` independent hashes of non-negative vectors, each with P(h(x) = h(y)) = T(x, y).
 
-    Hash m follows from (hashing, seed, m) alone; a row of zeros has a hash of its own.
+    Hash m depends only on (hashing, seed, m). A row of zeros has a hash of its own.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class TanimotoHash:
         self._hashes = Hashes(hashing == "cws", element, *self._stream("features"), self._stream("empty")[0])
 
     def _stream(self, name: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        """Return the low and the high halves of a random word a hash, up to whole tiles."""
+        """Return the low and the high halves of one random word for each hash, up to whole tiles."""
         padded = -(-self.n_hashes // TILE) * TILE
         words = seeds.words(self._seed, f"{_STREAMS[self.hashing]}/{name}", padded, self.start)
         return words.astype(np.uint32), (words >> np.uint64(32)).astype(np.uint32)
@@ -58,16 +58,16 @@ class TanimotoHash:
             return check_counts(csr)
         if csr.dtype != np.float64:
             parts = csr.data.astype(np.float64), csr.indices, csr.indptr
-            # Once more, since tiny numbers of a longer type are zero now.
+            # Check again: tiny numbers of a longer type have become zero.
             csr = as_csr(sp.csr_matrix(parts, shape=csr.shape))
         return check_weights(csr)
 
     def words(self, csr: sp.csr_matrix) -> npt.NDArray[np.uint64]:
-        """Return a random bit of each hash of each row, 64 a word: uint64 (n, ceil(n_hashes / 64))."""
+        """Return a random bit for each hash of each row, 64 a word: uint64 (n, ceil(n_hashes / 64))."""
         return engine().hash_bits(Rows(csr.indptr, csr.indices, csr.data), self._hashes)
 
     def normals(self, csr: sp.csr_matrix, scale: float) -> npt.NDArray[np.float32]:
-        """Return a normal number of each hash of each row, times `scale`: float32 (n, n_hashes)."""
+        """Return a normal number for each hash of each row, times `scale`: float32 (n, n_hashes)."""
         out = np.empty((csr.shape[0], self.n_hashes), np.float32)
         rows, levels = Rows(csr.indptr, csr.indices, csr.data), normal_levels() * np.float32(scale)
         engine().hash_levels(rows, self._hashes, *self._stream("levels"), levels, out)
@@ -75,11 +75,11 @@ class TanimotoHash:
 
 
 class TanimotoParities:
-    """Bits whose signs have the mean product sum_n p_n T^n, T the min-max Tanimoto kernel.
+    """Bits whose signs have the mean product sum_n p_n T^n, where T is the min-max Tanimoto kernel.
 
     Feature m has a random degree N, P(N = n) = p_n, and is the product of N independent one-bit features of
-    T: the XOR of their bits, and +1 for the degree 0. The variance, 1 - k^2, is the smallest that features of
-    this kind can have. The first features of more are those of fewer, of one seed.
+    T: the XOR of their bits. For degree 0 it is +1. The variance, 1 - k^2, is the smallest that features of
+    this kind can have. With the same seed, the first features of a larger number are those of a smaller one.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class TanimotoParities:
         drawn = seeds.words(seed, "compositional/degrees", n_features)
         uniform = (drawn >> np.uint64(11)) * 2.0**-53
         found = np.searchsorted(np.cumsum(probabilities), uniform, side="right")
-        # What the sum lacks of 1 goes to the largest degree.
+        # Whatever is missing to a sum of 1 goes to the largest degree.
         self.degrees = np.minimum(found, probabilities.size - 1)
 
     def bits(self, X: Any) -> npt.NDArray[np.uint8]:
@@ -115,7 +115,7 @@ class TanimotoParities:
 
 
 def leading_bits(words: npt.NDArray[np.uint64], n_bits: int) -> npt.NDArray[np.uint8]:
-    """Return the first `n_bits` bits of each row of 64-bit words as bytes, the padding zero."""
+    """Return the first `n_bits` bits of each row of 64-bit words as bytes, with zero padding."""
     bits = words.astype("<u8", copy=False).view(np.uint8)[:, : n_bytes(n_bits)]
     bits = np.ascontiguousarray(bits)
     if n_bits % 8:
@@ -125,10 +125,10 @@ def leading_bits(words: npt.NDArray[np.uint64], n_bits: int) -> npt.NDArray[np.u
 
 @cache
 def normal_levels() -> npt.NDArray[np.float32]:
-    """Return 65,536 equally likely numbers that stand for a standard normal variable, float32, ascending.
+    """Return 65,536 equally likely numbers that stand for a standard normal variable; float32, ascending.
 
-    They are the normal quantiles at the midpoints (i + 1/2) / 65,536, scaled to the variance 1 and
-    symmetrical about 0; their fourth moment is 2.9992, against 3.
+    They are the normal quantiles at the midpoints (i + 1/2) / 65,536, scaled to variance 1 and symmetric
+    about 0. Their fourth moment is 2.9992, instead of 3.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Landmarks of feature maps, and kernel values against them: the features of sparse Gaussian processes."""
+"""Maps with landmarks, and kernel values with landmarks: the features of sparse Gaussian processes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _CHOSEN = {
     "kmeans": "as means of clusters",
     "farthest": "far from each other",
 }
-_PREPARED = 128  # bytes of a number that is not 0, as the tables of a kernel are made: 50 to 100 mostly
+_PREPARED = 128  # bytes for each nonzero while a kernel makes its tables: mostly 50 to 100
 
 
 class LandmarkMap(SampleMap):
-    """A map by kernel values against landmarks: how those are chosen, kept and stored.
+    """Base of maps by kernel values with landmarks: how landmarks are chosen, kept and stored.
 
     A subclass has the parameters `kernel`, `selection`, `n_candidates` and `random_state`, says how many
-    landmarks it wants, and makes features of kernel values.
+    landmarks it wants, and makes features from kernel values.
     """
 
     kept_rows = "landmarks"
     landmarks_: sp.csr_matrix
 
     _number: ClassVar[str]
-    """The parameter that says how many landmarks there are, in error messages."""
+    """The parameter that sets the number of landmarks, for error messages."""
 
     kernel: Kernel
     selection: str
@@ -52,7 +52,7 @@ class LandmarkMap(SampleMap):
 
     @abstractmethod
     def landmarks_wanted(self) -> int:
-        """Return how many landmarks are wanted, of parameters that may be bad."""
+        """Return how many landmarks are wanted; parameters may still be bad."""
 
     @property
     def kernel_(self) -> Kernel:
@@ -69,26 +69,26 @@ class LandmarkMap(SampleMap):
         return _CHOSEN.get(self.selection, self.selection)
 
     def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows to choose the landmarks from: with spare for duplicates."""
+        """Return how many random rows to choose landmarks from, with spares for duplicates."""
         self._check_parameters()
         wanted = 2 * self.landmarks_wanted() if self.selection == "random" else self._most_candidates()
         return min(n_rows, wanted)
 
     def fit_bytes(self, n_nonzeros: float) -> int:
-        """Return the bytes of choosing among the sample by a kernel; see `FeatureMap`."""
+        """Return the bytes that it takes to choose from the sample by a kernel; see `FeatureMap`."""
         # The candidates prepared, or half of what each round makes of them, and a second block of values.
         return 0 if self.selection == "random" else int(_PREPARED * n_nonzeros) // 2 + 2**26
 
     def table_bytes(self, n_columns: int) -> int:
-        """Return the bytes of landmarks as kernels prepare them, once they are known; see `FeatureMap`."""
+        """Return the bytes of landmarks as kernels prepare them, once there are any; see `FeatureMap`."""
         return _PREPARED * self.landmarks_.nnz if self.is_fitted() else 0
 
     def _choose(self, X: Any) -> sp.csr_matrix:
-        """Return landmarks of the rows of `X`: as many as are wanted, or all that differ."""
+        """Return landmarks from the rows of `X`: as many as wanted, or all different rows."""
         n_landmarks, seed = self.landmarks_wanted(), int(self.random_state)
         csr = check_finite(as_csr(X))
         if csr.shape[0]:
-            self.kernel.against(csr[:1])(csr)  # refuses what it does not serve, with the row in X
+            self.kernel.against(csr[:1])(csr)  # refuses rows it cannot serve, with their number in X
         order = np.argsort(seeds.words(seed, "landmarks/order", csr.shape[0]), kind="stable")
         if self.selection == "random":
             limit = n_landmarks
@@ -100,7 +100,7 @@ class LandmarkMap(SampleMap):
         return SELECTIONS[self.selection](csr[candidates], n_landmarks, self.kernel)
 
     def cautions(self) -> list[str]:
-        """Return whether there are fewer landmarks than were asked for."""
+        """Return whether there are fewer landmarks than asked for."""
         there, wanted = (self.landmarks_.shape[0] if self.is_fitted() else 0), self.landmarks_wanted()
         if not self.is_fitted() or there >= wanted:
             return []
@@ -111,7 +111,7 @@ class LandmarkMap(SampleMap):
         return "landmarks", self.landmarks_wanted(), self.with_landmarks
 
     def with_landmarks(self, n: int) -> Self:
-        """Return a copy that is not fitted, with `n` landmarks and at most as many features."""
+        """Return an unfitted copy with `n` landmarks, and at most as many features."""
         fewer = {"n_components": min(n, self.n_components), self._number: n}
         return clone(self).set_params(**fewer)
 
@@ -156,12 +156,12 @@ class LandmarkMap(SampleMap):
 
 @dataclass(eq=False, repr=False)
 class LandmarkFeatures(LandmarkMap):
-    """Features phi(x) = k(Z, x) against landmarks Z: M rows, chosen from the library.
+    """Features phi(x) = k(Z, x), with landmarks Z: M rows chosen from the library.
 
-    Their Gaussian weights have the prior precision K_ZZ = k(Z, Z) instead of the identity, so that
-    phi(x)^T K_ZZ^-1 phi(x') is the kernel that they stand for: the Nystroem approximation of k, exact at the
-    landmarks. `daskrf.gp.SparseGP` is the model for them; `NystromFeatures` have the whitening built in, and
-    serve every model.
+    Their Gaussian weights have the prior precision K_ZZ = k(Z, Z) instead of the identity. They therefore
+    stand for the kernel phi(x)^T K_ZZ^-1 phi(x'), the Nystroem approximation of k, which is exact at the
+    landmarks. The model for them is `daskrf.gp.SparseGP`. `NystromFeatures` have the whitening built in and
+    work with every model.
 
     Parameters
     ----------
@@ -170,28 +170,28 @@ class LandmarkFeatures(LandmarkMap):
     kernel : Kernel, default TanimotoMinMax()
         Any kernel with k(x, x) = 1.
     selection : {"random", "kmedoids", "kmeans", "farthest"}
-        random: distinct rows at random. kmedoids: the candidates are put into M clusters by their kernel with
-        real rows as centres (Park & Jun 2009, with the kernel as similarity). kmeans: the means of M clusters
-        by Euclidean distance, which are no real rows, hold what any of their members holds, and suit kernels
-        of the distance (Zhang, Tsang & Kwok 2008). farthest: each landmark is the candidate that is farthest,
-        in the metric of the kernel, from those before it (Gonzalez 1985).
+        random: distinct rows at random. kmedoids: M clusters of candidates by the kernel, with actual rows as
+        centres (Park & Jun 2009, the kernel being the similarity). kmeans: the means of M clusters by
+        Euclidean distance; these are not actual rows, have every feature that any of their members has, and
+        suit kernels of the distance (Zhang, Tsang & Kwok 2008). farthest: each landmark is the candidate
+        farthest from those before it, in the metric of the kernel (Gonzalez 1985).
     n_candidates : int, optional
-        Rows that all but "random" choose from, at most; default the larger of 20,000 and 4 M. More
-        rows than these are sampled at random.
+        Most rows to choose from, for all selections but "random"; of more rows, a random sample is taken.
+        Default: the larger of 20,000 and 4 M.
     random_state : int, default 0
         Seed of every random number of the map.
 
     Attributes
     ----------
     landmarks_ : CSR matrix of uint16 or float64, shape (n_landmarks, d)
-        n_landmarks is n_components, or the number of distinct rows if that is smaller.
+        n_landmarks is n_components, or the number of distinct rows if that is less.
     n_features_in_ : int
         Number of columns that `fit` saw.
 
     Notes
     -----
-    Source: Williams & Seeger 2001 (Nystroem features); Quinonero-Candela & Rasmussen 2005 (what a Gaussian
-    process does with them). Random landmarks of smaller maps are the first ones of larger maps.
+    Source: Williams & Seeger 2001 (Nystroem features); Quinonero-Candela & Rasmussen 2005 (their use in a
+    Gaussian process). The random landmarks of a smaller map are the first ones of a larger map.
 
     Examples
     --------
@@ -249,7 +249,7 @@ class LandmarkFeatures(LandmarkMap):
         self._keep(compact(chosen))
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return the kernel of each row of `X` with the landmarks; columns after the last of them are 0."""
+        """Return the kernel of each row of `X` with the landmarks; columns beyond the last one are 0."""
         prepared, csr = self._against_landmarks(), as_csr(X)
         values, n_landmarks = prepared(csr, dtype=np.float32), self.landmarks_.shape[0]
         if n_landmarks == self.n_components:
@@ -261,7 +261,7 @@ class LandmarkFeatures(LandmarkMap):
     def prior_precision(self) -> npt.NDArray[np.float64]:
         """Return K_ZZ, the kernel among the landmarks: float64 of shape (n_components, n_components).
 
-        Where there are fewer landmarks, it is that of the identity for the columns that are 0.
+        If there are fewer landmarks, the columns that are 0 get those of the identity matrix.
 
         Raises
         ------

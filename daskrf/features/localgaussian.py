@@ -30,37 +30,36 @@ __all__ = ["LocalGaussianFeatures", "keep_nearest", "nearest_blocks", "refuse_ha
 
 _DISTANCES = 1 << 20  # at a time: 8 MiB
 _TABLE = 1 << 22  # numbers of centroids as a dense array: 32 MiB
-_CLOSE = 1e-2  # exponents that differ by more differ in first features, too; rounding is at most 1e-4
-_FAR = 80.0  # exponents from which first features have few bits, or none
+_CLOSE = 1e-2  # exponents this far apart give different first features; rounding is at most 1e-4
+_FAR = 80.0  # from here on first features have few bits, or none
 
 
 @dataclass(eq=False, repr=False)
 class LocalGaussianFeatures(SampleMap):
     """Features of the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) around each of C centroids, side by side.
 
-    Block c holds the D = n_components // C features of `GaussianMaclaurinFeatures` about centroid c, the same
-    sketches for all. A series about one centre vanishes some length scales from it, so that it cannot serve
-    high frequencies; here each row is predicted by the block of its nearest centroid, to which all training
-    rows contribute: `daskrf.gp.LocalGaussianGP` is the model, whose sums are one Gram matrix of D x D for
-    each centroid. Inner products of whole rows mean nothing.
+    Block c holds D = n_components // C features of `GaussianMaclaurinFeatures` about centroid c, with the
+    same sketches for all c. A series about one centre vanishes a few length scales away, so it cannot
+    represent high frequencies. Here each row is predicted by the block of its nearest centroid, and all
+    training rows contribute to every block. The model is `daskrf.gp.LocalGaussianGP`, whose sums are one Gram
+    matrix of D x D for each centroid. Inner products of whole rows mean nothing.
 
     Parameters
     ----------
     n_components : int, default 4096
-        M, features of all blocks; columns after C D are 0.
+        M, the number of features in all blocks together; columns beyond C D are 0.
     length_scale : float, default 1.0
         l, above 0, in units of the columns.
-    n_centroids : int, default 16
-        C, or less where there are fewer distinct rows, or with a threshold. 1 is the mean.
+    C. With a threshold, or if there are fewer distinct rows, there are fewer. 1 is the mean.
     selection : {"farthest", "kmeans", "random"}, default "farthest"
-        farthest: the mean, then the row farthest from all centroids before it, again and again. kmeans: means
-        of clusters. random: random rows.
+        farthest: the mean, then again and again the row farthest from all centroids so far. kmeans: means of
+        clusters. random: random rows.
     threshold : float, optional
-        Of "farthest": add none to which the distance is below so many length scales.
+        For "farthest": add no centroid closer than this many length scales to the others.
     method : {"rademacher", "tensorsrht"}, default "rademacher"
-        Sketches, as of `PolynomialSketch`; tensorsrht is for dense rows.
+        The sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
     explicit : bool, default True
-        Let low degrees take all monomials of the columns in place of a sketch, where it pays.
+        Let low degrees use all monomials of the columns instead of a sketch where there are few enough.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -76,11 +75,11 @@ class LocalGaussianFeatures(SampleMap):
 
     Notes
     -----
-    Source: Wacker & Filippone 2022, section 3.3 and algorithm 1. There the sizes of degrees are the best for
-    pairs of rows about the mean, which need not be near any row; here for pairs about the centroid of a third
-    row, which is the same for one centroid. Centroids are chosen among 10,000 random rows. Which centroid is
-    nearest is told by exp(-|x - c|^2 / (2 l^2)) in single precision: ties, and rows too far from all, go to
-    the first.
+    Source: Wacker & Filippone 2022, section 3.3 and algorithm 1. There the sizes of degrees are best for
+    pairs of rows about the mean, which may be far from every row. Here they are best for pairs about the
+    centroid of a third row; with one centroid this is the same. Centroids are chosen from 10,000 random rows.
+    The nearest centroid has the largest exp(-|x - c|^2 / (2 l^2)) in single precision; ties, and rows too far
+    from all centroids, go to the first.
 
     Examples
     --------
@@ -138,22 +137,22 @@ class LocalGaussianFeatures(SampleMap):
 
     @property
     def projected_kernel(self) -> Gaussian:
-        """The same, of which the series leave more out the farther a row is from its centroid."""
+        """The same kernel; the farther a row is from its centroid, the more of it the series leave out."""
         return self.kernel_
 
     @property
     def block_size(self) -> int:
-        """Features of a centroid; before `fit`, the fewest that there may be."""
+        """Features of each centroid; before `fit`, the smallest possible number."""
         n = self.centroids_.shape[0] if self.is_fitted() else self.n_centroids
         return self.n_components // n
 
     @property
     def gram_block(self) -> int:
-        """Features of a centroid; before `fit`, the most that there may be."""
+        """Features of each centroid; before `fit`, the largest possible number."""
         return self.block_size if self.is_fitted() or self.threshold is None else self.n_components
 
     def check_dtype(self, dtype: str) -> None:
-        """Raise InputError if features cannot be stored as `dtype`: not as float16 either."""
+        """Raise InputError if features cannot be stored as `dtype`; float16 is refused, too."""
         super().check_dtype(dtype)
         if dtype == "float16":
             refuse_half(dtype)
@@ -163,12 +162,12 @@ class LocalGaussianFeatures(SampleMap):
         return sum(each.table_bytes(n_columns) for each in self.maps_) if self.is_fitted() else 0
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if a parameter is bad, or rows of so many columns are more than sketches serve."""
+        """Raise InputError if a parameter is bad, or sketches cannot serve rows of `n_columns` columns."""
         self._check_parameters()
         self._block_map().check_columns(n_columns)
 
     def sample_size(self, n_rows: int) -> int:
-        """Return how many random rows of `n_rows` the map wants to be fitted to: at most 10,000."""
+        """Return how many random rows of `n_rows` to fit the map to: at most 10,000."""
         self._check_parameters()
         return min(n_rows, CANDIDATES)
 
@@ -185,8 +184,8 @@ class LocalGaussianFeatures(SampleMap):
         Raises
         ------
         InputError
-            As `fit`, and if there is no centroid, there are more than `n_components`, or their columns are
-            not those of `X`.
+            As `fit`; and if there is no centroid, there are more than `n_components`, or they have other
+            columns than `X`.
         """
         self._check_parameters()
         csr = self._block_map()._checked_rows(X)
@@ -199,9 +198,9 @@ class LocalGaussianFeatures(SampleMap):
         return self._take(given, sample_centre(csr, self.random_state)[1])
 
     def _take(self, centroids: sp.csr_matrix, some: sp.csr_matrix) -> Self:
-        """Take the centroids, and the sizes that are best for pairs of `some` rows."""
+        """Set the centroids, and the sizes that are best for pairs of `some` rows."""
         size = self.n_components // centroids.shape[0]
-        # About the centroid of another row, and rows are in random order.
+        # About the centroid of another row: rows are in random order.
         labels = np.roll(nearest_centroids(some, centroids), 1)
         errors = pair_errors(some, centroids, self.length_scale, self.method, labels)
         allocation = optimal_allocation(errors, size - 1, some.shape[1] if self.explicit else size)
@@ -222,9 +221,9 @@ class LocalGaussianFeatures(SampleMap):
         return out
 
     def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
-        """Return what `transform` does, with 0 in place of all but the block of each row's nearest centroid.
+        """Return the result of `transform` with 0 in all blocks but that of each row's nearest centroid.
 
-        It takes a C-th of the time.
+        It takes 1/C of the time.
         """
         csr = self._rows(X)
         out = np.zeros((csr.shape[0], self.n_components), np.float32)
@@ -239,9 +238,10 @@ class LocalGaussianFeatures(SampleMap):
         return out
 
     def _nearest(self, csr: sp.csr_matrix) -> npt.NDArray[np.intp]:
-        """Return the number of the nearest centroid of each row, as `keep_nearest` tells it.
+        """Return the number of each row's nearest centroid, the same that `keep_nearest` finds.
 
-        Distances to all come from one product; first features, which cost more, tell where it cannot.
+        One product gives the distances to all centroids. Only where they are too close does it compare first
+        features, which cost more.
         """
         n, n_centroids = csr.shape[0], len(self.maps_)
         labels, unsure = np.zeros(n, np.intp), np.ones(n, bool)
@@ -255,7 +255,7 @@ class LocalGaussianFeatures(SampleMap):
             labels[part] = np.argmin(exponents, axis=1)
             least = np.min(exponents, axis=1)
             close = np.count_nonzero(exponents <= least[:, None] + _CLOSE, axis=1)
-            unsure[part] = (close > 1) | ~(least < _FAR)  # or not a number
+            unsure[part] = (close > 1) | ~(least < _FAR)  # also true for NaN
         rest = np.flatnonzero(unsure)
         if rest.size:
             left = csr[rest]
@@ -272,7 +272,7 @@ class LocalGaussianFeatures(SampleMap):
         return [(slice(c * size, (c + 1) * size), each) for c, each in enumerate(self.maps_)]
 
     def _block_map(self) -> GaussianMaclaurinFeatures:
-        """Return the map of one block, not fitted."""
+        """Return the map of one block, not yet fitted."""
         return GaussianMaclaurinFeatures(
             self.block_size,
             length_scale=self.length_scale,
@@ -304,7 +304,7 @@ class LocalGaussianFeatures(SampleMap):
 
 
 def refuse_half(dtype: npt.DTypeLike) -> None:
-    """Raise InputError if features about centroids are, or shall be, of 16 bits."""
+    """Raise InputError if features about centroids have, or are to have, 16 bits."""
     if np.dtype(dtype) == np.float16:
         raise InputError(
             "Features about centroids cannot be float16, which rounds those that tell the nearest centroid "
@@ -313,7 +313,7 @@ def refuse_half(dtype: npt.DTypeLike) -> None:
 
 
 def nearest_blocks(phi: npt.NDArray[Any], size: int) -> Iterator[tuple[int, npt.NDArray[np.intp], slice]]:
-    """Yield each block whose centroid is nearest to some rows, those rows, and its columns."""
+    """Yield each block whose centroid is nearest to some rows, with those rows and its columns."""
     n_blocks = phi.shape[1] // size
     labels = _labels(phi, n_blocks, size)
     for block in range(n_blocks):
@@ -323,7 +323,7 @@ def nearest_blocks(phi: npt.NDArray[Any], size: int) -> Iterator[tuple[int, npt.
 
 
 def keep_nearest(phi: npt.NDArray[Any], n_blocks: int, size: int) -> npt.NDArray[np.intp]:
-    """Set all but the block of each row's nearest centroid to 0, in place; return the blocks' numbers."""
+    """Set all blocks but that of each row's nearest centroid to 0, in place; return the blocks' numbers."""
     labels = _labels(phi, n_blocks, size)
     blocks = phi[:, : n_blocks * size].reshape(len(phi), n_blocks, size)
     blocks[np.arange(n_blocks) != labels[:, None]] = 0.0

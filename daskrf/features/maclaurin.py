@@ -21,7 +21,7 @@ from daskrf.kernels.powerseries import DotProduct, DotProductKernel, Polynomial,
 __all__ = ["DotProductMap", "RandomMaclaurinFeatures", "degree_measure", "draw_degrees"]
 
 MEASURES = ("geometric", "proportional")
-_MOST_DEGREES = 4096  # of the geometric measure with p near 1
+_MOST_DEGREES = 4096  # for the geometric measure with p near 1
 _LOST = 2.0**-40
 
 Array = npt.NDArray[np.float64]
@@ -35,14 +35,14 @@ def degree_measure(
     radius: float = 1.0,
     degrees: tuple[int, int | None] = (0, None),
 ) -> tuple[Array, Array]:
-    """Return the coefficients a_n of a kernel's series and the odds q_n that features draw degrees by.
+    """Return the coefficients a_n of a kernel's series, and the odds q_n for drawing degrees of features.
 
     Parameters
     ----------
     kernel : DotProductKernel
     measure : "geometric", "proportional", or a sequence of float
-        q_n in proportion to p^-(n+1); to a_n R^(2n); or to the given numbers. Degrees without a coefficient
-        get none.
+        q_n is proportional to p^-(n+1), to a_n R^(2n), or to the given numbers. Degrees without a coefficient
+        get 0.
     p : float, default 2.0
         Above 1.
     radius : float, default 1.0
@@ -57,7 +57,7 @@ def degree_measure(
 
     Raises
     ------
-    InputError
+    If a parameter is out of range, or a degree of the kernel would never be drawn.
         If a parameter is out of its range, or a degree that the kernel has is never drawn.
     """
     first, last = degrees
@@ -66,7 +66,7 @@ def degree_measure(
         if measure == "proportional":
             odds = kernel.probabilities(radius)
         else:
-            # Further degrees are drawn less than once in 2^53 features.
+            # Higher degrees are drawn less than once in 2^53 features.
             size = min(_MOST_DEGREES, math.ceil(53 / math.log2(p)) + first + 1)
             size = size if most is None or kernel.degree_ is None else max(size, most + 1)
             logarithms = -np.arange(size) * math.log(p)
@@ -102,10 +102,10 @@ def degree_measure(
 
 
 def draw_degrees(odds: Array, size: int, word: int) -> npt.NDArray[np.int64]:
-    """Return `size` degrees, descending, each of which follows `odds`: systematic sampling by one word.
+    """Return `size` degrees, descending, each of which has `odds`: systematic sampling with one word.
 
-    Degree n gets its expected number of features, rounded up or down at random, so that the numbers of
-    features, unlike those of independent draws, add next to no variance.
+    Degree n gets its expected number of features, rounded up or down at random. Unlike independent draws,
+    this adds next to no variance from the numbers of features.
 
     Examples
     --------
@@ -114,12 +114,12 @@ def draw_degrees(odds: Array, size: int, word: int) -> npt.NDArray[np.int64]:
     """
     uniform = ((word >> 11) * 2.0**-53 + np.arange(size)) / max(size, 1)
     found = np.searchsorted(np.cumsum(odds), uniform, side="right")
-    # What the sum lacks of 1 goes to the largest degree.
+    # Whatever is missing to a sum of 1 goes to the largest degree.
     return np.minimum(found, np.flatnonzero(odds)[-1])[::-1].astype(np.int64)
 
 
 class DotProductMap(FeatureMap):
-    """A map that may have to know the length R of the longest row: given, 1, or learned by `fit`."""
+    """A map that may depend on the length R of the longest row: given, 1, or learned by `fit`."""
 
     kernel: DotProductKernel
     radius: float | None
@@ -127,20 +127,20 @@ class DotProductMap(FeatureMap):
 
     @abstractmethod
     def _uses_radius(self) -> bool:
-        """Tell whether the degrees follow the length of the rows, which the kernel does not normalize."""
+        """Tell whether degrees depend on the lengths of rows, because the kernel does not normalize them."""
 
     @abstractmethod
     def _measure(self, radius: float) -> Any:
-        """Return what degrees are drawn by; raise InputError if they cannot be drawn for this R."""
+        """Return what degrees are drawn with; raise InputError if they cannot be drawn for this R."""
 
     @property
     def learns_from(self) -> Literal["nothing", "summary", "sample"]:  # type: ignore[override]
-        """Summaries, where the length of the longest row is needed; else nothing."""
+        """Summaries if the map needs the length of the longest row, else nothing."""
         return "summary" if self.radius is None and self._uses_radius() else "nothing"
 
     @property
     def radius_(self) -> float:
-        """Length of a row that degrees are drawn for: given, 1, or learned by `fit`."""
+        """The row length for which degrees are drawn: given, 1, or learned by `fit`."""
         if self.radius is not None:
             return float(self.radius)
         if not self._uses_radius():
@@ -150,7 +150,7 @@ class DotProductMap(FeatureMap):
         return self._learned
 
     def is_fitted(self) -> bool:
-        """Tell whether the length of the rows is known, or not needed."""
+        """Tell whether the length of the rows is known or not needed."""
         return not self._needs_radius()
 
     def summarize(self, X: Any) -> dict[str, Any]:
@@ -195,35 +195,35 @@ class DotProductMap(FeatureMap):
 
 @dataclass(eq=False, repr=False)
 class RandomMaclaurinFeatures(DotProductMap):
-    """Features whose inner product is an unbiased estimate of f(x.y), f a power series.
+    """Features whose inner product is an unbiased estimate of f(x.y), where f is a power series.
 
-    f(t) = sum_n a_n t^n with all a_n >= 0. A feature has a random degree N with the odds q_N, and is
-    sqrt(a_N / q_N) / sqrt(M) times the product of N projections of x, each by a vector of random signs. So
-    E[phi(x) . phi(y)] = sum_n q_n (a_n / q_n) (x.y)^n = f(x.y). The signs are hashed from the column's
-    identifier, 64 to a word: any number of columns is served, and no matrix of projections is held.
+    f(t) = sum_n a_n t^n with all a_n >= 0. A feature has a random degree N, with odds q_N, and is sqrt(a_N /
+    q_N) / sqrt(M) times the product of N projections of x, each on a vector of random signs. So E[phi(x) .
+    phi(y)] = sum_n q_n (a_n / q_n) (x.y)^n = f(x.y). The signs are hashed from the column's identifier, 64 to
+    a word, so any number of columns will do and no matrix of projections is stored.
 
     Parameters
     ----------
     kernel : DotProductKernel, default Polynomial(2, c=1, normalize=True)
         The kernel to approximate: `Polynomial`, `Exponential` or `DotProduct`. The variance grows with the
-        rows' lengths: with `normalize` every row has the length 1.
+        lengths of the rows; with `normalize` every row has the length 1.
     n_components : int, default 4096
         Number M of features.
     degree_measure : {"proportional", "geometric"} or sequence of float, default "proportional"
-        The odds q_n. "geometric": in proportion to p^-(n+1), the paper's. "proportional": to a_n R^(2n), what
-        each power weighs for rows of length R, so that all features are of one size. Or the numbers q_0, q_1,
-        ... themselves, scaled to the sum 1; for an infinite series with `max_degree`. Degrees that the kernel
-        lacks are never drawn.
+        The odds q_n. "geometric": proportional to p^-(n+1), as in the paper. "proportional": to a_n R^(2n),
+        the weight of each power for rows of length R, so that all features have the same size. Or the numbers
+        q_0, q_1, ... themselves, scaled to the sum 1 (an infinite series then needs `max_degree`). Degrees
+        that the kernel lacks are never drawn.
     p : float, default 2.0
-        Of the geometric measure; above 1.
+        For the geometric measure; above 1.
     radius : float, optional
-        R of the proportional measure; default: 1 for a kernel with `normalize`, else the length of the
-        longest row that the map is fitted to.
+        R of the proportional measure. Default: 1 for a kernel with `normalize`, else the length of the
+        longest row in the fit.
     h01 : bool, default False
-        Take the constant and the linear term exactly (the paper's H0/1 heuristic): the first 1 + d features
-        are sqrt(a_0) and sqrt(a_1) x, the others are random ones of the rest of the series.
+        Make the constant and the linear term exact (the paper's H0/1 heuristic): the first 1 + d features are
+        sqrt(a_0) and sqrt(a_1) x, the others are random features for the rest of the series.
     max_degree : int, optional
-        Largest power of the series that is kept; what is left out is `daskrf.kernels.residual_bound`.
+        Highest power of the series to keep. `daskrf.kernels.residual_bound` bounds the rest.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -236,10 +236,10 @@ class RandomMaclaurinFeatures(DotProductMap):
 
     Notes
     -----
-    Source: Kar & Karnick 2012; section numbers of the supplement. P[N = n] = p^-(n+1) as printed sums to
-    1 / (p - 1): it is a distribution for p = 2 only, and is scaled to one here. The degrees of all features
-    are drawn together, by systematic sampling, in place of independently: each has the same odds, the
-    variance that comes from how many features a degree gets is gone. The truncated series is section 9's.
+    Source: Kar & Karnick 2012; section numbers are those of the supplement. P[N = n] = p^-(n+1), as printed,
+    sums to 1 / (p - 1), which is 1 only for p = 2; here it is scaled to 1. The degrees of all features are
+    drawn together by systematic sampling instead of independently: each feature has the same odds, and no
+    variance comes from the number of features of a degree. For the truncated series see section 9.
 
     Examples
     --------
@@ -286,7 +286,7 @@ class RandomMaclaurinFeatures(DotProductMap):
 
     @property
     def kernel_(self) -> DotProductKernel:
-        """The exact kernel that the features approximate: the truncated series, with `max_degree`."""
+        """The exact kernel that the features approximate; with `max_degree`, the truncated series."""
         degree = self.kernel.degree_
         if self.max_degree is None or (degree is not None and degree <= self.max_degree):
             return self.kernel
@@ -304,7 +304,7 @@ class RandomMaclaurinFeatures(DotProductMap):
         return out
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if there are too few features for the linear term of rows of so many columns."""
+        """Raise InputError if there are fewer features than the linear term of `n_columns` columns needs."""
         if self.h01 and self.n_components < n_columns + 2:
             raise InputError(
                 f"h01=True takes 1 + {n_columns:,} features for the constant and the linear term and at "
@@ -313,7 +313,7 @@ class RandomMaclaurinFeatures(DotProductMap):
             )
 
     def _write_exact(self, rows: ScaledRows, width: int, out: npt.NDArray[np.float32]) -> int:
-        """Write sqrt(a_0) and sqrt(a_1) x to the first columns; return how many they are."""
+        """Write sqrt(a_0) and sqrt(a_1) x to the first columns; return the number of these columns."""
         self.check_columns(width)
         constant, slope = np.sqrt(self.kernel_.maclaurin(2)).astype(np.float32)
         out[:, 0] = constant
@@ -323,7 +323,7 @@ class RandomMaclaurinFeatures(DotProductMap):
         return width + 1
 
     def _products(self, size: int) -> Products | None:
-        """Return the random features; None where no power is left for them."""
+        """Return the random features, or None if no power is left for them."""
         coefficients, odds = self._measure(self.radius_)
         if not odds.any():
             return None
@@ -342,7 +342,7 @@ class RandomMaclaurinFeatures(DotProductMap):
         )
 
     def _uses_radius(self) -> bool:
-        # Before the parameters are checked the measure may be an array, and the kernel anything.
+        # Parameters are not checked yet: the measure may be an array, and the kernel anything.
         proportional = isinstance(self.degree_measure, str) and self.degree_measure == "proportional"
         return proportional and not getattr(self.kernel, "normalize", True)
 

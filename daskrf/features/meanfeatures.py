@@ -1,4 +1,4 @@
-"""Random features of weighted means of kernels, each of its own columns: of several fingerprints."""
+"""Random features of weighted means of kernels, each with its own columns, as for several fingerprints."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from daskrf.parameters import GIVEN
 __all__ = ["MeanFeatures"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
-_ENTRIES = 1 << 21  # features of a part of the rows
+_ENTRIES = 1 << 21  # features in a part of the rows
 
 
 class _Term(NamedTuple):
-    """The features of one kind: the columns that its map sees, its weight, and where its features go."""
+    """The features of one term: the columns its map sees, its weight, and the places of its features."""
 
     feature_map: FeatureMap
     columns: tuple[int, int]
@@ -37,21 +37,22 @@ class _Term(NamedTuple):
 class MeanFeatures(FeatureMap):
     """Features whose inner product is an unbiased estimate of a weighted mean of kernels; see `Mean`.
 
-    Of several fingerprints that stand side by side in a row, each has some of the features. Where all inner
-    maps have bits, eight bits after eight take one fingerprint, with the weights as odds, spread evenly (by
-    multiples of the golden ratio from a random start): M_i of M features are of fingerprint i, and the
-    variance is sum_i M_i / M^2 (1 - T_i^2), which is less than (1 - k^2) / M. Floats are blocks, scaled by
-    the square root of the weight; mixtures of maps of bits and of floats are floats.
+    It serves several fingerprints side by side in a row, each of which gets some of the features. If all
+    inner maps have bits, each group of eight bits belongs to one fingerprint, with the weights as odds. The
+    groups are spread evenly (by multiples of the golden ratio from a random start): M_i of M features belong
+    to fingerprint i, and the variance is sum_i M_i / M^2 (1 - T_i^2), which is less than (1 - k^2) / M.
+    Floats come in blocks, scaled by the square root of the weight. Maps of bits mixed with maps of floats
+    give floats.
 
     Parameters
     ----------
     weights : sequence of float, default (1, 1)
         w_i, at least 0 and not all of them 0, in the order of the columns.
     inner : FeatureMap or tuple of FeatureMap, optional
-        Maps of random features of each term's kernel; one stands for all. Their numbers of components and
-        their seeds do not matter. In Python ``TanimotoMinMaxFeatures()`` by default.
+        A map of random features for each term's kernel; a single map serves all terms. Their numbers of
+        components and their seeds do not matter. In Python ``TanimotoMinMaxFeatures()`` by default.
     columns : int, tuple of (int, int), or None, default 2**32
-        As of `Mean`: how many columns each kind of fingerprint has; 2**32 where they are unfolded.
+        As in `Mean`: how many columns each kind of fingerprint has; 2**32 if unfolded.
     n_components : int, default 4096
         Number M of features. The first bits of a larger map are those of a smaller one with the same seed.
     random_state : int, default 0
@@ -60,7 +61,7 @@ class MeanFeatures(FeatureMap):
     Attributes
     ----------
     inner_ : tuple of FeatureMap
-        The inner maps, fitted; absent where all learn from nothing.
+        The fitted inner maps; absent if all of them learn nothing.
     n_features_in_ : int
         Number of columns that `fit` saw; absent if it saw none.
 
@@ -101,7 +102,7 @@ class MeanFeatures(FeatureMap):
 
     @property
     def learns_from(self) -> Literal["nothing", "summary", "sample"]:  # type: ignore[override]
-        """A summary, if an inner map learns from one."""
+        """A summary if an inner map learns from one, else nothing."""
         return "summary" if any(each.learns_from != "nothing" for each in self._inner) else "nothing"
 
     @property
@@ -110,7 +111,7 @@ class MeanFeatures(FeatureMap):
 
     @property
     def one_bit(self) -> bool:
-        """True where all inner maps of a weight have bits."""
+        """True if all inner maps with a weight have bits."""
         weights = as_weights(self.weights)
         return all(each.one_bit for weight, each in zip(weights, self._inner, strict=False) if weight)
 
@@ -123,13 +124,13 @@ class MeanFeatures(FeatureMap):
         return all(each.is_fitted() for each in self._current)
 
     def check_columns(self, n_columns: int) -> None:
-        """Raise InputError if there is no weight for each kind, or an inner map refuses its columns."""
+        """Raise InputError if there is not one weight for each kind, or an inner map refuses its columns."""
         for term in self._made_terms(n_columns):
             term.feature_map._check_parameters()
             term.feature_map.check_columns(term.columns[1] - term.columns[0])
 
     def summarize(self, X: Any) -> dict[str, Any]:
-        """Return what each inner map has to know of its columns of the rows of `X`."""
+        """Return what each inner map needs to know about its columns of the rows of `X`."""
         known = super().summarize(X)
         if self.learns_from == "nothing":
             return known
@@ -182,7 +183,7 @@ class MeanFeatures(FeatureMap):
         )
 
     def _terms(self, n_columns: int) -> list[_Term]:
-        """Return the terms that have features, made once for each object."""
+        """Return the terms that have features; made once for each object."""
         return self._once(
             lambda: self._made_terms(n_columns), n_columns, [each.state() for each in self._current]
         )
@@ -216,7 +217,7 @@ class MeanFeatures(FeatureMap):
 
     @property
     def _current(self) -> tuple[FeatureMap, ...]:
-        """The inner maps as they were fitted; the parameter, if they were not or are others now."""
+        """The fitted inner maps, or the parameter if they are not fitted or it has been changed."""
         fitted, given = getattr(self, "inner_", ()), self._inner
         same = len(fitted) == len(given) and all(map(same_but_for_size, fitted, given))
         return fitted if same else given
@@ -251,18 +252,18 @@ class MeanFeatures(FeatureMap):
 
 
 def _bytes_of(shares: list[float], size: int, seed: int) -> list[npt.NDArray[np.int64]]:
-    """Return which of `size` bytes each term has: by multiples of the golden ratio, which spread evenly."""
+    """Return which of `size` bytes belong to each term, spread evenly by multiples of the golden ratio."""
     start = seeds.words(seed, "mean/terms", 1)
     with np.errstate(over="ignore"):
         turns = start + np.arange(size, dtype=np.uint64) * _GOLDEN
     uniform = (turns >> np.uint64(11)) * 2.0**-53
-    # The shares add up to 1 exactly, which no number reaches.
+    # The shares sum to exactly 1, which no number here reaches.
     found = np.searchsorted(np.cumsum(shares), uniform, side="right")
     return [np.flatnonzero(found == i) for i in range(len(shares))]
 
 
 def _blocks_of(shares: list[float], size: int) -> list[npt.NDArray[np.int64]]:
-    """Return which of `size` features each term has: in proportion to the shares, and at least one."""
+    """Return which of `size` features belong to each term: in proportion to the shares, at least one each."""
     used = [i for i, share in enumerate(shares) if share]
     if size < len(used):
         raise InputError(f"n_components must be at least {len(used)}, as there are weights: not {size}.")

@@ -21,9 +21,9 @@ class TanimotoMinMaxFeatures(FeatureMap):
     """Features whose inner product is an unbiased estimate of the min-max Tanimoto kernel.
 
     T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k). A random hash h_m with P(h_m(x) = h_m(y)) = T(x, y)
-    gives feature m: a random number xi_m(h_m(x)) / sqrt(M) of mean 0 and variance 1 / M. So
-    E[phi(x) . phi(y)] = T(x, y), with variance (1 + T (E[xi^4] - 1 - T)) / M: (1 - T^2) / M for signs,
-    (1 + 2 T - T^2) / M for normal numbers.
+    gives feature m: a random number xi_m(h_m(x)) / sqrt(M) of mean 0 and variance 1 / M. So E[phi(x) .
+    phi(y)] = T(x, y), with variance (1 + T (E[xi^4] - 1 - T)) / M: (1 - T^2) / M for signs, (1 + 2 T - T^2) /
+    M for normal numbers.
     A row without any feature has a hash of its own: T(0, 0) = 1, T(0, x) = 0.
 
     Parameters
@@ -32,11 +32,13 @@ class TanimotoMinMaxFeatures(FeatureMap):
         Number M of features, any positive integer. The first features of a larger map are those of a smaller
         one with the same seed (up to the scale 1/sqrt(M)).
     distribution : {"rademacher", "gaussian"}, default "rademacher"
-        Distribution of xi: +1 or -1 with equal odds, which has the smallest variance and takes one bit a
-        feature; or normal numbers (65,536 of them, with E[xi^4] = 2.9992), which take a float32.
+        Distribution of xi. rademacher: +1 or -1 with equal odds, which has the smallest variance and takes
+        one bit a feature. gaussian: normal numbers (65,536 different ones, with E[xi^4] = 2.9992), which take
+        a float32 each.
     hashing : {"minwise", "cws"}, default "minwise"
-        Min-wise hashing, for integer counts up to 65,535; or consistent weighted sampling, for any finite
-        weights of at least 0. On counts both are alike in distribution, and min-wise hashing is faster.
+        minwise: min-wise hashing, for integer counts up to 65,535. cws: consistent weighted sampling, for any
+        finite weights of at least 0. On counts both have the same distribution, and min-wise hashing is
+        faster.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -50,9 +52,8 @@ class TanimotoMinMaxFeatures(FeatureMap):
     Source: Tripp, Bacallado, Singh & Hernandez-Lobato 2023, section 3 (equation 4 and theorem 3.1). Min-wise
     hashing reads a row of counts as the set of elements (k, 1), ..., (k, x_k), whose Jaccard similarity is T
     (Broder 1997). Consistent weighted sampling is that of Ioffe 2010, with ln a = ln c - ln y - r (their
-    equation 31 is misprinted); all its random numbers follow from the seed, the column's identifier and m,
-    so that identifiers need no folding.
-    Hashes have 32 bits, so that chance collisions bias T by less than 1e-6.
+    equation 31 is misprinted). All its random numbers follow from the seed, the column's identifier and m, so
+    identifiers need no folding. Hashes have 32 bits; chance collisions bias T by less than 1e-6.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Nystroem features: SCISSORS in the form of a kernel."""
+"""Nystroem features: SCISSORS vectors of a kernel."""
 
 from __future__ import annotations
 
@@ -24,43 +24,42 @@ from daskrf.kernels.kernel import Prepared, prepared_blocks
 
 __all__ = ["NystromFeatures"]
 
-_BLOCK = 1 << 20  # kernel values of a block: some MiB, whatever the number of rows
-_FEWEST = 96  # rows of a block
+_BLOCK = 1 << 20  # kernel values in a block: some MiB for any number of rows
+_FEWEST = 96  # rows in a block
 
 
 @dataclass(eq=False, repr=False)
 class NystromFeatures(LandmarkMap):
     """Features whose inner product is the rank-k Nystroem approximation of any kernel.
 
-    Of the kernel matrix W = V D V^T among l landmarks, the k largest eigenvalues are kept; then
-    phi(x) = Q D_k^(-1/2) V_k^T L, with L = k(Z, x) the kernel of a row with the landmarks, and
-    phi(x)^T phi(x') = L^T W_k^+ L'. For k = l it is exact between landmarks, and never too large for any
-    k(x, x). These are the vectors of SCISSORS (equation 2), which `daskrf.features.SCISSORS` gives for any
-    similarity matrix, but for the rotation Q: it changes no inner product, and makes the projection upper
-    trapezoidal, which halves its bytes and the time it takes at k = l, and unique, which eigenvectors are
-    not.
+    Of the kernel matrix W = V D V^T among l landmarks, the k largest eigenvalues are kept. With L = k(Z, x),
+    the kernel of a row with the landmarks, phi(x) = Q D_k^(-1/2) V_k^T L, so that phi(x)^T phi(x') = L^T
+    W_k^+ L'. For k = l this is exact between landmarks, and never too large for any k(x, x). These are the
+    vectors of SCISSORS (equation 2), which `daskrf.features.SCISSORS` makes for any similarity matrix, up to
+    the rotation Q. The rotation changes no inner product. It makes the projection upper trapezoidal, which
+    halves its bytes and its time at k = l, and unique, which eigenvectors are not.
 
-    The prior of weights is the identity, so that every model for random features serves them:
-    `daskrf.gp.RandomFeatureGP` then predicts the means of the sparse Gaussian process of `LandmarkFeatures`
-    (projected process), for any kernel, and counts what the landmarks leave out of k(x, x) in its deviations,
-    as `SparseGP` does. A model that is given the features alone cannot know of that part.
+    The prior of the weights is the identity, so every model for random features works with these. For any
+    kernel, `daskrf.gp.RandomFeatureGP` predicts the same means as the sparse Gaussian process of
+    `LandmarkFeatures` (projected process). Like `SparseGP`, it adds to its variances the part of k(x, x) that
+    the landmarks miss. A model that gets only the features cannot know that part.
 
     Parameters
     ----------
     n_components : int, default 1024
         Number k of features.
     kernel : Kernel, default TanimotoMinMax()
-        Any kernel, k(x, x) = 1 or not. An indefinite one is taken for the nearest positive semidefinite one
-        on the landmarks. In Python `negative_` says how far that is.
+        Any kernel, whether k(x, x) = 1 or not. An indefinite kernel is replaced by the nearest positive
+        semidefinite one on the landmarks. In Python `negative_` says how far that is.
     n_landmarks : int, optional
-        l, at least k; default k. More landmarks for the same number of features are more accurate, and cost
-        a kernel value and k multiplications each.
+        l, at least k. Default: k. More landmarks for the same number of features are more accurate; each
+        costs a kernel value and k multiplications.
     selection : {"random", "kmedoids", "kmeans", "farthest"}
         As for `LandmarkFeatures`. "kmeans" takes means of clusters by Euclidean distance, which are not rows
-        of the library and suit kernels of the distance; "kmedoids" clusters by the kernel itself, with rows
-        as centres, and suits any kernel.
+        of the library and suit kernels of the distance. "kmedoids" clusters by the kernel itself, has rows as
+        centres, and suits any kernel.
     n_candidates : int, optional
-        Rows that all but "random" choose from, at most; default the larger of 20,000 and 4 l.
+        Most rows to choose from, for all selections but "random". Default: the larger of 20,000 and 4 l.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -70,18 +69,18 @@ class NystromFeatures(LandmarkMap):
     projection_ : float32 array, shape (rank_, n_landmarks)
         Q D_r^(-1/2) V_r^T, zero left of the diagonal; computed in double precision.
     rank_ : int
-        Number r of features that are not 0 everywhere: fewer than k where fewer eigenvalues are above 2^-24
-        of the largest one, which is what single precision tells from 0.
+        Number r of features that are not 0 everywhere. It is less than k if fewer than k eigenvalues exceed
+        2^-24 of the largest one, below which single precision cannot tell them from 0.
     negative_ : tuple of float
-        |W - W'|_2 and |W - W'|_F, W' the positive semidefinite matrix nearest to W; 0 for a kernel.
+        |W - W'|_2 and |W - W'|_F, where W' is the positive semidefinite matrix nearest to W; 0 for a kernel.
     n_features_in_ : int
         Number of columns that `fit` saw.
 
     Notes
     -----
     Source: Haque & Pande 2011, lemma 1 and the section on the Nystroem approximation (equation 3 prints
-    D^(+1/2) where D^(-1/2) must stand); Williams & Seeger 2001. Error bounds: `daskrf.features.bounds`.
-    Products are those of BLAS, in single precision.
+    D^(+1/2) for D^(-1/2)); Williams & Seeger 2001. Error bounds: `daskrf.features.bounds`. BLAS makes the
+    products, in single precision.
 
     Examples
     --------
@@ -139,13 +138,13 @@ class NystromFeatures(LandmarkMap):
         """Return the bytes of the projection as it is kept, stored and read; see `FeatureMap`."""
         k, l = self.n_components, self.landmarks_wanted()
         filled = k * l - k * k // 2
-        # The projection, and its triangle by itself; and the text of a state, as it is taken apart.
+        # The projection and its triangle on its own, and the text of a state while it is taken apart.
         return super().table_bytes(n_columns) + 4 * k * (l + k * (l > k)) + 18 * filled
 
     def fit_bytes(self, n_nonzeros: float) -> int:
-        """Return the bytes of the decomposition of the kernel among the landmarks; see `FeatureMap`."""
+        """Return the bytes that it takes to decompose the landmarks' kernel matrix; see `FeatureMap`."""
         l = self.landmarks_wanted()
-        # In double precision the kernel, LAPACK's copy of it, twice as much for its work, and eigenvectors.
+        # In double precision: the kernel, LAPACK's copy of it, twice as much to work in, and eigenvectors.
         return super().fit_bytes(n_nonzeros) + 40 * l * l
 
     def landmarks_wanted(self) -> int:
@@ -164,7 +163,7 @@ class NystromFeatures(LandmarkMap):
 
     def _fit(self, X: Any) -> None:
         self._keep(compact(self._choose(X)))
-        # Rounding may differ between a pair and its mirror image where sums take another order.
+        # Where sums have another order, rounding may differ between a pair and its mirror image.
         W = self.kernel(self.landmarks_)
         W = W + W.T
         W /= 2.0
@@ -226,7 +225,7 @@ class NystromFeatures(LandmarkMap):
         return self.kernel.against_single(self.landmarks_)
 
     def _projector(self) -> Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
-        """Return the function L -> L R^T, R the projection, whose zeros BLAS does not multiply."""
+        """Return the function L -> L R^T, with R the projection; BLAS skips the zeros of R."""
         r = self.rank_
         if not hasattr(self, "_made"):
             self._made = np.ascontiguousarray(self.projection_[:, :r]), self.projection_[:, r:]
@@ -241,5 +240,5 @@ class NystromFeatures(LandmarkMap):
 
 
 def _kept(shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Return where an upper trapezoidal matrix is not zero."""
+    """Return where an upper trapezoidal matrix is nonzero."""
     return ~np.tri(*shape, k=-1, dtype=bool)

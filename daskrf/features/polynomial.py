@@ -29,8 +29,8 @@ _COST = {"rademacher": 4e-9, "gaussian": 1e-8, "tensorsrht": 4e-9, "tensorsketch
 class PolynomialSketch(FeatureMap):
     """Features whose inner product is an unbiased estimate of (x.y + c)^degree.
 
-    Four sketches phi(x) = (W_1 x * ... * W_n x) / sqrt(M), elementwise products of n = `degree` independent
-    projections. c > 0 is one column more, with the value sqrt(c) in every row.
+    There are four sketches, phi(x) = (W_1 x * ... * W_n x) / sqrt(M): elementwise products of n = `degree`
+    independent projections. If c > 0, every row gets one more column with the value sqrt(c).
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ class PolynomialSketch(FeatureMap):
         Number M of features.
     method : {"rademacher", "gaussian", "tensorsrht", "tensorsketch"}, default "rademacher"
         The matrices W_i. rademacher: random signs, hashed from the columns' identifiers, for any number of
-        columns. gaussian: normal numbers, whose variance is never smaller. tensorsrht: randomized Hadamard
-        matrices, with the same features at O(M log d) in place of O(M d), for dense rows of up to 2^20
-        columns; the variance is smaller than that of rademacher for odd degrees. tensorsketch: the circular
+        columns. gaussian: normal numbers; the variance is never smaller. tensorsrht: randomized Hadamard
+        matrices, which make as many features in O(M log d) instead of O(M d), for dense rows of up to 2^20
+        columns; for odd degrees the variance is smaller than with rademacher. tensorsketch: the circular
         convolution of n count sketches (Pham & Pagh 2013), O(nnz + M log M).
     c : float, default 0.0
         At least 0.
     normalize : bool, default False
-        Divide every row by its length first: (cos(x, y) + c)^degree. Without it, features are as large as the
+        Divide every row by its length first, for (cos(x, y) + c)^degree. Without it, features grow as the
         degree-th power of the rows.
     random_state : int, default 0
         Seed of every random number of the map.
@@ -59,8 +59,8 @@ class PolynomialSketch(FeatureMap):
 
     Notes
     -----
-    Source: Wacker & Filippone 2022, section 2.3, table 1 and algorithm 2; `daskrf.features.sketch_variance`
-    gives the variances.
+    Source: Wacker & Filippone 2022, section 2.3, table 1 and algorithm 2. For the variances see
+    `daskrf.features.sketch_variance`.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class PolynomialSketch(FeatureMap):
         return SubsampledHadamard(self.n_components, self.degree, width, self.random_state, "polynomial")
 
     def _sketch_keys(self) -> list[npt.NDArray[np.uint64]]:
-        """Return the keys of the count sketches of each block, of a length that transforms are fast for."""
+        """Return the keys of the count sketches of each block, whose lengths suit fast transforms."""
         keys: list[npt.NDArray[np.uint64]] = []
         rest = self.n_components
         while rest:
@@ -161,13 +161,13 @@ class PolynomialSketch(FeatureMap):
         return keys
 
     def _with_constant(self, rows: ScaledRows) -> Rows:
-        """Return the scaled rows, with an entry sqrt(c) at the end of each if c is above 0."""
+        """Return the scaled rows; if c is above 0, each ends with an entry sqrt(c)."""
         values, columns = rows.scaled(), rows.columns.astype(np.int64)
         if self.c == 0.0:
             return Rows(rows.pointer, columns, values)
         ends = rows.pointer[1:]
         values = np.insert(values, ends, np.float32(math.sqrt(self.c)))
-        # The same 64 bits as the column's identifier elsewhere.
+        # The same 64 bits as this column's identifier has elsewhere.
         columns = np.insert(columns, ends, np.uint64(CONSTANT_COLUMN).astype(np.int64))
         return Rows(rows.pointer + np.arange(rows.pointer.size), columns, values)
 

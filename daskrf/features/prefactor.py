@@ -14,22 +14,22 @@ __all__ = ["PrefactorFeatures", "exp"]
 Array = npt.NDArray[np.float64]
 
 GRID = 32
-"""Norms of the range that errors are looked at for, in geometric progression."""
+"""Number of norms in the range at which errors are measured, in geometric progression."""
 
 BLOCK = 64
-"""Norms that features are computed of at a time: arrays that stay in the cache."""
+"""Norms whose features are computed together: arrays that stay in the cache."""
 
 _LN_2_HIGH, _LN_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _TAYLOR = [1.0 / math.factorial(k) for k in range(14)]
 _TINY = 1e-300
 
 
-# The exponential and the logarithm of a mathematical library differ in their last bits from one machine to
-# another. These are made of operations that IEEE 754 prescribes to the last bit.
+# The exponentials and logarithms of mathematical libraries differ in their last bits from machine to machine.
+# The ones here consist of operations that IEEE 754 prescribes to the last bit.
 
 
 def exp(x: Array) -> Array:
-    """Return e^x to about 2e-16 of it, the same bits everywhere."""
+    """Return e^x to a relative error of about 2e-16, with the same bits everywhere."""
     x = np.clip(x, -1500.0, 1500.0)
     k = np.rint(x * (1.0 / math.log(2.0)))
     rest = (x - k * _LN_2_HIGH) - k * _LN_2_LOW
@@ -41,7 +41,7 @@ def exp(x: Array) -> Array:
 
 
 def _log(x: Array) -> Array:
-    """Return the natural logarithm of positive numbers to about 2e-16, the same bits everywhere."""
+    """Return the logarithm of positive numbers to about 2e-16, with the same bits everywhere."""
     mantissa, exponent = np.frexp(x)
     small = mantissa < math.sqrt(0.5)
     mantissa, exponent = np.where(small, 2.0 * mantissa, mantissa), exponent - small
@@ -53,13 +53,13 @@ def _log(x: Array) -> Array:
 
 
 def _rounded(x: Array, bits: int) -> Array:
-    """Return numbers rounded to so many bits, where the last bits that machines differ in are gone."""
+    """Return numbers rounded to this many bits, without the last bits in which machines differ."""
     mantissa, exponent = np.frexp(x)
     return np.asarray(np.ldexp(np.rint(mantissa * 2.0**bits), exponent - bits))
 
 
 def _sum(x: Array) -> Array:
-    """Return the sums over the last axis, which stays, by halves: an order that no vector unit changes."""
+    """Return sums over the last axis, which stays, by halves: the same order for any vector unit."""
     while (n := x.shape[-1]) > 1:
         half = n // 2
         x = np.concatenate([x[..., :half] + x[..., half : 2 * half], x[..., 2 * half :]], axis=-1)
@@ -69,34 +69,34 @@ def _sum(x: Array) -> Array:
 class PrefactorFeatures:
     """Features psi_r(x) with psi_r(x) . psi_r(y) = (|x| |y| / (|x|^2 + |y|^2))^r, for several r.
 
-    They are those of the prefactor times |x|^r, which leaves no number that is far from one, mirrored so that
-    those of a norm in the middle of the range have but one that is not zero. A reflection changes no inner
-    product, but what is added when the features are sketched together with others: vectors that lie near one
-    axis have next to no cross terms. Without it the mean squared error of the whole map is 1.6 to 1.8 times
-    as large (1,000 molecules, 100 and 1,000 features, 12 seeds).
+    They are the features of the prefactor times |x|^r, so that no number is far from one. They are also
+    reflected, so that the features of a norm in the middle of the range have a single nonzero. A reflection
+    changes no inner product, but it changes what is added when the features are sketched together with
+    others: vectors close to one axis have next to no cross terms. Without the reflection the mean squared
+    error of the whole map is 1.6 to 1.8 times as large (1,000 molecules, 100 and 1,000 features, 12 seeds).
 
     Parameters
     ----------
     degrees : sequence of int
         The powers r, at least 1.
     n_features : int
-        Number of features of each, P.
+        Number P of features for each power.
     zeta : float
-        Smallest squared norm, the largest one being 1.
+        Smallest squared norm; the largest is 1.
     offsets : sequence of float
         The offset u of each grid, in (0, 1).
 
     Notes
     -----
-    Source: Tripp et al. 2023, lemma 4.5, with the grid as printed, u_i = (u + i / P) mod 1: a rectangle rule
-    over a whole period, which converges faster than any power of P where the integrand and its derivatives
-    vanish at both ends. Lemma 4.6 sets s = r zeta and c = 2 zeta^2 for the gamma distribution. Its integrand
-    behaves as u^((r - s) / s) at one end and as (1 - u)^((|x|^2 + |y|^2 - c) / c) at the other: powers of
-    1 / zeta, so that it is rough where all norms are alike and a needle where they differ much, and 64
-    features err by 1 % at zeta = 0.9 and by 3 % at zeta = 0.01. Here s = min(r / 20, 0.2) and c is 0.02 zeta,
-    but at most 0.0004, so that norms far below a crowd of like ones are served too, and at least 0.00008 (or
-    0.08 zeta, if that is less). The powers are then in the tens: 64 features err by less than 1e-7 for zeta
-    from 0.001 to 1, and little below zeta.
+    Source: Tripp et al. 2023, lemma 4.5, with the grid as printed, u_i = (u + i / P) mod 1. This is a
+    rectangle rule over a whole period, which converges faster than any power of P if the integrand and its
+    derivatives vanish at both ends. Lemma 4.6 sets s = r zeta and c = 2 zeta^2 for the gamma distribution.
+    Its integrand behaves as u^((r - s) / s) at one end and as (1 - u)^((|x|^2 + |y|^2 - c) / c) at the other.
+    These are powers of 1 / zeta, so the integrand is rough where all norms are alike, and a needle where they
+    differ much: 64 features err by 1 % at zeta = 0.9 and by 3 % at zeta = 0.01. Here s = min(r / 20, 0.2) and
+    c = 0.02 zeta, but at most 0.0004, so that norms far below a crowd of similar ones are served too, and at
+    least 0.00008 (or 0.08 zeta, if that is less). The powers are then in the tens: 64 features err by less
+    than 1e-7 for zeta from 0.001 to 1, and little for smaller zeta.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class PrefactorFeatures:
         s = np.minimum(r / 20, 0.2)
         c = 0.08 * max(min(zeta, 0.02) / 4, min(zeta, 0.001))
         u = np.mod(np.array(offsets)[:, None] + np.arange(1, n_features + 1) / n_features, 1.0)
-        # A node that is off by 1e-9 is as good; at 0 the feature is 0, and next to it too.
+        # A node that is off by 1e-9 is as good. At 0 and next to it the feature is 0.
         self._nodes = np.maximum(_rounded(gammaincinv(s, u), 30), _TINY) / c
         constant = _rounded(-s * np.log(c) + gammaln(s) - gammaln(r) - np.log(n_features), 34)
         self._logarithms = 0.5 * (constant + c * self._nodes + (r - s) * _log(self._nodes))
@@ -121,21 +121,21 @@ class PrefactorFeatures:
         self._on_grid = self(self.grid)
 
     def _plain(self, norms: Array) -> Array:
-        """Return the features of lemma 4.5 times |x|^r."""
+        """Return the features of lemma 4.5, times |x|^r."""
         roots = 0.5 * self.degrees * _log(norms)[:, None]
         return exp(self._logarithms - norms[:, None, None] * self._nodes + roots[:, :, None])
 
     def __call__(self, norms: Array) -> Array:
         """Return the features of squared norms, shape (n,), as shape (n, n_degrees, n_features).
 
-        Those of a norm have the same bits whatever norms stand beside it, on any machine.
+        The features of a norm have the same bits whatever the other norms are, on any machine.
         """
         features = self._plain(norms)
         features -= 2.0 * _sum(features * self._mirror) * self._mirror
         return features
 
     def errors(self, norms: Array) -> Array:
-        """Return the largest error of each squared norm against itself and the range [zeta, 1].
+        """Return the largest error of each squared norm, with itself and with the range [zeta, 1].
 
         Errors are relative to |x| |y| / (|x|^2 + |y|^2), which bounds the first and largest term of the
         kernel's series: the error of a higher term counts against the whole kernel, not against that term

@@ -1,4 +1,4 @@
-"""Products of random projections of sparse rows: what random Maclaurin features and sketches are made of."""
+"""Products of random projections of sparse rows, from which Maclaurin features and sketches are made."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from daskrf.features.hashing import normal_levels
 __all__ = ["CONSTANT_COLUMN", "Products", "ScaledRows", "refuse_overflow", "scale_rows"]
 
 CONSTANT_COLUMN = 2**64 - 1
-"""A column that no fingerprint has: that of a constant entry."""
+"""A column that no fingerprint has, for a constant entry."""
 
-_ORDINARY = 40  # rows of larger or smaller values than 2^40, 2^-40 are scaled, for single precision
+_ORDINARY = 40  # rows of values above 2^40 or below 2^-40 are scaled to suit single precision
 
 Array = npt.NDArray[Any]
 
 
 class ScaledRows(NamedTuple):
-    """Sparse rows as values of single precision, times a factor of each row.
+    """Sparse rows as single-precision values and one factor for each row.
 
-    `starts` is what the features of each row are multiplied by.
+    The features of each row are multiplied by its entry of `starts`.
     """
 
     pointer: npt.NDArray[np.int64]
@@ -37,14 +37,14 @@ class ScaledRows(NamedTuple):
     starts: npt.NDArray[np.float32]
 
     def scaled(self) -> npt.NDArray[np.float32]:
-        """Return the values times their row's factor."""
+        """Return the values times the factor of their row."""
         return self.values * np.repeat(self.factors, np.diff(self.pointer))
 
 
 def scale_rows(X: Any, *, normalize: bool, scale: float = 1.0) -> tuple[sp.csr_matrix, ScaledRows]:
-    """Return `X` as canonical CSR, and its rows times `scale`; divided by their lengths with `normalize`.
+    """Return `X` as canonical CSR, and its rows times `scale`, divided by their lengths with `normalize`.
 
-    Integer values stay as they are, so that sums of counts are exact; the factor has the rest.
+    Integer values stay as they are, so that sums of counts are exact; the factor does the rest.
 
     Raises
     ------
@@ -67,9 +67,10 @@ def scale_rows(X: Any, *, normalize: bool, scale: float = 1.0) -> tuple[sp.csr_m
 
 
 class Products:
-    """M features weight_m prod_{j < N_m} s_j w_mj . (x - origin), the w_mj independent random vectors.
+    """M features weight_m prod_{j < N_m} s_j w_mj . (x - origin), with independent random vectors w_mj.
 
-    The entries of the w_mj are random signs, or normal numbers, that follow from the seed, the name, the tile
+    The entries of the w_mj are random signs or normal numbers. They follow from the seed, the name, the tile
+    of 64 features, j and the column's identifier, so no array of M times the columns is ever stored.
     of 64 features, j and the column's identifier: no array of M times the columns is ever held.
 
     Parameters
@@ -81,11 +82,11 @@ class Products:
     name : str
         Prefix of the random streams.
     normal : bool, default False
-        Normal numbers in place of signs.
+        Whether to use normal numbers instead of signs.
     origin : (uint64 array, float array), optional
         Columns and values of the origin, in the units of the scaled rows.
     scales : float array, optional
-        s_j, at least as many as the largest degree; default 1.
+        s_j, at least as many as the largest degree. Default: 1.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Products:
         return normal_levels() if self._normal else None
 
     def _projections(self, keys: Array, columns: Array, values: Array) -> npt.NDArray[np.float32]:
-        """Return the projections of one row by the factors of these keys, shape (factors, 64)."""
+        """Return the projections of one row by the factors with these keys, shape (factors, 64)."""
         one, ones, nothing = np.array([TILE]), np.ones(TILE, np.float32), np.zeros((1, TILE), np.float32)
         row = Rows(np.array([0, columns.size]), columns.astype(np.uint64), values.astype(np.float32))
         tiles = [Factors(keys[j : j + 1], one, ones[:1], nothing, ones) for j in range(keys.size)]
@@ -137,13 +138,13 @@ class Products:
 
 
 def refuse_overflow(features: npt.NDArray[np.float32], what: str) -> None:
-    """Raise InputError if a feature is not finite, as products of long rows' projections may be.
+    """Raise InputError if a feature is not finite, as may happen to products of projections of long rows.
 
-    `what` ends the sentence: what to do.
+    `what` ends the sentence by saying what to do.
     """
-    # One sum a row is enough to see it, and reads the features once.
+    # One sum for each row reveals it, and reads the features only once.
     with np.errstate(over="ignore", invalid="ignore"):
         bad = ~np.isfinite(np.einsum("ij->i", features))
     for row in np.flatnonzero(bad):
-        if not np.isfinite(features[row]).all():  # and not their sum alone
+        if not np.isfinite(features[row]).all():  # not only their sum
             raise InputError(f"The features of row {row} are too large for single precision; {what}.")

@@ -15,17 +15,17 @@ from daskrf.features.spectrum import decompose
 
 __all__ = ["SCISSORS", "product_to_tanimoto", "tanimoto_to_product"]
 
-_ASYMMETRY = 1e-6  # of the largest number: programs of shape similarity search for the best overlay twice
-_FLOOR = 2.0**-40  # eigenvalues below this part of the largest one are rounding errors of the decomposition
-_LOWEST = -1.0 / 3.0  # Tanimoto coefficient of real vectors: that of x and -x
-_EXCESS = 1e-6  # by which rounded Tanimotos may be out of their range
-_SELF = 0.01  # by which programs may find a molecule unlike itself
+_ASYMMETRY = 1e-6  # of the largest number: shape programs search twice for the best overlay of a pair
+_FLOOR = 2.0**-40  # eigenvalues below this fraction of the largest are rounding errors
+_LOWEST = -1.0 / 3.0  # least Tanimoto coefficient of real vectors: that of x and -x
+_EXCESS = 1e-6  # by how much rounded Tanimotos may be out of range
+_SELF = 0.01  # by how much a program may find a molecule unlike itself
 
 Array = npt.NDArray[np.float64]
 
 
 def tanimoto_to_product(T: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayLike) -> Array:
-    """Return the inner products of Tanimoto coefficients: T / (1 + T) (|x|^2 + |y|^2), step 1 of SCISSORS.
+    """Return inner products from Tanimoto coefficients: T / (1 + T) (|x|^2 + |y|^2), step 1 of SCISSORS.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def tanimoto_to_product(T: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayL
 
 
 def product_to_tanimoto(G: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayLike) -> Array:
-    """Return the Tanimoto coefficients x.y / (|x|^2 + |y|^2 - x.y) of inner products, step 4 of SCISSORS.
+    """Return Tanimoto coefficients x.y / (|x|^2 + |y|^2 - x.y) from inner products, step 4 of SCISSORS.
 
-    Two vectors of zeros have the coefficient 1. Parameters as for :func:`tanimoto_to_product`.
+    The coefficient of two zero vectors is 1. Parameters are those of :func:`tanimoto_to_product`.
 
     Examples
     --------
@@ -55,19 +55,19 @@ def product_to_tanimoto(G: npt.ArrayLike, own: npt.ArrayLike, others: npt.ArrayL
     """
     G = np.asarray(G, dtype=np.float64)
     union = _both(own, others) - G
-    return np.divide(G, union, out=np.ones_like(union + G), where=~(union <= 0.0))  # of no number, none
+    return np.divide(G, union, out=np.ones_like(union + G), where=~(union <= 0.0))  # NaN stays NaN
 
 
 class SCISSORS(TransformerMixin, BaseEstimator):
-    """Vectors whose Tanimoto coefficients approximate a similarity of molecules, by k dimensions.
+    """Vectors of k dimensions whose Tanimoto coefficients approximate a similarity of molecules.
 
-    The similarities of l basis molecules with each other become inner products (step 1); their eigenvectors
-    give the projection D_k^(-1/2) V_k^T of any molecule's inner products with the basis to its vector, which
-    is the least-squares solution (step 2, lemma 1); Tanimoto coefficients of vectors (steps 3 and 4) are then
-    the similarities of pairs that were never compared. A molecule costs l similarities once, a pair k
-    multiplications.
+    The similarities of l basis molecules with each other become inner products (step 1). Their eigenvectors
+    give the projection D_k^(-1/2) V_k^T, which turns any molecule's inner products with the basis into its
+    vector; this is the least-squares solution (step 2, lemma 1). Tanimoto coefficients of vectors (steps 3
+    and 4) are then the similarities of pairs that were never compared. A molecule costs l similarities once,
+    and a pair k multiplications.
 
-    For a kernel of daskrf as the similarity, `NystromFeatures` are the same vectors as a feature map, for
+    If the similarity is a kernel of daskrf, `NystromFeatures` are the same vectors as a feature map, for
     Gaussian processes and stores.
 
     Parameters
@@ -75,34 +75,35 @@ class SCISSORS(TransformerMixin, BaseEstimator):
     n_components : int, default 100
         Number k of dimensions, at most the number of basis molecules.
     similarity : callable, optional
-        ``similarity(A, B)`` returns the similarities of two sequences of molecules, of whatever kind, as a
-        matrix of shape (len(A), len(B)); a kernel of daskrf is one. Of a function f of two molecules take
-        ``lambda A, B: [[f(a, b) for b in B] for a in A]``. Default: `fit` and `transform` take the matrices.
+        ``similarity(A, B)`` returns the similarities of two sequences of molecules of any kind as a matrix of
+        shape (len(A), len(B)). A kernel of daskrf is such a function. From a function f of two molecules make
+        ``lambda A, B: [[f(a, b) for b in B] for a in A]``. Default: `fit` and `transform` take matrices.
     measure : {"tanimoto", "product"}
-        What the similarities are: Tanimoto coefficients, or inner products already (a volume of overlap, the
-        size of an intersection), for which steps 1 and 4 are left out, but by `similarities`.
+        What the similarities are: Tanimoto coefficients, or already inner products (the volume of an overlap,
+        the size of an intersection). For inner products steps 1 and 4 are left out, except in `similarities`.
 
     Attributes
     ----------
     projection_ : float64 array, shape (l, k)
         V_k D_k^(-1/2); columns from `rank_` on are 0.
     eigenvalues_ : float64 array, shape (l,)
-        Of the inner products of the basis, in descending order.
+        Eigenvalues of the inner products of the basis, in descending order.
     rank_ : int
-        Number of dimensions that are not 0: fewer than k where fewer eigenvalues are above 2^-40 of the
-        largest one, which is where rounding errors are.
+        Number of dimensions that are not 0. It is less than k if fewer than k eigenvalues exceed 2^-40 of the
+        largest one, below which there are only rounding errors.
     negative_ : tuple of float
-        |G - G'|_2 and |G - G'|_F of the inner products G and the positive semidefinite matrix G' nearest to
-        them, whose vectors these are: how far the similarity is from being a kernel (assumption 2).
+        |G - G'|_2 and |G - G'|_F, where G are the inner products and G' is the nearest positive semidefinite
+        matrix, to which these vectors belong. They show how far the similarity is from a kernel (assumption
+        2).
     n_features_in_ : int
         Number l of basis molecules.
 
     Notes
     -----
     Source: Haque & Pande, J. Chem. Inf. Model. 50, 1075 (2010); Haque & Pande 2011, whose equation 3 prints
-    D^(+1/2) where D^(-1/2) must stand. Without self products every molecule has the inner product 1 with
-    itself, as there; that distorts pairs of molecules of very different size, for which they are worth
-    giving. The vectors of molecules outside the span of the basis are shorter than that.
+    D^(+1/2) for D^(-1/2). Without self products every molecule has the inner product 1 with itself, as in the
+    papers. This distorts pairs of molecules of very different size; give self products for these. Vectors of
+    molecules outside the span of the basis are shorter than their self products say.
 
     Examples
     --------
@@ -132,19 +133,19 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : sequence of l molecules, or array_like of shape (l, l)
-            The basis, or, without a function, its similarities.
+            The basis; without a similarity function, its similarities.
         y : None
             Not used.
         self_products : array_like, shape (l,), optional
-            Inner product of each molecule with itself, above 0; default 1. Not for measure="product", whose
-            diagonal has them.
+            Inner product of each molecule with itself, above 0. Default: 1. Not for measure="product", where
+            the diagonal holds them.
 
         Raises
         ------
         InputError
-            If a parameter is out of range; if the similarities are not square, symmetric or finite, or no
-            Tanimoto coefficients, of which that of a molecule with itself is 1; or if there are fewer basis
-            molecules than dimensions.
+            If a parameter is out of range; if the similarities are not square, symmetric and finite, or are
+            not Tanimoto coefficients (a molecule's with itself is 1); or if there are fewer basis molecules
+            than dimensions.
         """
         check_count("n_components", self.n_components)
         n_components = int(self.n_components)
@@ -174,7 +175,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, X: Any, y: Any = None, *, self_products: npt.ArrayLike | None = None) -> Array:
-        """Return the vectors of the basis itself: `fit`, and `transform` with the same self products."""
+        """Return the vectors of the basis itself: `fit`, then `transform` with the same self products."""
         fitted = self.fit(X, y, self_products=self_products)
         return fitted.transform(X, self_products=self_products)
 
@@ -184,15 +185,15 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : sequence of n molecules, or array_like of shape (n, l)
-            Or, without a function, their similarities with the basis.
+            The molecules; without a similarity function, their similarities with the basis.
         self_products : array_like, shape (n,), optional
             As for `fit`.
 
         Raises
         ------
         InputError
-            If there is no projection yet, a parameter was changed since, or the similarities are not finite,
-            not of l columns, or no Tanimoto coefficients.
+            If there is no fit yet, a parameter has changed since, or the similarities are not finite, do not
+            have l columns, or are not Tanimoto coefficients.
         """
         if not hasattr(self, "projection_"):
             raise InputError("SCISSORS is not fitted: call fit with the basis molecules first.")
@@ -215,7 +216,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         A, B : array_like, shapes (n, k) and (m, k)
-            Of `transform`; `B` defaults to `A`.
+            Results of `transform`. `B` defaults to `A`.
         """
         a = np.asarray(A, dtype=np.float64)
         b = a if B is None else np.asarray(B, dtype=np.float64)
@@ -271,7 +272,7 @@ def _check_symmetric(S: Array) -> None:
 
 
 def _check_diagonal(T: Array) -> None:
-    """Refuse distances, above all, which would otherwise pass."""
+    """Refuse anything else, above all distances, which would otherwise pass."""
     off = np.abs(np.diag(T) - 1.0)
     i = int(np.argmax(off))
     if off[i] > _SELF:

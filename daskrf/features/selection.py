@@ -1,4 +1,4 @@
-"""How landmarks are chosen among distinct rows: by the kernel alone, or as means of clusters."""
+"""Choosing landmarks among distinct rows, by the kernel alone or as means of clusters."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["SELECTIONS", "distinct_rows", "farthest", "farthest_points", "kmeans
 
 Rows = npt.NDArray[np.intp]
 
-_ROUNDS = 10  # of clustering; on molecules no medoid moves after about five
-_LARGEST_CLUSTER = 512  # members that a medoid is chosen among
+_ROUNDS = 10  # of clustering; for molecules no medoid moves after about five
+_LARGEST_CLUSTER = 512  # most members to choose a medoid from
 
 
 def distinct_rows(csr: sp.csr_matrix, order: Rows, limit: int | None = None) -> Rows:
-    """Return those of `order`, in that order, whose row is not one of an earlier one; at most `limit`."""
+    """Return at most `limit` entries of `order`, in that order, leaving out repeats of earlier rows."""
     seen: set[bytes] = set()
     kept: list[int] = []
     for row in order:
@@ -36,12 +36,12 @@ def distinct_rows(csr: sp.csr_matrix, order: Rows, limit: int | None = None) -> 
 
 
 def first(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
-    """Return the first `n` rows; the candidates are in random order already."""
+    """Return the first `n` rows; the candidates are already in random order."""
     return candidates[:n]
 
 
 def farthest(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
-    """Return `n` rows, each the farthest from those before it, in the metric of the kernel.
+    """Return `n` rows, each the farthest from those before it in the metric of the kernel.
 
     The first row is the first candidate. Costs n rows of the kernel matrix (Gonzalez 1985).
     """
@@ -64,13 +64,12 @@ def farthest_points(
     Parameters
     ----------
     similarities : function of a point's number
-        Its similarities to all points.
+        Returns the similarities of a point, given by its number, to all points.
     nearest : float64 array
-        Similarity of each point to the nearest of what there is already, -inf where there is nothing; it is
-        overwritten.
+        Similarity of each point to the nearest existing point, -inf if there is none. It is overwritten.
     n : int
     enough : float
-        End where every point is more similar than this to one that there is.
+        Stop when every point is more similar than this to some existing point.
     """
     chosen: list[int] = []
     while len(chosen) < n:
@@ -86,14 +85,14 @@ def farthest_points(
 def kmedoids(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
     """Return the medoids of `n` clusters of the candidates, in their order.
 
-    From the first `n` candidates on, every candidate goes to its nearest medoid, in the metric of the kernel,
-    and every cluster takes the member as its medoid that is nearest to all members (Park & Jun 2009).
+    Starting from the first `n` candidates, every candidate goes to its nearest medoid in the metric of the
+    kernel, and the new medoid of a cluster is the member nearest to all members (Park & Jun 2009).
     """
     medoids = np.arange(n)
     excess = _excess(kernel, candidates)
     for _ in range(_ROUNDS):
         labels = _nearest(candidates, candidates[medoids], kernel, excess[medoids])
-        labels[medoids] = np.arange(n)  # whatever else is as near
+        labels[medoids] = np.arange(n)  # even if another medoid is as near
         moved = _medoids(candidates, medoids, labels, kernel, excess)
         if np.array_equal(moved, medoids):
             break
@@ -104,9 +103,9 @@ def kmedoids(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix
 def kmeans(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
     """Return the means of `n` clusters of the candidates by Euclidean distance, whatever the kernel.
 
-    From the first `n` candidates on, every candidate goes to its nearest mean, and every cluster takes the
-    mean of its members (Lloyd 1982); a cluster without members keeps its own. Means as landmarks:
-    Zhang, Tsang & Kwok 2008.
+    Starting from the first `n` candidates, every candidate goes to its nearest mean, and every cluster takes
+    the mean of its members (Lloyd 1982); a cluster without members keeps its mean. Means as landmarks: Zhang,
+    Tsang & Kwok 2008.
     """
     columns, places = np.unique(candidates.indices, return_inverse=True)
     parts = candidates.data.astype(np.float64), places.ravel(), candidates.indptr
@@ -120,7 +119,7 @@ def kmeans(candidates: sp.csr_matrix, n: int, kernel: Kernel) -> sp.csr_matrix:
         if np.array_equal(before, labels):
             break
         counts = np.bincount(labels, minlength=n)
-        # An empty cluster's row is its mean, as a member with weight 1.
+        # The row of an empty cluster is its old mean, as a member with weight 1.
         weights = np.concatenate([1.0 / counts[labels], np.ones(np.count_nonzero(counts == 0))])
         members = np.concatenate([labels, np.flatnonzero(counts == 0)])
         shares = sp.csr_matrix((weights, (members, np.arange(members.size))), shape=(n, members.size))
@@ -139,9 +138,9 @@ SELECTIONS: dict[str, Callable[[sp.csr_matrix, int, Kernel], sp.csr_matrix]] = {
 
 
 def _excess(kernel: Kernel, rows: sp.csr_matrix) -> npt.NDArray[np.float64]:
-    """Return (k(x, x) - 1) / 2 of each row: less this, of both rows, k is 1 less half a squared distance.
+    """Return (k(x, x) - 1) / 2 of each row: k minus this for both rows is 1 minus half a squared distance.
 
-    It is 0 exactly where k(x, x) = 1.
+    It is exactly 0 if k(x, x) = 1.
     """
     return (kernel.diag(rows) - 1.0) / 2.0
 
@@ -149,7 +148,7 @@ def _excess(kernel: Kernel, rows: sp.csr_matrix) -> npt.NDArray[np.float64]:
 def _nearest(
     candidates: sp.csr_matrix, centres: sp.csr_matrix, kernel: Kernel, excess: npt.NDArray[np.float64]
 ) -> Rows:
-    """Return the number of the nearest centre of each row, the first of those as near."""
+    """Return the number of the centre nearest to each row, the first of equals."""
     labels = np.empty(candidates.shape[0], dtype=np.intp)
     for rows, similarities in kernel.blocks(candidates, centres):
         similarities -= excess

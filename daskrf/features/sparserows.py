@@ -1,4 +1,4 @@
-"""Maps that keep some of the rows that they are fitted to, and sparse rows as small JSON-able text."""
+"""Maps that keep some of the rows they are fitted to, and sparse rows as compact JSON-able text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["SampleMap", "compact", "decode_rows", "encode_rows", "pack", "unpack
 
 
 class SampleMap(FeatureMap):
-    """A map that is fitted to a sample of rows, and keeps some or their means: `landmarks_`, `centroids_`."""
+    """A map that is fitted to a sample of rows, and keeps some of them or means: landmarks or centroids."""
 
     learns_from = "sample"
 
     kept_rows: ClassVar[str]
-    """Name of these rows: in the state, and with an underscore as an attribute."""
+    """Name of the kept rows: in the state, and, with an underscore added, as an attribute."""
 
     def is_fitted(self) -> bool:
         return hasattr(self, f"{self.kept_rows}_")
@@ -46,7 +46,7 @@ class SampleMap(FeatureMap):
         """Learn from the rows of `X`, and call `_keep`."""
 
     def _keep(self, rows: sp.csr_matrix, text: dict[str, Any] | None = None) -> None:
-        """Take the rows, and the text of them in a state, if there is one."""
+        """Keep the rows, and their text in a state if there is one."""
         setattr(self, f"{self.kept_rows}_", rows)
         self.n_features_in_ = int(rows.shape[1])
         self._text = text
@@ -55,7 +55,7 @@ class SampleMap(FeatureMap):
         fitted = super()._fitted_state()
         if not self.is_fitted():
             return fitted
-        # The text is kept, not made again: another zlib may compress the same rows to other bytes.
+        # Keep the text instead of making it again: another zlib may compress the same rows to other bytes.
         if self._text is None:
             self._text = encode_rows(getattr(self, f"{self.kept_rows}_"))
         return {**fitted, self.kept_rows: self._text}
@@ -66,7 +66,7 @@ class SampleMap(FeatureMap):
 
 
 def compact(csr: sp.csr_matrix) -> sp.csr_matrix:
-    """Return a canonical CSR matrix as an own copy with data of uint16, or float64 where they do not fit.
+    """Return a canonical CSR matrix as a copy with data of uint16, or of float64 if they do not fit.
 
     Examples
     --------
@@ -93,12 +93,12 @@ def encode_rows(csr: sp.csr_matrix) -> dict[str, Any]:
 
 
 def decode_rows(encoded: dict[str, Any]) -> sp.csr_matrix:
-    """Undo :func:`encode_rows` exactly.
+    """Rebuild a matrix exactly from :func:`encode_rows`.
 
     Raises
     ------
     InputError
-        If the text is not what that returns.
+        If the text was not made by that function.
     """
     try:
         n, width = (int(size) for size in encoded["shape"])
@@ -121,13 +121,13 @@ def _matrix(parts: tuple[npt.NDArray[Any], ...], shape: tuple[int, int]) -> sp.c
 
 def pack(values: npt.NDArray[Any]) -> str:
     """Return numbers as text: zlib, base64."""
-    # All first bytes, then all second bytes: most high bytes are zero.
+    # All first bytes, then all second bytes, and so on: most high bytes are zero.
     planes = np.ascontiguousarray(values).view(np.uint8).reshape(-1, values.itemsize).T
     return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 
 
 def unpack(text: str, kind: str) -> npt.NDArray[Any]:
-    """Undo :func:`pack` exactly, for numbers of the dtype `kind`."""
+    """Rebuild numbers of dtype `kind` exactly from :func:`pack`."""
     raw = zlib.decompress(base64.b64decode(text))
     planes = np.frombuffer(raw, np.uint8).reshape(np.dtype(kind).itemsize, -1)
     return np.ascontiguousarray(planes.T).view(kind).reshape(-1)

@@ -10,21 +10,21 @@ import numpy.typing as npt
 __all__ = ["FLOOR", "Spectrum", "decompose"]
 
 FLOOR = 2.0**-24
-"""Eigenvalues below this part of the largest are what single precision cannot tell from 0."""
+"""Eigenvalues below this fraction of the largest are 0 as far as single precision can tell."""
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What there is to know of a symmetric matrix W = V D V^T of inner products.
+    """The spectrum of a symmetric matrix W = V D V^T of inner products.
 
     Attributes
     ----------
     eigenvalues : float64 array, shape (l,)
         In descending order.
     projection : float64 array, shape (l, r)
-        V_r D_r^(-1/2) of the r largest eigenvalues that are kept.
+        V_r D_r^(-1/2) for the r largest eigenvalues that are kept.
     """
 
     eigenvalues: Array
@@ -36,10 +36,11 @@ class Spectrum:
         return int(self.projection.shape[1])
 
     def negative(self) -> tuple[float, float]:
-        """Return |W - W'|_2 and |W - W'|_F, W' the positive semidefinite matrix nearest to W.
+        """Return |W - W'|_2 and |W - W'|_F, with W' the positive semidefinite matrix nearest to W.
 
-        They are the largest of the absolute negative eigenvalues, and the root of the sum of their squares
-        (where Haque & Pande 2011, assumption 2, print the sum). What rounding alone explains counts as 0.
+        They are the largest absolute value of a negative eigenvalue, and the root of the sum of squares of
+        all negative eigenvalues (Haque & Pande 2011, assumption 2, print the sum). Values that rounding can
+        explain count as 0.
         """
         largest = float(np.abs(self.eigenvalues).max(initial=0.0))
         limit = 4.0 * self.eigenvalues.size * np.finfo(np.float64).eps * largest
@@ -50,7 +51,7 @@ class Spectrum:
 def decompose(W: Array, n_components: int, floor: float = FLOOR) -> Spectrum:
     """Return the spectrum of a symmetric matrix, and the projection of at most `n_components` columns.
 
-    Negative eigenvalues are left out, as those below `floor` times the largest one are: W is taken for the
+    Negative eigenvalues are left out, as are those below `floor` times the largest: W is replaced by the
     nearest positive semidefinite matrix (Haque & Pande 2011, assumption 2).
 
     Parameters

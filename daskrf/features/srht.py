@@ -15,14 +15,14 @@ from daskrf.features.projections import ScaledRows
 __all__ = ["SubsampledHadamard", "check_dense"]
 
 MAX_WIDTH = 1 << 20
-"""Columns of the widest dense row: 4 MiB."""
+"""Most columns of a dense row: 4 MiB."""
 
 _BATCH_BYTES = 1 << 18
-"""Bytes of the dense rows that are transformed together, and stay in the second-level cache."""
+"""Bytes of the dense rows that are transformed together; they stay in the second-level cache."""
 
 
 def check_dense(n_columns: int) -> None:
-    """Raise InputError if rows have more columns than can be made dense."""
+    """Raise InputError if rows have too many columns to be made dense."""
     if n_columns > MAX_WIDTH:
         raise InputError(
             f"The fingerprints have {n_columns:,} columns, but tensorsrht makes rows of them dense and "
@@ -31,10 +31,10 @@ def check_dense(n_columns: int) -> None:
 
 
 class SubsampledHadamard:
-    """M features, products of n entries of H D_i x each, H the Hadamard matrix and D_i random signs.
+    """M features, each a product of n entries of H D_i x, with the Hadamard matrix H and random signs D_i.
 
-    Blocks of d features, d the width, come from d-point Walsh-Hadamard transforms, one a factor, whose
-    results are shuffled; the last block keeps the first of its features.
+    Features come in blocks of d, the width: one d-point Walsh-Hadamard transform for each factor, whose
+    results are shuffled. The last block keeps only the first of its features.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class SubsampledHadamard:
 
     Notes
     -----
-    Source: Wacker & Filippone 2022, algorithm 2. Signs and places take 3 bytes a feature and factor, 5 where
-    d is above 65,536.
+    Source: Wacker & Filippone 2022, algorithm 2. Signs and places take 3 bytes for each feature and factor,
+    or 5 if d is above 65,536.
     """
 
     def __init__(self, n_components: int, degree: int, width: int, seed: int, name: str) -> None:
@@ -59,15 +59,15 @@ class SubsampledHadamard:
         shape = -(-n_components // width), degree, width
         words = seeds.words(seed, f"{name}/tensorsrht", shape[0] * degree * width).reshape(shape)
         self._signs = 1 - 2 * (words & np.uint64(1)).astype(np.int8)
-        # The other bits give the order of the results.
+        # The other bits determine the order of the results.
         order = np.argsort(words >> np.uint64(1), axis=2, kind="stable")
         self._order = order.astype(np.uint16 if width <= 1 << 16 else np.uint32)
 
     @staticmethod
     def table_bytes(parts: Iterable[tuple[int, int]], width: int) -> int:
-        """Return the bytes of the tables of objects of so many features and factors, made one by one.
+        """Return the bytes of the tables of objects with this many features and factors, made one by one.
 
-        Signs and places come from words of 64 bits and their order. Then eight rows are transformed
+        Signs and places come from 64-bit words and their order. After that, eight rows are transformed
         together.
         """
         numbers = [degree * width * -(-size // width) for size, degree in parts]
@@ -82,7 +82,7 @@ class SubsampledHadamard:
     ) -> None:
         """Write the features of the rows less `origin`, of shape (d,), to `out`.
 
-        With `scales` each factor's transforms are multiplied by a number.
+        With `scales`, the transforms of each factor are multiplied by a number.
         """
         values, weight = rows.scaled(), np.float32(1.0 / np.sqrt(self.size))
         batch = max(1, _BATCH_BYTES // (4 * self.width))

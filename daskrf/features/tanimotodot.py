@@ -22,7 +22,7 @@ from daskrf.kernels.dotproduct import TanimotoDotProduct
 __all__ = ["TanimotoDotProductFeatures"]
 
 TOLERANCE = 1e-4
-"""Relative error of the prefactor above which a range of norms, or a row outside it, is refused."""
+"""Relative error of the prefactor above which a range of norms, or a row outside the range, is refused."""
 
 
 @dataclass(eq=False, repr=False)
@@ -30,40 +30,41 @@ class TanimotoDotProductFeatures(FeatureMap):
     """Features whose inner product approximates the Tanimoto kernel T(x, y) = x.y / (|x|^2 + |y|^2 - x.y).
 
     T is the power series sum_r t^r in t = x.y / (|x|^2 + |y|^2). The features of its first `n_terms` terms
-    stand side by side: those of t^r are a TensorSketch of (x.y)^r and quasi-Monte-Carlo features of the
-    prefactor (|x|^2 + |y|^2)^-r, sketched together. A row without any feature gets a vector of its own:
-    T(0, 0) = 1, T(0, x) is 0 in expectation.
+    stand side by side. Those of t^r are a TensorSketch of (x.y)^r and quasi-Monte-Carlo features of the
+    prefactor (|x|^2 + |y|^2)^-r, sketched together. Rows without features share a vector of their own: T(0,
+    0) = 1, and T(0, x) is 0 in expectation.
 
-    The map has to know the range of the squared norms of a library (of the rows that are not zero), which
-    `fit`, `fit_summaries` or `norm_range` tell it. A row outside is served where the prefactor is exact to
-    1e-4 there too: with 64 prefactor features from a 500th of the largest squared norm, or from a tenth of
-    the smallest, to ten times the largest, if these two differ by less than a factor of 200. So the range of
-    a library of drugs serves methane as well. Where it is not exact, an InputError names the row.
+    The map must know the range of the squared norms of a library (of rows that are not zero); it gets it from
+    `fit`, `fit_summaries` or `norm_range`. A row outside the range is served if the prefactor is exact to
+    1e-4 there, too. With 64 prefactor features this holds from 1/500 of the largest squared norm (or 1/10 of
+    the smallest) to ten times the largest, provided that these two differ by less than a factor of 200. The
+    range of a library of drugs therefore serves methane as well. Where the prefactor is not exact enough, an
+    InputError names the row.
 
     Parameters
     ----------
     n_components : int, default 4096
-        Number M of features, at least one a term.
+        Number M of features, at least one for each term.
     n_terms : int, default 4
         Number R of terms of the power series.
     allocation : float, default -1.0
-        Term r gets features in proportion to r^allocation, rounded down to a length that Fourier transforms
-        are fast for; the first gets the remainder.
+        Term r gets features in proportion to r^allocation, rounded down to a length for which Fourier
+        transforms are fast. The first term gets the remainder.
     bias_correction : None, "normalize" or "residual", default None
-        What is done about the rest of the series, sum_{r > R} t^r, which is largest, 2^-R, for x = y.
-        None: nothing; the features are unbiased for the truncated series. "normalize": every row is scaled to
-        length 1. "residual": a sketch of t^(R + 1) (1 + k), k the truncated series, is appended, for which
-        the features of k themselves serve; it takes the share of a term R + 1.
+        What to do about the rest of the series, sum_{r > R} t^r, which is largest for x = y, at 2^-R. None:
+        nothing; the features are unbiased for the truncated series. "normalize": scale every row to length 1.
+        "residual": append a sketch of t^(R + 1) (1 + k), with k the truncated series; it reuses the features
+        of k, and takes the share of a term R + 1.
     n_prefactor : int, default 64
-        Number of prefactor features of each term.
+        Number of prefactor features for each term.
     polynomial : "tensorsketch"
         The sketch of (x.y)^r.
     input_transform : "sqrt" or None, default "sqrt"
-        What is done to each value first. "sqrt" is for counts (T of binary vectors is unchanged), which must
-        not be negative; None serves any real vectors.
+        What to do to each value first. "sqrt" is for counts, which must not be negative (it does not change T
+        of binary vectors); None serves any real vectors.
     norm_range : None or (float, float), default None
-        Smallest and largest squared norm, after `input_transform`; no `fit` is then needed, and none changes
-        it.
+        Smallest and largest squared norm, after `input_transform`. If given, no `fit` is needed, and none
+        changes it.
     random_state : int, default 0
         Seed of every random number of the map.
 
@@ -77,12 +78,12 @@ class TanimotoDotProductFeatures(FeatureMap):
     Notes
     -----
     Source: Tripp, Bacallado, Singh & Hernandez-Lobato 2023, section 4; bias corrections: appendix E. The
-    residual follows their E.2, all R terms and the residual of order R + 1; their published code puts the
-    residual in the place of term R (R - 1 terms and t^R (1 + k_{R-1})), so that at R = 2 the expected
-    diagonal is 0.875 there and 0.969 here. Their code's grid of prefactor features repeats an end point,
-    which is why it takes 10,000 of them for what 64 do here. Two more differences are explained in
-    `prefactor.PrefactorFeatures`: the constants s and c, and a reflection of the prefactor features, without
-    which the mean squared error is 1.6 to 1.8 times as large.
+    residual follows their E.2: all R terms and the residual of order R + 1. Their published code puts the
+    residual in place of term R (R - 1 terms and t^R (1 + k_{R-1})), so that at R = 2 the expected diagonal is
+    0.875 there and 0.969 here. The grid of prefactor features in their code repeats an end point; it needs
+    10,000 of them for what 64 do here. `prefactor.PrefactorFeatures` explains two more differences: the
+    constants s and c, and a reflection of the prefactor features, without which the mean squared error is 1.6
+    to 1.8 times as large.
 
     Examples
     --------
@@ -123,12 +124,12 @@ class TanimotoDotProductFeatures(FeatureMap):
 
     @property
     def seconds_per_component(self) -> float:
-        """Rough cost of one feature of one molecule on one core; a part of a sketch does not grow."""
+        """Rough cost of one feature of one molecule on one core, part of which does not grow with M."""
         return 6e-9 + 7e-6 / self.n_components
 
     @property
     def kernel_(self) -> Kernel:
-        """The exact kernel that the features approximate: without bias correction the truncated series."""
+        """The exact kernel that the features approximate; without bias correction, the truncated series."""
         n_terms = self.n_terms if self.bias_correction is None else None
         return TanimotoDotProduct(transform=self.input_transform, n_terms=n_terms)
 
@@ -148,9 +149,10 @@ class TanimotoDotProductFeatures(FeatureMap):
         return self.norm_range is not None or hasattr(self, "_learned")
 
     def summarize(self, X: Any) -> dict[str, Any]:
-        """Return the number of columns, and the range of the squared norms of the rows that are not zero.
+        """Return the number of columns, and the range of squared norms of the rows that are not zero.
 
-        `smallest` and `largest` are those after `input_transform`, None without such a row. See `FeatureMap`.
+        `smallest` and `largest` are norms after `input_transform`, or None if there is no such row. See
+        `FeatureMap`.
         """
         self._check_parameters()
         csr, norms, _ = self._rows(X)
@@ -177,8 +179,8 @@ class TanimotoDotProductFeatures(FeatureMap):
         csr, norms, values = self._rows(X)
         series = self._series(*self.norm_range_)
         zero = norms == 0
-        # A row of zeros takes part with the norm of another, and is overwritten in the end.
-        with np.errstate(over="ignore"):  # such a row is refused
+        # A row of zeros takes part with the norm of another row, and is overwritten at the end.
+        with np.errstate(over="ignore"):  # a row that overflows is refused
             scaled = np.where(zero, 1.0, norms / self.norm_range_[1])
         self._refuse_strangers(series, norms, scaled)
         rows = Rows(csr.indptr.astype(np.int64), csr.indices.astype(np.int64), values)
@@ -201,7 +203,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         return f"Tanimoto (dot-product) features{of}, {self.size_words}, {terms}{norms}"
 
     def table_bytes(self, n_columns: int) -> int:
-        """Return the bytes that are kept for norms of counts, once their range is known; see `FeatureMap`.
+        """Return the bytes kept for norms of counts, once their range is known; see `FeatureMap`.
 
         Squared norms of counts are whole numbers, with "sqrt" and without.
         """
@@ -211,7 +213,7 @@ class TanimotoDotProductFeatures(FeatureMap):
         return self._series(smallest, largest).table_bytes(int(largest - smallest) + 2)
 
     def _rows(self, X: Any) -> tuple[sp.csr_matrix, npt.NDArray[np.float64], npt.NDArray[np.float32]]:
-        """Return `X` as checked CSR, the squared norms of its rows, and its values over the norms."""
+        """Return `X` as checked CSR, the squared norms of its rows, and its values divided by the norms."""
         csr = check_finite(as_csr(X))
         root = self.input_transform == "sqrt"
         if root and csr.dtype.kind != "u" and csr.nnz and csr.data.min() < 0:
@@ -317,8 +319,8 @@ def unit_rows(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
     """Return the squared norms of sparse rows, float64, and their values divided by the norms, float32.
 
-    With `root` the values' square roots take their place; the squared norm is then the sum of the values,
-    exact for counts.
+    With `root` their square roots replace the values. The squared norm is then the sum of the values, which
+    is exact for counts.
 
     Examples
     --------
@@ -335,6 +337,6 @@ def unit_rows(
 
 
 def _normalise(features: npt.NDArray[np.float32]) -> None:
-    """Scale every row, in place, to length 1; a row of zeros stays as it is."""
+    """Scale every row to length 1, in place; a row of zeros stays as it is."""
     lengths = np.sqrt(np.einsum("ij,ij->i", features, features))
     features /= np.where(lengths > 0.0, lengths, np.float32(1.0))[:, None]

@@ -17,14 +17,14 @@ from daskrf.features.prefactor import BLOCK, PrefactorFeatures
 __all__ = ["TensorSketchSeries", "allocate", "fast_length", "spectra"]
 
 CACHE_BYTES = 64 * 2**20
-"""Memory for the sketched prefactors of the norms that a map has met."""
+"""Memory for the sketched prefactors of norms that a map has seen."""
 
 MAX_ROWS = 2048
-"""Rows of a block, which share one look-up of their norms."""
+"""Rows in a block, whose norms are looked up together."""
 
 
 def fast_length(length: int) -> int:
-    """Return the largest number of at most `length` whose prime factors are 2, 3 and 5.
+    """Return the largest number up to `length` whose prime factors are 2, 3 and 5.
 
     Examples
     --------
@@ -49,9 +49,9 @@ def spectra(
     Parameters
     ----------
     weights : float32 array, shape (n, P)
-        Features with their signs.
+        Features, with their signs.
     places : int64 array, shape (P,)
-        Bucket of each, below `length`.
+        Bucket of each feature, below `length`.
     length : int
 
     Returns
@@ -72,18 +72,18 @@ def spectra(
 def allocate(n_components: int, n_terms: int, allocation: float) -> list[int]:
     """Return how many features each term r = 1..n_terms gets: in proportion to r^allocation.
 
-    All but the first are rounded down to lengths that a Fourier transform handles fast; the first takes the
-    remainder, which its transform-free sketch can.
+    All but the first are rounded down to lengths for which Fourier transforms are fast. The first takes the
+    remainder, because its sketch needs no transform.
 
     Examples
     --------
     >>> allocate(5000, 4, -1.0), allocate(4, 4, -1.0)
     ([2400, 1200, 800, 600], [1, 1, 1, 1])
     """
-    # Beyond a million the shares are what they are there; the product with a logarithm would overflow.
+    # Beyond a million the shares no longer change, and the product with a logarithm would overflow.
     logarithms = min(max(allocation, -1e6), 1e6) * np.log(np.arange(1, n_terms + 1))
     shares = np.exp(logarithms - logarithms.max())
-    # Down to six digits, for a share that rounding puts a hair below a whole number.
+    # Cut to six digits, for a share that rounding puts slightly below a whole number.
     sizes = [max(1, int(size + 1e-6)) for size in n_components * shares / shares.sum()]
     while sum(sizes[1:]) >= n_components and n_terms > 1:
         largest = max(range(1, n_terms), key=sizes.__getitem__)
@@ -95,7 +95,7 @@ def allocate(n_components: int, n_terms: int, allocation: float) -> list[int]:
 
 @dataclass(frozen=True)
 class _Term:
-    """One block of features: the sketch of a power of x, its prefactor, and, last, the features before it."""
+    """One block of features: the sketch of a power of x, its prefactor and, last, the features before it."""
 
     columns: slice
     length: int
@@ -111,7 +111,7 @@ def _term(seed: int, degree: int, columns: slice, n_prefactor: int, residual: bo
     if residual:
         names.append("dotproduct/residual")
     words = seeds.words(seed, f"dotproduct/prefactor/{degree}", n_prefactor)
-    # Places without repetition, as far as they reach: random signs alone make a sketch unbiased, and two
+    # No place repeats while there are enough places. Random signs alone make a sketch unbiased, but two
     # prefactor features in one place would scale the whole term by a common error.
     order = np.argsort(seeds.words(seed, f"dotproduct/places/{degree}", length), kind="stable")
     return _Term(
@@ -133,28 +133,28 @@ class _Table:
 
 
 class TensorSketchSeries:
-    """Features of sum_{r <= R} t^r, t = x . y / (|x|^2 + |y|^2), and of the rest of the series if asked for.
+    """Features of sum_{r <= R} t^r, t = x . y / (|x|^2 + |y|^2), with the rest of the series on request.
 
-    Term r is the circular convolution of r count sketches of x / |x| (TensorSketch, Pham & Pagh 2013) and one
-    of the prefactor features of degree r. Term 1 is convolved directly, 64 products an entry of x. The others
-    are products of Fourier transforms, and are left there: the real coordinates of a transform in an
-    orthonormal basis have the inner products of the sketch itself, so no inverse transform is needed. The
-    transformed prefactor sketch depends on the norm alone and is kept by norm.
+    Term r is the circular convolution of r count sketches of x / |x| (TensorSketch, Pham & Pagh 2013) with
+    one of the prefactor features of degree r. Term 1 is convolved directly, with 64 products for each entry
+    of x. The other terms are products of Fourier transforms, and are not transformed back: in an orthonormal
+    basis, the real coordinates of a transform have the same inner products as the sketch itself. The
+    transformed prefactor sketch depends only on the norm, and is kept by norm.
 
-    The sketches have independent random signs, with which alone, whatever the buckets and the offsets of the
-    prefactor features, the inner products are unbiased: of two different entries of a tensor product, one
-    factor's signs differ, and these have the mean 0.
+    The sketches have independent random signs. These alone make the inner products unbiased, whatever the
+    buckets and the offsets of the prefactor features: for two different entries of a tensor product the signs
+    differ in one factor, and their product has mean 0.
 
     Parameters
     ----------
     sizes : list of int
-        Features of each term, and of the residual block where there is one.
+        Features of each term and, if there is one, of the residual block.
     n_prefactor : int
     zeta : float
-        Smallest squared norm, the largest being 1.
+        Smallest squared norm; the largest is 1.
     seed : int
     residual : bool
-        The last block is a sketch of t^(R + 1) (1, Phi) and not of t^r.
+        Whether the last block is a sketch of t^(R + 1) (1, Phi) instead of t^r.
     """
 
     def __init__(self, sizes: list[int], *, n_prefactor: int, zeta: float, seed: int, residual: bool) -> None:
@@ -167,14 +167,14 @@ class TensorSketchSeries:
         words = [seeds.words(seed, f"dotproduct/offset/{r}", 1)[0] for r in degrees]
         offsets = [(int(word >> np.uint64(11)) + 0.5) / 2**53 for word in words]
         self.prefactor = PrefactorFeatures(degrees, n_prefactor, zeta, offsets)
-        # Term 1 is convolved with the features themselves, the others are multiplied by spectra.
+        # Term 1 is convolved with the features themselves; the others are multiplied by spectra.
         self._widths = [n_prefactor] + [2 * (term.length // 2 + 1) for term in self._terms[1:]]
         self._capacity = max(64, CACHE_BYTES // (4 * sum(self._widths)))
         self._lock = threading.Lock()
         self._table = _Table(self._widths, self._capacity)
 
     def table_bytes(self, n_norms: int) -> int:
-        """Return the bytes that so many different norms take, at most."""
+        """Return the most bytes that this many different norms take."""
         return 4 * sum(self._widths) * min(self._capacity, n_norms)
 
     def features(self, rows: Rows, norms: npt.NDArray[np.float64], out: npt.NDArray[np.float32]) -> None:
@@ -203,13 +203,13 @@ class TensorSketchSeries:
     def _prefactors(
         self, norms: npt.NDArray[np.float64]
     ) -> tuple[list[npt.NDArray[np.float32]], npt.NDArray[np.int64]]:
-        """Return the arrays of a table and the row of each norm there."""
+        """Return the arrays of a table, and the row of each norm in it."""
         distinct, inverse = np.unique(norms, return_inverse=True)
         values = distinct.tolist()
         with self._lock:
             new = [value for value in values if value not in self._table.slots]
             if len(self._table.slots) + len(new) > self._capacity:
-                # A new table: the old one may still be read by another thread.
+                # A new table, because another thread may still read the old one.
                 self._table, new = _Table(self._widths, self._capacity), values
             table = self._table
             if new:

@@ -28,13 +28,13 @@ def padded_width(n_columns: int) -> int:
 
 
 def same_block_pairs(n_components: int, width: int) -> int:
-    """Return c(D, d): the ordered pairs of different features that share a block of d."""
+    """Return c(D, d): the number of ordered pairs of different features that share a block of d."""
     whole, rest = divmod(n_components, width)
     return whole * width * (width - 1) + rest * (rest - 1)
 
 
 def on_own_columns(*rows: sp.csr_matrix) -> list[sp.csr_matrix]:
-    """Return canonical matrices on the columns that occur in any of them, which products are fast for."""
+    """Return canonical matrices restricted to the columns that occur in any of them, for fast products."""
     columns = np.unique(np.concatenate([csr.indices for csr in rows]))
     found = []
     for csr in rows:
@@ -45,7 +45,7 @@ def on_own_columns(*rows: sp.csr_matrix) -> list[sp.csr_matrix]:
 
 
 class Moments:
-    """What the variances of all sketches of pairs of rows follow from.
+    """Moments of pairs of rows, from which the variances of all sketches follow.
 
     Parameters
     ----------
@@ -59,21 +59,21 @@ class Moments:
     gaussian, rademacher : float64 arrays
         E[(w.x)^2 (w.y)^2], w of normal numbers or of signs.
     blocked : float64 array
-        E[(v.x) (v.y) (w.x) (w.y)] of two different rows v, w of a randomized Hadamard matrix.
+        E[(v.x) (v.y) (w.x) (w.y)] for two different rows v, w of a randomized Hadamard matrix.
     """
 
     def __init__(self, dot: Array, norms: Array, overlap: Array, width: int) -> None:
         self.dot = dot
         self.gaussian = norms + 2.0 * dot**2
         self.rademacher = self.gaussian - 2.0 * overlap
-        # One column has no second row.
+        # A single column has no second row.
         rest = max(1, width - 1)
         self.blocked = dot**2 - (norms + dot**2 - 2.0 * overlap) / rest
         self.width = width
 
     @classmethod
     def of(cls, X: sp.csr_matrix, Y: sp.csr_matrix, c: float = 0.0) -> Moments:
-        """Return those of all pairs of rows of `X` and `Y`, with a column of sqrt(c) if c is above 0."""
+        """Return moments of all pairs of rows of `X` and `Y`, with a column of sqrt(c) if c is above 0."""
         width = padded_width(X.shape[1] + (c > 0.0))
         X, Y = on_own_columns(X, Y)
         squares = [csr.multiply(csr).tocsr() for csr in (X, Y)]
@@ -114,15 +114,15 @@ def sketch_variance(
     Raises
     ------
     InputError
-        If the method has no such formula, or a value is not finite.
+        If there is no formula for the method, or a value is not finite.
 
     Notes
     -----
     Source: Wacker & Filippone 2022, table 1, with two corrections, which follow from the fourth moments. The
-    Rademacher moment is |x|^2 |y|^2 + 2 (x.y)^2 - 2 sum x_k^2 y_k^2 (printed with the sum once: in one column
-    it must be x^2 y^2). The last term of TensorSRHT is (x.y)^2n minus the n-th power of (x.y)^2 - (|x|^2
-    |y|^2 + (x.y)^2 - 2 sum x_k^2 y_k^2) / (d - 1), d the padded number of columns (the brackets are misplaced
-    in print).
+    Rademacher moment is |x|^2 |y|^2 + 2 (x.y)^2 - 2 sum x_k^2 y_k^2 (the paper has the sum only once, but for
+    one column the moment must be x^2 y^2). The last term of TensorSRHT is (x.y)^2n minus the n-th power of
+    (x.y)^2 - (|x|^2 |y|^2 + (x.y)^2 - 2 sum x_k^2 y_k^2) / (d - 1), with d the padded number of columns (in
+    print the brackets are misplaced).
 
     Examples
     --------

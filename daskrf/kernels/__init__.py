@@ -1,4 +1,4 @@
-"""Exact kernels: ground truth for tests, and for the exact and sparse baselines. No list of them."""
+"""Exact kernels, found without a list: ground truth for tests, exact processes and sparse baselines."""
 
 from daskrf.exports import declared
 from daskrf.kernels.kernel import Kernel as Kernel

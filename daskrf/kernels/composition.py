@@ -1,4 +1,4 @@
-"""Compositional kernels: a power series with coefficients of at least 0, of another kernel."""
+"""Compositional kernels: a power series, with coefficients of at least 0, of another kernel."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Array = npt.NDArray[np.float64]
 class Composition(Kernel):
     """k(x, y) = f(K(x, y)) / f(1), f the power series of a dot-product kernel and K any kernel.
 
-    Sums and products of positive definite kernels are positive definite (Schur), so k is, too; k(x, x) is 1
-    where K(x, x) is. Source: Kar & Karnick 2012, supplement, section 10.
+    Sums and products of positive definite kernels are positive definite (Schur), so k is, too. k(x, x) = 1 if
+    K(x, x) = 1. Source: Kar & Karnick 2012, supplement, section 10.
 
     Parameters
     ----------
     outer : DotProductKernel, default Polynomial(2, c=0)
-        Gives f; its `normalize` means nothing here.
+        The series f. Its `normalize` has no meaning here.
     inner : Kernel, default TanimotoMinMax()
         K.
 
@@ -76,12 +76,12 @@ class Composition(Kernel):
 
     @property
     def has_unit_diagonal(self) -> bool:
-        """Whether k(x, x) = 1 for every row: where K(x, x) is."""
+        """Whether k(x, x) = 1 for every row: if K(x, x) = 1."""
         return self.inner.has_unit_diagonal
 
     def diag(self, X: Any) -> Array:
         return self.of_similarities(self.inner.diag(X))
 
     def of_similarities(self, K: npt.ArrayLike) -> Array:
-        """Return f(K) / f(1) of values of K, float64 of their shape."""
+        """Return f(K) / f(1) for values of K, float64 of their shape."""
         return finite_values(self.outer.relative(np.array(K, dtype=np.float64)), self)

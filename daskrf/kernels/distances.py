@@ -1,4 +1,4 @@
-"""Squared distances of rows from fixed ones, right to about nine digits wherever the rows lie."""
+"""Squared distances of rows from fixed rows, right to about nine digits wherever the rows lie."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from daskrf.kernels.index import Index, dense_parts
 
 __all__ = ["finite_rows", "is_full", "squares_from"]
 
-_LARGEST = 1e300  # squared norms whose sums and products are finite
-_FULL = 0.5  # share of numbers that are not 0 from which rows are taken for dense ones: no more memory then
-_CLOSE = 2.0**-20  # share of squared lengths below which their difference has lost too many digits
+_LARGEST = 1e300  # squared norms up to here have finite sums and products
+_FULL = 0.5  # share of nonzeros from which rows are made dense, which then takes no more memory
+_CLOSE = 2.0**-20  # of squared lengths: smaller differences have lost too many digits
 _BLOCK = 1 << 14  # distances that stay in the cache
-_PAIRS = 1 << 12  # pairs that are subtracted at a time
-_REMOTE = 2.0**10  # squared length of the first row, in squares of the others' distances, that is far off
+_PAIRS = 1 << 12  # pairs subtracted at a time
+_REMOTE = 2.0**10  # squared length of the first row over squared distances of the others: more is far off
 
 Array = npt.NDArray[np.float64]
 Pairs = npt.NDArray[np.int64]
 Squares = Callable[[Any], Array]
-"""Gives the squared distances of rows from fixed ones, float64 of shape (n, m)."""
+"""Returns the squared distances of rows from fixed rows, float64 of shape (n, m)."""
 
 
 def squares_from(right: sp.csr_matrix) -> Squares:
     """Return the function X -> |x - y|^2 of the rows x of X and the rows y of `right`.
 
-    They come from lengths and inner products; pairs that are so close beside these that digits are lost are
-    subtracted number by number. Equal rows have 0 exactly.
+    Lengths and inner products give the distances. For pairs so close that digits are lost, the rows are
+    subtracted number by number. Equal rows have distance 0 exactly.
 
     Parameters
     ----------
@@ -42,24 +42,25 @@ def squares_from(right: sp.csr_matrix) -> Squares:
     Raises
     ------
     InputError
-        When called: if a value is not finite, the numbers of columns differ, or squares overflow.
+        By the returned function: if a value is not finite, the numbers of columns differ, or squares
+        overflow.
     """
     return _of_full(right) if is_full(right) else _of_sparse(right)
 
 
 def finite_rows(X: Any) -> sp.csr_matrix:
-    """Return `X` as a canonical CSR matrix of float64, all of whose values are finite."""
+    """Return `X` as a canonical CSR matrix of float64; refuse values that are not finite."""
     csr = check_finite(as_csr(X))
     return sp.csr_matrix((csr.data.astype(np.float64, copy=False), csr.indices, csr.indptr), shape=csr.shape)
 
 
 def is_full(rows: sp.csr_matrix) -> bool:
-    """Tell whether rows are mostly full: it is for those on the right alone to choose how to multiply."""
+    """Tell whether rows are mostly nonzero; asked only of the right side, to choose how to multiply."""
     return bool(rows.nnz >= _FULL * rows.shape[0] * rows.shape[1] > 0)
 
 
 def _of_sparse(right: sp.csr_matrix) -> Squares:
-    """Return the squared distances by the columns that two rows share."""
+    """Return squared distances by way of the columns that two rows share."""
     index = Index(right, multiply=True)
 
     def squares(X: Any) -> Array:
@@ -80,7 +81,7 @@ def _of_sparse(right: sp.csr_matrix) -> Squares:
 
 
 def _of_full(right: sp.csr_matrix) -> Squares:
-    """Return the same of rows that are mostly full, as dense ones."""
+    """Return the same for rows that are mostly nonzero, as dense rows."""
     rows = right.toarray()
     centre = _centre(rows)
     moved = _moved(rows, centre)
@@ -108,20 +109,20 @@ def _of_full(right: sp.csr_matrix) -> Squares:
 def _add_norms(
     own: Array, others: Array, squares: Array, subtracted: Callable[[Pairs, Pairs], Array]
 ) -> None:
-    """Make squared distances of x.y, in place; `subtracted` gives those of rows i and j, pair by pair."""
+    """Turn products x.y into squared distances, in place; `subtracted` gives those of chosen pairs."""
     largest = others.max(initial=0.0)
     step = max(1, _BLOCK // max(1, others.size))
     sums = np.empty((step, others.size))
     for start in range(0, own.size, step):
         part = slice(start, start + step)
         block, lengths = squares[part], own[part]
-        # One sum, the same for (x, y) and (y, x).
+        # One sum, so that it is the same for (x, y) and (y, x).
         np.add(lengths[:, None], others, out=sums[: lengths.size])
         block *= -2.0
         block += sums[: lengths.size]
         places = np.flatnonzero(block.ravel() <= _CLOSE * (lengths.max() + largest))
         i, j = np.divmod(places, others.size)
-        # What rounding leaves below 0 is close, too.
+        # Values that rounding leaves below 0 are close pairs, too.
         close = block[i, j] <= _CLOSE * (lengths[i] + others[j])
         i, j = i[close], j[close]
         for first in range(0, i.size, _PAIRS):
@@ -130,9 +131,10 @@ def _add_norms(
 
 
 def _centre(rows: Array) -> Array | None:
-    """Return the first row where all lie near to it and far from the origin, else None.
+    """Return the first row if all rows lie near it and far from the origin, else None.
 
-    Inner products then keep the digits of distances, and fewer pairs are subtracted, which takes longer.
+    After it is subtracted, inner products keep the digits of distances, and fewer pairs need the slow
+    subtraction.
     """
     spread = _squared_lengths(_moved(rows, rows[0])).max()
     return rows[0] if _squared_lengths(rows[:1])[0] > _REMOTE * spread else None

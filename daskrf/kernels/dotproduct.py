@@ -18,12 +18,12 @@ from daskrf.kernels.tanimoto import as_counts, by_type
 
 __all__ = ["TanimotoDotProduct"]
 
-# Rows whose largest values are between 2^-_ORDINARY and 2^_ORDINARY have squared norms and products far from
-# the ends of float64; others are scaled by powers of two.
+# Rows whose largest values lie between 2^-_ORDINARY and 2^_ORDINARY have squared norms and products far from
+# the limits of float64; other rows are scaled by powers of two.
 _ORDINARY = 400
 _NOTHING = -(10**4)  # the exponent of a row of zeros, below those of all numbers
-_BLOCK = 2**20  # values of a block of scaled results
-_MOST_TERMS = 64  # the others are below the rounding error: |t| <= 1/2
+_BLOCK = 2**20  # values in a block of scaled results
+_MOST_TERMS = 64  # further terms are below the rounding error: |t| <= 1/2
 
 Array = npt.NDArray[Any]
 
@@ -31,26 +31,26 @@ Array = npt.NDArray[Any]
 class TanimotoDotProduct(Kernel):
     """T(x, y) = x.y / (|x|^2 + |y|^2 - x.y), for any real vectors; T(0, 0) = 1.
 
-    On binary vectors it is the min-max kernel. Values are from -1/3 (y = -x) to 1. Equal rows have T = 1
-    exactly, and k(X, X) is symmetric bit for bit. Products of integer counts are exact; others have the
-    rounding errors of the sums, whose order follows from all rows on the right. Values of any size are
-    served: rows near the ends of float64 are scaled.
+    On binary vectors it is the min-max kernel. Values range from -1/3 (y = -x) to 1. Equal rows have T = 1
+    exactly, and k(X, X) is symmetric bit for bit. Products of integer counts are exact. For other values,
+    sums have rounding errors, and their order depends on all rows on the right. Values may have any size:
+    rows near the limits of float64 are scaled.
 
     Source: Ralaivola et al. 2005; Tripp et al. 2023, section 4 and theorem 4.1 (positive definite).
 
     Parameters
     ----------
     transform : {None, "sqrt"}
-        "sqrt": take the square root of every value first, as the paper does with counts.
+        "sqrt": take the square root of every value first, as the paper does for counts.
     n_terms : int, optional
         R >= 1: the truncated series sum_{r=1..R} t^r, t = x.y / (|x|^2 + |y|^2), which random features of R
-        terms approximate (theorem 4.1 of the paper: T is its limit). Its diagonal is 1 - 2^-R, and 1 for a
+        terms approximate (by theorem 4.1 of the paper, T is its limit). Its diagonal is 1 - 2^-R, and 1 for a
         row of zeros.
 
     Raises
     ------
     InputError
-        If a parameter is another; when called, if a value is not finite, or negative with "sqrt".
+        If a parameter has another value; when called, if a value is not finite, or negative with "sqrt".
 
     Examples
     --------
@@ -86,7 +86,7 @@ class TanimotoDotProduct(Kernel):
                 if not ordinary:
                     self._divide(out, sums, (left, exponents), (right, right_exponents))
             else:
-                # x.y <= |x| |y|; a count that is clipped to the type meets no row of these.
+                # x.y <= |x| |y|: no row here meets a count that is clipped to the type.
                 for kind, rows in by_type(np.sqrt(squared_norms(left.indptr, left.data) * largest)):
                     index.coefficients(left, kind, rows, mode, out)
             if self.n_terms is not None:
@@ -98,21 +98,21 @@ class TanimotoDotProduct(Kernel):
 
     @property
     def has_unit_diagonal(self) -> bool:
-        """Whether all terms are there: see `Kernel`."""
+        """Whether the series is not truncated; see `Kernel`."""
         return self.n_terms is None
 
     def diag(self, X: Any) -> npt.NDArray[np.float64]:
-        """Return k(x, x) of each row, float64 of shape (n,): 1, or 1 - 2^-R of the truncated series."""
+        """Return k(x, x) of each row, float64 of shape (n,): 1, or 1 - 2^-R for the truncated series."""
         if self.n_terms is None:
             return super().diag(X)
         csr = as_csr(X)
         return np.where(_is_zero(csr), 1.0, 1.0 - 0.5 ** min(self.n_terms, _MOST_TERMS))
 
     def distance(self, X: Any, Y: Any = None) -> npt.NDArray[np.float64]:
-        """Return sqrt(1 - T), which is a metric (Tripp et al. 2023, corollary 4.2); 1 - T is none.
+        """Return sqrt(1 - T), which is a metric (Tripp et al. 2023, corollary 4.2); 1 - T is not.
 
-        It is the distance of x and y in the kernel's Hilbert space, divided by sqrt(2): in general
-        sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)). It is 0 for equal rows; its rounding error is about 1e-8.
+        It is the distance of x and y in the kernel's Hilbert space, divided by sqrt(2); the general form is
+        sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)). It is 0 for equal rows. Its rounding error is about 1e-8.
         """
         squared = self(X, Y)
         np.negative(squared, out=squared)
@@ -122,7 +122,7 @@ class TanimotoDotProduct(Kernel):
         return np.sqrt(squared, out=squared)
 
     def _rows(self, X: Any) -> tuple[sp.csr_matrix, Array | None]:
-        """Return transformed rows, and the binary exponents that they are scaled by, None for no scales."""
+        """Return transformed rows, and the binary exponents they were scaled by, or None if not scaled."""
         csr = check_finite(as_csr(X))
         if self.transform == "sqrt":
             _refuse_negative(csr)
@@ -138,7 +138,7 @@ class TanimotoDotProduct(Kernel):
     def _divide(
         self, out: Array, sums: tuple[Array, Array], *sides: tuple[sp.csr_matrix, Array | None]
     ) -> None:
-        """Make coefficients of the products of scaled rows, in place, from their squared norms `sums`."""
+        """Turn products of scaled rows into coefficients, in place, using their squared norms `sums`."""
         a, b = sums[0][:, None], sums[1]
         e, f = (_exponents(csr) if exponents is None else exponents for csr, exponents in sides)
         e = e[:, None]
@@ -193,14 +193,14 @@ def _exponents(csr: sp.csr_matrix, sizes: Array | None = None) -> npt.NDArray[np
     empty = _is_zero(csr)
     exponents[empty] = _NOTHING
     if sizes is not None:
-        # Empty rows are left out: reduceat would give them a value of the next row.
+        # Without empty rows: reduceat would give them a value of the next row.
         found = np.frexp(np.maximum.reduceat(sizes, csr.indptr[:-1][~empty]))[1]
         exponents[~empty] = np.where(np.abs(found) > _ORDINARY, found, 0)
     return exponents
 
 
 def _sum_series(t: Array, n_terms: int) -> None:
-    """Write t + t^2 + ... over `t`, by Horner's rule; |t| <= 1/2."""
+    """Overwrite `t` with t + t^2 + ..., by Horner's rule; |t| <= 1/2."""
     total = np.ones_like(t)
     for _ in range(min(n_terms, _MOST_TERMS) - 1):
         total *= t

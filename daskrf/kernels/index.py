@@ -1,4 +1,4 @@
-"""The rows on the right of a kernel, prepared by their columns."""
+"""The rows on the right of a kernel, arranged by columns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from daskrf.errors import InputError
 
 __all__ = ["Index", "check_columns", "dense_parts"]
 
-_PART = 1 << 20  # numbers of dense rows, or of sparse ones that are made dense, at a time
-_FEWEST = 96  # rows of them
+_PART = 1 << 20  # numbers in rows that are dense, or made dense, at a time
+_FEWEST = 96  # rows at a time
 
 Array = npt.NDArray[Any]
 
@@ -29,7 +29,7 @@ class Index:
     csr : scipy.sparse.csr_matrix, shape (m, d)
         Canonical.
     multiply : bool
-        Whether terms are products, and totals sums of squares; else they are minima and sums.
+        Whether terms are products and totals are sums of squares; else terms are minima and totals are sums.
     """
 
     def __init__(self, csr: sp.csr_matrix, *, multiply: bool) -> None:
@@ -39,15 +39,15 @@ class Index:
     def coefficients(
         self, left: sp.csr_matrix, kind: npt.DTypeLike, rows: Array | None, mode: int, out: Array
     ) -> tuple[Array, Array]:
-        """Write the coefficients of the rows `rows` of `left` with all rows here to those of `out`.
+        """Write coefficients of some rows of `left` with all rows here to the same rows of `out`.
 
         Parameters
         ----------
         left : scipy.sparse.csr_matrix, shape (n, d)
             Canonical.
         kind : dtype
-            The type that terms are added up in: an unsigned integer type, to whose range values are clipped,
-            if all sums fit in it, or float64.
+            The type of the sums: an unsigned integer type, if all sums fit in it (values are clipped to its
+            range), or float64.
         rows : int64 array, optional
             Default: all.
         mode : int
@@ -57,7 +57,7 @@ class Index:
         Returns
         -------
         tuple of float64 array of shape (n,), float64 array of shape (m,)
-            The totals of the rows of `left` and of those here, added up in the order of the terms.
+            The totals of the rows of `left` and of the rows here, summed in the order of the terms.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Index:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
+        """Number of rows and of columns."""
         return self._shape
 
 
@@ -83,7 +83,7 @@ def check_columns(left: Any, right: Any) -> None:
 
 
 def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
-    """Yield slices of the rows of `X` and those rows as dense ones, in parts of some MiB.
+    """Yield slices of the rows of `X`, with these rows as dense ones, in parts of some MiB.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def dense_parts(X: Any, right: sp.csr_matrix) -> Iterator[tuple[slice, npt.NDArr
     """
     rows = as_rows(X)
     check_columns(rows, right)
-    # Of all rows, so that an error counts from the first.
+    # Check all rows at once, so that an error counts from the first row.
     rows = as_dense(rows) if isinstance(rows, np.ndarray) else check_finite(rows)
     step = max(_FEWEST, _PART // max(1, rows.shape[1]))
     for start in range(0, rows.shape[0], step):

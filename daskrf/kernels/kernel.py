@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _BLOCK_BYTES = 64 * 2**20
-_SHOWN = 80  # characters of a long value
+_SHOWN = 80  # characters shown of a long value
 
 Array = npt.NDArray[np.float64]
 
@@ -51,18 +51,18 @@ class Kernel(ABC):
     """
 
     name: ClassVar[str] = ""
-    """What the command line calls it; nothing, where it cannot be asked for there."""
+    """Its name on the command line; empty if it cannot be chosen there."""
 
     option_defaults: ClassVar[dict[str, Any]] = {}
-    """Defaults on the command line, where rows are counts, other than those of the constructor; see
+    """Defaults on the command line, where rows are counts, if they differ from the constructor's; see
     `daskrf.parameters`."""
 
     @abstractmethod
     def against(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y), float64 of shape (n, m), with whatever depends on `Y` prepared.
+        """Return the function X -> k(X, Y), float64 of shape (n, m), with everything about `Y` prepared.
 
-        The function takes `dtype=np.float32`, too, for results rounded at the end: half the memory. It is
-        row-wise and may be called from several threads.
+        The function also takes `dtype=np.float32`, which rounds results at the end and takes half the memory.
+        It works row by row and may be called from several threads.
 
         Parameters
         ----------
@@ -71,27 +71,28 @@ class Kernel(ABC):
         Raises
         ------
         InputError
-            If a value is not what the kernel serves; the function, too, and if its argument has another
-            number of columns than `Y`.
+            If the kernel cannot serve a value. The function raises it, too; also if the number of columns is
+            not that of `Y`.
         """
 
     def against_single(self, Y: Any) -> Prepared:
-        """Return the function X -> k(X, Y) for results in float32 alone, which it may compute in it.
+        """Return the function X -> k(X, Y) with results in float32, which it may also compute in float32.
 
-        Its errors are below 2e-5 of the largest k(x, x), and mostly a hundredth of that; it is for features,
-        which are kept in single precision. Else as `against`, which it is unless a kernel can do better.
+        Its errors are below 2e-5 of the largest k(x, x), and mostly a hundredth of that. It is meant for
+        features, which are kept in single precision. Unless a kernel can do better, it is the same as
+        `against`.
         """
         return self.against(Y)
 
     def distance(self, X: Any, Y: Any = None) -> Array:
         """Return the metric that belongs to the kernel, float64 of shape (n, m); `Y` defaults to `X`.
 
-        It is sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)), the distance in the kernel's Hilbert space divided by
-        sqrt(2), unless a kernel says otherwise. Its rounding error is about 1e-8 of sqrt(k(x, x)).
+        Unless a kernel says otherwise, it is sqrt((k(x, x) + k(y, y)) / 2 - k(x, y)): the distance in the
+        kernel's Hilbert space, divided by sqrt(2). Its rounding error is about 1e-8 of sqrt(k(x, x)).
         """
         squared = self(X, Y)
         own = self.diag(X)
-        # One sum of both, the same for (x, y) and (y, x).
+        # One sum, so that it is the same for (x, y) and (y, x).
         np.subtract((own[:, None] + (own if Y is None else self.diag(Y))) / 2, squared, out=squared)
         if Y is None:
             np.fill_diagonal(squared, 0.0)
@@ -112,23 +113,23 @@ class Kernel(ABC):
         Raises
         ------
         InputError
-            If the numbers of columns differ, or a value is not what the kernel serves.
+            If the numbers of columns differ, or the kernel cannot serve a value.
         """
         return self.against(X if Y is None else Y)(X)
 
     def blocks(self, X: Any, Y: Any = None, *, rows: int | None = None) -> Iterator[tuple[slice, Array]]:
-        """Yield slices of the rows of `X` and their rows of the kernel matrix, in bounded memory.
+        """Yield slices of the rows of `X` with these rows of the kernel matrix, in bounded memory.
 
         Parameters
         ----------
         X, Y : as for a call
         rows : int, optional
-            Rows of a block, at least 1; default: as many as take 64 MiB.
+            Rows in a block, at least 1. Default: as many as take 64 MiB.
 
         Raises
         ------
         InputError
-            As a call; the message says from which row of `X` on its rows are counted.
+            As for a call; the message says at which row of `X` its count of rows begins.
         """
         X = as_rows(X)
         Y = X if Y is None else as_rows(Y)
@@ -140,15 +141,15 @@ class Kernel(ABC):
         return type(self).diag is Kernel.diag
 
     def diag(self, X: Any) -> Array:
-        """Return k(x, x) of each row of `X`, float64 of shape (n,): 1, for most kernels."""
+        """Return k(x, x) of each row of `X`, float64 of shape (n,): 1 for most kernels."""
         return np.ones(np.shape(X)[0])
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the constructor, JSON-able: attributes of the same names."""
+        """Return the constructor's parameters, JSON-able; attributes of the same names hold them."""
         return {name: _plain(getattr(self, name)) for name in _names(type(self))}
 
     def words(self) -> str:
-        """Return what the kernel is, for people, in one line."""
+        """Return a one-line description of the kernel for people."""
         return short(self)
 
     def state(self) -> dict[str, Any]:
@@ -177,7 +178,7 @@ def as_integer(name: str, value: Any, least: int, most: int) -> int:
 
 
 def as_number(value: Any) -> float:
-    """Return `value` as a float; not a number where it is none."""
+    """Return `value` as a float, or NaN if it is not a number."""
     try:
         return math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -216,7 +217,7 @@ def short(value: Any) -> str:
 
 
 def known_kernels(kind: type[Kernel] = Kernel) -> dict[str, type[Kernel]]:
-    """Return the kernels of a kind that the command line has, by the names that it gives them.
+    """Return the kernels of a kind that the command line offers, by their names there.
 
     Examples
     --------
@@ -235,7 +236,7 @@ def prepared_blocks(
     rows: int | None = None,
     single: bool = False,
 ) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
-    """Yield slices of the rows of `X` and what `prepared` makes of them; see `Kernel.blocks`.
+    """Yield slices of the rows of `X` with the results of `prepared` for them; see `Kernel.blocks`.
 
     `X` is dense or canonical CSR; `m` is the number of columns of the result, which is float32 with
     `single`.
@@ -243,7 +244,7 @@ def prepared_blocks(
     Raises
     ------
     InputError
-        As `prepared`; the message says from which row of `X` on its rows are counted.
+        As `prepared`; the message says at which row of `X` its count of rows begins.
     """
     n = X.shape[0]
     rows = max(1, _BLOCK_BYTES // (8 * max(1, m))) if rows is None else rows

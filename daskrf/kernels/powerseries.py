@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 _LARGEST_DEGREE = 1000  # binomials of larger degrees do not fit in float64
-_TAIL = 2.0**-53  # what a cut series may lack of its sum 1: less than the sum's own rounding
-_LARGEST_RATE = 1e6  # the series of exp has about as many terms, which must fit in memory
+_TAIL = 2.0**-53  # what a truncated series may lack of its sum 1: less than the sum's own rounding error
+_LARGEST_RATE = 1e6  # the series of exp has about this many terms, which must fit in memory
 
 Array = npt.NDArray[np.float64]
 
@@ -38,10 +38,10 @@ Array = npt.NDArray[np.float64]
 class DotProductKernel(Kernel):
     """k(x, y) = f(x.y), f(t) = sum_n a_n t^n with all a_n >= 0, which is positive definite for any vectors.
 
-    With `normalize` every row is divided by its length first, so that t is the cosine of x and y (a row of
-    zeros stays one). Products of integer counts are exact; others have the rounding errors of the sums, whose
-    order follows from all rows on the right. k(x, x) = f(|x|^2) is not 1 in general. Source: Kar & Karnick
-    2012, theorem 1 (Schoenberg 1942).
+    With `normalize` every row is first divided by its length, so that t is the cosine of x and y (a row of
+    zeros stays zero). Products of integer counts are exact. For other values, sums have rounding errors, and
+    their order depends on all rows on the right. In general k(x, x) = f(|x|^2) is not 1. Source: Kar &
+    Karnick 2012, theorem 1 (Schoenberg 1942).
     """
 
     normalize: bool
@@ -49,7 +49,7 @@ class DotProductKernel(Kernel):
     @property
     @abstractmethod
     def degree_(self) -> int | None:
-        """Degree of the largest power of t, None for an infinite series."""
+        """Degree of the highest power of t, None for an infinite series."""
 
     @abstractmethod
     def maclaurin(self, n_terms: int) -> Array:
@@ -57,7 +57,7 @@ class DotProductKernel(Kernel):
 
     @abstractmethod
     def series_words(self, of: str) -> str:
-        """Return f of what `of` names, for people."""
+        """Return f in words for people, applied to what `of` names."""
 
     def words(self) -> str:
         return self.series_words("cos(x, y)" if self.normalize else "x.y")
@@ -74,7 +74,7 @@ class DotProductKernel(Kernel):
         return values
 
     def probabilities(self, radius: float = 1.0) -> Array:
-        """Return a_n R^(2n) / f(R^2), n = 0, 1, ...: what each power weighs for rows of length R.
+        """Return a_n R^(2n) / f(R^2), n = 0, 1, ...: the weight of each power for rows of length R.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class DotProductKernel(Kernel):
 
         Returns
         -------
-        float64 array, up to the degree beyond which less than 2**-53 is left in all
+        float64 array, up to the degree beyond which all further weights sum to less than 2**-53
 
         Raises
         ------
@@ -111,7 +111,7 @@ class DotProductKernel(Kernel):
             with np.errstate(over="ignore", invalid="ignore"):
                 norms, right_norms = index.coefficients(left, np.float64, None, SUM, out)
                 if self.normalize:
-                    # Equal rows have the sum, and both norms, of the same terms: exactly 1.
+                    # For equal rows, the sum and both norms add the same terms: exactly 1.
                     lengths = np.sqrt(norms[:, None] * right_norms)
                     np.divide(out, lengths, out=out, where=lengths > 0.0)
                 return finite_values(self.of_products(out), self).astype(dtype, copy=False)
@@ -165,7 +165,7 @@ class Polynomial(DotProductKernel):
 
     @property
     def degree_(self) -> int:
-        """Degree of the largest power."""
+        """Degree of the highest power."""
         return self.degree
 
     def maclaurin(self, n_terms: int) -> Array:
@@ -239,7 +239,7 @@ class Exponential(DotProductKernel):
 
 
 class DotProduct(DotProductKernel):
-    """k(x, y) = a_0 + a_1 x.y + a_2 (x.y)^2 + ... of given coefficients.
+    """k(x, y) = a_0 + a_1 x.y + a_2 (x.y)^2 + ... with given coefficients.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ class DotProduct(DotProductKernel):
         return _horner(np.array(self.coefficients[: self.degree_ + 1]), t)
 
     def relative(self, t: Array) -> Array:
-        """Return f(t) / f(1), by shares of the terms: the sum of large coefficients could overflow."""
+        """Return f(t) / f(1) from the shares of the terms: a sum of large coefficients could overflow."""
         shares = self.probabilities()
         values = _horner(shares, t)
         values /= _horner(shares, np.ones(()))
@@ -294,9 +294,9 @@ class DotProduct(DotProductKernel):
 
 
 class Ratio(DotProduct):
-    """k(x, y) = t / (2 - t) = t/2 + t^2/4 + t^3/8 + ... of t = x.y, up to its 63rd power.
+    """k(x, y) = t / (2 - t) = t/2 + t^2/4 + t^3/8 + ... with t = x.y, up to its 63rd power.
 
-    Of the Tanimoto similarity of sets it is the coefficient of Sokal and Sneath; see `Composition`.
+    Applied to the Tanimoto similarity of sets, it is the coefficient of Sokal and Sneath; see `Composition`.
 
     Parameters
     ----------
@@ -319,22 +319,22 @@ class Ratio(DotProduct):
 
 
 def residual_bound(kernel: DotProductKernel, degree: int, radius: float) -> float:
-    """Return sum_{n > degree} a_n R^(2n): what a truncated series lacks, at most, for rows of length up to R.
+    """Return sum_{n > degree} a_n R^(2n): the most a truncated series lacks for rows of length up to R.
 
-    The features of the series up to `degree` are unbiased for a kernel that differs from k by no more.
+    Features of the series up to `degree` are unbiased for a kernel that differs from k by no more than this.
 
     Parameters
     ----------
     kernel : DotProductKernel
     degree : int
-        Largest power that is kept, at least 0.
+        Highest power that is kept, at least 0.
     radius : float
         R, above 0: the largest Euclidean length of a row (1, with `normalize`).
 
     Returns
     -------
     float
-        Infinite where it does not fit in a float64.
+        Infinite if it does not fit in a float64.
 
     Raises
     ------
@@ -344,7 +344,7 @@ def residual_bound(kernel: DotProductKernel, degree: int, radius: float) -> floa
     Notes
     -----
     Source: Kar & Karnick 2012, supplement, section 9. Their rows lie in the ball of radius R of the 1-norm;
-    the proof needs no more than the Euclidean one.
+    the proof only needs the Euclidean ball.
 
     Examples
     --------
@@ -388,7 +388,7 @@ def truncation_degree(kernel: DotProductKernel, radius: float, tolerance: float)
 
 
 def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
-    """Return a_n R^(2n), n = 0, 1, ..., of all powers that matter from the power `beyond` on."""
+    """Return a_n R^(2n), n = 0, 1, ..., for all powers that matter; those below `beyond` may be 0."""
     rate = radius * radius
     if isinstance(kernel, Exponential):
         mean = kernel.gamma * rate
@@ -397,7 +397,7 @@ def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
         shares = _poisson(mean)
         if not beyond:
             return shares  # up to a factor
-        # From the first power that counts, by ratios: the rest of the series itself, without cancellation.
+        # By ratios from the first power that counts: the rest of the series itself, without cancellation.
         if mean == 0.0:
             return np.zeros(beyond + 1)
         logarithm = beyond * math.log(mean) - math.lgamma(beyond + 1)
@@ -406,19 +406,19 @@ def _weights(kernel: DotProductKernel, radius: float, beyond: int = 0) -> Array:
         return np.concatenate([np.zeros(beyond), first * np.cumprod(np.concatenate([[1.0], mean / n]))])
     assert kernel.degree_ is not None
     coefficients = kernel.maclaurin(kernel.degree_ + 1)
-    if rate == 1.0 and not beyond:  # by a quotient alone, which is the same on every machine
+    if rate == 1.0 and not beyond:  # by a single quotient, which is the same on every machine
         with np.errstate(invalid="ignore"):
             return coefficients / coefficients.max()
     weights = np.zeros_like(coefficients)
     kept = coefficients > 0.0
     logarithms = np.log(coefficients[kept]) + np.flatnonzero(kept) * math.log(rate)
-    # Where only shares are wanted, no power is too large.
+    # If only shares are wanted, no power is too large.
     weights[kept] = np.exp(logarithms - (0.0 if beyond else logarithms.max()))
     return weights
 
 
 def _poisson(gamma: float) -> Array:
-    """Return the probabilities gamma^n exp(-gamma) / n! by their ratios, outwards from the largest."""
+    """Return the probabilities gamma^n exp(-gamma) / n! by ratios, outwards from the largest one."""
     mode = int(gamma)
     upwards = [1.0]
     while upwards[-1] > 2.0**-120:
@@ -461,7 +461,7 @@ def _power(T: Array, degree: int) -> Array:
 
 
 def _rows(X: Any, normalize: bool) -> sp.csr_matrix:
-    """Return canonical rows of finite values; scaled by powers of two where they are to be normalized."""
+    """Return canonical rows of finite values; if they are to be normalized, scaled by powers of two."""
     csr = check_finite(as_csr(X))
     if not normalize or not csr.nnz:
         return csr

@@ -1,4 +1,4 @@
-"""Kernels of the distance of two rows: Gaussian, Matern, and those of a radial spectrum."""
+"""Kernels of the distance between two rows: Gaussian, Matern, and those of a radial spectrum."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from daskrf.parameters import GIVEN
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
 
 _LARGEST_NU = 50.0
-_LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers serve
+_LARGEST_ORDER = 20.0  # of Bessel functions that SciPy's gamma function and powers can serve
 _NODES = 128
-_MOST_OF_QUADRATURE = 2000.0  # orders from which on nodes are not found
-_SHORTEST = 2.0**-12  # length scales below which the spectrum of a Matern kernel tells no rows apart
+_MOST_OF_QUADRATURE = 2000.0  # for higher orders no nodes are found
+_SHORTEST = 2.0**-12  # at shorter length scales a Matern spectrum tells no rows apart
 _LARGEST_RADIUS = 1e6
-_REACH = 4.0  # length scales from the mean within which single precision serves squared distances
+_REACH = 4.0  # length scales from the mean: up to here single precision serves squared distances
 _FAR = 1000.0
-_SMALLEST = 1e-12  # length scale whose squares, and those of its inverse, are ordinary float32
-_DRAWS = 1024  # radii that a sampler is asked for
+_SMALLEST = 1e-12  # length scale: its square and its inverse's square are ordinary float32 numbers
+_DRAWS = 1024  # radii to ask a sampler for
 
 Array = npt.NDArray[np.float64]
 Uniform = Callable[[str], Array]
-"""Gives numbers between 0 and 1, others for each name; as many as radii are wanted."""
+"""Returns as many numbers between 0 and 1 as radii are wanted, different ones for each name."""
 
 
 class RadialKernel(Kernel):
-    """k(x, y) = f(|x - y| / l), positive definite on vectors of as many columns as the rows have.
+    """k(x, y) = f(|x - y| / l), positive definite on vectors with as many columns as the rows.
 
     By Bochner's theorem k is the characteristic function of a random frequency vector of uniform direction,
-    which random Fourier features are made of; `radii` draws its length. A subclass with `of_distances` and
+    from which random Fourier features are made; `radii` draws its length. A subclass with `of_distances` and
     `radii` works with every feature map, store and model.
 
-    Squared distances are 0 exactly for equal rows, and right to about nine digits for others, however far
-    from the origin the rows lie: columns may be dates or masses.
+    Squared distances are exactly 0 for equal rows. For others they are right to about nine digits, however
+    far from the origin the rows lie: columns may be dates or masses.
 
     Parameters
     ----------
@@ -60,21 +60,21 @@ class RadialKernel(Kernel):
     Raises
     ------
     InputError
-        If it is not a finite number above 0; when called, if a value is not finite, or squares overflow.
+        If it is not a finite number above 0; when called, if a value is not finite or squares overflow.
     """
 
     option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
 
     any_columns: ClassVar[bool] = False
-    """True where f is the same function for any number of columns, so that rows may be padded with zeros and
-    `radii` be drawn for the padded number."""
+    """True if f is the same function for any number of columns, so that rows may be padded with zeros and
+    `radii` drawn for the padded number."""
 
     def __init__(self, length_scale: float = 1.0) -> None:
         self.length_scale = as_positive("length_scale", length_scale)
 
     @abstractmethod
     def of_distances(self, r: Array, n_columns: int) -> Array:
-        """Return f(r), exactly 1 where r is 0, of distances over the length scale; may write to `r`."""
+        """Return f(r), exactly 1 at r = 0, for distances divided by the length scale; may overwrite `r`."""
 
     @abstractmethod
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
@@ -83,15 +83,15 @@ class RadialKernel(Kernel):
         Parameters
         ----------
         uniform : callable
-            ``uniform(name)`` returns independent numbers between 0 and 1, float64 of shape (n,), which
-            depend on the seed, the name and their place alone.
+            ``uniform(name)`` returns independent numbers between 0 and 1, float64 of shape (n,), which depend
+            only on the seed, the name and their position.
         n_columns : int
             Number of columns of the rows.
 
         Returns
         -------
         float64 array, shape (n,)
-            Number i depends on the uniform numbers i alone.
+            Entry i depends only on entry i of the uniform numbers.
         """
 
     def against(self, Y: Any) -> Prepared:
@@ -106,8 +106,8 @@ class RadialKernel(Kernel):
     def against_single(self, Y: Any) -> Prepared:
         """Return the function X -> k(X, Y) in float32; see `Kernel`.
 
-        Where the rows of `Y` are mostly full, and lie within some length scales of their mean, the squared
-        distances keep enough digits in single precision for a kernel that is smooth at 0.
+        If the rows of `Y` are mostly nonzero and lie within a few length scales of their mean, single
+        precision keeps enough digits of squared distances for a kernel that is smooth at 0.
         """
         right, form = finite_rows(Y), self._single_form()
         if form is None or not is_full(right):
@@ -119,7 +119,7 @@ class RadialKernel(Kernel):
         usual = _SMALLEST <= self.length_scale <= 1.0 / _SMALLEST
         if not (usual and reach <= _REACH * self.length_scale):
             return self.against(Y)
-        # Beyond this the kernel is below the smallest float32.
+        # For larger distances the kernel is below the smallest float32.
         limit = (reach + _FAR * self.length_scale) ** 2
         landmarks, others = _centred(rows, centre, limit)
         factor, shape = form[0] / self.length_scale**2, form[1:]
@@ -138,12 +138,12 @@ class RadialKernel(Kernel):
     def _single_form(self) -> tuple[float, bool, float, float] | None:
         """Return f(r) as q(z) exp(-z), z = factor r^2 or its root: (factor, root, a, b), see `radial_values`.
 
-        None where there is no such form, or where f is not smooth at 0.
+        None if there is no such form, or f is not smooth at 0.
         """
         return None
 
     def of_squares(self, squares: Array, n_columns: int) -> Array:
-        """Return the kernel of squared distances of rows, over `squares`."""
+        """Return the kernel for squared distances of rows, overwriting `squares`."""
         np.sqrt(squares, out=squares)
         squares /= self.length_scale
         return self.of_distances(squares, n_columns)
@@ -158,7 +158,7 @@ class Gaussian(RadialKernel):
     """k(x, y) = exp(-|x - y|^2 / (2 l^2)), the squared exponential or RBF kernel.
 
     Its frequencies are normal, N(0, I / l^2). Source: Rahimi & Recht 2007; Le, Sarlos & Smola 2013, section
-    4.1 (their equation 13 prints 1 / (2 sigma^2) where sigma^2 / 2 must stand).
+    4.1 (their equation 13 prints 1 / (2 sigma^2) for sigma^2 / 2).
 
     Parameters
     ----------
@@ -178,19 +178,19 @@ class Gaussian(RadialKernel):
         return 0.5, False, 0.0, 0.0
 
     def of_squares(self, squares: Array, n_columns: int) -> Array:
-        """Return exp(-squares / (2 l^2)), over `squares`."""
-        squares /= self.length_scale  # twice: the square of a length scale may overflow
+        """Return exp(-squares / (2 l^2)), overwriting `squares`."""
+        squares /= self.length_scale  # divide twice, because the square of a length scale may overflow
         squares /= -2.0 * self.length_scale
         return np.exp(squares, out=squares)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
-        """Return exp(-r^2 / 2), over `r`."""
+        """Return exp(-r^2 / 2), overwriting `r`."""
         np.square(r, out=r)
         r *= -0.5
         return np.exp(r, out=r)
 
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
-        """Return lengths of standard normal vectors; see `RadialKernel`."""
+        """Return the lengths of standard normal vectors; see `RadialKernel`."""
         return _chi(uniform("length"), n_columns)
 
 
@@ -227,13 +227,13 @@ class Matern(RadialKernel):
         return None if linear_and_square is None else (2.0 * self.nu, True, *linear_and_square)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
-        """Return the kernel of distances over the length scale."""
+        """Return the kernel for distances divided by the length scale."""
         r *= math.sqrt(2.0 * self.nu)
         factor = {0.5: lambda z: 1.0, 1.5: lambda z: 1.0 + z, 2.5: lambda z: 1.0 + z + z * z / 3.0}.get(
             self.nu
         )
         if factor is not None:
-            # Far beyond what exp serves the polynomial could overflow.
+            # At distances where exp underflows, the polynomial could overflow.
             np.minimum(r, 1e6, out=r)
             return factor(r) * np.exp(-r)
         with np.errstate(all="ignore"):
@@ -244,10 +244,10 @@ class Matern(RadialKernel):
         return np.where(np.isfinite(values), np.minimum(values, 1.0), np.where(r < 1.0, near, 0.0))
 
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
-        """Return lengths of multivariate t vectors; see `RadialKernel`.
+        """Return the lengths of multivariate t vectors; see `RadialKernel`.
 
-        Their heavy tail ends at normal vectors of a standard deviation of 2^12, which phases in single
-        precision can still tell apart: below nu = 1/4 many frequencies are larger than any such number.
+        Their heavy tail ends at normal vectors with a standard deviation of 2^12, which single-precision
+        phases can still tell apart: for nu below 1/4 many frequencies are larger than any such number.
         """
         tail = np.maximum(gammaincinv(self.nu, uniform("tail")), self.nu * _SHORTEST**2)
         return _chi(uniform("length"), n_columns) * np.sqrt(self.nu / tail)
@@ -257,10 +257,10 @@ class UnitBalls(RadialKernel):
     """k(x, y) = [Gamma(d/2 + 1) (2/r)^(d/2) J_{d/2}(r)]^t, r = |x - y| / l, J a Bessel function.
 
     The Matern kernel of Le, Sarlos & Smola 2013 (equation 37, here with k(x, x) = 1): a frequency is the sum
-    of t draws from the unit ball of the d columns. Frequencies are bounded, hence k is smooth; it changes
-    sign and has no rotation-free limit: another number of columns makes another kernel. In d dimensions a
-    sum's length is about sqrt(t) for large d, so that l corresponds to that of a Gaussian kernel times
-    sqrt(t / (d + 2)).
+    of t draws from the unit ball in d dimensions, d being the number of columns. Frequencies are bounded,
+    hence k is smooth. It changes sign, and it depends on d: another number of columns makes another kernel.
+    For large d the length of the sum is about sqrt(t), so l corresponds to the length scale of a Gaussian
+    kernel times sqrt(t / (d + 2)).
 
     Parameters
     ----------
@@ -282,15 +282,15 @@ class UnitBalls(RadialKernel):
         self.degree = as_integer("degree", degree, 1, 1000)
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
-        """Return the kernel of distances over the length scale."""
+        """Return the kernel for distances divided by the length scale."""
         return _bessel(n_columns / 2.0 + 1.0, r) ** self.degree
 
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
-        """Return lengths of sums of draws from the unit ball; see `RadialKernel`."""
+        """Return the lengths of sums of draws from the unit ball; see `RadialKernel`."""
         total = uniform("length 0") ** (1.0 / n_columns)
         for i in range(1, self.degree):
             radius = uniform(f"length {i}") ** (1.0 / n_columns)
-            # The cosine of the angle to the sum so far, a coordinate of a uniform direction.
+            # The cosine of the angle to the sum so far is a coordinate of a uniform direction.
             u = uniform(f"angle {i}")
             half = (n_columns - 1) / 2.0
             cosine = np.sign(u - 0.5) if n_columns == 1 else 2.0 * betaincinv(half, half, u) - 1.0
@@ -301,18 +301,19 @@ class UnitBalls(RadialKernel):
 class RadialSpectrum(RadialKernel):
     """The kernel of any radial spectrum: a frequency has uniform direction and a length drawn from `radii`.
 
-    k(x, y) is the mean over the radii s of Omega(s |x - y| / l), Omega(z) = Gamma(d/2) (2/z)^(d/2 - 1)
-    J_{d/2 - 1}(z) (Schoenberg 1938): cos(z) for one column, sin(z) / z for three. It takes time in
-    proportion to the number of radii, which features do not.
+    k(x, y) is the mean over the radii s of Omega(s |x - y| / l), Omega(z) = Gamma(d/2) (2/z)^(d/2 - 1) J_{d/2
+    - 1}(z) (Schoenberg 1938): cos(z) for one column, sin(z) / z for three. Its cost grows with the number of
+    radii; that of its features does not.
 
     Source: Le, Sarlos & Smola 2013, section 4.4: "we only need to be able to sample from the distribution".
 
     Parameters
     ----------
     radii : sequence of float, or callable
-        Lengths from 0 to 1e6, of equal probability; or a sampler, ``sampler(generator, size)``, that
-        is called once, with a `numpy.random.Generator` of seed 0, for 1,024 of them. The kernel keeps the
-        lengths, so that it can be stored and rebuilt without the sampler. A text is what `parameters` gives.
+        Lengths from 0 to 1e6, of equal probability; or a sampler, ``sampler(generator, size)``, which is
+        called once for 1,024 lengths, with a `numpy.random.Generator` of seed 0. The kernel keeps the
+        lengths, so that it can be stored and rebuilt without the sampler. Text is read as `parameters` writes
+        it.
     length_scale : float, default 1.0
         l, above 0, in the units of the columns.
 
@@ -349,7 +350,7 @@ class RadialSpectrum(RadialKernel):
         return {"radii": text, "length_scale": self.length_scale}
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
-        """Return the kernel of distances over the length scale."""
+        """Return the kernel for distances divided by the length scale."""
         total = np.zeros_like(r)
         for length in self.lengths:
             total += _bessel(n_columns / 2.0, length * r)
@@ -357,12 +358,12 @@ class RadialSpectrum(RadialKernel):
         return total
 
     def radii(self, uniform: Uniform, n_columns: int) -> Array:
-        """Return some of the lengths at random; see `RadialKernel`."""
+        """Return some of the lengths, drawn at random; see `RadialKernel`."""
         return self.lengths[(uniform("length") * self.lengths.size).astype(np.int64)]
 
 
 def _centred(rows: Array, centre: Array, limit: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return rows less the centre, and their squared lengths, float32; beyond `limit`, zeros and infinity."""
+    """Return rows minus the centre and their squared lengths, float32; beyond `limit`, 0 and infinity."""
     with np.errstate(all="ignore"):
         moved = rows - centre
         lengths = np.einsum("ij,ij->i", moved, moved)
@@ -396,13 +397,13 @@ def _bessel(v: float, r: Array) -> Array:
         values = hyp0f1(v, -np.square(np.minimum(r, 1e8)) / 4.0)
         return np.where(np.isfinite(values), values, 0.0)
     if v > _MOST_OF_QUADRATURE:
-        # The logarithm is -sum_k S_k (r^2 / 4)^k / k, S_k the sums of powers of the inverse squares of the
-        # function's zeros (Rayleigh; Watson 1944, 15.51); what comes after k = 4 is below 1e-11.
+        # The logarithm is -sum_k S_k (r^2 / 4)^k / k, with S_k the sums of powers of the inverse squares of
+        # the function's zeros (Rayleigh; Watson 1944, 15.51). Terms beyond k = 4 are below 1e-11.
         q = np.square(r) / (4.0 * v)
         fourth = q * (5.0 * v + 6.0) / (4.0 * (v + 1.0) * (v + 3.0))
         return np.exp(-q * (1.0 + q / (v + 1.0) * (0.5 + q / (v + 2.0) * (2.0 / 3.0 + fourth))))
-    # The characteristic function of a density in proportion to (1 - s^2)^(v - 3/2) on [-1, 1], nearly a
-    # normal one. Beyond what the quadrature serves it is below 1e-16.
+    # The characteristic function of a density proportional to (1 - s^2)^(v - 3/2) on [-1, 1], which is nearly
+    # normal. Beyond the range of the quadrature it is below 1e-16.
     nodes, weights = _quadrature(v)
     out = np.zeros_like(r)
     inside = r <= max(0.8 * _NODES, 9.0 * math.sqrt(2.0 * v))

@@ -1,4 +1,4 @@
-"""The exact min-max Tanimoto kernel, and the intersection that it is the quotient of."""
+"""The exact min-max Tanimoto kernel, and the size of the intersection, its numerator."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ Array = npt.NDArray[Any]
 class TanimotoMinMax(Kernel):
     """T(x, y) = sum_k min(x_k, y_k) / sum_k max(x_k, y_k), for non-negative vectors; T(0, 0) = 1.
 
-    Since min + max = sum, only the minima of common columns are added up, s, and T = s / (|x|_1 + |y|_1 - s).
+    Because min + max = sum, only the minima s of common columns are summed: T = s / (|x|_1 + |y|_1 - s).
     Equal rows have T = 1 exactly, and k(X, X) is symmetric bit for bit. Integer counts (of any dtype) are
-    exact: T is the quotient of two integers, rounded once. Real weights have the rounding errors of the sums,
-    whose order follows from all rows on the right.
+    exact: T is the quotient of two integers, rounded once. Sums of real weights have rounding errors, and
+    their order depends on all rows on the right.
 
-    Source: Ralaivola et al. 2005, and Tripp et al. 2023, equation 3. Their equation 34, by |x - y|_1, is
-    not used: it subtracts sums of all columns, which costs digits, and reads what the rows do not share.
+    Source: Ralaivola et al. 2005, and Tripp et al. 2023, equation 3. Their equation 34, by |x - y|_1, is not
+    used: it subtracts sums over all columns, which costs digits, and it reads columns that the rows do not
+    share.
 
     Examples
     --------
@@ -56,8 +57,9 @@ class TanimotoMinMax(Kernel):
 class Intersection(Kernel):
     """k(x, y) = sum_k min(x_k, y_k), for non-negative vectors; k(x, x) is the sum of x.
 
-    The size of the intersection of two multisets: of LINGO counts (`daskrf.molecules.lingo_counts`) it is the
-    kernel of figure 1 of Haque & Pande 2011, whose Tanimoto coefficient is `TanimotoMinMax`. It is positive
+    This is the size of the intersection of two multisets. For LINGO counts (`daskrf.molecules.lingo_counts`)
+    it is the kernel of figure 1 of Haque & Pande 2011, whose Tanimoto coefficient is `TanimotoMinMax`. It is
+    positive
     definite (Odone, Barla & Verri 2005). Sums of integer counts are exact; those of real weights have
     rounding errors, whose order follows from all rows on the right.
 
@@ -82,7 +84,7 @@ class Intersection(Kernel):
 
 
 def _minima(Y: Any, mode: int) -> Prepared:
-    """Return the function of X that makes of the sums of minima with the rows of `Y` what `mode` says."""
+    """Return the function of X that turns sums of minima with the rows of `Y` into what `mode` asks for."""
     right = _weights(Y)
     index = Index(right, multiply=False)
     right_counts = as_counts(right.data)
@@ -103,7 +105,7 @@ def _minima(Y: Any, mode: int) -> Prepared:
 
 
 def _weights(X: Any) -> sp.csr_matrix:
-    """Return `X` in canonical CSR form, its values and the sums of its rows finite and at least 0."""
+    """Return `X` as canonical CSR, with values and row sums that are finite and at least 0."""
     csr = check_weights(as_csr(X))
     if csr.nnz and float(csr.data.max()) > _LARGEST_SUM / csr.nnz:
         rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
@@ -126,7 +128,7 @@ def as_counts(data: Array) -> npt.NDArray[np.uint16] | None:
 
 
 def by_type(bounds: Array) -> Iterator[tuple[type, npt.NDArray[np.int64]]]:
-    """Yield types of numbers, and the rows whose `bounds` fit in them but in no narrower one."""
+    """Yield number types, with the rows whose `bounds` fit in this type but in no narrower one."""
     lower = -1.0
     for kind, upper in ((np.uint8, 2.0**8 - 1), (np.uint16, 2.0**16 - 1), (np.float64, np.inf)):
         rows = np.flatnonzero((bounds > lower) & (bounds <= upper))

@@ -1,4 +1,4 @@
-"""The Gaussian kernel with its power series cut, about a centre."""
+"""The Gaussian kernel with a truncated power series, about a centre."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Array = npt.NDArray[np.float64]
 class TruncatedGaussian(Kernel):
     """k_p(x, y) = exp(-(|u|^2 + |v|^2) / 2) sum_{n <= p} (u.v)^n / n!, u = (x - c) / l, v = (y - c) / l.
 
-    It is the Gaussian kernel exp(-|x - y|^2 / (2 l^2)) where p is large, falls short of it for parallel u and
+    For large p it is the Gaussian kernel exp(-|x - y|^2 / (2 l^2)). It falls short of it for parallel u and
     v, and vanishes far from the centre c (Wacker & Filippone 2022, equation 3 and theorem 3.1).
 
     Parameters
@@ -38,13 +38,13 @@ class TruncatedGaussian(Kernel):
     degree : int, default 8
         p, from 0 to 1000.
     centre : (sequence of int, sequence of float), optional
-        Columns and values of c, as many, each column once; the others are 0; default the origin.
+        Columns of c and their values, as many; each column once, all others are 0. Default: the origin.
 
     Raises
     ------
     InputError
-        If a parameter is out of its range; when called, if a value is not finite, or a column of the centre
-        is none of the rows'.
+        If a parameter is out of range; when called, if a value is not finite, or the rows lack a column of
+        the centre.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class TruncatedGaussian(Kernel):
             dot = np.empty((left.shape[0], right.shape[0]))
             index.coefficients(left, np.float64, None, SUM, dot)
             offsets, norms = self._centred(left)
-            dot -= offsets[:, None] + right_offsets  # one sum, the same for (x, y) and (y, x)
+            dot -= offsets[:, None] + right_offsets  # one sum, so that it is the same for (x, y) and (y, x)
             dot += sum(v * v for v in self.centre[1])
             dot /= self.length_scale**2
             exponent = (norms[:, None] + right_norms) / 2
@@ -109,7 +109,7 @@ class TruncatedGaussian(Kernel):
 
 
 def _series(dot: Array, exponent: Array, degree: int) -> Array:
-    """Return exp(-exponent) sum_{n <= degree} dot^n / n!, each term by its logarithm: none overflows."""
+    """Return exp(-exponent) sum_{n <= degree} dot^n / n!, by logarithms of terms: none overflows."""
     with np.errstate(divide="ignore"):
         logarithm = np.log(np.abs(dot))
     total = np.exp(-exponent)
@@ -120,7 +120,7 @@ def _series(dot: Array, exponent: Array, degree: int) -> Array:
 
 
 def _checked_centre(centre: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return the columns and values of a centre, or raise InputError if they are none."""
+    """Return the columns and values of a centre, or raise InputError if it is not one."""
     try:
         columns, values = (np.asarray(list(part)) for part in centre)
         good = columns.shape == values.shape == (columns.size,)

@@ -1,4 +1,4 @@
-"""Weighted means of kernels, each of its own columns: several fingerprints in one kernel."""
+"""Weighted means of kernels, each with its own columns: several fingerprints in one kernel."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from daskrf.parameters import GIVEN
 __all__ = ["Columns", "Mean", "as_weights", "column_ranges"]
 
 _BLOCK = 1 << 18  # values at a time, which stay near the processor
-_FEWEST = 128  # rows of them
+_FEWEST = 128  # rows at a time
 
 Columns = int | tuple[tuple[int, int], ...] | None
 """Which columns each term of a mean sees; see `Mean`."""
 
 
 class Mean(Kernel):
-    """k(x, y) = sum_i w_i k_i(x_i, y_i) / sum_i w_i, x_i some of the columns of x.
+    """k(x, y) = sum_i w_i k_i(x_i, y_i) / sum_i w_i, where x_i are some of the columns of x.
 
-    The kernel of several fingerprints side by side in a row, each of which has a term. Sums of positive
-    definite kernels are positive definite; k(x, x) is 1 where it is for every term.
+    This is the kernel of several fingerprints side by side in a row, each with a term of its own. Sums of
+    positive definite kernels are positive definite. k(x, x) = 1 if this holds for every term.
 
     Parameters
     ----------
@@ -39,15 +39,14 @@ class Mean(Kernel):
     kernels : Kernel or tuple of Kernel, default TanimotoMinMax()
         k_i; one kernel stands for all terms.
     columns : int, tuple of (int, int), or None, default 2**32
-        How many columns each kind of fingerprint has: 2**32 where they are unfolded, else the size that they
-        are folded to. The kinds stand in the order of the weights. Python also takes the first column of each
-        term and the one after its last (ranges may overlap, and end beyond the rows), or None: each term sees
-        all columns.
+        How many columns each kind of fingerprint has: 2**32 if unfolded, else the size that they are folded
+        to. The kinds come in the order of the weights. In Python also the first column of each term and one
+        past its last (ranges may overlap, and may end beyond the rows), or None: each term sees all columns.
 
     Raises
     ------
     InputError
-        If there are not as many kernels or ranges as weights, or one of them is impossible; when called, if
+        If the numbers of kernels, ranges and weights differ, or one of them is impossible; when called, if
         the rows do not have `columns` columns for each weight.
 
     Examples
@@ -77,12 +76,12 @@ class Mean(Kernel):
 
     @property
     def shares(self) -> list[float]:
-        """The weights over their sum; added up in their order they give 1 exactly."""
+        """The weights divided by their sum; summed in their order they give exactly 1."""
         total = sum(self.weights)
         shares = [weight / total for weight in self.weights]
         last = max(i for i, weight in enumerate(self.weights) if weight)
         rest = 0.0
-        for share in shares[:last]:  # not by `sum`, which rounds once
+        for share in shares[:last]:  # not `sum`, which rounds only once
             rest += share
         shares[last] = 1.0 - rest
         return shares
@@ -95,7 +94,7 @@ class Mean(Kernel):
         return f"Mean({self.weights!r}, {self.kernels!r}, {self.columns!r})"
 
     def parts(self, X: Any) -> list[sp.csr_matrix]:
-        """Return the rows that each term sees: those of `X`, shape (n, d), with its columns alone.
+        """Return the rows that each term sees: those of `X`, shape (n, d), restricted to its columns.
 
         Raises
         ------
@@ -115,7 +114,7 @@ class Mean(Kernel):
         return self._added(Y, [kernel.against_single for kernel in self.kernels], np.float32)
 
     def _added(self, Y: Any, against: list[Any], kind: type) -> Prepared:
-        """Return the function X -> k(X, Y), whose terms are added up in the type `kind`."""
+        """Return the function X -> k(X, Y), whose terms are summed in the type `kind`."""
         right = check_finite(as_csr(Y))
         given = zip(self.shares, against, self._ranges(right.shape[1]), strict=True)
         terms = [_Term(share, prepare, own, right) for share, prepare, own in given if share]
@@ -141,7 +140,7 @@ class Mean(Kernel):
 
     @property
     def has_unit_diagonal(self) -> bool:
-        """Whether k(x, x) = 1 for every row: where it is for each term."""
+        """Whether k(x, x) = 1 for every row: if this holds for each term."""
         return all(kernel.has_unit_diagonal for kernel in self.kernels)
 
     def diag(self, X: Any) -> npt.NDArray[np.float64]:
@@ -171,7 +170,7 @@ def as_weights(weights: Sequence[float]) -> tuple[float, ...]:
 
 
 def column_ranges(columns: Columns, n_terms: int, n_columns: int | None) -> list[tuple[int, int]]:
-    """Return the first column of each term of a mean, and the one after its last.
+    """Return the first column of each term of a mean, and one past its last.
 
     Parameters
     ----------
@@ -179,7 +178,7 @@ def column_ranges(columns: Columns, n_terms: int, n_columns: int | None) -> list
         See `Mean`.
     n_terms : int
     n_columns : int or None
-        Of the rows; None if there are none yet.
+        Number of columns of the rows; None if there are no rows yet.
 
     Raises
     ------
@@ -218,6 +217,6 @@ class _Term:
             self._values = prepare(column_slice(right, *columns))
 
     def __call__(self, rows: sp.csr_matrix, start: int, kind: type) -> npt.NDArray[Any]:
-        """Return the values of rows that begin with row `start` of all."""
+        """Return the values for rows that begin with row `start` of all rows."""
         with counted_from(start, self.columns[0]):
             return self._values(rows, dtype=kind)
