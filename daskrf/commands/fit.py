@@ -438,7 +438,7 @@ class _Fit(Job[FitReport]):
     def _report(self, gp: Process | SeparateGP, seconds: float) -> FitReport:
         joined = self.joined
         names = [printable(name, 60) for name in joined.names]
-        exact = [each for each in processes_of(gp) if isinstance(each, ExactGP)]
+        solved = [(each.kernel.words(), each.words()) for each in processes_of(gp) if each.kernel]
         warnings = [] if self.exact else [*self.features.feature_map.cautions()]
         warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
         warnings += [
@@ -466,15 +466,9 @@ class _Fit(Job[FitReport]):
             (self.words,),
             tuple(self.toward.get(name) for name in joined.names),
             None if self.exact else self.features.feature_map.n_filled,
-            *(
-                (
-                    "exact",
-                    " and ".join(dict.fromkeys(each.kernel.words() for each in exact)),
-                    tuple(each.words() for each in exact),
-                )
-                if exact
-                else ()
-            ),
+            "exact" if self.exact else "features",
+            " and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
+            tuple(way for _, way in solved),
         )
 
 

@@ -20,7 +20,6 @@ from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
-from daskrf.gp.exact import ExactGP
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
@@ -288,8 +287,7 @@ class _Screen(Job[ScreenReport]):
     @property
     def rough(self) -> bool:
         """Whether the model has a rough ranking, as a shortlist needs."""
-        gp = process_of(self.model.gp, self.target)[0]
-        return isinstance(gp, ExactGP) and gp.rough() is not None
+        return process_of(self.model.gp, self.target)[0].rough() is not None
 
     def plan(self, run: Run) -> None:
         """Find out as early as possible whether the output holds these hits already, or others."""
@@ -620,8 +618,7 @@ class Search(Reduction):
 
     def rough(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
         """Return roughly the mean of each row, negated if small values are good."""
-        gp, _ = process_of(model.gp, self.target)
-        function = gp.rough() if isinstance(gp, ExactGP) else None
+        function = process_of(model.gp, self.target)[0].rough()
         assert function is not None
         return self.rule.sign * function.predict(block.phi)
 

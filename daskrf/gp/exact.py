@@ -31,7 +31,7 @@ from daskrf.gp.pathwise import (
 )
 from daskrf.gp.posterior import standard_normal
 from daskrf.gp.priordraws import PriorDraws, has_map, map_of
-from daskrf.gp.process import seen_no
+from daskrf.gp.process import check_version, seen_no
 from daskrf.gp.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
 from daskrf.gp.variancemodel import VarianceModel
 from daskrf.kernels.kernel import Kernel
@@ -647,11 +647,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         InputError
             If the state has another version, or the rows are missing.
         """
-        if state.get("version") != _STATE_VERSION or not {"weights", "rows/data"} <= arrays.keys():
-            raise InputError(
-                f"the model has state version {state.get('version')!r}, but this daskrf reads version "
-                f"{_STATE_VERSION}: fit again."
-            )
+        check_version(state, _STATE_VERSION, arrays, "weights", "rows/data")
         kernel, options = kernel_from_state(state["kernel"]), dict(state["options"])
         model = cls(kernel, **state["given"], **options)
         X = sp.csr_matrix(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,6 +20,7 @@ Single = npt.NDArray[np.float32]
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator reuses
 _PREPARED = 72  # bytes per nonzero number in the tables of a kernel: measured 66
 _LEFT = 1024  # rows of other molecules that are predicted at a time
+_SCALED = 32  # rows whose scaled values stay near the processor
 
 
 class KernelMatrix:
@@ -121,38 +122,28 @@ class KernelMatrix:
 
         return self._each(panel, range(self.n_panels) if numbers is None else numbers)
 
-    def cross(self, X: Any, vectors: Single, use: Callable[[slice, Single], None]) -> None:
-        """Call `use` with slices of the rows of another X and k(these rows, own rows) times vectors."""
-
-        def part_of(part: slice) -> None:
-            total = np.zeros((part.stop - part.start, vectors.shape[1]), np.float32)
-            for columns, tile in self._across(X, part):
-                total += tile @ vectors[columns]
-            use(part, total)
-
-        self._each(part_of, self._parts(X))
-
-    def cross_squares(
-        self,
-        X: Any,
-        vectors: Single,
-        scales: Single,
-        use: Callable[[slice, Single, Single, Single], None],
+    def cross(
+        self, X: Any, vectors: Single, use: Callable[..., None], *, scales: Single | None = None
     ) -> None:
-        """Do as `cross`, and pass the size of the kernel values as well.
+        """Call `use` with slices of the rows x of another X and k(x, own rows) times vectors.
 
-        `use` also gets the largest and the sum, over the own rows i, of (scales_i k(x, x_i))^2.
+        With `scales` it also gets the largest and the sum, over the own rows i, of (scales_i k(x, x_i))^2.
         """
+        self._prepare()
 
-        def part_of(part: slice) -> None:
-            total = np.zeros((part.stop - part.start, vectors.shape[1]), np.float32)
-            found = _Squares(part.stop - part.start)
-            for columns, tile in self._across(X, part):
+        def part_of(start: int) -> None:
+            part = slice(start, min(start + _LEFT, X.shape[0]))
+            rows = row_slice(X, part.start, part.stop)
+            total = np.zeros((part.stop - start, vectors.shape[1]), np.float32)
+            squares = None if scales is None else _Squares(part.stop - start, scales)
+            for prepared, columns in zip(self._columns, self._slices, strict=True):
+                tile = prepared(rows, dtype=np.float32)
                 total += tile @ vectors[columns]
-                found.add(tile, scales[columns])
-            use(part, total, found.largest, found.total)
+                if squares is not None:
+                    squares.add(tile, columns)
+            use(part, total, *(() if squares is None else (squares.largest, squares.total)))
 
-        self._each(part_of, self._parts(X))
+        self._each(part_of, range(0, X.shape[0], _LEFT))
 
     def own_squares(self, scales: Single) -> tuple[Single, Single]:
         """Return, for each row i, the largest and the sum of (scales_j k(x_i, x_j))^2 over j != i."""
@@ -164,25 +155,16 @@ class KernelMatrix:
         self._prepare()
 
         def panel(p: int) -> Single:
-            found = _Squares(self._slices[p].stop - self._slices[p].start)
+            found = _Squares(self._slices[p].stop - self._slices[p].start, scales)
             for q, columns in enumerate(self._slices):
-                tile = self._tile(p, q).copy()
+                tile = self._tile(p, q)
                 if p == q:
+                    tile = tile.copy()
                     np.fill_diagonal(tile, 0)
-                found.add(tile, scales[columns])
+                found.add(tile, columns)
             return np.column_stack([found.largest, found.total])
 
         return self._each(panel, range(self.n_panels) if numbers is None else numbers)
-
-    def _parts(self, X: Any) -> list[slice]:
-        return [slice(a, min(a + _LEFT, X.shape[0])) for a in range(0, X.shape[0], _LEFT)]
-
-    def _across(self, X: Any, part: slice) -> Iterator[tuple[slice, Single]]:
-        """Yield each slice of the own rows, and the kernel values of part of X with it."""
-        self._prepare()
-        left = row_slice(X, part.start, part.stop)
-        for prepared, columns in zip(self._columns, self._slices, strict=True):
-            yield columns, prepared(left, dtype=np.float32)
 
     def cross_product(self, X: Any, vectors: Single) -> Single:
         """Return k(X, own rows) times vectors for the rows of another X, float32 of shape (m, any)."""
@@ -219,13 +201,17 @@ class KernelMatrix:
 
 
 class _Squares:
-    """The largest and the sum of squares of scaled kernel values, tile by tile; overwrites the tiles."""
+    """The largest and the sum of squares of scaled kernel values, tile by tile."""
 
-    def __init__(self, n_rows: int) -> None:
+    def __init__(self, n_rows: int, scales: Single) -> None:
         self.largest, self.total = np.zeros(n_rows, np.float32), np.zeros(n_rows, np.float32)
+        self._scales = scales
 
-    def add(self, tile: Single, scales: Single) -> None:
-        tile *= scales
-        # Negative values, which only some kernels have, do not count as the largest; the sum includes them.
-        self.largest = np.maximum(self.largest, np.maximum(tile.max(axis=1, initial=0.0), 0) ** 2)
-        self.total += np.einsum("ij,ij->i", tile, tile)
+    def add(self, tile: Single, columns: slice) -> None:
+        """Count the kernel values with some of the own rows."""
+        for start in range(0, len(tile), _SCALED):
+            rows = slice(start, start + _SCALED)
+            scaled = tile[rows] * self._scales[columns]
+            # Negative values, which only some kernels have, do not count as the largest, but in the sum.
+            self.largest[rows] = np.maximum(self.largest[rows], scaled.max(axis=1, initial=0.0) ** 2)
+            self.total[rows] += np.einsum("ij,ij->i", scaled, scaled)

@@ -217,7 +217,7 @@ class PathwisePosterior:
             guess = diagonal[part] * self.variances.guess(largest / size[part], total / size[part])
             variance[part] = self.variances.variance(squares, deviations.shape[1], guess)
 
-        self.matrix.cross_squares(X, self.alpha, self.correlation_scales, use)
+        self.matrix.cross(X, self.alpha, use, scales=self.correlation_scales)
         mean = self.hyperparameters.mean + self.scale * mean
         return mean, np.sqrt(self.hyperparameters.signal_variance * variance)
 

@@ -38,8 +38,9 @@ from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.solvers import CholeskySolver, EigenSolver, with_deficit
 from daskrf.gp.statistics import Moments, SufficientStatistics
 from daskrf.gp.sums import Statistics, Summation
+from daskrf.kernels.kernel import Kernel
 
-__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP", "seen_no"]
+__all__ = ["PER_TARGET", "FeatureSpaceGP", "RandomFeatureGP", "check_version", "seen_no"]
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition is cheaper than about ten Cholesky factorizations
 STATE_VERSION = 3
@@ -72,6 +73,9 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
     _options: ClassVar[tuple[str, ...]] = ("method", "n_components")
     _per_target: ClassVar[tuple[str, ...]] = (*PER_TARGET, "left_out_")
     _numbers: ClassVar[tuple[str, ...]] = ("jitter_", "mean_left_")
+
+    kernel: Kernel | None = None
+    """The exact kernel of an `ExactGP`; processes of features have that of their map."""
 
     feature_map: Any
     mean: npt.ArrayLike | None
@@ -274,6 +278,13 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         draws = self._feature_weights(self._factor(target).sample(n, seed, target))
         return self.weights_[:, target, None] + np.sqrt(self.noise_variance_[target]) * draws
 
+    def rough(self) -> None:
+        """Return nothing: the mean is cheap itself; see `ExactGP.rough`."""
+
+    def words(self) -> str:
+        """Return nothing: sums have one way of solving; see `ExactGP.words`."""
+        return ""
+
     @property
     def means_only(self) -> bool:
         """Whether it was read without the statistics, which deviations and draws need."""
@@ -388,11 +399,7 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         InputError
             If the state has another version, or the weights are missing.
         """
-        if state.get("version") != STATE_VERSION or "weights" not in arrays:
-            raise InputError(
-                f"the model has state version {state.get('version')!r}, but this daskrf reads "
-                f"version {STATE_VERSION}: fit again."
-            )
+        check_version(state, STATE_VERSION, arrays, "weights")
         model = cls(**{name: state[name] for name in cls._options}, **state["given"])
         model._set_map(None if state["feature_map"] is None else from_state(state["feature_map"]))
         model.feature_map = model.feature_map_
@@ -667,6 +674,17 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
 
     def _squeeze(self, values: Array) -> Array:
         return values[:, 0] if values.shape[1] == 1 else values
+
+
+def check_version(
+    state: dict[str, Any], version: int, arrays: dict[str, npt.NDArray[Any]], *names: str
+) -> None:
+    """Raise InputError if a stored model has another version, or lacks arrays of the given names."""
+    if state.get("version") != version or not arrays.keys() >= set(names):
+        raise InputError(
+            f"the model has state version {state.get('version')!r}, but this daskrf reads version {version}: "
+            "fit again."
+        )
 
 
 def seen_no(who: str, *, noise: bool) -> str:

@@ -58,7 +58,7 @@ def test_the_largest_and_the_sum_of_squares_are_those_of_the_whole_matrix(kernel
     def use(part: slice, values: np.ndarray, largest: np.ndarray, total: np.ndarray) -> None:
         found[part] = np.column_stack([values, largest, total])
 
-    matrix.cross_squares(others, vectors, scales, use)
+    matrix.cross(others, vectors, use, scales=scales)
     expected = np.column_stack([kernel(others, X) @ vectors, squares.max(axis=1), squares.sum(axis=1)])
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
