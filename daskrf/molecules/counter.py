@@ -22,9 +22,19 @@ from daskrf.molecules.costs import (
 )
 from daskrf.molecules.spec import FingerprintSpec
 
-__all__ = ["Counter", "canonizer", "explain", "explainer", "packed", "sentence", "syntax_checker"]
+__all__ = [
+    "Counter",
+    "canonizer",
+    "explain",
+    "explainer",
+    "mol_reader",
+    "packed",
+    "sentence",
+    "syntax_checker",
+]
 
 _MAX_BONDS = 127  # of one atom, the limit of RDKit's counter
+_TITLES = ("Violation", "Range Error")  # of a failed condition in RDKit's log
 
 
 class Counter:
@@ -156,6 +166,55 @@ def canonizer() -> Callable[[str], str]:
         return text if molecule is None else str(Chem.MolToSmiles(molecule))
 
     return canonical
+
+
+def mol_reader() -> Callable[[str], list[str] | str]:
+    """Return a function from a MOL block to its SMILES, in a list, or to the reason why RDKit rejects it.
+
+    Examples
+    --------
+    >>> from rdkit import Chem
+    >>> from daskrf.molecules.counter import mol_reader
+    >>> read = mol_reader()
+    >>> read(Chem.MolToMolBlock(Chem.MolFromSmiles("OCC"))), read("no MOL block")
+    (['CCO'], 'RDKit cannot read the MOL block: it is damaged')
+    """
+    silence = rdBase.BlockLogs()
+
+    def read(block: str) -> list[str] | str:
+        assert silence is not None  # for the lifetime of the function
+        try:
+            molecule = Chem.MolFromMolBlock(block, sanitize=False)
+            if molecule is None:
+                return f"RDKit cannot read the MOL block: {_mol_message(block)}"
+            atoms = molecule.GetNumAtoms()
+            if reason := refusal_of_size(molecule.GetNumHeavyAtoms()) if atoms > MAX_HEAVY_ATOMS else "":
+                return reason
+            if any(bond.HasQuery() for bond in molecule.GetBonds()):
+                return "a query, not a molecule"
+            molecule = Chem.MolFromMolBlock(block)
+            if molecule is None:
+                why = _chemistry_message(Chem.MolFromMolBlock(block, sanitize=False))
+                return f"RDKit cannot read the MOL block: {why}"
+            return [str(Chem.MolToSmiles(molecule))]
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever fails in RDKit concerns this record alone
+            return f"RDKit cannot read the MOL block: {sentence(error)}"
+
+    return read
+
+
+def _mol_message(block: str) -> str:
+    """Return the parser's error message for a MOL block, which reaches Python only through the log."""
+    capture = getattr(rdBase, "CaptureErrorLog", None)  # missing in older RDKit
+    if capture is None:
+        return "it is damaged"
+    with capture() as log:
+        Chem.MolFromMolBlock(block, sanitize=False)
+    lines = [re.sub(r"^\[[\d:]+\]", "", line).strip() for line in log.messages.splitlines()[:9]]
+    told = [line for line in lines if line and set(line) != {"*"} and not line.endswith(_TITLES)]
+    return " ".join(told[0].split())[:200] if told else "it is damaged"
 
 
 def explain(smiles: str) -> str:

@@ -104,7 +104,7 @@ def _continues(earlier: Layout, head: Head) -> bool:
     table = head.table
     if not earlier.names or len(earlier.names) != table.n_columns or earlier.delimiter != table.delimiter:
         return False
-    return any(map(_is_smiles, *head.columns([earlier.smiles])))
+    return any(map(_is_smiles, head.values(earlier.smiles)))
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -129,7 +129,7 @@ def _columns(
     if smiles not in head.text:
         raise _no_smiles(path, names)
     if fmt.id is None and names:
-        name = find_id(names, lambda position: head.columns([position])[0], (smiles,))
+        name = find_id(names, head.values, (smiles,), head.title)
     elif fmt.id is None:
         name = _id_by_content(head, width, smiles)
     extra = tuple((_key(column), position_of(path, column, names, width)) for column in fmt.extra)
@@ -142,7 +142,9 @@ def _key(column: Column) -> str:
 
 def _find_smiles(path: PurePath, names: tuple[str, ...] | None, head: Head, taken: int | None) -> int:
     """Return the position of the SMILES column, found by its usual names or by content."""
-    named = find_smiles(names or (), lambda position: any(map(_is_smiles, *head.columns([position]))))
+    if head.structure is not None:
+        return head.structure
+    named = find_smiles(names or (), lambda position: any(map(_is_smiles, head.values(position))))
     if named is not None:
         return named
     best, found = (0, 0), None
@@ -163,7 +165,7 @@ def _no_smiles(path: PurePath, names: Sequence[str] | None) -> InputError:
 def _id_by_content(head: Head, width: int, smiles: int) -> int | None:
     """Return the first column other than the SMILES that distinguishes molecules."""
     for position in range(width):
-        values = [value for value in head.columns([position])[0] if value.strip()]
+        values = [value for value in head.values(position) if value.strip()]
         if position != smiles and values and tells_apart(values):
             return position
     return None

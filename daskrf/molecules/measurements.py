@@ -269,9 +269,9 @@ def _open(
 def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     """Return the position of the key column found by its usual names, or None."""
     if key == "id":
-        return find_id(names, lambda position: head.columns([position])[0])
+        return find_id(names, head.values, title=head.title)
     if key == "smiles":
-        return find_smiles(names)
+        return find_smiles(names) if head.structure is None else head.structure
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
 

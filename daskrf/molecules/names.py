@@ -94,7 +94,10 @@ def find_smiles(
 
 
 def find_id(
-    names: Sequence[str], values_of: Callable[[int], Sequence[str]], taken: Collection[int | None] = ()
+    names: Sequence[str],
+    values_of: Callable[[int], Sequence[str]],
+    taken: Collection[int | None] = (),
+    title: int | None = None,
 ) -> int | None:
     """Return the position of the ID column: the best name whose values can be IDs, or None.
 
@@ -106,6 +109,8 @@ def find_id(
         Returns some values of the column at a position, or none if the content is not available.
     taken : collection of int
         Positions already used for something else.
+    title : int, optional
+        Position of the column that is the ID, by the rules of the format, where most rows have one.
 
     Notes
     -----
@@ -118,6 +123,11 @@ def find_id(
     >>> find_id(["smiles", "Compound Name", "assay_id"], lambda position: [], taken=[0])
     1
     """
+    if title is not None:
+        titles = list(values_of(title))
+        if 2 * sum(map(bool, map(str.strip, titles))) > len(titles) and tells_apart(titles):
+            return title
+        taken = (*taken, title)
     plain = [normalised(name) for name in names]
     ending = [k for k, name in enumerate(names) if _ends_in_id(name)]
     ranked = [

@@ -15,7 +15,7 @@ import zstandard
 from daskrf.errors import InputError
 from daskrf.storage.backend import backend
 
-__all__ = ["LineStream", "compression_of", "decompressed", "raw_blocks", "text_blocks"]
+__all__ = ["LineStream", "RecordStream", "compression_of", "decompressed", "raw_blocks", "text_blocks"]
 
 _PLAIN_BLOCK = 1 << 20
 _COMPRESSED_BLOCK = 1 << 15
@@ -167,6 +167,19 @@ class LineStream:
     def offset(self) -> int:
         return self._before + self._start
 
+    @staticmethod
+    def ends(buffer: bytes) -> npt.NDArray[np.int64]:
+        """Return the positions after the ends of lines."""
+        return np.flatnonzero(np.frombuffer(buffer, dtype=np.uint8) == ord("\n")) + 1
+
+    def _cut_off(self, rest: bytes) -> bytes:
+        """Return what ends the last line, given all that is left; nothing if that is not a line."""
+        return b"\n" if rest else b""
+
+    def _kept_of(self, rest: bytes) -> bytes:
+        """Return what is kept of the beginning of a line that goes on in the next block."""
+        return rest[: self._kept]
+
     def skip(self, count: int) -> int:
         """Skip `count` lines; return how many there were."""
         skipped = 0
@@ -199,13 +212,49 @@ class LineStream:
         while self._next == len(self._ends):
             rest = self._buffer[self._start :]
             block = next(self._blocks, None)
-            if block is None:
-                if not rest:
-                    return False
-                block = b"\n"
-            kept = rest[: self._kept]
+            if block is None and not (block := self._cut_off(rest)):
+                return False
+            kept = self._kept_of(rest)
             self._before += self._start + len(rest) - len(kept)
             self._buffer = kept + block
-            self._ends = np.flatnonzero(np.frombuffer(self._buffer, dtype=np.uint8) == ord("\n")) + 1
+            self._ends = self.ends(self._buffer)
             self._next = self._start = 0
         return True
+
+
+class RecordStream(LineStream):
+    """Records of an SD file, which end with a line that begins with "$$$$", in place of lines.
+
+    Blank lines after the last record are none, and the last one may lack its end.
+
+    Examples
+    --------
+    >>> records = RecordStream(iter([b"a\\nM  END\\n$$", b"$$\\nb\\n"]))
+    >>> records.take(1), records.offset, records.take(5)
+    (b'a\\nM  END\\n$$$$\\n', 14, b'b\\n$$$$\\n')
+    """
+
+    _END = np.frombuffer(b"$$$$", dtype=np.uint8)
+    _EDGE = 16  # bytes kept of the end of a record that is too long, where its last line may begin
+
+    def __init__(self, blocks: Iterator[bytes], longest: int = 1 << 20) -> None:
+        super().__init__(blocks, longest)
+
+    @staticmethod
+    def ends(buffer: bytes) -> npt.NDArray[np.int64]:
+        ends = LineStream.ends(buffer)
+        text = np.frombuffer(buffer, dtype=np.uint8)
+        begins = np.concatenate([[0], ends[:-1]])
+        found = ends - begins > len(RecordStream._END)
+        for at, mark in enumerate(RecordStream._END):
+            found[found] = text[begins[found] + at] == mark
+        return ends[found]
+
+    def _cut_off(self, rest: bytes) -> bytes:
+        if not rest.strip():
+            return b""
+        return b"$$$$\n" if rest.endswith(b"\n") else b"\n"
+
+    def _kept_of(self, rest: bytes) -> bytes:
+        too_long = len(rest) > self._kept + self._EDGE
+        return rest[: self._kept] + rest[-self._EDGE :] if too_long else rest

@@ -16,12 +16,7 @@ from daskrf.molecules import scan
 from daskrf.molecules.formats.foreign import refuse_foreign
 from tests.molecules.helpers import COMPRESS
 
-MOLECULES = [Chem.MolFromSmiles(smiles) for smiles in ("CCO", "c1ccccc1C(=O)O", "C[C@H](F)Cl")]
-
-
-def sdf(version: int = 2000) -> bytes:
-    blocks = (Chem.MolToMolBlock(molecule, forceV3000=version == 3000) for molecule in MOLECULES)
-    return b"".join(f"{block}>  <IC50>\n3\n\n$$$$\n".encode() for block in blocks)
+ACID = Chem.MolFromSmiles("c1ccccc1C(=O)O")
 
 
 def archive(*names: str) -> bytes:
@@ -43,11 +38,8 @@ def tar() -> bytes:
 
 FOREIGN: dict[str, tuple[bytes, str, str]] = {
     # name: (content, what it is, what to do)
-    "SDF": (sdf(), "an SD file", "convert it to SMILES, with RDKit or with Open Babel"),
-    "SDF, CRLF": (sdf().replace(b"\n", b"\r\n"), "an SD file", "Open Babel"),
-    "SDF V3000": (sdf(3000), "an SD file", "Open Babel"),
     "MOL2": (b"# made by hand\n@<TRIPOS>MOLECULE\nethanol\n 9 8 1\nSMALL\n", "a MOL2 file", "Open Babel"),
-    "PDB": (Chem.MolToPDBBlock(MOLECULES[1]).encode(), "a PDB file", "Open Babel"),
+    "PDB": (Chem.MolToPDBBlock(ACID).encode(), "a PDB file", "Open Babel"),
     "Excel": (archive("[Content_Types].xml", "xl/workbook.xml"), "an Excel workbook", "save it as CSV"),
     "old Excel": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "an Excel workbook", "save it as CSV"),
     "HTML": (b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>\n", "a web page", "fetch the file again"),

@@ -211,8 +211,8 @@ def test_other_bad_files(tmp_path: Path) -> None:
         read_labels(tmp_path / "none.csv")
     with pytest.raises(InputError, match=r"labels\.csv is JSON; save it as CSV or Parquet"):
         read_labels(write(tmp_path, '[{"id": "A", "score": 1}]'))
-    (tmp_path / "labels.csv.bz2").write_bytes(bz2.compress(b"x\n\n\n  1  0  0  0 999 V2000\n" * 9_999))
-    with pytest.raises(InputError, match=r"labels\.csv\.bz2 is an SD file"):
+    (tmp_path / "labels.csv.bz2").write_bytes(bz2.compress(b"x\n\n@<TRIPOS>MOLECULE\n" * 9_999))
+    with pytest.raises(InputError, match=r"labels\.csv\.bz2 is a MOL2 file"):
         read_labels(tmp_path / "labels.csv.bz2")
     (tmp_path / "latin.csv").write_bytes("id,score\nA\xe9,1\n".encode("latin-1"))
     with pytest.raises(InputError, match="not UTF-8"):

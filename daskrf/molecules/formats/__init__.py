@@ -214,6 +214,8 @@ class Head:
         Positions of the columns that may hold text.
     columns : callable
         Returns the values in these rows of the columns at given positions, where they have one.
+    structure, title : int or None
+        Positions of the columns that hold the molecules, as SMILES, and their names, if the format says so.
     """
 
     table: Table
@@ -221,6 +223,12 @@ class Head:
     width: int
     text: Sequence[int]
     columns: Callable[[Sequence[int]], list[list[str]]]
+    structure: int | None = None
+    title: int | None = None
+
+    def values(self, position: int) -> list[str]:
+        """Return the values in these rows of one column."""
+        return self.columns([position])[0]
 
 
 @dataclass(frozen=True)

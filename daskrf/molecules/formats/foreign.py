@@ -31,8 +31,6 @@ _MAGIC = (
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BOM = b"\xef\xbb\xbf"
 
-_COUNTS = re.compile(rb"^[ \d]{6}.{0,60}V[23]000[ \t\r]*$", re.MULTILINE)  # the fourth line of a MOL block
-_SDF_LINES = re.compile(rb"^(?:M  END|\$\$\$\$)[ \t\r]*$", re.MULTILINE)
 _PDB_LINE = re.compile(
     rb"(?:HEADER|TITLE |COMPND|SOURCE|KEYWDS|EXPDTA|AUTHOR|REVDAT|JRNL  |REMARK|SEQRES|HETNAM|CRYST1|MODEL "
     rb"|ATOM  |HETATM|CONECT|ROOT|BRANCH|TORSDOF)"
@@ -94,7 +92,6 @@ _KINDS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
     (_is_excel, "an Excel workbook", _AS_TABLE),
     (lambda head: head.startswith(b"PK\x03\x04"), "a zip archive", _UNPACK),
     (lambda head: head[257:262] == b"ustar", "a tar archive", _UNPACK),
-    (lambda head: _COUNTS.search(head) or _SDF_LINES.search(head), "an SD file (MOL blocks)", _TO_SMILES),
     (lambda head: b"@<TRIPOS>MOLECULE" in head, "a MOL2 file", _TO_SMILES),
     (_is_pdb, "a PDB file", _TO_SMILES),
     (_JSON.match, "JSON", _AS_TABLE),

@@ -15,6 +15,7 @@ from daskrf.molecules.formats import (
     INDEX_STEP,
     MAX_TEXT,
     Fault,
+    Purpose,
     Reader,
     Rows,
     Segment,
@@ -24,7 +25,7 @@ from daskrf.molecules.formats import (
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.streams import LineStream, raw_blocks, text_blocks
 
-__all__ = ["Fields", "Streamed", "shown"]
+__all__ = ["Fields", "Streamed"]
 
 BOM = b"\xef\xbb\xbf"
 
@@ -32,10 +33,26 @@ Fields = list[str | None]
 
 
 class Streamed(Reader):
-    """A format of which each line is a row."""
+    """A format of which each line is a row; longer rows take `rows_in`, `count` and `split`."""
 
     streams = True
     row_word: ClassVar[str] = "line"
+
+    def rows_in(self, blocks: Iterator[bytes], purpose: Purpose | None = None) -> LineStream:
+        """Return the stream of rows in the content of a file; those too long for a purpose are truncated."""
+        return LineStream(blocks, purpose.longest) if purpose else LineStream(blocks)
+
+    def count(self, part: bytes) -> int:
+        """Return the number of rows in a part of a stream."""
+        return part.count(b"\n")
+
+    def split(self, part: bytes) -> list[bytes]:
+        """Return the rows in a part of a stream."""
+        return part.split(b"\n")[:-1]
+
+    def shown(self, row: bytes) -> str:
+        """Return the text to show for a row."""
+        return row[: 4 * MAX_TEXT].decode(errors="replace").rstrip("\r")[:MAX_TEXT]
 
     @abstractmethod
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
@@ -48,13 +65,13 @@ class Streamed(Reader):
         self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
     ) -> tuple[int, list[int]]:
         """See `Reader`."""
-        lines = LineStream(blocks)
+        lines = self.rows_in(blocks)
         lines.skip(table.header)
         rows, index = 0, [lines.offset]
         while part := lines.take(min(step - rows % step for step in (INDEX_STEP, spools.CHUNK_ROWS))):
             if spool is not None:
                 spool.add(rows, part)
-            rows += part.count(b"\n")
+            rows += self.count(part)
             if rows % INDEX_STEP == 0:
                 index.append(lines.offset)
         return rows, index
@@ -64,25 +81,25 @@ class Streamed(Reader):
         lines, at, header = None, 0, view.table.header
         for segment in segments:
             if lines is None or spool or not view.table.compression:
-                lines, at = _begin(view, segment, spool)
+                lines, at = self._begin(view, segment, spool)
             lines.skip(segment.first_row - at)
             at, rest = segment.first_row, b""
             stop = at + segment.n_rows
             while at < stop and (part := lines.take(min(BATCH_ROWS, stop - at))):
                 if at + header == 0:
                     part = part.removeprefix(BOM)
-                first = at - rest.count(b"\n")
-                at += part.count(b"\n")
+                first = at - self.count(rest)
+                at += self.count(part)
                 rows, rest = self.parse(rest + part, first, view)
                 yield rows
             if rest:
-                row = at - rest.count(b"\n")
-                fault = Fault(row, header + row + 1, shown(rest.partition(b"\n")[0]), "row without end")
+                row = at - self.count(rest)
+                fault = Fault(row, header + row + 1, self.shown(rest.partition(b"\n")[0]), "row without end")
                 yield Rows(_NONE, _NONE, [[] for _ in view.columns], [fault], str)
 
     def parse(self, buffer: bytes, first: int, view: View) -> tuple[Rows, bytes]:
         """Return the rows in `buffer`, starting at row `first`, and the lines to be passed again."""
-        lines = buffer.split(b"\n")[:-1]
+        lines = self.split(buffer)
         line = view.table.header + first + 1
         positions: list[int] = []
         kept: list[Fields] = []
@@ -92,33 +109,29 @@ class Streamed(Reader):
             if fields is None:
                 rest = at
             elif isinstance(fields, str):
-                faults.append(Fault(first + at, line + at, shown(lines[at]), fields))
+                faults.append(Fault(first + at, line + at, self.shown(lines[at]), fields))
             else:
                 positions.append(at)
                 kept.append(fields)
         row = first + np.array(positions, dtype=np.int64)
         values = [[fields[k] for fields in kept] for k in range(len(view.columns))]
-        rows = Rows(row, view.table.header + row + 1, values, faults, lambda k: shown(lines[positions[k]]))
+        rows = Rows(
+            row, view.table.header + row + 1, values, faults, lambda k: self.shown(lines[positions[k]])
+        )
         return rows, b"".join(line + b"\n" for line in lines[rest:])
 
-
-def shown(line: bytes) -> str:
-    """Return the text to show for a line."""
-    return line[: 4 * MAX_TEXT].decode(errors="replace").rstrip("\r")[:MAX_TEXT]
+    def _begin(self, view: View, segment: Segment, spool: Spool | None) -> tuple[LineStream, int]:
+        """Return rows that begin at or before the first one of a segment, and the row at which they begin."""
+        if not view.table.compression:
+            lines = self.rows_in(raw_blocks(view.path, offset=segment.offset), view.purpose)
+            return lines, segment.first_row - segment.skip
+        first = segment.first_row // spools.CHUNK_ROWS
+        last = (segment.first_row + segment.n_rows - 1) // spools.CHUNK_ROWS
+        chunks = spool.blocks(first, last) if spool and first else None  # which has all chunks but the first
+        if chunks is not None:
+            return self.rows_in(chunks, view.purpose), first * spools.CHUNK_ROWS
+        lines = self.rows_in(text_blocks(view.path, view.table.compression), view.purpose)
+        return lines, -view.table.header
 
 
 _NONE = np.zeros(0, dtype=np.int64)
-
-
-def _begin(view: View, segment: Segment, spool: Spool | None) -> tuple[LineStream, int]:
-    """Return lines that begin at or before the first row of a segment, and the row at which they begin."""
-    if not view.table.compression:
-        lines = LineStream(raw_blocks(view.path, offset=segment.offset), view.purpose.longest)
-        return lines, segment.first_row - segment.skip
-    first = segment.first_row // spools.CHUNK_ROWS
-    last = (segment.first_row + segment.n_rows - 1) // spools.CHUNK_ROWS
-    chunks = spool.blocks(first, last) if spool and first else None  # which has all chunks but the first
-    if chunks is not None:
-        return LineStream(chunks, view.purpose.longest), first * spools.CHUNK_ROWS
-    lines = LineStream(text_blocks(view.path, view.table.compression), view.purpose.longest)
-    return lines, -view.table.header

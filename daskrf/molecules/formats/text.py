@@ -13,7 +13,7 @@ import numpy as np
 from daskrf.errors import InputError
 from daskrf.molecules.formats import EMPTY, HEAD_ROWS, Head, Purpose, Rows, Table, View
 from daskrf.molecules.formats.foreign import refuse_foreign
-from daskrf.molecules.formats.streamed import BOM, Fields, Streamed, shown
+from daskrf.molecules.formats.streamed import BOM, Fields, Streamed
 from daskrf.molecules.streams import LineStream
 
 __all__ = ["TextReader"]
@@ -88,7 +88,7 @@ class TextReader(Streamed):
             return super().parse(buffer, first, view)
         lines = buffer.split(b"\n")[:-1]
         row = first + np.arange(len(lines), dtype=np.int64)
-        return Rows(row, view.table.header + row + 1, values, [], lambda k: shown(lines[k])), b""
+        return Rows(row, view.table.header + row + 1, values, [], lambda k: self.shown(lines[k])), b""
 
     def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
         """See `Streamed`."""

@@ -1,0 +1,145 @@
+"""SD files: MOL blocks, each with a title and properties."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from daskrf.molecules.formats import HEAD_ROWS, Head, Purpose, Table, View
+from daskrf.molecules.formats.streamed import BOM, Fields, Streamed
+from daskrf.molecules.isolation import Lost, each
+from daskrf.molecules.streams import LineStream, RecordStream
+
+__all__ = ["SdfReader"]
+
+_LONGEST = 1 << 20  # bytes per record
+_NAMED = 1_000  # first records in which names of properties are looked for
+_STRUCTURE, _TITLE = 0, 1  # columns before the properties
+_COUNTS = re.compile(rb"^[ \d]{6}.{0,60}V[23]000[ \t\r]*$", re.MULTILINE)  # the fourth line of a MOL block
+_MARKS = re.compile(rb"^(?:M  END|\$\$\$\$)[ \t\r]*$", re.MULTILINE)
+_LAST_LINE = re.compile(rb"^\$\$\$\$", re.MULTILINE)
+_LAST_OF_BLOCK = re.compile(rb"^M  END", re.MULTILINE)
+_NAME = re.compile(r">[^<]*<(.*)>")
+
+
+class SdfReader(Streamed):
+    """Records of several lines; a MOL file is one of one record.
+
+    The columns are the structure, as SMILES, the title, and the properties of the first records.
+
+    Examples
+    --------
+    >>> from daskrf.molecules.formats import Table
+    >>> SdfReader().words(Table("sdf", "gzip", "", True, 0, ("structure", "title"), 2))
+    'SD file, gzip-compressed'
+    """
+
+    name = "sdf"
+    row_word = "record"
+
+    def sniff(self, head: bytes) -> bool:
+        """See `Reader`: a line of counts, or one that ends a MOL block or a record."""
+        return bool(_COUNTS.search(head) or _MARKS.search(head))
+
+    def words(self, table: Table) -> str:
+        """See `Reader`."""
+        return f"SD file, {table.compression}-compressed" if table.compression else "SD file"
+
+    def rows_in(self, blocks: Iterator[bytes], purpose: Purpose | None = None) -> LineStream:
+        """See `Streamed`."""
+        return RecordStream(blocks, _LONGEST)
+
+    def count(self, part: bytes) -> int:
+        """See `Streamed`."""
+        return len(_LAST_LINE.findall(part))
+
+    def split(self, part: bytes) -> list[bytes]:
+        """See `Streamed`."""
+        ends = RecordStream.ends(part).tolist()
+        return [part[start:end] for start, end in itertools.pairwise([0, *ends])]
+
+    def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
+        """See `Reader`."""
+        records = self.split(self.rows_in(blocks).take(_NAMED).removeprefix(BOM))
+        found = [_fields(record.decode(errors="replace")) for record in records]
+        names = ("structure", "title", *dict.fromkeys(itertools.chain.from_iterable(found)))
+        names = tuple(name for k, name in enumerate(names) if k <= _TITLE or name)
+        del found[HEAD_ROWS:]
+        smiles = [fields[0] for fields in _structures(records[:HEAD_ROWS]) if isinstance(fields, list)]
+
+        def columns(positions: Sequence[int]) -> list[list[str]]:
+            keys = [names[at] if at > _TITLE else "" for at in positions]
+            values = [[fields[key] for fields in found if key in fields] for key in keys]
+            return [smiles if at == _STRUCTURE else own for at, own in zip(positions, values, strict=True)]
+
+        return Head(
+            Table(self.name, compression, "", True, 0, names, len(names)),
+            n_rows=len(found),
+            width=len(names),
+            text=range(len(names)),
+            columns=columns,
+            structure=_STRUCTURE,
+            title=_TITLE,
+        )
+
+    def records(self, lines: list[bytes], view: View) -> Iterator[tuple[int, Fields | str | None]]:
+        """See `Streamed`; RDKit is asked only if the structure is."""
+        wanted, names = _STRUCTURE in view.columns, view.table.names or ()
+        keys = [names[at] if at > _TITLE else "" for at in view.columns]
+        for at, structure in enumerate(_structures(lines) if wanted else map(_fault, lines)):
+            if isinstance(structure, str) and structure:
+                yield at, structure
+                continue
+            try:
+                fields = _fields(lines[at].decode())
+            except UnicodeDecodeError:
+                yield at, "not UTF-8 text"
+                continue
+            places = zip(view.columns, keys, strict=True)
+            yield at, [structure[0] if place == _STRUCTURE else fields.get(key) for place, key in places]
+
+    def shown(self, row: bytes) -> str:
+        """See `Streamed`: the title."""
+        return super().shown(row.partition(b"\n")[0])
+
+
+def _structures(records: Sequence[bytes]) -> list[list[str] | str]:
+    """Return the SMILES of each record, in a list, or why it has none."""
+    found: list[list[str] | str] = [_fault(record) for record in records]
+    good = [at for at, fault in enumerate(found) if not fault]
+    blocks = [_LAST_OF_BLOCK.split(records[at], 1)[0].decode(errors="replace") + "M  END\n" for at in good]
+    for at, made in zip(good, each("daskrf.molecules.counter:mol_reader", (), blocks), strict=True):
+        found[at] = f"RDKit {made.reason}" if isinstance(made, Lost) else made
+    return found
+
+
+def _fault(record: bytes) -> str:
+    """Return why a record is not one MOL block with properties, or an empty string."""
+    if len(record) > _LONGEST:
+        return f"longer than {_LONGEST:,} bytes"
+    if b"\0" in record:
+        return "NUL byte in the record"
+    blocks = len(_LAST_OF_BLOCK.findall(record))
+    if blocks > 1:
+        return f"{blocks} MOL blocks in one record: the line $$$$ between them is missing"
+    return "" if blocks else "MOL block without end (M  END)"
+
+
+def _fields(record: str) -> dict[str, str]:
+    """Return the properties of a record, and its title under the empty name."""
+    lines = record.splitlines()
+    fields = {"": lines[0].strip() if lines else ""}
+    at = next((k for k, line in enumerate(lines) if line.startswith("M  END")), len(lines)) + 1
+    while at < len(lines):
+        name = _NAME.match(lines[at])
+        at += 1
+        if name is None:
+            continue
+        start = at
+        while at < len(lines) and lines[at].strip() and not lines[at].startswith("$$$$"):
+            at += 1
+        if name[1].strip():
+            fields[name[1].strip()] = "\n".join(lines[start:at])
+    return fields

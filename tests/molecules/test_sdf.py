@@ -1,0 +1,163 @@
+"""SD files: records of several lines, read by any range; broken ones are named like lost lines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rdkit import Chem
+
+from daskrf.errors import InputError
+from daskrf.molecules import (
+    TableFormat,
+    check_first_lines,
+    lay_out,
+    read_partition,
+    sample_rows,
+    scan,
+    table_words,
+)
+from daskrf.molecules.measurements import label_words, read_labels
+from daskrf.molecules.streams import RecordStream
+from tests.molecules.helpers import COMPRESS, rejects_of, rows_of, write
+
+BROKEN = {
+    "end of record": (
+        lambda text: text.replace("$$$$\n", ""),
+        "2 MOL blocks in one record: the line $$$$ between them is missing",
+    ),
+    "end of block": (lambda text: text.replace("M  END\n", ""), "MOL block without end (M  END)"),
+    "element": (
+        lambda text: text.replace(" O ", " Xx"),
+        "RDKit cannot read the MOL block: Element 'Xx' not found",
+    ),
+    "valence": (
+        lambda text: text.replace("  1  2  1  0", "  1  2  3  0").replace("  2  3  1  0", "  2  3  3  0"),
+        "RDKit cannot read the MOL block: Explicit valence for atom # 1 C, 6, is greater than permitted",
+    ),
+    "counts": (lambda text: text.replace("V2000", "V2"), "RDKit cannot read the MOL block: "),
+    "NUL": (lambda text: text.replace("RDKit", "\0"), "NUL byte in the record"),
+    "size": (lambda text: text.replace("$$$$", "x" * (3 << 20) + "\n$$$$"), "longer than 1,048,576 bytes"),
+    "query": (lambda text: text.replace("  1  2  1  0", "  1  2  8  0"), "a query, not a molecule"),
+}
+
+
+def record(smiles: str, title: str, version: int = 2000, **properties: object) -> str:
+    molecule = Chem.MolFromSmiles(smiles)
+    molecule.SetProp("_Name", title)
+    block = Chem.MolToMolBlock(molecule, forceV3000=version == 3000)
+    return "".join([block, *(f">  <{k}>  (1)\n{v}\n\n" for k, v in properties.items()), "$$$$\n"])
+
+
+def records(n: int, **properties: object) -> list[str]:
+    return [record("C" * (k % 9 + 1) + "O", f"Z{k}", score=-k / 2, **properties) for k in range(n)]
+
+
+@pytest.mark.parametrize("ending", ["", ".smi.gz", ".csv.bz2", ".zst"])
+def test_any_range_of_records_is_read(ending: str, tmp_path: Path) -> None:
+    parts = records(11_234)
+    parts[7] = BROKEN["end of block"][0](parts[7])
+    path, spool = write(tmp_path / f"a{ending}", "".join(parts)), tmp_path / "spool"
+    library = scan(path, rows_per_partition=4_000, spool=spool)
+    check_first_lines(lay_out(path))
+    rows = rows_of(library, spool)
+    expected = [(k, 0, k + 1, f"Z{k}", "C" * (k % 9 + 1) + "O") for k in range(len(parts)) if k != 7]
+    assert rows == expected
+    assert [(r.row, r.line, r.text, r.reason) for r in rejects_of(library, spool)] == [
+        (7, 8, "Z7", BROKEN["end of block"][1])
+    ]
+    assert sum(batch.n_read for batch in sample_rows(library, 500)) == 500
+    with_what = f", {library.sources[0].layout.compression}-compressed" if ending else ""
+    assert table_words(lay_out(path)) == (
+        f"{path}: SD file{with_what}; SMILES in 'structure', IDs in 'title'",
+    )
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_a_broken_record_is_named(fault: str, ending: str, tmp_path: Path) -> None:
+    damage, reason = BROKEN[fault]
+    parts = records(5)
+    parts[2] = damage(record("CCO", "bad"))
+    library = scan(write(tmp_path / f"a.sdf{ending}", "".join(parts)))
+    kept, lost = rows_of(library), rejects_of(library)
+    assert len(kept) + len(lost) == library.n_rows == (4 if fault == "end of record" else 5)
+    assert [(r.line, r.text) for r in lost] == [(3, "bad")]
+    assert lost[0].reason.startswith(reason)
+    assert [row[3] for row in kept] == (
+        ["Z0", "Z1", "Z4"] if library.n_rows == 4 else ["Z0", "Z1", "Z3", "Z4"]
+    )
+
+
+@pytest.mark.parametrize("text", ["\r\n", "V3000", "no end", "blank lines", "byte order mark", "MOL file"])
+def test_dialects(text: str, tmp_path: Path) -> None:
+    parts = [
+        record(s, f"Z{k}", 3000 if text == "V3000" else 2000) for k, s in enumerate(("CCO", "C[C@H](F)Cl"))
+    ]
+    content = "".join(parts)
+    if text == "\r\n":
+        content = content.replace("\n", "\r\n")
+    elif text in ("no end", "MOL file"):
+        content = (parts[0] if text == "MOL file" else content).removesuffix("$$$$\n")
+    elif text == "blank lines":
+        content += "\n \n\n"
+    elif text == "byte order mark":
+        content = "\ufeff" + content
+    library = scan(write(tmp_path / "a", content))
+    found = [(row[3], row[4]) for row in rows_of(library)]
+    assert found == [("Z0", "CCO"), ("Z1", "C[C@H](F)Cl")][: 1 if text == "MOL file" else 2]
+    assert not rejects_of(library)
+
+
+def test_properties_are_columns(tmp_path: Path) -> None:
+    text = record("CCO", "", Catalog_ID="E1", SMILES="OCC", note="two\nlines") + record(
+        "CC", "", Catalog_ID="E2", price=3
+    )
+    path = write(tmp_path / "a.sdf", text)
+    library = scan(path, TableFormat(extra=("note", "price")))
+    (batch,) = read_partition(library, 0)
+    assert (batch.id, batch.smiles) == (["E1", "E2"], ["CCO", "CC"])
+    assert batch.extra == {"note": ["two\nlines", None], "price": [None, "3"]}
+    (batch,) = read_partition(scan(path, TableFormat(smiles="SMILES", id="title")), 0)
+    assert (batch.id, batch.smiles, batch.rejects[0].reason) == (["row-0"], ["OCC"], "no SMILES")
+    with pytest.raises(InputError, match="its columns are structure, title, Catalog_ID, SMILES, note, price"):
+        lay_out(path, TableFormat(id="none"))
+
+
+def test_three_dimensions_keep_stereochemistry(tmp_path: Path) -> None:
+    from rdkit.Chem import AllChem
+
+    molecule = Chem.AddHs(Chem.MolFromSmiles("C[C@H](F)Cl"))
+    AllChem.EmbedMolecule(molecule, randomSeed=1)
+    path = write(tmp_path / "a.sdf", Chem.MolToMolBlock(molecule, includeStereo=False) + "$$$$\n")
+    assert [row[4] for row in rows_of(scan(path))] == ["C[C@H](F)Cl"]
+
+
+def test_labels(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sdf.gz", "".join(records(3)))
+    found = read_labels(path)
+    assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["Z0", "Z1", "Z2"], [0, -0.5, -1])
+    assert label_words(path) == f"{path}: SD file, gzip-compressed; IDs in 'title', target 'score'"
+    assert read_labels(path, key="smiles").keys.to_pylist() == ["CO", "CCO", "CCCO"]
+    write(path, "".join([*records(3), BROKEN["element"][0](record("CO", "bad", score=1))]))
+    with pytest.raises(InputError, match=r"record 4 cannot be read .RDKit cannot read the MOL block"):
+        read_labels(path, key="smiles")
+
+
+@given(
+    st.lists(st.sampled_from(["a", "$$$$", "$$$$x", " $$$$", "$$$", "", "M  END"]), max_size=12),
+    st.sampled_from(["", "\n", "\n\n"]),
+    st.integers(1, 9),
+)
+def test_records_do_not_depend_on_blocks(lines: list[str], end: str, size: int) -> None:
+    text = "\n".join(lines) + end
+    stream = RecordStream(iter([text[k : k + size].encode() for k in range(0, len(text), size)]))
+    found = stream.take(100).decode()
+    expected = re.findall(r"(?:(?!\$\$\$\$).*\n)*\$\$\$\$.*\n", text + "\n$$$$\n")
+    if not "".join(expected[-1:]).removesuffix("$$$$\n").strip():
+        expected.pop()
+    assert RecordStream.ends(found.encode()).size == len(expected)
+    assert re.sub(r"\s+", "", found) == re.sub(r"\s+", "", "".join(expected))
