@@ -19,6 +19,7 @@ from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.exact import ExactGP
+from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
@@ -47,6 +48,7 @@ from daskrf.jobs.sources import (
 from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.measurements import label_words
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
@@ -130,6 +132,8 @@ class FitReport:
         The kernel of an exact process, in words.
     solved : tuple of str
         For an exact process: how the equations of each target were solved, in words.
+    choices : tuple of KernelChoice or None
+        How the kernel of each target of an exact process was chosen; None if it was given.
     """
 
     model: PurePath
@@ -148,6 +152,7 @@ class FitReport:
     process: str = "features"
     kernel: str = ""
     solved: tuple[str, ...] = ()
+    choices: tuple[KernelChoice | None, ...] = ()
 
     def __str__(self) -> str:
         kind = (
@@ -174,6 +179,8 @@ class FitReport:
                 f"noise std {self.noise_variance[t] ** 0.5:.3g}{found}"
             )
             lines += [f"    {self.solved[t]}"] if self.solved else []
+            choice = self.choices[t] if self.choices else None
+            lines += [f"    {line}" for line in str(choice).splitlines()] if choice else []
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
@@ -185,6 +192,7 @@ def fit(
     feature_map: FeatureMap | None = None,
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
+    quick: bool = False,
     key: Literal["id", "smiles", "row"] = "id",
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
@@ -224,7 +232,10 @@ def fit(
         kernel by features. Default: exact where neither a map nor stored features are given, and memory and
         half an hour are enough for as many labels.
     kernel : Kernel, optional
-        Of an exact process; default: Tanimoto (min-max).
+        Of an exact process. Default: the kernel that best predicts labels that are left out, of a short list;
+        see `daskrf.gp.choose_kernel`. The report lists what was tried.
+    quick : bool
+        Take the Tanimoto (min-max) kernel for an exact process, without trying others.
     key : {"id", "smiles", "row"}
         What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files
         (not canonicalised); or the row number, counted from 0.
@@ -274,6 +285,8 @@ def fit(
     options = _checked(fixed, **model_options)
     if process == "auto" and (feature_map is not None or kind_of(source) == "features"):
         process = "features"
+    if quick:
+        kernel = _quick(kernel, feature_map, process)
     exact = _exact_for(process, kernel, feature_map, options)
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
@@ -315,6 +328,11 @@ class _Fit(Job[FitReport]):
         """The labels of all targets."""
         return self.given.joined
 
+    @property
+    def _kinds(self) -> dict[str, tuple[int, int]]:
+        """The columns of each kind of fingerprint."""
+        return FingerprintSpec.from_state(self.features.store.spec["fingerprint"]).columns
+
     def plan(self, run: Run) -> None:
         """Join the labels, check that there is memory for the sums, and only then fit the map."""
         check_output(self.output, "model")
@@ -336,7 +354,8 @@ class _Fit(Job[FitReport]):
         known = self.stored.directions if self.stored else {}
         self.toward = directions_of(self.direction, self.joined.names) or known
         if self.exact is not None:
-            self.sums = [_Solve(self.features, self.given, self.spec, self.exact, self.kernel is None)]
+            columns = self._kinds if self.kernel is None else None
+            self.sums = [_Solve(self.features, self.given, self.spec, self.exact, columns)]
             return
         if len(self.parts) == 1:
             self.sums = [_Sums(self.features, *self.parts[0], self.spec)]
@@ -469,6 +488,7 @@ class _Fit(Job[FitReport]):
             "exact" if self.exact else "features",
             " and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
             tuple(way for _, way in solved),
+            tuple(each.kernel_choice_ for each in processes_of(gp)) if self.exact else (),
         )
 
 
@@ -500,6 +520,13 @@ def _exact_for(
     gp = ExactGP(TanimotoMinMax() if kernel is None else kernel, **options)
     gp.memory(1)  # refuses bad values
     return gp
+
+
+def _quick(kernel: Kernel | None, feature_map: FeatureMap | None, process: str) -> Kernel:
+    """Return the kernel that is taken without comparing others."""
+    if kernel is not None or feature_map is not None or process == "features":
+        raise OptionError("--quick goes with an exact process whose kernel is not given; leave it out.")
+    return TanimotoMinMax()
 
 
 def _spec(
@@ -685,7 +712,7 @@ class _Solve:
     given: LabelFiles
     spec: dict[str, Any]
     exact: ExactGP
-    choose: bool
+    columns: Mapping[str, tuple[int, int]] | None
     targets: tuple[int, ...] = ()
     precision: Precision = "double"
 
@@ -712,7 +739,7 @@ class _Solve:
             start = known[t] if known else None
             rows = X[np.isfinite(joined.y[:, t])] if start is None else start.X_train_
             folder = run.work / f"target-{t}"
-            solved.append(solve_exact(run, self.exact, rows, y, folder, start, choose=self.choose))
+            solved.append(solve_exact(run, self.exact, rows, y, folder, start, columns=self.columns))
         return solved[0] if len(solved) == 1 else SeparateGP(solved, [[t] for t in range(len(solved))])
 
 

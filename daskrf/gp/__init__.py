@@ -4,6 +4,7 @@ from daskrf.gp.calibration import Calibration, calibration_report
 from daskrf.gp.crossvalidation import CrossValidation, choose_by_cross_validation, cross_validate
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.fixedpoint import choose_exponent
+from daskrf.gp.kernelchoice import KernelChoice, Trial, choose_kernel
 from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.local import LocalGaussianGP
 from daskrf.gp.process import RandomFeatureGP
@@ -17,6 +18,7 @@ __all__ = [
     "Calibration",
     "CrossValidation",
     "ExactGP",
+    "KernelChoice",
     "LengthScaleSearch",
     "LocalGaussianGP",
     "RandomFeatureGP",
@@ -25,9 +27,11 @@ __all__ = [
     "StackedStatistics",
     "SufficientStatistics",
     "Summation",
+    "Trial",
     "calibration_report",
     "choose_by_cross_validation",
     "choose_exponent",
+    "choose_kernel",
     "choose_length_scale",
     "cross_validate",
     "enough_precision",

@@ -21,6 +21,7 @@ from daskrf.errors import InputError
 from daskrf.gp.chunks import check_of, check_rows
 from daskrf.gp.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.fixedpoint import check_targets
+from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.pathwise import (
     KernelSum,
@@ -51,7 +52,7 @@ _FACTOR_LOCK = threading.Lock()
 
 _VECTORS = 14  # held per right-hand side by conjugate gradients: directions, residuals, draws, copies
 _USUAL_PRODUCTS = 60  # products with K in a fit with a hyperparameter search
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 _PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
 _OPTIONS = (
     *("n_draws", "n_features", "n_landmarks", "tolerance", "max_iterations", "cache_bytes"),
@@ -125,6 +126,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         with conjugate gradients.
     n_iterations_ : int
         Number of products with K. Only with conjugate gradients.
+    kernel_choice_ : KernelChoice or None
+        How the `fit` command chose the kernel; see `choose_kernel`.
 
     Notes
     -----
@@ -157,6 +160,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
     """Parameters that the `fit` command has for every process, or chooses itself."""
 
     one_bit_ = False
+    kernel_choice_: KernelChoice | None = None
     _factor: ShiftedCholesky | None
     _solver: KernelSolver | None
     _pathwise: PathwisePosterior
@@ -240,7 +244,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         check_rows_to_fit(X)
         m, a, s = (self._given(name) for name in ("mean", "signal_variance", "noise_variance"))
-        for name in _OF_ONE_SOLVER:  # of an earlier fit
+        for name in (*_OF_ONE_SOLVER, "kernel_choice_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.subset_ = self._choose(len(y))
         if len(self.subset_) < len(y):
@@ -620,6 +624,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             "log_marginal_likelihood": getattr(self, "log_marginal_likelihood_value_", None),
             **({name: getattr(posterior, name) for name in _OF_POSTERIOR} if posterior else {}),
             "variances": asdict(posterior.variances) if posterior else None,
+            "kernel_choice": self.kernel_choice_.state() if self.kernel_choice_ else None,
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[Any]]:
@@ -656,6 +661,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
         )
         X.has_canonical_format = True
         model.X_train_, model.n_features_in_, model.solver_ = X, X.shape[1], model.solver
+        if state["kernel_choice"]:
+            model.kernel_choice_ = KernelChoice.from_state(state["kernel_choice"])
         for name in _PER_TARGET:
             setattr(model, name, np.array(state[name.rstrip("_")]))
         if model.solver == "cg":

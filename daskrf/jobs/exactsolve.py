@@ -23,6 +23,7 @@ from sklearn.base import clone
 from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.errors import StoreError
 from daskrf.gp.exact import ExactGP
+from daskrf.gp.kernelchoice import KernelChoice, choose_kernel
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.jobs.clusters import worker_memory, worker_threads
 from daskrf.jobs.execution import Task
@@ -30,7 +31,7 @@ from daskrf.jobs.job import Disk, Need, Run
 from daskrf.jobs.memory import LIBRARIES, PIECES, STORED, Making, MemoryNeed, peak
 from daskrf.jobs.pieces import submit
 from daskrf.jobs.tree import Reduction, parents
-from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.kernels import Kernel
 from daskrf.quantities import format_bytes
 from daskrf.storage.backend import absolute, as_path, backend, remove_quietly
 from daskrf.storage.files import crc32c_of
@@ -41,7 +42,7 @@ __all__ = [
     "Fingerprints",
     "Panels",
     "StoredProducts",
-    "chosen_kernel",
+    "kernel_choice",
     "need_of_exact",
     "need_of_solution",
     "solve_exact",
@@ -252,9 +253,31 @@ def _read(path: PurePath, key: str) -> Saved:
     return found
 
 
-def chosen_kernel(X: Any, y: npt.NDArray[np.float64]) -> Kernel:
-    """Return the kernel for labelled fingerprints if the user has named none."""
-    return TanimotoMinMax()
+def kernel_choice(
+    run: Run,
+    gp: ExactGP,
+    X: Any,
+    y: npt.NDArray[np.float64],
+    columns: Mapping[str, tuple[int, int]],
+    folder: PurePath,
+) -> KernelChoice:
+    """Return the kernel chosen for labelled fingerprints, and what was tried; saved for the next run."""
+    backend(folder).make(folder)
+    parts = (X.data, X.indices, X.indptr, y)
+    digests = [hashlib.sha256(np.ascontiguousarray(values).data).hexdigest() for values in parts]
+    path, key = folder / "kernel", hash_of([*digests, dict(columns), gp.random_state])
+    found = read_checkpoint(path, key)
+    if found is not None:
+        return KernelChoice.from_state(found.metadata["choice"])
+
+    def told(words: str) -> None:
+        run.progress.start(f"try {words}", 1, "kernels")
+
+    choice = choose_kernel(
+        X, y, columns, random_state=gp.random_state, cache_bytes=gp.cache_bytes, on_trial=told
+    )
+    write_checkpoint(path, {}, {"choice": choice.state()}, key)
+    return choice
 
 
 def why_not_exact(gp: ExactGP, making: Making, n_labels: int) -> str:
@@ -274,24 +297,28 @@ def solve_exact(
     folder: PurePath,
     start: Any = None,
     *,
-    choose: bool = False,
+    columns: Mapping[str, tuple[int, int]] | None = None,
 ) -> ExactGP:
     """Return the requested process, fitted to rows and labels of one target; see `StoredProducts`.
 
-    With `choose`, the labels determine its kernel.
+    With `columns`, those of each kind of fingerprint, the labels determine its kernel.
     """
     gp: ExactGP = clone(asked)
-    if choose:
-        gp.set_params(kernel=chosen_kernel(X, y) if start is None else start.kernel)
+    gp.set_params(cache_bytes=_cache(gp, X.shape[0], X.nnz))
+    choice = None
+    if columns is not None:
+        choice = kernel_choice(run, gp, X, y, columns, folder) if start is None else start.kernel_choice_
+        gp.set_params(kernel=start.kernel if choice is None else choice.kernel)
     if start is not None and not gp.begins_from(start):
         start = None
-    gp.set_params(cache_bytes=_cache(gp, X.shape[0], X.nnz))
     matrix = None
     if gp.solver_for(len(y)) == "cg":
         run.progress.start("solve", gp.max_iterations, "products")
         options: dict[str, Any] = {"keep_bytes": gp.cache_bytes, "run": run, "folder": folder}
         matrix = StoredProducts(gp.kernel, X, **options, on_workers=_on_workers(run.client, len(y)))
-    return gp.fit(X, y, start=start, matrix=matrix)
+    gp.fit(X, y, start=start, matrix=matrix)
+    gp.kernel_choice_ = choice
+    return gp
 
 
 def _on_workers(client: Client | None, n_rows: int) -> bool:

@@ -304,10 +304,10 @@ def test_options_of_another_map_are_wrong_usage(
 @pytest.mark.parametrize(
     ("arguments", "kernel"),
     [
-        ("", TanimotoMinMax()),
+        ("--quick", TanimotoMinMax()),
         ("--process exact --kernel gaussian --length-scale 9 --random-state 3", Gaussian(9.0)),
         ("--kernel matern --length-scale 9 --nu 1.5", Matern(9.0, nu=1.5)),
-        ("--n-draws 5 --solver cholesky", TanimotoMinMax()),
+        ("--n-draws 5 --solver cholesky --quick", TanimotoMinMax()),
         ("-M 64", None),
         ("--process features", None),
         ("--map minmax", None),

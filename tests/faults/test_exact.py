@@ -18,7 +18,7 @@ from tests.jobs.job import model_arrays
 PANELS = "daskrf.jobs.exactsolve:Panels.leave"
 LEFT = "daskrf.jobs.exactsolve:write_checkpoint"
 EXACT: dict[str, Any] = {
-    "process": "exact", "solver": "cg", "n_landmarks": 30, "n_features": 512, "n_draws": 4,
+    "process": "exact", "quick": True, "solver": "cg", "n_landmarks": 30, "n_features": 512, "n_draws": 4,
     "noise_variance": 0.05,
 }  # fmt: skip
 

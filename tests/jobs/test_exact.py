@@ -17,18 +17,27 @@ from scipy import sparse
 
 from daskrf import ExactGP, featurize, fingerprint, fit, load, predict, screen
 from daskrf.acquisition import acquisition_for
-from daskrf.errors import InputError, StoreError
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.gp import choose_kernel
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.kernels import Gaussian, TanimotoMinMax
+from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.objective import score
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import status, verify
+from daskrf.storage.model import load_model
 from daskrf.storage.predictions import PredictionStore
 from tests.jobs.job import FEATURES, N_MOLECULES, model_arrays
 
-EXACT: dict[str, Any] = {"process": "exact", "n_landmarks": 30, "n_features": 512, "n_draws": 4}
+EXACT: dict[str, Any] = {
+    "process": "exact",
+    "quick": True,
+    "n_landmarks": 30,
+    "n_features": 512,
+    "n_draws": 4,
+}
 SOLVERS = ["cholesky", "cg"]
 
 
@@ -73,7 +82,7 @@ def model(solver: str, store: Path, inputs: tuple[Path, Path], tmp_path_factory:
 @pytest.fixture(scope="module")
 def direct(solver: str, labelled: tuple[Any, np.ndarray]) -> ExactGP:
     """The same process, fitted to the same molecules directly."""
-    options = {name: value for name, value in EXACT.items() if name != "process"}
+    options = {name: value for name, value in EXACT.items() if name not in ("process", "quick")}
     return ExactGP(TanimotoMinMax(), solver=solver, **options).fit(*labelled)
 
 
@@ -186,7 +195,7 @@ def test_targets_with_gaps_have_a_process_each(
     assert len(report.solved) == 2
     mean, std = load(tmp_path / "model").predict(library[0], return_std=True)
     assert mean.shape == std.shape == (library[0].shape[0], 2)
-    options = {name: value for name, value in EXACT.items() if name != "process"}
+    options = {name: value for name, value in EXACT.items() if name not in ("process", "quick")}
     X, y = labelled
     some = np.arange(len(y)) % 3 > 0
     for column, gp in enumerate(ExactGP(TanimotoMinMax(), solver="cg", **options) for _ in range(2)):
@@ -253,7 +262,7 @@ def test_the_same_command_leaves_the_model_and_other_options_begin_from_it(
         other = fit(store, inputs[1], tmp_path / "model", **{**options, "noise_variance": 0.11})
     assert other.noise_variance == (0.11,)
     with pytest.raises(StoreError, match="other options"):
-        fit(store, inputs[1], tmp_path / "model", kernel=Gaussian(3.0), **options)
+        fit(store, inputs[1], tmp_path / "model", **{**options, "quick": False, "kernel": Gaussian(3.0)})
 
 
 def test_what_cannot_be_is_refused(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -270,6 +279,38 @@ def test_what_cannot_be_is_refused(store: Path, inputs: tuple[Path, Path], tmp_p
         with pytest.raises(InputError, match=message):
             fit(source, inputs[1], tmp_path / "model", **{"process": "exact", **options})
         assert not (tmp_path / "model").exists()
+
+
+def test_the_kernel_is_chosen_printed_and_kept(
+    store: Path, inputs: tuple[Path, Path], tmp_path: Path, labelled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = fit(store, inputs[1], tmp_path / "model", process="exact")
+    expected = choose_kernel(*labelled, {})
+    (choice,) = report.choices
+    assert choice == expected
+    assert report.kernel == expected.kernel.words()
+    assert str(expected).splitlines()[0] in str(report)
+    assert kernel_from_state(load_model(tmp_path / "model").metadata["gp"]["kernel"]) == expected.kernel
+    monkeypatch.setattr("daskrf.jobs.exactsolve.choose_kernel", None)  # nothing is tried again
+    again = fit(store, inputs[1], tmp_path / "model", process="exact", noise_variance=0.5)
+    assert (again.choices, again.kernel) == (report.choices, report.kernel)
+    quick = fit(store, inputs[1], tmp_path / "quick", process="exact", quick=True)
+    assert quick.choices == (None,)
+    for options in ({"kernel": TanimotoMinMax()}, {"process": "features"}, {"feature_map": FEATURES}):
+        with pytest.raises(OptionError, match="--quick goes with an exact process"):
+            fit(store, inputs[1], tmp_path / "none", quick=True, **options)
+
+
+def test_a_fit_that_was_killed_keeps_its_choice(
+    store: Path, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(ExactGP, "fit", lambda *args, **kwargs: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            fit(store, inputs[1], tmp_path / "model", process="exact")
+    monkeypatch.setattr("daskrf.jobs.exactsolve.choose_kernel", None)
+    report = fit(store, inputs[1], tmp_path / "model", process="exact")
+    assert report.choices[0] is not None
 
 
 def test_labels_that_are_added_begin_from_the_solution(monkeypatch: pytest.MonkeyPatch) -> None:

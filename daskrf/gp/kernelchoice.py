@@ -1,0 +1,423 @@
+"""Choosing the kernel of an exact process by how well each one predicts labels that were left out.
+
+The evidence of a few rows is a poor guide: for docking scores it prefers Gaussian kernels by far, while with
+ten times the labels Tanimoto kernels predict better. So each kernel is judged with as many labels as there
+are, within reason: by leaving out one label at a time up to 4,000 of them, and above by leaving out a part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.linalg import blas, lapack
+
+from daskrf import seeds
+from daskrf.errors import InputError
+from daskrf.gp.chunks import check_rows
+from daskrf.gp.conjugategradients import solve
+from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
+from daskrf.kernels.kernel import Kernel, from_state
+from daskrf.kernels.radial import Gaussian
+from daskrf.kernels.tanimoto import TanimotoMinMax
+from daskrf.kernels.weightedmean import Mean
+
+__all__ = ["KernelChoice", "Trial", "choose_kernel"]
+
+Double = npt.NDArray[np.float64]
+Range = tuple[int, int]
+
+_FEWEST = 20  # labels that tell kernels apart at all
+_ONE_BY_ONE = 4000  # labels, at most, of which one is left out at a time: a trial takes seconds
+_MOST = 12_000  # rows of a trial above that: it takes some ten seconds
+_LEFT_OUT = 2000  # labels in all, if there are as many, a fifth of the rows at a time
+_RATIO = 0.1  # noise to signal variance, from which the first search starts
+_RATIO_STEP, _RATIOS = math.log(2.0), (1e-3, 1e3)
+_LENGTH = 1.4  # times the root mean square distance of two molecules, from which the search starts
+_LENGTH_STEP, _LENGTH_STEPS = math.log(1.4), 3
+_PAIRS = 2000
+_WORTH = 0.01  # nats that a label has to gain for another kernel: errors smaller by a hundredth
+_TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How well a kernel predicts labels that were left out.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    name : str
+        The kernel in words.
+    log_probability : float
+        Mean log probability of a label that was left out, in nats.
+    r2 : float
+        Share of the variance of these labels that the mean explains.
+    """
+
+    kernel: Kernel
+    name: str
+    log_probability: float
+    r2: float
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """The kernel that was chosen, and what was tried.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    trials : tuple of Trial
+        In the order in which they were tried; empty if there were too few labels.
+    n_rows, n_left_out : int
+        Labels that were used, and how many of them were left out; both are the same if one was left out at a
+        time.
+    """
+
+    kernel: Kernel
+    trials: tuple[Trial, ...] = ()
+    n_rows: int = 0
+    n_left_out: int = 0
+
+    def __str__(self) -> str:
+        if not self.trials:
+            return f"too few labels to compare kernels: took {self.kernel.words()}"
+        how = (
+            f"each of {self.n_rows:,} labels left out in turn"
+            if self.n_rows == self.n_left_out
+            else f"{self.n_left_out:,} of {self.n_rows:,} labels left out"
+        )
+        width = max(len(trial.name) for trial in self.trials)
+        lines = [f"{'kernels tried, ' + how:<{width + 2}}    R2  log probability"]
+        for trial in self.trials:
+            taken = "  taken" if trial.kernel == self.kernel else ""
+            lines.append(f"  {trial.name:<{width}}  {trial.r2:6.3f}  {trial.log_probability:8.3f}{taken}")
+        best = max(self.trials, key=lambda trial: trial.log_probability)
+        if best.kernel != self.kernel:
+            lines.append(
+                "  A kernel further down is taken if it is clearly better: by 0.01 and a standard error."
+            )
+        return "\n".join(lines)
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description."""
+        trials = [{**vars(trial), "kernel": trial.kernel.state()} for trial in self.trials]
+        return {
+            "kernel": self.kernel.state(),
+            "trials": trials,
+            "n_rows": self.n_rows,
+            "n_left_out": self.n_left_out,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> KernelChoice:
+        """Rebuild a choice from its `state`."""
+        names = ("name", "log_probability", "r2")
+        trials = tuple(
+            Trial(from_state(trial["kernel"]), **{name: trial[name] for name in names})
+            for trial in state["trials"]
+        )
+        return cls(from_state(state["kernel"]), trials, state["n_rows"], state["n_left_out"])
+
+
+class _Score(NamedTuple):
+    """Log probabilities of labels left out, one each, and the errors of their predictions."""
+
+    log_probability: Double
+    errors: Double
+
+    @property
+    def mean(self) -> float:
+        """The mean log probability; minus infinity if a value is not finite."""
+        value = float(self.log_probability.mean())
+        return value if math.isfinite(value) else -math.inf
+
+
+Scorer = Callable[[Kernel], Callable[[float], _Score]]
+"""Prepares a kernel; the function it returns takes the logarithm of noise to signal variance."""
+
+
+def choose_kernel(
+    X: Any,
+    y: npt.ArrayLike,
+    columns: Mapping[str, Range] | None = None,
+    *,
+    random_state: int = 0,
+    cache_bytes: int = 2 * 2**30,
+    on_trial: Callable[[str], None] | None = None,
+) -> KernelChoice:
+    """Return the kernel that predicts best the labels that it has not seen.
+
+    Tried are the Tanimoto (min-max) kernel and a Gaussian kernel with its best length scale, on all columns
+    and on those of each kind of fingerprint, and the mean of the best of both, in this order. One is taken in
+    place of an earlier one if its mean log probability is better by more than 0.01 and the standard error.
+
+    Parameters
+    ----------
+    X : CSR or dense array, shape (n, n_columns)
+        Fingerprints of labelled molecules.
+    y : array, shape (n,)
+    columns : dict of str to (int, int), optional
+        First column of each kind of fingerprint and the one after its last, as
+        `daskrf.FingerprintSpec.columns`; default: one kind.
+    random_state : int
+        Seed of the choice of rows, if there are more than 4,000.
+    cache_bytes : int
+        Memory for tiles of a kernel matrix.
+    on_trial : callable, optional
+        Called with the words of each kernel before it is tried.
+
+    Returns
+    -------
+    KernelChoice
+
+    Raises
+    ------
+    InputError
+        If shapes do not match or a value is not finite.
+
+    Notes
+    -----
+    Up to 4,000 labels each one is left out in turn (Rasmussen & Williams 2006, eqs. 5.10 - 5.12). Above,
+    2,000 are left out, at most a fifth of the rows at a time, and their log probability is that of errors of
+    one size. At most 12,000 rows are used. The ratio of noise to signal variance is the best for each kernel.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).poisson(1.0, (60, 8))
+    >>> choice = choose_kernel(X, X @ np.arange(8.0))
+    >>> choice.kernel
+    Gaussian(length_scale=15.0)
+    """
+    X, y = check_rows(X, TanimotoMinMax()), np.asarray(y, dtype=np.float64)
+    if y.shape != (X.shape[0],):
+        raise InputError(f"X has {X.shape[0]} rows, but y has the shape {y.shape}: they must match.")
+    if not np.isfinite(y).all():
+        raise InputError("y has values that are not finite: leave these rows out.")
+    if len(y) < _FEWEST or y.min() == y.max():
+        return KernelChoice(TanimotoMinMax())
+    order = np.argsort(seeds.words(random_state, "gp/kernelchoice", len(y)), kind="stable")
+    if len(y) <= _ONE_BY_ONE:
+        out = np.arange(len(y))
+        scorer: Scorer = _OneByOne(X, y)
+    else:
+        order = order[:_MOST]
+        out = order[:_LEFT_OUT]
+        folds = np.array_split(out, -(-len(out) // (len(order) // 5)))
+        scorer = _Folds(X, y, np.sort(order), folds, cache_bytes, random_state)
+    some = X[np.sort(order[: 2 * _PAIRS])]
+    search = _Search(scorer, some, on_trial or (lambda words: None))
+    search.run(columns or {})
+    return search.choice(y[out], len(order))
+
+
+@dataclass
+class _Search:
+    """Tries kernels one after another; each begins with the noise that suited the one before."""
+
+    scorer: Scorer
+    some: Any
+    on_trial: Callable[[str], None]
+    log_ratio: float = math.log(_RATIO)
+    found: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
+
+    def run(self, columns: Mapping[str, Range]) -> None:
+        """Try the short list."""
+        parts = dict(_parts(columns))
+        tanimoto = [self.add(_on(TanimotoMinMax(), part), name) for name, part in parts.items()]
+        best = max(range(len(parts)), key=lambda i: tanimoto[i].mean)
+        names = list(parts)
+        gaussian = [self.add_gaussian(parts[name], name) for name in dict.fromkeys((names[0], names[best]))]
+        kernel, name, _ = max(self.found[-len(gaussian) :], key=lambda each: each[2].mean)
+        first = self.found[best]
+        self.add(_half(kernel, first[0]), f"mean of {name} and {first[1]}")
+
+    def add(self, kernel: Kernel, part: str) -> _Score:
+        """Try a kernel with the noise that suits it best."""
+        name = part if isinstance(kernel, Mean) and len(kernel.weights) > 1 else _words(kernel, part)
+        self.on_trial(name)
+        score = self.scored(kernel)
+        self.found.append((kernel, name, score))
+        return score
+
+    def add_gaussian(self, part: Range | None, name: str) -> _Score:
+        """Try a Gaussian kernel with the length scale that suits it best."""
+        start = math.log(_LENGTH * _distance(self.some, part))
+        self.on_trial(f"Gaussian{name and ' on '}{name}")
+
+        def kernel_at(log_length: float) -> Kernel:
+            return _on(Gaussian(float(f"{math.exp(log_length):.3g}")), part)
+
+        self.scored(kernel_at(start))  # finds the noise that goes with it
+        limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
+        at, _ = _climb(lambda at: self.scorer(kernel_at(at))(self.log_ratio), start, _LENGTH_STEP, limits)
+        kernel = kernel_at(at)
+        score = self.scored(kernel)
+        self.found.append((kernel, _words(kernel, name), score))
+        return score
+
+    def scored(self, kernel: Kernel) -> _Score:
+        """Return the score of a kernel with its best ratio of noise to signal variance."""
+        limits = math.log(_RATIOS[0]), math.log(_RATIOS[1])
+        at, score = _climb(self.scorer(kernel), self.log_ratio, _RATIO_STEP, limits)
+        self.log_ratio = at
+        return score
+
+    def choice(self, labels: Double, n_rows: int) -> KernelChoice:
+        """Return the first kernel, or a later one that is clearly better."""
+        total = float(((labels - labels.mean()) ** 2).sum())
+        taken, trials = 0, []
+        for i, (kernel, name, score) in enumerate(self.found):
+            gain = score.log_probability - self.found[taken][2].log_probability
+            if score.mean > -math.inf and gain.mean() > max(_WORTH, gain.std() / math.sqrt(len(gain))):
+                taken = i
+            r2 = 1.0 - float(score.errors @ score.errors) / total
+            trials.append(Trial(kernel, name, score.mean, r2))
+        return KernelChoice(self.found[taken][0], tuple(trials), n_rows, len(labels))
+
+
+def _climb(
+    score: Callable[[float], _Score], start: float, step: float, limits: tuple[float, float]
+) -> tuple[float, _Score]:
+    """Return a local maximum of the score among start + i step, and where it is."""
+    seen: dict[int, _Score] = {}
+
+    def at(i: int) -> float:
+        if i not in seen and limits[0] - 1e-9 <= start + i * step <= limits[1] + 1e-9:
+            seen[i] = score(start + i * step)
+        return seen[i].mean if i in seen else -math.inf
+
+    best = 0
+    while (better := max((best, best + 1, best - 1), key=at)) != best:
+        best = better
+    return start + best * step, seen[best]
+
+
+def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
+    """Yield what kernels see, by name: all columns, and those of each kind where there are several."""
+    several = len(columns) > 1
+    yield (" + ".join(columns) if several else ""), None
+    yield from columns.items() if several else ()
+
+
+def _on(kernel: Kernel, part: Range | None) -> Kernel:
+    """Return a kernel of some columns only."""
+    return kernel if part is None else Mean((1.0,), (kernel,), (part,))
+
+
+def _half(first: Kernel, second: Kernel) -> Kernel:
+    """Return the mean of two kernels, each on its own columns."""
+    terms = [
+        (each.kernels[0], each.columns[0])
+        if isinstance(each, Mean) and isinstance(each.columns, tuple)
+        else (each, (0, 2**63 - 1))
+        for each in (first, second)
+    ]
+    return Mean((1.0, 1.0), tuple(kernel for kernel, _ in terms), tuple(part for _, part in terms))
+
+
+def _words(kernel: Kernel, part: str) -> str:
+    inner = kernel.kernels[0] if isinstance(kernel, Mean) else kernel
+    return f"{inner.words()}{part and ' on '}{part}"
+
+
+def _distance(X: Any, part: Range | None) -> float:
+    """Return the root mean square distance of pairs of rows; at least a tiny one."""
+    rows = (X if part is None else X[:, part[0] : part[1]]).astype(np.float64)
+    half = rows.shape[0] // 2
+    difference = rows[:half] - rows[half : 2 * half]
+    squares = difference.multiply(difference) if hasattr(difference, "multiply") else difference**2
+    return max(math.sqrt(float(squares.sum()) / half), 1e-3)
+
+
+@dataclass(frozen=True)
+class _OneByOne:
+    """Leaves out one label at a time."""
+
+    X: Any
+    y: Double
+
+    def __call__(self, kernel: Kernel) -> Callable[[float], _Score]:
+        # Single precision is enough: labels are left out with noise far above its rounding.
+        matrix, n, y = kernel(self.X).astype(np.float32), len(self.y), self.y
+        size, ones = float(matrix.diagonal().mean()), np.ones(n, np.float32)
+        failed = _Score(np.full(n, -math.inf), y - y.mean())
+
+        def score(log_ratio: float) -> _Score:
+            shifted = np.array(matrix, order="F")
+            shifted.flat[:: n + 1] += np.float32(size * math.exp(log_ratio))
+            try:
+                root = scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+            except np.linalg.LinAlgError:  # not positive definite
+                return failed
+            inverse, _ = lapack.spotri(root, lower=1, overwrite_c=1)
+            one = blas.ssymv(1.0, inverse, ones, lower=1).astype(np.float64)
+            mean = float(one @ y / one.sum())
+            alpha = blas.ssymv(1.0, inverse, (y - mean).astype(np.float32), lower=1).astype(np.float64)
+            precision = inverse.diagonal().astype(np.float64)
+            errors = alpha / precision
+            variances = float(np.mean(alpha * errors)) / precision
+            return _Score(_log_density(errors, variances), errors)
+
+        return score
+
+
+@dataclass(frozen=True)
+class _Folds:
+    """Leaves out folds of the rows, and predicts them from the other rows by conjugate gradients."""
+
+    X: Any
+    y: Double
+    rows: npt.NDArray[np.int64]
+    folds: list[npt.NDArray[np.int64]]
+    cache_bytes: int
+    random_state: int
+
+    def __call__(self, kernel: Kernel) -> Callable[[float], _Score]:
+        scorers = [self._scorer(kernel, fold) for fold in self.folds]
+
+        def score(log_ratio: float) -> _Score:
+            errors = np.concatenate([errors_of(log_ratio) for errors_of in scorers])
+            return _Score(_log_density(errors, np.full(len(errors), np.mean(errors**2))), errors)
+
+        return score
+
+    def _scorer(self, kernel: Kernel, fold: npt.NDArray[np.int64]) -> Callable[[float], Double]:
+        """Return the function that gives the errors at a fold for the logarithm of the ratio."""
+        kept = np.setdiff1d(self.rows, fold)
+        X, n, shift = self.X[kept], len(kept), float(self.y[kept].mean())
+        matrix = KernelMatrix(kernel, X, keep_bytes=min(self.cache_bytes, KernelMatrix.bytes_of(n)))
+        preconditioner = LandmarkPreconditioner(kernel, X, min(n, max(500, n // 20)), self.random_state)
+        right = np.column_stack([self.y[kept] - shift, np.ones(n)]).astype(np.float32)
+        size, known = float(np.mean(kernel.diag(X))), None
+
+        def errors_of(log_ratio: float) -> Double:
+            nonlocal known
+            ratio = size * math.exp(log_ratio)
+            preconditioner.set_ratio(ratio)
+
+            def multiply(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+                product = matrix.product(vectors)
+                product += np.float32(ratio) * vectors
+                return product
+
+            options: dict[str, Any] = {"tolerance": _TOLERANCE, "max_iterations": _MOST_PRODUCTS}
+            known = solve(multiply, right, preconditioner, start=known, **options).x
+            sums = known.sum(axis=0, dtype=np.float64)
+            mean = float(sums[0] / sums[1])
+            alpha = np.ascontiguousarray(known[:, :1] - np.float32(mean) * known[:, 1:])
+            return self.y[fold] - shift - mean - matrix.cross_product(self.X[fold], alpha)[:, 0]
+
+        return errors_of
+
+
+def _log_density(errors: Double, variances: Double) -> Double:
+    """Return the log probability density of each error."""
+    return -0.5 * (np.log(2 * math.pi * variances) + errors**2 / variances)

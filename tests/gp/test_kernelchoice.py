@@ -1,0 +1,137 @@
+"""The choice of a kernel: leave-one-out against plain refits, folds against factors, and what is taken."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from daskrf.errors import InputError
+from daskrf.gp import ExactGP, KernelChoice, choose_kernel
+from daskrf.gp.kernelchoice import _climb, _distance, _Folds, _OneByOne, _Score
+from daskrf.kernels import Gaussian, Kernel, TanimotoMinMax
+
+COLUMNS = {"first": (0, 30), "second": (30, 60)}
+
+
+def _data(n: int, seed: int = 0) -> tuple[Any, np.ndarray]:
+    """Rows of two kinds, and labels that only the first kind explains."""
+    rng = np.random.default_rng(seed)
+    X = sp.csr_matrix(rng.poisson(0.6, (n, 60)).astype(np.uint8))
+    similar = TanimotoMinMax()(X[:, :30], rng.poisson(0.6, (20, 30)))
+    y = 5.0 * (similar - similar.mean(0)) @ rng.standard_normal(20) + 0.1 * rng.standard_normal(n)
+    return X, y
+
+
+@pytest.mark.parametrize("kernel", [TanimotoMinMax(), Gaussian(5.0)])
+def test_one_label_at_a_time_is_what_refits_give(kernel: Kernel) -> None:
+    X, y = _data(40)
+    ratio = 0.2
+    found = _OneByOne(X, y)(kernel)(math.log(ratio))
+    K = kernel(X) + ratio * np.eye(40)
+    errors, variances = np.empty(40), np.empty(40)
+    inverse = np.linalg.inv(K)
+    mean = inverse.sum(0) @ y / inverse.sum()
+    for i in range(40):
+        rest = np.arange(40) != i
+        weights = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, i])
+        errors[i] = y[i] - mean - weights @ (y[rest] - mean)
+        variances[i] = K[i, i] - weights @ K[rest, i]
+    variances *= np.mean(errors**2 / variances)
+    np.testing.assert_allclose(found.errors, errors, rtol=1e-3, atol=1e-4)
+    density = -0.5 * (np.log(2 * np.pi * variances) + errors**2 / variances)
+    np.testing.assert_allclose(found.log_probability, density, rtol=1e-3, atol=1e-3)
+
+
+def test_folds_are_what_factors_give() -> None:
+    X, y = _data(900)
+    folds = [np.arange(0, 100), np.arange(100, 200)]
+    rows, ratio = np.arange(800), 0.3
+    score = _Folds(X, y, rows, folds, 2**28, 0)(TanimotoMinMax())(math.log(ratio))
+    expected = []
+    for fold in folds:
+        kept = np.setdiff1d(rows, fold)
+        gp = ExactGP(TanimotoMinMax(), signal_variance=1.0, noise_variance=ratio, solver="cholesky")
+        expected.append(y[fold] - gp.fit(X[kept], y[kept]).predict(X[fold]))
+    errors = np.concatenate(expected)
+    np.testing.assert_allclose(score.errors, errors, atol=0.02 * errors.std())
+    assert score.mean == pytest.approx(-0.5 * (1 + math.log(2 * math.pi * np.mean(score.errors**2))))
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+def test_the_kind_that_explains_the_labels_is_found(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daskrf.gp.kernelchoice._ONE_BY_ONE", 300)
+    monkeypatch.setattr("daskrf.gp.kernelchoice._MOST", 1200)
+    monkeypatch.setattr("daskrf.gp.kernelchoice._LEFT_OUT", 240)
+    X, y = _data(n)
+    told: list[str] = []
+    choice = choose_kernel(X, y, COLUMNS, on_trial=told.append)
+    assert (choice.n_rows, choice.n_left_out) == ((300, 300) if n == 300 else (1200, 240))
+    names = [trial.name for trial in choice.trials]
+    assert [name.partition(" on ")[2] for name in names[:3]] == ["first + second", "first", "second"]
+    assert len(told) == len(choice.trials) == 6
+    taken = next(trial for trial in choice.trials if trial.kernel == choice.kernel)
+    assert taken.name.endswith(" on first")
+    assert taken.log_probability > choice.trials[0].log_probability + 0.1
+    assert taken.r2 > choice.trials[0].r2 > choice.trials[2].r2
+    assert str(choice).count("  taken") == 1
+    again = KernelChoice.from_state(json.loads(json.dumps(choice.state())))
+    assert again == choice
+    gp = ExactGP(choice.kernel).fit(X, y)  # whatever is taken can be fitted
+    assert np.corrcoef(gp.predict(X), y)[0, 1] > 0.9
+
+
+def test_a_later_kernel_has_to_be_better_by_a_standard_error() -> None:
+    """Labels that are all noise: no kernel predicts them, and the first one is taken."""
+    X, _ = _data(400)
+    choice = choose_kernel(X, np.random.default_rng(1).standard_normal(400), COLUMNS)
+    assert choice.kernel == TanimotoMinMax()
+    assert len(choice.trials) == 5
+
+
+@pytest.mark.parametrize("n", [1, 5, 19])
+def test_few_labels_are_not_compared(n: int) -> None:
+    X, y = _data(n)
+    choice = choose_kernel(X, y, COLUMNS)
+    assert (choice.kernel, choice.trials) == (TanimotoMinMax(), ())
+    assert "too few labels" in str(choice)
+    assert KernelChoice.from_state(choice.state()) == choice
+
+
+def test_labels_and_rows_that_do_not_differ() -> None:
+    X, y = _data(50)
+    assert choose_kernel(X, np.ones(50)).trials == ()
+    same = choose_kernel(sp.csr_matrix(np.ones((50, 4), np.uint8)), y)
+    assert same.kernel == TanimotoMinMax()
+    assert all(math.isfinite(trial.log_probability) for trial in same.trials)
+
+
+def test_bad_input_is_refused() -> None:
+    X, y = _data(30)
+    for rows, labels, message in (
+        (X, y[:-1], "they must match"),
+        (X, np.where(np.arange(30) == 3, np.nan, y), "not finite"),
+    ):
+        with pytest.raises(InputError, match=message):
+            choose_kernel(rows, labels)
+
+
+def test_the_climb_finds_the_top_within_its_limits() -> None:
+    def score(at: float) -> _Score:
+        return _Score(np.array([-((at - 2.2) ** 2)]), np.zeros(1))
+
+    assert _climb(score, 0.0, 0.5, (-5, 5))[0] == 2.0
+    assert _climb(score, 0.0, 0.5, (-5, 1))[0] == 1.0
+    assert _climb(score, 4.0, 0.5, (-5, 5))[0] == 2.0
+
+
+def test_distances_are_of_the_kind() -> None:
+    X, _ = _data(2000)
+    dense = X.toarray().astype(float)
+    pairs = dense[:1000] - dense[1000:]
+    assert _distance(X, None) == pytest.approx(math.sqrt((pairs**2).sum(1).mean()))
+    assert _distance(X, (0, 30)) == pytest.approx(math.sqrt((pairs[:, :30] ** 2).sum(1).mean()))
