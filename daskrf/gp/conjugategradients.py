@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.gp.solvers import NotPositiveError
+
 __all__ = ["Solution", "solve"]
 
 Single = npt.NDArray[np.float32]
@@ -16,6 +18,8 @@ Operator = Callable[[Single], Single]
 
 _SAFETY = 0.8  # times the tolerance: rounding makes the true residual slightly larger than the updated one
 _ROWS = 1024  # rows summed in single precision
+_ROUNDING = 1e-6  # of the norm of A: v . A v / v . v may be as negative by rounding alone
+_TINY = float(np.finfo(np.float32).tiny)
 
 
 class Solution(NamedTuple):
@@ -58,6 +62,11 @@ def solve(
     max_iterations : int
         Largest number of products with A, including those for residuals.
 
+    Raises
+    ------
+    NotPositiveError
+        If v . A v is negative for a direction v.
+
     Examples
     --------
     >>> a = np.diag(np.array([1.0, 4.0], np.float32))
@@ -66,7 +75,7 @@ def solve(
     >>> found.x.round(4).ravel().tolist(), found.n_iterations
     ([1.0, 0.25], 3)
     """
-    norms = np.maximum(_norms(right), np.finfo(np.float32).tiny)
+    norms = np.maximum(_norms(right), _TINY)
     x = np.zeros_like(right) if start is None else start.copy()
     residual = right.copy() if start is None else right - multiply(x)
     found, before = _norms(residual) / norms, np.inf
@@ -96,9 +105,14 @@ def _iterate(
     z = precondition(residual)
     direction = z.copy()
     energy = _dots(residual, z)
+    norm = 0.0  # of A, at least
     for n in range(1, max_iterations + 1):
         product = multiply(direction)
-        step = _quotient(energy, _dots(direction, product))
+        curvature, squares = _dots(direction, product), np.maximum(_dots(direction, direction), _TINY)
+        norm = max(norm, float(np.sqrt(_dots(product, product) / squares).max()))
+        if (curvature < -_ROUNDING * norm * squares).any():
+            raise NotPositiveError
+        step = _quotient(energy, curvature)
         x += step * direction
         residual -= step * product
         if (_norms(residual) <= targets).all():

@@ -94,7 +94,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
         Products with K, at most.
     cache_bytes : int
         Memory for float32 tiles of K, of which 2 n^2 bytes are enough; what is not kept is made anew for each
-        product.
+        product. Where memory has less room, fewer are kept.
     n_subset : int, optional
         Fit to so many rows, drawn at random without replacement; all rows where there are no more.
     random_state : int
@@ -279,20 +279,26 @@ class ExactGP(RegressorMixin, BaseEstimator):
         names = ("kernel", "n_draws", "n_features", "random_state")
         return not other.means_only and all(getattr(self, n) == getattr(other, n) for n in names)
 
-    def _first_guess(self, X: Any, y: Array, given: Given) -> tuple[ProcessParameters, Given]:
-        """Return starting hyperparameters, from the evidence of some rows, and those to keep fixed."""
+    def _first_guess(self, X: Any, y: Array, given: Given) -> tuple[ProcessParameters, Given, bool]:
+        """Return starting hyperparameters, from the evidence of some rows, and those to keep fixed.
+
+        The last is whether those that are kept are at an end of their search range.
+        """
         m, a, s = given
         if a is not None and s is not None:
-            return ProcessParameters(float(y.mean()) if m is None else m, a, s), given
+            return ProcessParameters(float(y.mean()) if m is None else m, a, s), given, False
         part: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
         try:
             part.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
             m0, a0, s0 = (float(v[0]) for v in (part.mean_, part.signal_variance_, part.noise_variance_))
+        except NotPositiveError:
+            raise
         except InputError:  # all labels in the subset are equal, as with rare hits
             m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
+        found = ProcessParameters(m0, a0, s0)
         if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
-            given = m, a0, s0
-        return ProcessParameters(m0, a0, s0), given
+            return found, (m, a0, s0), bool(part.at_bound_[0])
+        return found, given, False
 
     def _fit_pathwise(
         self,
@@ -305,13 +311,13 @@ class ExactGP(RegressorMixin, BaseEstimator):
         keep: bool,
     ) -> None:
         """Fit by conjugate gradients; with `keep`, with the variances of `start`, unless they are given."""
-        searched = given[1] is None or given[2] is None
+        searched, at_bound = given[1] is None or given[2] is None, False
         if start is not None and searched and len(y) > _FIRST_GUESS:
             first = start.hyperparameters
             if keep and given[1] is None and given[2] is None:
                 given = given[0], first.signal_variance, first.noise_variance
         else:
-            first, given = self._first_guess(X, y, given)
+            first, given, at_bound = self._first_guess(X, y, given)
         n_landmarks = self.landmarks_of(len(y))
         try:
             self._pathwise = fit_pathwise(
@@ -332,10 +338,10 @@ class ExactGP(RegressorMixin, BaseEstimator):
             )
         except MemoryError:
             raise InputError(
-                f"conjugate gradients for {len(y):,} rows do not fit into memory, beside at most "
-                f"{format_bytes(self.cache_bytes)} for tiles (cache_bytes): take fewer n_landmarks or "
+                f"conjugate gradients for {len(y):,} rows do not fit into memory: take fewer n_landmarks or "
                 "n_draws, or random features."
             ) from None
+        self._pathwise.at_bound |= at_bound
         self._take(self._pathwise)
 
     def _take(self, posterior: PathwisePosterior) -> None:
@@ -688,7 +694,11 @@ class ExactGP(RegressorMixin, BaseEstimator):
             hyperparameters=ProcessParameters(*found),
             alpha=alpha,
             ones=rest.get("ones", alpha[:, 0]),
-            variances=VarianceModel(np.array(state["variances"]["weights"]), state["variances"]["draws"]),
+            variances=VarianceModel(
+                weights=np.array(state["variances"]["weights"]),
+                draws=state["variances"]["draws"],
+                covariance=np.array(state["variances"]["covariance"]),
+            ),
             landmarks=arrays["landmarks"],
             landmark_weights=arrays["landmark_weights"],
             random_state=self.random_state,
@@ -897,6 +907,4 @@ def _factorize(factor: ShiftedCholesky, shift: float) -> ShiftedCholesky:
     try:
         return factor.factorize(shift)
     except NotPositiveError:
-        raise InputError(
-            "the kernel matrix of the rows is not positive semi-definite: take a positive definite kernel."
-        ) from None
+        raise NotPositiveError from None

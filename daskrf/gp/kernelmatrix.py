@@ -26,9 +26,9 @@ _SCALED = 32  # rows whose scaled values stay near the processor
 class KernelMatrix:
     """The matrix k(X, X) of n rows as a linear operator that keeps at most `keep_bytes` of it in memory.
 
-    Tiles of the lower triangle are kept as far as `keep_bytes` allows; the others are recomputed for each
-    product. Each row of a product is summed in a fixed order, so it does not depend on the number of threads
-    or on which tiles are kept.
+    Tiles of the lower triangle are kept as far as `keep_bytes` and memory allow; the others are recomputed
+    for each product. Each row of a product is summed in a fixed order, so it does not depend on the number of
+    threads or on which tiles are kept.
 
     Parameters
     ----------
@@ -104,9 +104,7 @@ class KernelMatrix:
     def product(self, vectors: Single) -> Single:
         """Return k(X, X) times vectors, float32 of shape (n, any)."""
         if len(self._kept) < len(self._chosen):
-            self._prepare()
-            tiles = self._each(lambda at: self._made(*at), self._chosen)
-            self._kept.update(zip(self._chosen, tiles, strict=True))
+            self._keep()
         return np.concatenate([np.empty((0, vectors.shape[1]), np.float32), *self.panels(vectors)])
 
     def panels(self, vectors: Single, numbers: Sequence[int] | None = None) -> list[Single]:
@@ -176,6 +174,20 @@ class KernelMatrix:
         """Prepare the columns once: for a matrix read from a file, at its first use."""
         if len(self._columns) < len(self._slices):
             self._columns = self._each(lambda rows: self.kernel.against(self._rows(rows)), self._slices)
+
+    def _keep(self) -> None:
+        """Make the tiles that are to be kept; where memory ends, half of those that there is room for."""
+        self._prepare()
+        tiles = {}
+
+        def make(at: tuple[int, int]) -> None:
+            tiles[at] = self._made(*at)
+
+        try:
+            self._each(make, self._chosen)
+        except MemoryError:
+            self._chosen = sorted(tiles)[: len(tiles) // 2]
+        self._kept = {at: tiles[at] for at in self._chosen}
 
     def _rows(self, rows: slice) -> Any:
         return row_slice(self.X, rows.start, rows.stop)

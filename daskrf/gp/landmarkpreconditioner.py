@@ -10,6 +10,7 @@ import scipy.linalg
 
 from daskrf import seeds
 from daskrf.arrays import row_slice
+from daskrf.gp.solvers import NotPositiveError
 from daskrf.kernels.kernel import Kernel
 
 __all__ = ["LandmarkPreconditioner"]
@@ -38,6 +39,11 @@ class LandmarkPreconditioner:
     ----------
     landmarks : int64 array, shape (L,)
         Row indices into X.
+
+    Raises
+    ------
+    NotPositiveError
+        If K_ZZ is not positive semi-definite.
     """
 
     def __init__(self, kernel: Kernel, X: Any, n_landmarks: int, random_state: int) -> None:
@@ -49,7 +55,10 @@ class LandmarkPreconditioner:
         own = self._prepared(chosen)
         own.flat[:: len(own) + 1] += _JITTER * own.diagonal().mean()
         # Single precision is enough: a preconditioner only has to be close, symmetric and positive definite.
-        self._root = np.linalg.cholesky(own).astype(np.float32)
+        try:
+            self._root = np.linalg.cholesky(own).astype(np.float32)
+        except np.linalg.LinAlgError:
+            raise NotPositiveError from None
         self._features = np.empty((n, len(own)), np.float32)
         self._products = np.zeros(own.shape)
         for start in range(0, n, _ROWS):

@@ -214,8 +214,9 @@ class PathwisePosterior:
             mean[part] = values[:, 0]
             deviations = draws[part] - values[:, 1:]
             squares = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64)
-            guess = diagonal[part] * self.variances.guess(largest / size[part], total / size[part])
-            variance[part] = self.variances.variance(squares, deviations.shape[1], guess)
+            guess, worth = self.variances.guess(largest / size[part], total / size[part])
+            squares += worth * diagonal[part] * guess
+            variance[part] = squares / (deviations.shape[1] + worth)
 
         self.matrix.cross(X, self.alpha, use, scales=self.correlation_scales)
         mean = self.hyperparameters.mean + self.scale * mean
@@ -360,7 +361,7 @@ def _solved(
         multiply, right, preconditioner, start=start, tolerance=tolerance, max_iterations=max_iterations
     )
     worst = float(found.residuals.max(initial=0.0))
-    spent = found.n_iterations >= max_iterations
+    spent = found.n_iterations + 1 >= max_iterations  # the last one would be of the residual
     if not worst <= accepted:
         end = (
             "in all products with the kernel matrix that max_iterations allows; give more of them, "

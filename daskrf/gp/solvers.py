@@ -64,7 +64,14 @@ class Solver(Protocol):
 
 
 class NotPositiveError(InputError):
-    """A matrix that must be positive definite is not, even with jitter."""
+    """A matrix that must be positive definite is not, even with jitter: unless said, that of a kernel."""
+
+    def __init__(
+        self,
+        message: str = "the kernel matrix of the rows is not positive semi-definite: take a positive "
+        "definite kernel.",
+    ) -> None:
+        super().__init__(message)
 
 
 class ShiftedCholesky:

@@ -10,9 +10,9 @@ b = log(1 - max q) and t = log(1 + the sum of the others) the model is
 
     log v(x) / k(x, x) = w_1 b + w_2 t + w_3 t^2 + w_4 b t,
 
-which is 0 far from all labels. Every label gives a leave-one-out variance v = 1 / [C^-1]_ii - lambda, since
-the expectation of beta_is^2 over draws is [C^-1]_ii, and from it the variance v lambda / (v + lambda) with
-the label included.
+but at most b; it is 0 far from all labels. Every label gives a leave-one-out variance v = 1 / [C^-1]_ii -
+lambda, since the expectation of beta_is^2 over draws is [C^-1]_ii, and from it the variance
+v lambda / (v + lambda) with the label included.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import inv
 from scipy.optimize import least_squares
 from scipy.special import digamma, polygamma
 
@@ -29,10 +30,12 @@ __all__ = ["VarianceModel", "fit_variances"]
 
 Double = npt.NDArray[np.float64]
 
-_BOUND = np.array([1.0, 0.0, 0.0, 0.0])  # weights that give the upper bound
+_START = np.array([1.05, -0.02, 0.0, 0.0])  # weights next to those of the upper bound
+_LEAST = 1e-12  # of the information on weights, for those that labels tell nothing of
 _MOST = 2  # times S: the most draws the model may count as, since labelled rows differ from new ones
 _OWN = 0.3  # weight of the variances at labelled rows, label included: new rows matter more
 _ROWS = 20_000  # enough to fit four weights
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -44,18 +47,19 @@ class VarianceModel:
     weights : float64 array, shape (4,)
     draws : float
         Number of draws whose sampling error equals the error of the model at the labelled rows.
+    covariance : float64 array, shape (4, 4)
+        Of the weights: far from what labelled rows are like, the model is worth fewer draws.
     """
 
     weights: Double
     draws: float
+    covariance: Double
 
-    def guess(self, largest: Double, total: Double) -> Double:
-        """Return v(x) / k(x, x) from the largest and the sum of the squared correlations."""
-        return np.exp(_design(largest, total) @ self.weights)
-
-    def variance(self, squares: Double, n_draws: int, guess: Double) -> Double:
-        """Combine the sum of squares of draws with a guess of the variance; return the variance."""
-        return (squares + self.draws * guess) / (n_draws + self.draws)
+    def guess(self, largest: Double, total: Double) -> tuple[Double, Double]:
+        """Return v(x) / k(x, x) from the largest and the sum of the squared correlations, and its draws."""
+        design = _design(largest, total)
+        error = np.einsum("ni,ij,nj->n", design, self.covariance, design)
+        return np.exp(_at_most(design, self.weights)), self.draws / (1 + self.draws * error / 2)
 
 
 def fit_variances(
@@ -81,24 +85,33 @@ def fit_variances(
     ratios = ratio / diagonal
     # The expected logarithm of a mean of S squares is less than the logarithm of its expectation.
     lost = float(digamma(n_draws / 2)) - math.log(n_draws / 2)
-    told = lost - np.log(np.maximum(squares * diagonal, np.finfo(np.float64).tiny))
+    told = lost - np.log(np.maximum(squares * diagonal, _TINY))
     alone = 1 / (1 + ratios)
     left_out, labelled = _design(largest, total), _design(np.maximum(largest, alone), total + alone)
 
     def misfit(weights: Double) -> Double:
-        guess = np.exp(np.minimum(left_out @ weights, 0.0))
+        guess = np.exp(_at_most(left_out, weights))
         own = np.log(guess * ratios / (guess + ratios))
         return np.concatenate([told - np.log(guess + ratios), _OWN * (own - labelled @ weights)])
 
-    weights = least_squares(misfit, _BOUND, method="trf", x_scale="jac").x
-    guess = np.exp(left_out @ weights)
+    found = least_squares(misfit, _START, method="trf", x_scale="jac")
+    guess = np.exp(_at_most(left_out, found.x))
     # Variance of log v about the model, beyond the sampling error of S draws.
-    residual = misfit(weights)[: len(guess)]
-    spread = (np.var(residual) - float(polygamma(1, n_draws / 2))) * np.mean((guess + ratios) / guess) ** 2
+    freedom = max(len(guess) - len(found.x), 1e-6)
+    variance = float(np.square(found.fun[: len(guess)]).sum()) / freedom
+    spread = (variance - float(polygamma(1, n_draws / 2))) * np.mean((guess + ratios) / guess) ** 2
     draws = min(2 / max(float(spread), 1e-6), _MOST * n_draws)
-    if not (np.isfinite(weights).all() and np.isfinite(draws)):
-        return VarianceModel(_BOUND, 0.0)
-    return VarianceModel(weights, draws)
+    information = found.jac.T @ found.jac
+    information.flat[:: len(information) + 1] += max(_LEAST * float(information.trace()), _TINY)
+    covariance = variance * inv(information)
+    if not (np.isfinite(covariance).all() and np.isfinite(draws)):
+        return VarianceModel(_START, 0.0, np.zeros_like(information))
+    return VarianceModel(found.x, draws, covariance)
+
+
+def _at_most(design: Double, weights: Double) -> Double:
+    """Return the logarithm of the model's variance, which is at most that of the upper bound."""
+    return np.minimum(design @ weights, design[:, 0])
 
 
 def _design(largest: Double, total: Double) -> Double:

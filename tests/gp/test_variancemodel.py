@@ -10,34 +10,37 @@ from daskrf.gp.variancemodel import VarianceModel, fit_variances
 from daskrf.kernels import Gaussian, TanimotoDotProduct, TanimotoMinMax
 from tests.gp.test_pathwise import GIVEN, labels, rows
 
-WEIGHTS = np.array([1.7, 0.25, -0.08, -0.2])
+WEIGHTS = np.array([1.2, -0.1, -0.03, 0.05])
 
 
-def made(n: int, ratio: float, n_draws: int, seed: int, spread: float = 0.0) -> tuple[np.ndarray, ...]:
+def made(
+    n: int, ratio: float, n_draws: int, seed: int, spread: float = 0.0, least: float = 0.05
+) -> tuple[np.ndarray, ...]:
     """Squared correlations, sizes, and squares of draws whose variances follow the model."""
     rng = np.random.default_rng(seed)
-    largest = rng.uniform(0.05, 0.8, n)
+    largest = rng.uniform(least, 0.8, n)
     total = largest + rng.gamma(2.0, 1.5, n)
     diagonal = rng.uniform(0.5, 2.0, n)
     b, t = np.log1p(-largest), np.log1p(total - largest)
-    variance = diagonal * np.exp(WEIGHTS @ np.array([b, t, t * t, b * t]) + spread * rng.standard_normal(n))
+    model = np.minimum(WEIGHTS @ np.array([b, t, t * t, b * t]), b)
+    variance = diagonal * np.exp(model + spread * rng.standard_normal(n))
     squares = rng.chisquare(n_draws, n) / n_draws / (variance + ratio)
     return largest, total, diagonal, squares, variance
 
 
 def test_without_labels_nearby_the_variance_is_that_of_the_prior() -> None:
-    model = VarianceModel(WEIGHTS, 10.0)
-    assert model.guess(np.zeros(3), np.zeros(3)).tolist() == [1.0, 1.0, 1.0]
+    model = VarianceModel(WEIGHTS, 10.0, np.eye(4))
+    assert [part.tolist() for part in model.guess(np.zeros(3), np.zeros(3))] == [[1.0] * 3, [10.0] * 3]
 
 
 @pytest.mark.parametrize("ratio", [0.5, 2.0])
 def test_variances_that_follow_the_model_are_found(ratio: float) -> None:
     largest, total, diagonal, squares, variance = made(6000, ratio, 32, 0)
     model = fit_variances(largest, total, diagonal, squares, ratio, 32)
-    off = np.log(diagonal * model.guess(largest, total) / variance)
+    off = np.log(diagonal * model.guess(largest, total)[0] / variance)
     # The variances that follow for labelled rows are not quite of the model's form, and count, too.
     assert abs(off.mean()) < 0.08
-    bound = np.log(diagonal * VarianceModel(np.eye(4)[0], 1.0).guess(largest, total) / variance)
+    bound = np.log(diagonal * (1 - largest) / variance)
     assert off.std() < 0.6 * bound.std()
     assert model.draws == 64  # the most that it is worth
 
@@ -48,9 +51,21 @@ def test_a_model_that_does_not_hold_counts_for_less() -> None:
     assert draws[1] == pytest.approx(2 / 0.3**2, rel=0.4)
 
 
-def test_draws_and_guess_are_weighed() -> None:
-    model = VarianceModel(WEIGHTS, 10.0)
-    assert model.variance(np.array([60.0]), 30, np.array([1.0]))[0] == pytest.approx((60 + 10) / 40)
+def test_a_model_is_worth_nothing_where_labels_tell_nothing_of_it() -> None:
+    many = made(3000, 0.2, 32, 0)[:4]
+    near = np.array([0.1, 0.5]), np.array([2.0, 3.0])
+    assert (fit_variances(*many, 0.2, 32).guess(*near)[1] > 50).all()
+    assert (fit_variances(*(values[:3] for values in many), 0.2, 32).guess(*near)[1] < 1).all()
+    repeated = fit_variances(*made(3000, 1.0, 32, 0, least=0.8)[:4], 1.0, 32)
+    assert repeated.guess(np.array([0.8]), np.array([2.0]))[1] > 50
+    assert repeated.guess(np.array([0.1]), np.array([2.0]))[1] < 1
+
+
+def test_no_guess_is_above_the_bound() -> None:
+    largest, total = np.linspace(0, 0.9, 50), np.linspace(0, 0.9, 50) + 3
+    for weights in (WEIGHTS, -WEIGHTS, 100 * WEIGHTS):
+        guess, _ = VarianceModel(weights, 10.0, np.eye(4)).guess(largest, total)
+        assert (guess <= 1 - largest + 1e-9).all()
 
 
 @pytest.mark.parametrize("kernel", [TanimotoMinMax(), TanimotoDotProduct(), Gaussian(4.0)], ids=repr)

@@ -275,6 +275,7 @@ def test_what_cannot_be_is_refused(store: Path, inputs: tuple[Path, Path], tmp_p
         (store, {"process": "exakt"}, "process is one of"),
         (store, {"process": "features", "kernel": TanimotoMinMax()}, "of their map"),
         (store, {"solver": "cg", "max_iterations": 2}, "give more of them"),
+        (store, {"noise_variance": 0}, "--noise-variance must be positive|noise_variance must be"),
     ):
         with pytest.raises(InputError, match=message):
             fit(source, inputs[1], tmp_path / "model", **{"process": "exact", **options})
@@ -311,6 +312,24 @@ def test_a_fit_that_was_killed_keeps_its_choice(
     monkeypatch.setattr("daskrf.jobs.exactsolve.choose_kernel", None)
     report = fit(store, inputs[1], tmp_path / "model", process="exact")
     assert report.choices[0] is not None
+
+
+def test_repeated_molecules_and_very_few_labels(solver: str, tmp_path: Path) -> None:
+    molecules, y = tmp_path / "molecules.csv", [0.0, 2.0, 1.0, 0.5, 2.5, 1.5, 0.2, 1.8]
+    molecules.write_text("smiles,id\n" + "".join(f"CCO,m{i}\n" for i in range(len(y))))
+    fingerprint(molecules, tmp_path / "fp")
+    for n in (2, 3, len(y)):
+        labels, path = tmp_path / f"{n}.csv", tmp_path / f"model-{n}"
+        labels.write_text("id,y\n" + "".join(f"m{i},{y[i]}\n" for i in range(n)))
+        report = fit(tmp_path / "fp", labels, path, solver=solver, **EXACT)
+        predict(path, tmp_path / "fp", tmp_path / f"predicted-{n}")
+        found = predictions(tmp_path / f"predicted-{n}")
+        np.testing.assert_allclose(found["mean"], np.mean(y[:n]), atol=1e-3)
+        np.testing.assert_allclose(found["std_y"], np.std(y[:n]), rtol=0.05)
+        assert "sees no signal" in str(report)
+    labels.write_text("id,y\nm0,1.0\n")
+    with pytest.raises(InputError, match="neither signal nor noise can be told"):
+        fit(tmp_path / "fp", labels, tmp_path / "model-1", solver=solver, **EXACT)
 
 
 def test_labels_that_are_added_begin_from_the_solution(monkeypatch: pytest.MonkeyPatch) -> None:
