@@ -16,7 +16,7 @@ from daskrf.errors import InputError, StoreError
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.storage.backend import Url, atomic_write, local_name
 from daskrf.storage.files import TEMPORARY, private_folder, remove, remove_stale, temporary_name
-from daskrf.storage.model import save_model, write_checkpoint
+from daskrf.storage.model import read_checkpoint, save_model, write_checkpoint
 from tests.storage.strategies import full_store, new_store
 
 DEAD = f"{os.uname().nodename}~{2**22 + 12345}"  # no process has such a number
@@ -176,3 +176,12 @@ def test_a_shared_folder_that_somebody_else_has_made_is_refused(
         ):
             use()
     assert prey.read_text() == "do not touch"
+
+
+@pytest.mark.parametrize("most", [127, 128, 40_000, 2**40])
+def test_a_checkpoint_of_integers_has_room_for_the_largest(tmp_path: Path, most: int) -> None:
+    values = np.arange(5000) % 2 * most
+    write_checkpoint(tmp_path / "c", {"a": values}, {}, "key")
+    found = read_checkpoint(tmp_path / "c", "key")
+    assert found is not None
+    assert (found.arrays["a"] == values).all()
