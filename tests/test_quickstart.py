@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from daskrf.cli import session
 from daskrf.cli.app import run
 from daskrf.commands.quickstart import quickstart
 from daskrf.errors import InputError
@@ -76,6 +77,14 @@ def test_too_few_molecules_are_refused(tmp_path):
     with pytest.raises(InputError, match="200 others"):
         quickstart(tmp_path / "demo", molecules=300, labelled=200)
     assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.parametrize("sizes", [["--molecules", "300"], ["-n", "300", "--labelled", "200"]])
+def test_too_few_molecules_are_refused_before_workers_start(tmp_path, capsys, monkeypatch, sizes):
+    monkeypatch.setattr(session, "client_of", lambda **_: pytest.fail("workers were started"))
+    assert run(["quickstart", str(tmp_path / "demo"), *sizes]) == 1
+    assert "200 others" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_command_line_on_a_cluster(tmp_path, capsys):

@@ -41,6 +41,27 @@ from daskrf.storage.predictions import PredictionStore
 
 __all__ = ["QuickstartReport", "quickstart"]
 
+_N_BEST = 100
+_MOLECULES, _LABELLED = 20_000, 2_000
+
+
+def check_sizes(molecules: int | None, labelled: int | None) -> None:
+    """Refuse a quickstart that is too small to say how many of the best molecules were found.
+
+    Raises
+    ------
+    InputError
+        There are fewer than 20 labelled molecules, or fewer than 200 others.
+    """
+    molecules = _MOLECULES if molecules is None else molecules
+    labelled = _LABELLED if labelled is None else labelled
+    if labelled < 20 or molecules - labelled < 2 * _N_BEST:
+        raise InputError(
+            f"A quickstart needs at least 20 labelled molecules and {2 * _N_BEST} others, "
+            f"not {labelled} labelled of {molecules}."
+        )
+
+
 CLI = Command(
     "daskrf quickstart",
     step=0,
@@ -51,9 +72,8 @@ CLI = Command(
         "seed": Option(least=0),
     },
     resumable=True,
+    check=check_sizes,
 )
-
-_N_BEST = 100
 _SELECTED = (100, 500, 1000)
 _MOLECULES_PER_TASK = 1000
 
@@ -121,8 +141,8 @@ class QuickstartReport:
 def quickstart(
     directory: str | os.PathLike[str] = "daskrf-quickstart",
     *,
-    molecules: int = 20_000,
-    labelled: int = 2_000,
+    molecules: int = _MOLECULES,
+    labelled: int = _LABELLED,
     n_components: int = 4096,
     seed: int = 0,
     client: Client | None = None,
@@ -162,11 +182,7 @@ def quickstart(
     >>> from daskrf import quickstart
     >>> print(quickstart("demo", molecules=2000, labelled=500))  # doctest: +SKIP
     """
-    if labelled < 20 or molecules - labelled < 2 * _N_BEST:
-        raise InputError(
-            f"A quickstart needs at least 20 labelled molecules and {2 * _N_BEST} others, "
-            f"not {labelled} labelled of {molecules}."
-        )
+    check_sizes(molecules, labelled)
     as_path(directory)  # refuses a name that no store could hold
     run = _Run(Path(directory), client, progress or Progress())
     run.begin({"molecules": molecules, "labelled": labelled, "n_components": n_components, "seed": seed})

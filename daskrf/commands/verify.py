@@ -82,7 +82,8 @@ def verify(
 
     Raises
     ------
-    If nothing is there. With `repair`, also if another command must be run: fit for a model, predict for
+    StoreError
+        If nothing is there. With `repair`, also if another command must be run: fit for a model, predict for
     predictions, screen for hits.
     """
     progress = progress or Progress()

@@ -36,6 +36,7 @@ class SpoolWriter(contextlib.ExitStack):
     def __init__(self, folder: PurePath) -> None:
         super().__init__()
         self._folder = folder
+        backend(folder).make(folder)
         self._partial = self.enter_context(staging(folder, "spool"))
         self._chunk = 0
         self._writer = self.enter_context(contextlib.ExitStack())  # of the current chunk

@@ -31,6 +31,7 @@ from daskrf.storage.files import (
     READ_BYTES,
     ObjectError,
     file_errors,
+    make_folders,
     private_folder,
     remove,
     sync_directory,
@@ -295,10 +296,15 @@ def atomic_write(path: PurePath, data: bytes, keep: bool = False) -> None:
 
 @contextmanager
 def staging(folder: PurePath, stem: str) -> Iterator[Path]:
-    """Yield a new local directory for files to publish in `folder`, deleted when the block ends."""
+    """Yield a new local directory for files to publish in `folder`, deleted when the block ends.
+
+    `folder` is created if needed, in a folder that exists.
+    """
     name = temporary_name(stem)
     place = Path(folder, name) if backend(folder).is_local else local_name(name)
-    place.mkdir(parents=True)
+    if backend(folder).is_local:
+        make_folders(Path(folder.parent), Path(folder))
+    place.mkdir()
     try:
         yield place
     finally:
@@ -308,6 +314,8 @@ def staging(folder: PurePath, stem: str) -> Iterator[Path]:
 def publish(root: PurePath, staged: dict[PurePath, Path]) -> None:
     """Move staged files and directories, whose digests were computed, durably to their final names."""
     finals = [Path(final) for _, final in pairs(staged)] if backend(root).is_local else []
+    for final in staged if finals else ():
+        make_folders(Path(root), Path(final.parent))
     backend(root).move(staged)
     if finals:
         sync_folders(Path(root), finals)
@@ -457,8 +465,8 @@ class Backend(ABC):
         """Return the content of a file inside a folder, and its modification time by the storage's clock."""
 
     @abstractmethod
-    def make(self, folder: PurePath) -> bool:
-        """Create a folder and its parents; return whether it was missing."""
+    def make(self, folder: PurePath, parents: bool = True) -> bool:
+        """Create a folder, with its parents or only in one that exists; return whether it was missing."""
 
     @abstractmethod
     def create(self, path: PurePath, data: bytes) -> Held | None:
@@ -543,9 +551,9 @@ class _Files(Backend):
         with self.open(folder, name) as file:  # opening makes NFS ask the server for the time
             return file.read(), os.fstat(file.fileno()).st_mtime
 
-    def make(self, folder: PurePath) -> bool:
+    def make(self, folder: PurePath, parents: bool = True) -> bool:
         there = os.path.isdir(folder)
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        Path(folder).mkdir(parents=parents, exist_ok=True)
         return not there
 
     def create(self, path: PurePath, data: bytes) -> Held | None:
@@ -571,7 +579,6 @@ class _Files(Backend):
 
     def move(self, staged: dict[PurePath, Path]) -> None:
         for final, file in staged.items():
-            os.makedirs(final.parent, exist_ok=True)
             os.replace(file, final)
 
     def remove(self, path: PurePath) -> None:
@@ -773,7 +780,7 @@ class _Objects(Backend):
     def read_dated(self, folder: PurePath, name: str) -> tuple[bytes, float]:
         return self.read(folder, name), self._head(folder / name)["last_modified"].timestamp()
 
-    def make(self, folder: PurePath) -> bool:
+    def make(self, folder: PurePath, parents: bool = True) -> bool:
         return False
 
     def _put_new(self, path: PurePath, data: bytes) -> bool:

@@ -80,6 +80,9 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     first, second = dict(_leaves(old)), dict(_leaves(new))
     keys = [*first, *(key for key in second if key not in first)]
     keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
+    # A kernel that was not given is a leaf, None; the parts of the one that was given are the difference.
+    absent = {key for key in keys if first.get(key) is None and second.get(key) is None}
+    keys = [key for key in keys if key not in absent or not any(k.startswith(f"{key}.") for k in keys)]
     # If a class differs, its parameters need no mention; if parameters differ, nor does what a map learned.
     classes = {key.rpartition(".")[0] for key in keys if key.endswith((".class", ".kernel"))}
     keys = [key for key in keys if _speaks(key, keys, classes)]
@@ -112,7 +115,10 @@ def _both(name: str, was: Any, now: Any) -> str:
         return f"{name} has changed"
     if digests:
         return f"{name} {'are others' if name == 'the labels' else 'is another'}"
-    return f"{name} (was {_value(was)}, now {_value(now)})"
+    was, now = (
+        "not given" if value is None and name.startswith("-") else _value(value) for value in (was, now)
+    )
+    return f"{name} (was {was}, now {now})"
 
 
 def _value(value: Any) -> str:

@@ -31,6 +31,7 @@ __all__ = [
     "digests_of_file",
     "digests_of_stream",
     "file_errors",
+    "make_folders",
     "private_folder",
     "sync_folders",
     "temporary_name",
@@ -41,6 +42,7 @@ TEMPORARY = ".tmp-"
 _OURS = re.compile(r"\.tmp-.+~[^~]+~[0-9]+~[0-9a-z_]{8}", re.DOTALL)  # names made by `temporary_name`
 _LONGEST = 120  # bytes of the final name that a temporary name may contain; file names have 255 at most
 STALE_SECONDS = 24 * 3600.0
+_PAUSES = tuple(0.01 * 2**i for i in range(8))  # seconds between the tries to delete a folder: 2.6 s in all
 READ_BYTES = 4 << 20
 
 _REASONS = {
@@ -307,8 +309,43 @@ def remove_stale(directory: Path, stem: str = "", *, all_writers: bool = False) 
     return removed
 
 
+def make_folders(root: Path, folder: Path) -> None:
+    """Create a folder and those between it and `root`, but not `root` itself.
+
+    A task that is still running after its job has ended must not bring back the folder that the job deleted.
+
+    Raises
+    ------
+    OSError
+        There is no folder `root`.
+
+    Examples
+    --------
+    >>> make_folders(Path("absent"), Path("absent/a/b"))
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'absent/a'
+    """
+    for part in reversed((folder, *folder.parents)):
+        if root in part.parents:
+            part.mkdir(exist_ok=True)
+
+
 def remove(path: Path) -> None:
-    """Delete a local file or a whole directory, if there is one."""
+    """Delete a local file or a whole directory, if there is one.
+
+    A directory into which another process still writes is not empty when its turn comes; it is tried again.
+    """
+    for pause in (*_PAUSES, None):
+        try:
+            _remove(path)
+            break
+        except OSError as error:
+            if pause is None or error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise
+            time.sleep(pause)
+
+
+def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except (IsADirectoryError, PermissionError):

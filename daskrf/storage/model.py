@@ -170,7 +170,7 @@ def write_checkpoint(
     Parameters
     ----------
     path : path
-        Directory; created if needed.
+        Directory; created if needed, in one that exists: a task whose job has ended creates nothing.
     arrays : mapping of str to ndarray
         The partial result.
     meta : mapping
@@ -268,12 +268,13 @@ def _write(
     }
     with file_errors("write", path):
         text = _text(record, path)
-        if backend(path).make(path):
+        if backend(path).make(path, parents=kind == "model"):
             sync(path.parent)
         with staging(path, "arrays") as directory:
             place = directory / "arrays"
             filed = {name: entry for name, entry in record["entries"].items() if "stored" in entry}
-            for folder in {PurePosixPath(), *(up for name in filed for up in PurePosixPath(name).parents)}:
+            groups = {PurePosixPath(), *(up for name in filed for up in PurePosixPath(name).parents)}
+            for folder in sorted(groups):  # a group before those in it
                 create_group(place / folder)
             for name, entry in filed.items():
                 write_array(place, name, _plain(arrays[name]), _layout(entry))

@@ -26,7 +26,7 @@ from numcodecs.zstd import Zstd
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 
 from daskrf.errors import MemoryLimitError, StoreError, printable
-from daskrf.storage.files import file_errors
+from daskrf.storage.files import file_errors, make_folders
 from daskrf.storage.integrity import DAMAGE, FileList
 
 __all__ = [
@@ -145,15 +145,15 @@ def _template(
 
 
 def create_group(folder: Path, attributes: dict[str, Any] | None = None) -> Path:
-    """Create the local folder of a Zarr group and return it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Create the local folder of a Zarr group, in one that exists, and return it."""
+    folder.mkdir(exist_ok=True)
     found = {"attributes": attributes or {}, "zarr_format": 3, "node_type": "group"}
     (folder / METADATA).write_text(json.dumps(found, indent=2))
     return folder
 
 
 def write_chunk(folder: Path, layout: Layout, number: tuple[int, ...], values: np.ndarray) -> None:
-    """Write one chunk into the local folder of its array."""
+    """Write one chunk into the local folder of its array, which is created if needed."""
     whole = np.asarray(values, layout.dtype, order="C")
     if whole.shape != layout.chunks:
         whole = np.full(layout.chunks, layout.fill_value, layout.dtype)
@@ -162,7 +162,7 @@ def write_chunk(folder: Path, layout: Layout, number: tuple[int, ...], values: n
     if layout.compressor:
         body = np.frombuffer(_COMPRESSORS[layout.compressor][1].encode(whole), np.uint8)
     path = folder / layout.key(number)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(folder.parent, path.parent)
     with path.open("wb") as file:
         file.write(body)
         file.write(google_crc32c.value(body).to_bytes(4, "little"))
@@ -180,7 +180,7 @@ def write_array(group: Path, name: str, values: np.ndarray, layout: Layout | Non
     if layout is None:
         chunks = tuple(max(1, n) for n in values.shape)
         layout = Layout(values.shape, chunks, values.dtype, "zstd", "/")
-    (group / name).mkdir(parents=True)
+    (group / name).mkdir()
     (group / name / METADATA).write_bytes(layout.metadata())
     for number, region in layout.regions():
         write_chunk(group / name, layout, number, values[region])

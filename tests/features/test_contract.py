@@ -328,6 +328,9 @@ def test_bits_are_the_signs(case: Case, feature_map: FeatureMap) -> None:
 def test_a_map_without_bits_says_so(case: Case, feature_map: FeatureMap) -> None:
     with pytest.raises(InputError, match="no one-bit features"):
         feature_map.transform_bits(case.rows())
+    with pytest.raises(InputError):
+        feature_map.check_dtype("bits")
+    feature_map.check_dtype("float32")
 
 
 @where(lambda case: case.prefixes)

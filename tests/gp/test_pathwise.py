@@ -162,6 +162,15 @@ def test_draws_of_the_prior_have_the_covariance_of_the_kernel(name: str) -> None
     assert (np.abs(sampled - expected) < 5 * error + 0.05 * diagonal.max()).all()
 
 
+@pytest.mark.parametrize("name", ["minmax", "gaussian"])
+def test_draws_of_the_prior_do_not_depend_on_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = rows(50)
+    draws = PriorDraws(KERNELS[name], X, 3, 512, 3)
+    whole = draws(X)
+    monkeypatch.setattr("daskrf.gp.priordraws._BLOCK_ENTRIES", 7 * 512)
+    np.testing.assert_allclose(draws(X), whole, atol=1e-5)
+
+
 def public(X: Any, y: np.ndarray, **options: Any) -> ExactGP:
     m, a, s = GIVEN
     fixed: dict[str, Any] = {"mean": m, "signal_variance": a, "noise_variance": s, "solver": "cg"}

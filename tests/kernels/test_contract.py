@@ -93,6 +93,10 @@ def test_the_distance_is_a_metric(kernel: Kernel, X: np.ndarray) -> None:
     # A square root makes an error of 1e-16 one of 1e-8.
     through = distance[:, :, None] + distance[None, :, :]
     assert (distance[:, None, :] <= through + 3e-8 * np.sqrt(scale(kernel, X))).all()
+    if type(kernel).distance is Kernel.distance:
+        own = kernel.diag(X) / scale(kernel, X)
+        squares = (own[:, None] + own) / 2 - kernel(X) / scale(kernel, X)
+        np.testing.assert_allclose(distance**2 / scale(kernel, X), squares, atol=1e-12)
 
 
 CONTAINERS = {

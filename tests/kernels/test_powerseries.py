@@ -171,6 +171,7 @@ def test_probabilities_are_the_shares_of_the_powers(kernel: DotProductKernel) ->
         (lambda: TruncatedGaussian(0.0), "length_scale must be"),
         (lambda: TruncatedGaussian(-1.0), "length_scale must be"),
         (lambda: TruncatedGaussian(1.0, 3, ((5,), (1.0,)))([[1.0]]), "centre has column 5"),
+        (lambda: TruncatedGaussian(1.0, 3, ((0, 5), (1.0, 1.0)))([[1.0]]), "centre has column 5"),
         *(
             (lambda centre=centre: TruncatedGaussian(1.0, 3, centre), "centre must be two sequences of one")
             for centre in (

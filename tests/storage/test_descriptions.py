@@ -97,14 +97,17 @@ def test_differences_show_no_long_text() -> None:
 def test_differences_name_what_was_chosen_and_not_what_follows() -> None:
     old = {"map": {"class": "A", "parameters": {"size": 8, "range": None}, "fitted": {"low": 1}}}
     new = {"map": {"class": "A", "parameters": {"size": 8, "range": [2, 9.5]}, "fitted": {}}}
-    assert differences(old, new) == "--range (was none, now [2, 9.5])"
+    assert differences(old, new) == "--range (was not given, now [2, 9.5])"
     other = {"map": {"class": "B", "parameters": {"terms": 3}}, "dtype": "bits"}
-    assert differences(old, other) == "--map (was A, now B), --dtype (was none, now bits)"
+    assert differences(old, other) == "--map (was A, now B), --dtype (was not given, now bits)"
     kernels = [
         {"map": {"kernel": {"kernel": name, "parameters": p}}} for name, p in (("A", {}), ("B", {"t": 1}))
     ]
     assert differences(*kernels) == "--kernel (was A, now B)"
     kernels = [LandmarkFeatures(kernel=kernel).state() for kernel in (TanimotoMinMax(), Gaussian(2.0))]
     assert differences(*({"map": state} for state in kernels)) == "--kernel (was minmax, now gaussian)"
+    kernels = [{"process": "exact", "kernel": own} for own in (None, Gaussian(2.0).state())]
+    assert differences(*kernels) == "--kernel (was not given, now gaussian)"
+    assert differences(*kernels[::-1]) == "--kernel (was gaussian, now not given)"
     lengths = [LandmarkFeatures(kernel=Gaussian(length)).state() for length in (2.0, 3.0)]
     assert differences(*({"map": state} for state in lengths)) == "--length-scale (was 2.0, now 3.0)"

@@ -274,7 +274,7 @@ def test_another_map_is_refused(tmp_path: Path) -> None:
     source = full_store(tmp_path / "s")
     FeatureStore.new(tmp_path / "f", source, STATE, 64)
     changed = {"class": "X", "parameters": {"n_components": 20, "random_state": 1}}
-    with pytest.raises(StoreError, match=r"--random-state \(was none, now 1\)"):
+    with pytest.raises(StoreError, match=r"--random-state \(was not given, now 1\)"):
         FeatureStore.new(tmp_path / "f", source, changed, 64)
     with pytest.raises(StoreError, match=r"--dtype \(was bits, now float32\)"):
         FeatureStore.new(tmp_path / "f", source, STATE, 64, "float32")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
+import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from daskrf.errors import InputError, StoreError
 from daskrf.molecules.spool import SpoolWriter
 from daskrf.storage.backend import Url, atomic_write, local_name
-from daskrf.storage.files import TEMPORARY, private_folder, remove_stale, temporary_name
-from daskrf.storage.model import save_model
+from daskrf.storage.files import TEMPORARY, private_folder, remove, remove_stale, temporary_name
+from daskrf.storage.model import read_checkpoint, save_model, write_checkpoint
 from tests.storage.strategies import full_store, new_store
 
 DEAD = f"{os.uname().nodename}~{2**22 + 12345}"  # no process has such a number
@@ -74,6 +78,61 @@ def test_names_that_are_nearly_too_long_have_temporary_ones(tmp_path: Path, name
     assert [item.name for item in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("writes", ["files", "checkpoints"])
+def test_a_folder_is_deleted_while_a_late_task_writes_into_it(tmp_path: Path, writes: str) -> None:
+    """Tasks of workers that were retired go on for a moment; they neither keep nor restore the folder."""
+    work, begun = tmp_path / "work", threading.Event()
+    work.mkdir()
+
+    def write(end: float) -> None:
+        for i in range(10**6):
+            try:
+                if writes == "files":
+                    (work / f"{i}").write_text("late")
+                else:
+                    write_checkpoint(work / f"{i}", {"a": np.arange(5000.0)}, {}, "key")
+            except (OSError, StoreError):  # it was just deleted
+                pass
+            if i == 20:
+                begun.set()
+            if time.monotonic() > end:
+                return
+
+    thread = threading.Thread(target=write, args=(time.monotonic() + 1.0,))
+    thread.start()
+    begun.wait()
+    remove(work)
+    gone = not work.exists()
+    thread.join()
+    assert gone
+    assert not work.exists()
+
+
+@pytest.mark.parametrize(
+    "moment", ["make_folders", "create_group", "write_array", "staged_objects", "publish"]
+)
+def test_a_late_checkpoint_does_not_restore_a_deleted_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Wherever it is when its job deletes the folder."""
+    work = tmp_path / "work"
+    work.mkdir()
+    place = "backend" if moment == "make_folders" else "model"
+    true = getattr(importlib.import_module(f"daskrf.storage.{place}"), moment)
+
+    def deleted_first(*args: object) -> object:
+        remove(work)
+        return true(*args)
+
+    monkeypatch.setattr(f"daskrf.storage.{place}.{moment}", deleted_first)
+    with pytest.raises(StoreError, match="no such file"):
+        write_checkpoint(work / "level-0", {"a": np.arange(5000.0), "in/b": np.arange(5000.0)}, {}, "key")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StoreError, match="no such file"):
+        write_checkpoint(work / "level-1", {}, {}, "key")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which everybody writes, and where that of this user's temporary files will be."""
@@ -117,3 +176,12 @@ def test_a_shared_folder_that_somebody_else_has_made_is_refused(
         ):
             use()
     assert prey.read_text() == "do not touch"
+
+
+@pytest.mark.parametrize("most", [127, 128, 40_000, 2**40])
+def test_a_checkpoint_of_integers_has_room_for_the_largest(tmp_path: Path, most: int) -> None:
+    values = np.arange(5000) % 2 * most
+    write_checkpoint(tmp_path / "c", {"a": values}, {}, "key")
+    found = read_checkpoint(tmp_path / "c", "key")
+    assert found is not None
+    assert (found.arrays["a"] == values).all()
