@@ -37,6 +37,7 @@ MODULES = [
     "daskrf.kernels",
     "daskrf.gp",
     "daskrf.acquisition",
+    "daskrf.spaces",
     "daskrf.screening",
 ]
 GROUPS = {

@@ -29,6 +29,7 @@ LAYERS = [
     "kernels",
     "features",
     "molecules",
+    "spaces",
     "storage",
     "gp",
     "acquisition",
@@ -41,7 +42,7 @@ LAYERS = [
 
 # Who may import these at all.
 ONLY = {
-    "rdkit": {"molecules"},
+    "rdkit": {"molecules", "spaces"},
     "zarr": {"storage"},
     "dask": {"jobs", "commands"},
     "distributed": {"jobs", "commands"},

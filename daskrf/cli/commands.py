@@ -52,9 +52,10 @@ class FunctionCommand(Command):
     """
 
     def __init__(self, name: str) -> None:
-        self.module = importlib.import_module(f"daskrf.commands.{name}")
+        self.function = name.replace("-", "_")
+        self.module = importlib.import_module(f"daskrf.commands.{self.function}")
         self.own = self.module.CLI
-        function = getattr(self.module, name)
+        function = getattr(self.module, self.function)
         self.parameters = {parameter.name: parameter for parameter in parameters_of(function)}
         self.parts: dict[str, Any] = {}  # dataclasses, by the parameter they are the value of
         self.has_more = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
@@ -122,7 +123,7 @@ class FunctionCommand(Command):
         if self.own.check is not None:
             self.own.check(*(values.get(name) for name in inspect.signature(self.own.check).parameters))
         with self._at_work(values) as work:
-            report = getattr(self.module, str(self.name))(**values, **work)
+            report = getattr(self.module, self.function)(**values, **work)
         click.echo(report.to_json() if as_json else _text_of(report))
         return getattr(report, "exit_code", 0)
 

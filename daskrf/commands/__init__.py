@@ -32,5 +32,5 @@ def summaries() -> dict[str, str]:
                 assert isinstance(node.value, ast.Call)
                 step = next((ast.literal_eval(k.value) for k in node.value.keywords if k.arg == "step"), step)
         if summary is not None:
-            found.append((step, file.stem, summary))
+            found.append((step, file.stem.replace("_", "-"), summary))
     return {name: summary for _, name, summary in sorted(found)}

@@ -201,7 +201,7 @@ def test_parameters_of_rules_are_options_of_screen():
 def test_every_parameter_is_an_option_of_the_same_name(name):
     """But for those that are made from several options, and the ones on where a command runs."""
     made = {"client", "progress", "spec", "format", "feature_map", "kernel"}
-    function = getattr(daskrf, name)
+    function = getattr(daskrf, name.replace("-", "_"))
     named = {parameter.name for parameter in commands()[name].params}
     assert {parameter.name for parameter in parameters_of(function)} - made <= named
 

@@ -35,6 +35,7 @@ NAMES = [
     "verify",
     "maps",
     "plan",
+    "check-space",
 ]
 
 

@@ -1,0 +1,209 @@
+"""What a space of products holds, and whether they are what their synthons say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+
+from daskrf.errors import InputError
+from daskrf.jobs.progress import Progress
+from daskrf.molecules import FingerprintSpec
+from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
+from daskrf.report.tabulation import text_table
+from daskrf.seeds import check_seed
+from daskrf.spaces.comparison import compare
+from daskrf.spaces.cut import CutSpace, cut, n_cuts
+from daskrf.spaces.synthons import check_spec
+from daskrf.spaces.tables import read_space
+
+__all__ = ["CheckedReaction", "CheckedSlot", "SpaceReport", "check_space"]
+
+CLI = Command(
+    "daskrf check-space real_space/ --radius 2",
+    step=10,
+    options={"sample": Option(least=1), "seed": Option(least=0)},
+)
+
+
+@dataclass(frozen=True)
+class CheckedSlot:
+    """The building blocks of a slot.
+
+    Attributes
+    ----------
+    blocks, synthons : int
+        Number of blocks, and of the synthons cut from them: one for each site of a block.
+    refused : dict of str to list of str
+        IDs of the blocks without a synthon, by the reason.
+    """
+
+    blocks: int
+    synthons: int
+    refused: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class CheckedReaction:
+    """What was found of a reaction.
+
+    Attributes
+    ----------
+    name : str
+    slots : tuple of CheckedSlot
+        None if the reaction cannot be cut.
+    products : int
+        Combinations of synthons; 0 if the reaction is refused.
+    combinations, compared : int
+        Random combinations of blocks that were compared with RDKit, and products that they make.
+    refusal : str
+        Why the reaction is refused, or an empty string.
+    """
+
+    name: str
+    slots: tuple[CheckedSlot, ...]
+    products: int
+    combinations: int
+    compared: int
+    refusal: str
+
+
+@dataclass(frozen=True)
+class SpaceReport:
+    """What `check_space` found.
+
+    Attributes
+    ----------
+    space : str
+    blocks, synthons : int
+        Number of building blocks, and of distinct synthons.
+    fingerprints : str
+        The kind of fingerprints that was compared.
+    reactions : tuple of CheckedReaction
+    """
+
+    space: str
+    blocks: int
+    synthons: int
+    fingerprints: str
+    reactions: tuple[CheckedReaction, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a reaction is refused, else 0."""
+        return int(any(reaction.refusal for reaction in self.reactions))
+
+    def __str__(self) -> str:
+        header = ["reaction", "products", "blocks by slot", "synthons by slot", "compared"]
+        rows = [
+            [
+                reaction.name,
+                reaction.products,
+                " x ".join(f"{slot.blocks:,}" for slot in reaction.slots) or "-",
+                " x ".join(f"{slot.synthons:,}" for slot in reaction.slots) or "-",
+                "refused" if reaction.refusal else f"{reaction.compared:,} equal",
+            ]
+            for reaction in self.reactions
+        ]
+        usable = [reaction for reaction in self.reactions if not reaction.refusal]
+        lines = [
+            f"{self.space}: {amount(len(self.reactions), 'reactions')}, {amount(self.blocks, 'blocks')}, "
+            f"{amount(self.synthons, 'synthons')}",
+            f"{amount(sum(r.products for r in usable), 'products')} of {amount(len(usable), 'reactions')}; "
+            "one that can be made in several ways counts for each",
+            "",
+            text_table(header, rows),
+            "",
+            "compared: products of random blocks. Joined synthons are what RDKit's RunReactants makes, and "
+            f"{self.fingerprints} counts of each product are the sums of those of its synthons.",
+        ]
+        for reaction in self.reactions:
+            if reaction.refusal:
+                lines.append(f"reaction {reaction.name} is refused: {reaction.refusal}")
+            for number, slot in enumerate(reaction.slots):
+                where = f"reaction {reaction.name}, slot {number}"
+                lines += [
+                    f"{where}: {amount(len(ids), 'blocks')} left out, such as {ids[0]}: {reason}"
+                    for reason, ids in slot.refused.items()
+                ]
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """Return everything as an object of JSON."""
+        return json.dumps(dataclasses.asdict(self), indent=2)
+
+
+def check_space(
+    space: str | os.PathLike[str],
+    *,
+    spec: FingerprintSpec | None = None,
+    sample: int = 200,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> SpaceReport:
+    """Say what a make-on-demand space holds, and compare its products with RDKit's.
+
+    A space is a folder with three tables, .csv or .tsv, which may be gzipped: reactions (columns reaction,
+    reactants, product, as SMARTS), blocks (block, smiles) and slots (reaction, slot, block: which blocks
+    may stand in which slot, from 0). Products are never listed. Each block is cut to its synthon: what the
+    reaction leaves of it. Products of random blocks are compared with what RDKit makes of the blocks, and
+    their fingerprints, as sums over synthons, with RDKit's. A reaction with any difference is refused, and
+    then the exit code is 1.
+
+    Parameters
+    ----------
+    space : path
+        The folder.
+    spec : FingerprintSpec, optional
+        Fingerprints to compare: Morgan counts of radius 1 or 2. Default: radius 1.
+    sample : int
+        Random combinations of blocks to compare for each reaction.
+    seed : int
+        Seed of the random combinations.
+    progress : Progress, optional
+        As in `fingerprint`.
+
+    Raises
+    ------
+    InputError
+        If the tables cannot be read, or the fingerprints are no sums over synthons.
+    """
+    progress, spec, seed = progress or Progress(), spec or FingerprintSpec(), check_seed(seed)
+    if sample < 1:
+        raise InputError(f"sample must be at least 1, not {sample}.")
+    check_spec(spec)
+    tables = read_space(space)
+    progress.start("cut", n_cuts(tables), "blocks")
+    found = cut(tables, spec, progress.advance)
+    progress.finish()
+    progress.start("compare", len(tables.reactions), "reactions")
+    checked = []
+    for reaction in range(len(tables.reactions)):
+        checked.append(_checked(found, reaction, sample, seed))
+        progress.advance(1)
+    progress.finish()
+    return SpaceReport(str(tables.path), len(tables.blocks), len(found.smiles), spec.name, tuple(checked))
+
+
+def _checked(found: CutSpace, number: int, sample: int, seed: int) -> CheckedReaction:
+    """Return what there is to say of a reaction."""
+    space, reaction, entries = found.space, found.space.reactions[number], found.entries[number]
+    slots = tuple(
+        CheckedSlot(
+            len(space.slots[number, slot]),
+            len(own.block),
+            {reason: [space.blocks[block] for block in blocks] for reason, blocks in own.refused.items()},
+        )
+        for slot, own in enumerate(entries)
+    )
+    refusal = reaction.refusal
+    if not refusal and not found.sizes[number]:
+        slot = next(slot for slot, own in enumerate(entries) if not len(own.block))
+        refusal = f"no block of slot {slot} has a synthon"
+    if refusal:
+        return CheckedReaction(reaction.name, slots, 0, 0, 0, refusal)
+    done = compare(found, number, sample, seed)
+    products = 0 if done.difference else found.sizes[number]
+    return CheckedReaction(reaction.name, slots, products, done.combinations, done.products, done.difference)

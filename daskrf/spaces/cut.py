@@ -1,0 +1,257 @@
+"""A space whose blocks are cut to synthons, and fingerprints of its products as sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from daskrf.arrays import MAX_COUNT
+from daskrf.blas import processors
+from daskrf.errors import InputError
+from daskrf.molecules.isolation import Lost, each
+from daskrf.molecules.spec import FingerprintSpec
+from daskrf.spaces.reactions import Half
+from daskrf.spaces.synthons import Synthon, check_spec
+from daskrf.spaces.tables import Space
+
+__all__ = ["CutSpace", "Entries", "cut", "in_helpers", "n_cuts"]
+
+_PART = 2048  # texts that a helper gets at a time
+
+Integers = npt.NDArray[np.int64]
+
+
+class Entries(NamedTuple):
+    """What a slot of a reaction can take: pairs of a block and one of its synthons.
+
+    Attributes
+    ----------
+    block, synthon : int32 arrays of the same length
+        Positions, by block.
+    refused : dict of str to list of int
+        Blocks without any synthon, by the reason.
+    """
+
+    block: npt.NDArray[np.int32]
+    synthon: npt.NDArray[np.int32]
+    refused: dict[str, list[int]]
+
+    def of_block(self, block: int) -> list[int]:
+        """Return the synthons of a block."""
+        start, stop = np.searchsorted(self.block, [block, block + 1])
+        return [int(synthon) for synthon in self.synthon[start:stop]]
+
+
+@dataclass(frozen=True)
+class CutSpace:
+    """A space whose blocks have been cut to synthons. A product is one entry of each slot of a reaction.
+
+    Attributes
+    ----------
+    space : Space
+    spec : FingerprintSpec
+    smiles : list of str
+        Of each distinct synthon.
+    own : csr_matrix of int64
+        Counts of the environments of each synthon that end before its cuts.
+    edge : int64 array
+        What environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
+    entries : list of list of Entries
+        By reaction and slot; none where the reaction is refused.
+    """
+
+    space: Space
+    spec: FingerprintSpec
+    smiles: list[str]
+    own: sparse.csr_matrix
+    edge: Integers
+    entries: list[list[Entries]]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of products of each reaction; 0 if it is refused."""
+        shapes = [[len(slot.block) for slot in slots] or [0] for slots in self.entries]
+        return [int(np.prod(shape, dtype=object)) for shape in shapes]
+
+    def product_smiles(self, synthons: npt.NDArray[np.integer]) -> list[str]:
+        """Return the canonical SMILES of products.
+
+        Parameters
+        ----------
+        synthons : integer array, shape (n, slots)
+            The synthons of each product.
+        """
+        return [
+            str(smiles) for smiles in in_helpers("daskrf.spaces.synthons:joiner", (), self._texts(synthons))
+        ]
+
+    def fingerprints(self, synthons: npt.NDArray[np.integer]) -> sparse.csr_matrix:
+        """Return the fingerprints of products as sums, without making the products.
+
+        Parameters
+        ----------
+        synthons : integer array, shape (n, slots)
+            The synthons of each product.
+
+        Returns
+        -------
+        csr_matrix
+            The same as `daskrf.molecules.Fingerprinter` gives for the SMILES of the products.
+        """
+        # Products with the same edges have the same environments over the cuts: counted in one of them.
+        _, first, place = np.unique(self.edge[synthons], axis=0, return_index=True, return_inverse=True)
+        over = in_helpers("daskrf.spaces.synthons:Edges", (self.spec,), self._texts(synthons[first]))
+        total = _counts_matrix(over, self.spec)[place.ravel()]
+        for slot in synthons.T:
+            total = total + self.own[slot]
+        total.data = np.minimum(total.data, MAX_COUNT).astype(np.uint16)
+        return total
+
+    def _texts(self, synthons: npt.NDArray[np.integer]) -> list[str]:
+        return [" ".join(self.smiles[synthon] for synthon in row) for row in synthons.tolist()]
+
+
+def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambda _: None) -> CutSpace:
+    """Cut all blocks of a space to synthons.
+
+    Parameters
+    ----------
+    space : Space
+    spec : FingerprintSpec
+        Fingerprints that compose: see `daskrf.spaces.synthons.check_spec`.
+    tell : callable, optional
+        Is told how many more blocks are cut, `n_cuts` in all.
+
+    Raises
+    ------
+    InputError
+        If the fingerprints do not compose.
+    """
+    check_spec(spec)
+    table = _Table(spec)
+    made = {half: table.cut(half, blocks, space.smiles, tell) for half, blocks in _asked(space).items()}
+    entries = [
+        [_entries(made[half], space.slots[r, slot]) for slot, half in enumerate(reaction.halves)]
+        for r, reaction in enumerate(space.reactions)
+    ]
+    return CutSpace(
+        space,
+        spec,
+        list(table.number),
+        _counts_matrix(table.own, spec),
+        np.array(table.edge, np.int64),
+        entries,
+    )
+
+
+def n_cuts(space: Space) -> int:
+    """Return how many blocks are to be cut; one counts for each way in which it is cut."""
+    return sum(map(len, _asked(space).values()))
+
+
+def _asked(space: Space) -> dict[Half, list[int]]:
+    """Return the blocks to cut in each way."""
+    found: dict[Half, set[int]] = {}
+    for r, reaction in enumerate(space.reactions):
+        for slot, half in enumerate(reaction.halves):
+            found.setdefault(half, set()).update(space.slots[r, slot].tolist())
+    return {half: sorted(blocks) for half, blocks in found.items()}
+
+
+class _Table:
+    """Distinct synthons, while they are collected."""
+
+    def __init__(self, spec: FingerprintSpec) -> None:
+        self.spec, self.number = spec, dict[str, int]()
+        self.own, self.edge = list[dict[int, int]](), list[int]()
+
+    def cut(
+        self, half: Half, blocks: list[int], smiles: Sequence[str], tell: Callable[[int], None]
+    ) -> dict[int, list[int] | str]:
+        """Return the synthons of each block, or why it has none."""
+        texts = [smiles[block] for block in blocks]
+        found = in_helpers("daskrf.spaces.synthons:Cutter", (half, self.spec), texts, str, tell)
+        return {
+            block: own if isinstance(own, str) else [self._take(synthon) for synthon in own]
+            for block, own in zip(blocks, found, strict=True)
+        }
+
+    def _take(self, synthon: Synthon) -> int:
+        number = self.number.setdefault(synthon.smiles, len(self.own))
+        if number == len(self.own):
+            self.own.append(synthon.own)
+            self.edge.append(synthon.edge)
+        return number
+
+
+def _entries(made: Mapping[int, list[int] | str], blocks: npt.NDArray[np.int32]) -> Entries:
+    """Return the entries of a slot."""
+    refused: dict[str, list[int]] = {}
+    pairs = []
+    for block in blocks.tolist():
+        if isinstance(own := made[block], str):
+            refused.setdefault(own, []).append(block)
+        else:
+            pairs += [(block, synthon) for synthon in own]
+    columns = np.array(pairs, np.int32).reshape(-1, 2)
+    return Entries(columns[:, 0].copy(), columns[:, 1].copy(), refused)
+
+
+def _counts_matrix(rows: Sequence[Mapping[int, int]], spec: FingerprintSpec) -> sparse.csr_matrix:
+    """Return counts by column as a matrix of as many columns as fingerprints have."""
+    dtype = np.int32 if spec.n_columns < 2**31 else np.int64
+    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+    n_counts = int(sizes.sum())
+    matrix = sparse.csr_matrix((len(rows), spec.n_columns), dtype=np.int64)
+    matrix.indices = np.fromiter(_chained(sorted(row) for row in rows), dtype, n_counts)
+    matrix.data = np.fromiter(_chained([row[c] for c in sorted(row)] for row in rows), np.int64, n_counts)
+    matrix.indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(dtype)
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def _chained(parts: Iterable[Iterable[int]]) -> Iterable[int]:
+    return (one for part in parts for one in part)
+
+
+def in_helpers(
+    maker: str,
+    arguments: tuple[Any, ...],
+    texts: Sequence[str],
+    lost: Callable[[str], Any] | None = None,
+    tell: Callable[[int], None] = lambda _: None,
+) -> list[Any]:
+    """Return what a function gives for each text, in as many helper processes as there are processors.
+
+    Parameters
+    ----------
+    maker, arguments, texts
+        As in `daskrf.molecules.isolation.each`.
+    lost : callable, optional
+        Makes the result of a text that RDKit fails on, from the reason; an error without.
+    tell : callable, optional
+        Is told how many more texts are done.
+
+    Raises
+    ------
+    InputError
+        If RDKit fails on a text.
+    """
+    parts = [texts[start : start + _PART] for start in range(0, len(texts), _PART)]
+    found: list[Any] = []
+    with ThreadPoolExecutor(processors()) as pool:
+        for answers in pool.map(lambda part: each(maker, arguments, part), parts):
+            found += answers
+            tell(len(answers))
+    for i, one in enumerate(found):
+        if isinstance(one, Lost):
+            if lost is None:
+                raise InputError(f"RDKit {one.reason} on {texts[i]}.")
+            found[i] = lost(f"RDKit {one.reason}")
+    return found

@@ -1,0 +1,307 @@
+"""Synthons of building blocks, their joining, and the counts of their Morgan environments.
+
+What runs here runs in the helper processes of `daskrf.molecules.isolation`.
+
+Why counts of products are sums, exactly. A cut is a single bond of no ring, so that joining changes neither
+rings nor aromaticity, nor charges or hydrogen counts of atoms. An environment of radius r around an atom of
+one synthon then depends on that synthon alone, unless it reaches over the cut; those that do are around atoms
+fewer than r bonds from the attachment point. What they see of the partner is, for r = 1, the invariant of the
+atom behind the cut, and for r = 2, also the bonds and invariants of its neighbours: the `reach` of the
+partner. RDKit drops an environment whose bonds another one has already. Bonds of one environment around each
+synthon can be the same only for r = 2, when every bond lies next to the cut (and for r = 1, when the product
+has two atoms); so that is a part of the reach, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdChemReactions, rdFingerprintGenerator
+
+from daskrf.errors import InputError
+from daskrf.molecules.spec import FingerprintSpec
+from daskrf.spaces.reactions import Half, Reaction
+
+__all__ = ["Cutter", "Edges", "Reactor", "Synthon", "check_spec", "join", "joiner"]
+
+LARGEST_RADIUS = 2
+
+
+class Synthon(NamedTuple):
+    """What a reaction leaves of a block.
+
+    Attributes
+    ----------
+    smiles : str
+        With a dummy atom at each cut, whose isotope is the number of the cut.
+    own : dict of int to int
+        Counts of the environments that end before the cuts, by column.
+    edge : int
+        What the environments that reach over a cut depend on in this synthon: equal numbers, equal counts.
+    """
+
+    smiles: str
+    own: dict[int, int]
+    edge: int
+
+
+def check_spec(spec: FingerprintSpec) -> None:
+    """Raise InputError unless fingerprints of products are sums of those of their synthons.
+
+    Examples
+    --------
+    >>> check_spec(FingerprintSpec(["morgan:1", "morgan:2"]))
+    >>> check_spec(FingerprintSpec("atompair"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    daskrf.errors.InputError: Fingerprints of the kind 'atompair' do not compose of those of synthons; ...
+    """
+    take = f"take counts of Morgan environments of radius 1 or {LARGEST_RADIUS} (--kind morgan:1)"
+    for kind in spec.kinds:
+        if kind.kind != "morgan" or kind.radius > LARGEST_RADIUS or kind.features:
+            raise InputError(
+                f"Fingerprints of the kind {kind.name!r} do not compose of those of synthons; {take}."
+            )
+    if spec.chirality or not spec.counts:
+        what = "Chiral" if spec.chirality else "Binary"
+        raise InputError(f"{what} fingerprints do not compose of those of synthons; {take}.")
+
+
+class Cutter:
+    """Function from the SMILES of a block to its distinct synthons, or a sentence saying why it has none.
+
+    Examples
+    --------
+    >>> from daskrf.spaces.reactions import Half
+    >>> acid = Half("([O&H1][C:1]([*:2])=[O:3])>>([C:1]([*:2])(=[O:3])-[1*])", False, (1,))
+    >>> cut = Cutter(acid, FingerprintSpec())
+    >>> [synthon.smiles for synthon in cut("CC(=O)O")], cut("CCO")
+    (['[1*]C(C)=O'], 'it does not match its slot')
+    """
+
+    def __init__(self, half: Half, spec: FingerprintSpec) -> None:
+        self._silence = rdBase.BlockLogs()
+        self._half, self._environments = half, _Environments(spec)
+        self._reaction = rdChemReactions.ReactionFromSmarts(half.smarts)
+        self._reaction.Initialize()
+
+    def __call__(self, text: str) -> list[Synthon] | str:
+        """Return the synthons of a block."""
+        block = Chem.MolFromSmiles(text)
+        if block is None:
+            return "RDKit cannot read it"
+        if "." in text:
+            return "it has several fragments; strip salts and solvents"
+        if any(atom.GetAtomicNum() == 0 for atom in block.GetAtoms()):
+            return "it has a dummy atom"
+        found: dict[str, Chem.Mol] = {}
+        left = products(self._reaction, [block], [self._half.hydrogens])
+        for smiles in left:
+            found.setdefault(smiles, Chem.MolFromSmiles(smiles))
+        if not found:
+            return "it does not match its slot"
+        return [self._described(smiles, molecule) for smiles, molecule in sorted(found.items())]
+
+    def _described(self, smiles: str, molecule: Chem.Mol) -> Synthon:
+        return Synthon(smiles, *self._environments.of_synthon(molecule))
+
+
+class Reactor:
+    """Function from the SMILES of blocks, with spaces between, to those of all their products by RDKit.
+
+    Examples
+    --------
+    >>> from daskrf.spaces.reactions import Reaction
+    >>> amide = Reaction("amide", "[N:1]([H])[*:2].[OH][C:3]=[O:4]>>[*:2][N:1][C:3]=[O:4]")
+    >>> Reactor(amide)("NCCNC CC(=O)O")
+    ['CNCCNC(C)=O', 'CC(=O)N(C)CCN']
+    """
+
+    def __init__(self, reaction: Reaction) -> None:
+        self._silence = rdBase.BlockLogs()
+        self._reaction = reaction
+
+    def __call__(self, text: str) -> list[str]:
+        """Return the products, each once."""
+        blocks = [Chem.MolFromSmiles(block) for block in text.split()]
+        return sorted(set(products(self._reaction.rdkit, blocks, self._reaction.hydrogens)), reverse=True)
+
+
+def products(
+    reaction: rdChemReactions.ChemicalReaction, blocks: list[Chem.Mol], hydrogens: list[bool]
+) -> Iterator[str]:
+    """Yield the canonical SMILES of each product that RDKit makes of some blocks."""
+    molecules = [Chem.AddHs(b) if asked else b for b, asked in zip(blocks, hydrogens, strict=True)]
+    met = set()
+    for (product,) in reaction.RunReactants(molecules, maxProducts=0):
+        if len(blocks) == 1:  # hydrogen atoms that may stand for each other give the same product again
+            kept = frozenset(_origin(atom) for atom in product.GetAtoms() if atom.GetAtomicNum() != 1)
+            if kept in met:
+                continue
+            met.add(kept)
+        try:
+            Chem.SanitizeMol(product)
+            yield canonical(Chem.RemoveHs(product))
+        except (ValueError, RuntimeError):
+            continue  # an outcome that is no molecule, as of an atom with too many bonds
+
+
+def _origin(atom: Chem.Atom) -> tuple[int, int]:
+    """Return the atom of the block that an atom of a product comes from, and its number in the reaction."""
+    number = atom.GetIntProp("old_mapno") if atom.HasProp("old_mapno") else 0
+    return atom.GetIntProp("react_atom_idx") if atom.HasProp("react_atom_idx") else -1, number
+
+
+def canonical(molecule: Chem.Mol) -> str:
+    """Return canonical SMILES that stay the same when they are read and written again."""
+    smiles = str(Chem.MolToSmiles(molecule))
+    # Stereo centres that depend on each other may be written in two ways at first.
+    return str(Chem.CanonSmiles(smiles)) if set(smiles) & set("@/\\") else smiles
+
+
+def join(synthons: list[str]) -> Chem.Mol:
+    """Return the product of some synthons; each atom has its origin as properties "slot" and "atom".
+
+    Examples
+    --------
+    >>> Chem.MolToSmiles(join(["[1*]C(C)=O", "[1*]NC"]))
+    'CNC(C)=O'
+    """
+    whole = None
+    for slot, smiles in enumerate(synthons):
+        molecule = Chem.MolFromSmiles(smiles)
+        for atom in molecule.GetAtoms():
+            atom.SetIntProp("slot", slot)
+            atom.SetIntProp("atom", atom.GetIdx())
+        whole = molecule if whole is None else Chem.CombineMols(whole, molecule)
+    settings = Chem.MolzipParams()
+    settings.label = Chem.MolzipLabel.Isotope
+    joined = Chem.molzip(whole, settings)
+    Chem.SanitizeMol(joined)
+    return joined
+
+
+def joiner() -> Any:
+    """Return a function from synthons, with spaces between, to the canonical SMILES of their product."""
+    silence = rdBase.BlockLogs()
+
+    def joined(text: str) -> str:
+        assert silence is not None  # for the lifetime of the function
+        return canonical(join(text.split()))
+
+    return joined
+
+
+class Edges:
+    """Function from synthons, with spaces between, to the counts of environments over cuts, by column."""
+
+    def __init__(self, spec: FingerprintSpec) -> None:
+        self._silence = rdBase.BlockLogs()
+        self._environments = _Environments(spec)
+
+    def __call__(self, text: str) -> dict[int, int]:
+        """Return the counts."""
+        synthons = text.split()
+        molecule = join(synthons)
+        near = [_near(Chem.MolFromSmiles(text)) for text in synthons]
+        found = Counter[int]()
+        for identifier, atom, radius in self._environments.kept(molecule):
+            centre = molecule.GetAtomWithIdx(atom)
+            own = near[centre.GetIntProp("slot")]
+            if min(own.get(centre.GetIntProp("atom"), (radius,))) < radius:
+                found.update(self._environments.columns(identifier, radius))
+        return dict(found)
+
+
+class _Environments:
+    """The Morgan environments of molecules, one by one, and their columns."""
+
+    def __init__(self, spec: FingerprintSpec) -> None:
+        check_spec(spec)
+        self.radius = max(kind.radius for kind in spec.kinds)
+        self._kinds = [
+            (k.radius, first) for k, (first, _) in zip(spec.kinds, spec.columns.values(), strict=True)
+        ]
+        self._size = spec.size
+        make = rdFingerprintGenerator.GetMorganGenerator
+        self._kept = make(radius=self.radius, countSimulation=False)
+        self._all = make(radius=self.radius, countSimulation=False, includeRedundantEnvironments=True)
+
+    def columns(self, identifier: int, radius: int) -> list[int]:
+        """Return the columns that an environment counts in, one for each kind that is wide enough."""
+        own = identifier % self._size if self._size else identifier
+        return [first + own for largest, first in self._kinds if radius <= largest]
+
+    def kept(self, molecule: Chem.Mol) -> Iterator[tuple[int, int, int]]:
+        """Yield identifier, centre and radius of each environment that RDKit counts."""
+        return self._each(self._kept, molecule)
+
+    def _each(self, generator: Any, molecule: Chem.Mol) -> Iterator[tuple[int, int, int]]:
+        output = rdFingerprintGenerator.AdditionalOutput()
+        output.AllocateBitInfoMap()
+        generator.GetSparseCountFingerprint(molecule, additionalOutput=output)
+        for identifier, places in output.GetBitInfoMap().items():
+            for atom, radius in places:
+                yield identifier, atom, radius
+
+    def of_synthon(self, molecule: Chem.Mol) -> tuple[dict[int, int], int]:
+        """Return the attributes `own` and `edge` of a synthon."""
+        near = _near(molecule)
+        kept = {(atom, radius): identifier for identifier, atom, radius in self.kept(molecule)}
+        dummies = {atom.GetIdx() for atom in molecule.GetAtoms() if _number(atom)}
+        own = Counter[int]()
+        for (atom, radius), identifier in kept.items():
+            if atom not in dummies and (atom not in near or min(near[atom]) >= radius):
+                own.update(self.columns(identifier, radius))
+        every = {(atom, radius): identifier for identifier, atom, radius in self._each(self._all, molecule)}
+        reach = tuple(self._reach(molecule, end, every) for end in _ends(molecule))
+        edge = sorted(
+            (near[atom], radius, identifier, (atom, radius) in kept)
+            for (atom, radius), identifier in every.items()
+            if atom in near and min(near[atom]) < max(radius, 1)
+        )
+        return dict(own), _digest(edge, reach)
+
+    def _reach(self, molecule: Chem.Mol, end: int, every: dict[tuple[int, int], int]) -> int:
+        """Return a number for what environments of a partner see behind the cut at atom `end`."""
+        if self.radius < LARGEST_RADIUS:
+            return _digest(every[end, 0])
+        atom = molecule.GetAtomWithIdx(end)
+        star = all(n.GetDegree() == 1 for n in atom.GetNeighbors())
+        return _digest(every[end, 0], every.get((end, 1)), star)
+
+
+def _number(atom: Chem.Atom) -> int:
+    """Return the number of the cut that a dummy atom stands for; 0 for other atoms."""
+    return atom.GetIsotope() if atom.GetAtomicNum() == 0 else 0
+
+
+def _ends(molecule: Chem.Mol) -> list[int]:
+    """Return the atom at each cut of a synthon, in the order of the cuts."""
+    found = [(number, atom) for atom in molecule.GetAtoms() if (number := _number(atom))]
+    return [atom.GetNeighbors()[0].GetIdx() for _, atom in sorted(found, key=itemgetter(0))]
+
+
+def _near(molecule: Chem.Mol) -> dict[int, tuple[int, ...]]:
+    """Return, for atoms less than `LARGEST_RADIUS` bonds from a cut, the bonds to each cut."""
+    ends = _ends(molecule)
+    found: dict[int, list[int]] = {}
+    for cut, end in enumerate(ends):
+        layer = {end}
+        for distance in range(LARGEST_RADIUS):
+            for atom in layer:
+                far = found.setdefault(atom, [LARGEST_RADIUS] * len(ends))
+                far[cut] = min(far[cut], distance)
+            around = (n for atom in layer for n in molecule.GetAtomWithIdx(atom).GetNeighbors())
+            layer = {n.GetIdx() for n in around if not _number(n)}
+    return {atom: tuple(far) for atom, far in found.items()}
+
+
+def _digest(*values: Any) -> int:
+    """Return a number of 63 bits that tells values apart, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little") >> 1

@@ -1,0 +1,150 @@
+"""Synthons: joined, they are RDKit's products, and their fingerprints add up to RDKit's."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rdkit import Chem
+from rdkit.Chem import rdChemReactions
+from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+from daskrf.errors import InputError
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.spaces.comparison import compare
+from daskrf.spaces.cut import CutSpace, cut, n_cuts
+from daskrf.spaces.tables import read_space
+from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
+
+SPEC = FingerprintSpec(["morgan:1", "morgan:2"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> CutSpace:
+    return cut(read_space(write_space(tmp_path_factory.mktemp("space"), SPACES)), SPEC)
+
+
+def all_products(space: CutSpace, reaction: int) -> np.ndarray:
+    """Return the synthons of every product of a reaction."""
+    return np.array(list(itertools.product(*(np.unique(own.synthon) for own in space.entries[reaction]))))
+
+
+def run_reactants(name: str, blocks: list[str]) -> set[str]:
+    """Return the products of RDKit, as a chemist would ask for them."""
+    smarts, slots = SPACES[name][0], len(blocks)
+    reaction = rdChemReactions.ReactionFromSmarts(smarts)
+    needs = [
+        any(a.GetAtomicNum() == 1 for a in reaction.GetReactantTemplate(i).GetAtoms()) for i in range(slots)
+    ]
+    molecules = [Chem.MolFromSmiles(block) for block in blocks]
+    molecules = [Chem.AddHs(m) if need else m for m, need in zip(molecules, needs, strict=True)]
+    found = set()
+    for (product,) in reaction.RunReactants(molecules, maxProducts=10**6):
+        if Chem.SanitizeMol(product, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE:
+            found.add(Chem.CanonSmiles(Chem.MolToSmiles(Chem.RemoveHs(product))))
+    return found
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_joined_synthons_are_rdkit_s_products(whole: CutSpace, name: str) -> None:
+    reaction, space = list(SPACES).index(name), whole.space
+    made = 0
+    for blocks in itertools.product(*space.slots_of(reaction)):
+        of = [own.of_block(block) for own, block in zip(whole.entries[reaction], blocks, strict=True)]
+        found = np.array(list(itertools.product(*of)), int).reshape(-1, len(of))
+        joined = {Chem.CanonSmiles(smiles) for smiles in whole.product_smiles(found)}
+        assert joined == run_reactants(name, [space.smiles[block] for block in blocks])
+        made += len(joined)
+    assert made > 30
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_fingerprints_of_all_products_are_sums(whole: CutSpace, name: str) -> None:
+    chosen = all_products(whole, list(SPACES).index(name))
+    summed, smiles = whole.fingerprints(chosen), whole.product_smiles(chosen)
+    assert summed.shape == (len(chosen), SPEC.n_columns)
+    assert summed.dtype == np.uint16
+    generators = [GetMorganGenerator(radius=radius) for radius in (1, 2)]
+    for row, text in enumerate(smiles):
+        molecule = Chem.MolFromSmiles(text)
+        expected = {
+            kind * 2**32 + identifier: count
+            for kind, generator in enumerate(generators)
+            for identifier, count in generator.GetSparseCountFingerprint(molecule)
+            .GetNonzeroElements()
+            .items()
+        }
+        own = slice(*summed.indptr[row : row + 2])
+        got = dict(zip(summed.indices[own].tolist(), summed.data[own].tolist(), strict=True))
+        assert got == expected, text
+
+
+@pytest.mark.parametrize("kind", [{"radius": 0}, {"radius": 1}, {"radius": 2}, {"radius": 2, "size": 64}])
+def test_fingerprints_are_those_of_the_package(whole: CutSpace, kind: dict[str, int]) -> None:
+    other = cut(whole.space, FingerprintSpec(**kind))
+    for reaction in range(len(SPACES)):
+        chosen = all_products(other, reaction)[::7]
+        summed = other.fingerprints(chosen)
+        expected = Fingerprinter(other.spec)(other.product_smiles(chosen)).fingerprints
+        for part in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(summed, part), getattr(expected, part))
+            assert getattr(summed, part).dtype == getattr(expected, part).dtype
+
+
+def test_the_comparison_finds_no_difference(whole: CutSpace) -> None:
+    found = [compare(whole, reaction, 20, seed=3) for reaction in range(len(SPACES))]
+    assert [one.difference for one in found] == [""] * len(SPACES)
+    assert all(one.combinations == 20 and one.products >= 20 for one in found)
+
+
+def test_a_wrong_fingerprint_is_a_difference(whole: CutSpace) -> None:
+    wrong = replace(whole, edge=np.zeros_like(whole.edge))  # as if all blocks had the same surroundings
+    assert "is not the sum" in compare(wrong, 0, 20).difference
+
+
+def test_a_missing_product_is_a_difference(whole: CutSpace) -> None:
+    block = whole.space.smiles.index("NCCNC")
+    (amines, acids), at = whole.entries[0], np.flatnonzero(whole.entries[0][0].block == block)
+    one_site = amines._replace(block=amines.block[at[:1]], synthon=amines.synthon[at[:1]])
+    assert "RDKit makes" in compare(replace(whole, entries=[[one_site, acids]]), 0, 1).difference
+
+
+def test_sizes_count_sites(tmp_path) -> None:
+    blocks = [["NCCNC", "CN", "CCO"], ["CC(=O)O", "CC(=O)[O-].[Na+]", "nonsense", "*C(=O)O"]]
+    space = read_space(write_space(tmp_path, {"amide": (AMIDE, blocks)}))
+    found = cut(space, FingerprintSpec())
+    assert found.sizes == [3]
+    assert n_cuts(space) == 7
+    assert [own.refused for own in found.entries[0]] == [
+        {"it does not match its slot": [2]},
+        {
+            "it has several fragments; strip salts and solvents": [4],
+            "RDKit cannot read it": [5],
+            "it has a dummy atom": [6],
+        },
+    ]
+
+
+def test_equal_blocks_have_one_synthon(tmp_path) -> None:
+    space = read_space(write_space(tmp_path, {"amide": (AMIDE, [["CN", "NC", "C[NH2]"], ["CC(=O)O"]])}))
+    found = cut(space, FingerprintSpec())
+    assert found.smiles == ["[1*]NC", "[1*]C(C)=O"]
+    assert found.sizes == [3]
+
+
+@pytest.mark.parametrize(
+    "spec", [FingerprintSpec("torsion"), FingerprintSpec(radius=3), FingerprintSpec(counts=False)]
+)
+def test_what_does_not_compose_is_refused(tmp_path, spec: FingerprintSpec) -> None:
+    space = read_space(write_space(tmp_path, {"amide": (AMIDE, [AMINES, ACIDS])}))
+    with pytest.raises(InputError, match="do not compose"):
+        cut(space, spec)
+
+
+def test_progress_is_told(tmp_path) -> None:
+    told: list[int] = []
+    space = read_space(write_space(tmp_path, {"amide": (AMIDE, [AMINES, ACIDS])}))
+    cut(space, FingerprintSpec(), told.append)
+    assert sum(told) == n_cuts(space) == len(AMINES) + len(ACIDS)
