@@ -190,7 +190,9 @@ def mol_reader() -> Callable[[str], list[str] | str]:
             atoms = molecule.GetNumAtoms()
             if reason := refusal_of_size(molecule.GetNumHeavyAtoms()) if atoms > MAX_HEAVY_ATOMS else "":
                 return reason
-            if any(bond.HasQuery() for bond in molecule.GetBonds()):
+            if any(bond.HasQuery() for bond in molecule.GetBonds()) or any(
+                map(_is_query, molecule.GetAtoms())
+            ):
                 return "a query, not a molecule"
             molecule = Chem.MolFromMolBlock(block)
             if molecule is None:
@@ -203,6 +205,11 @@ def mol_reader() -> Callable[[str], list[str] | str]:
             return f"RDKit cannot read the MOL block: {sentence(error)}"
 
     return read
+
+
+def _is_query(atom: Chem.Atom) -> bool:
+    """Return whether an atom stands for several elements or neighbourhoods; R groups are dummy atoms."""
+    return bool(atom.HasQuery() and not atom.DescribeQuery().startswith("AtomNull"))
 
 
 def _mol_message(block: str) -> str:

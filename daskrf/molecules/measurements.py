@@ -279,11 +279,10 @@ def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -
     """Return the position of the only numeric column besides the key."""
     known = {*ID_NAMES, *SMILES_NAMES, "row"}
     others = [k for k, name in enumerate(names) if k != key and normalised(name) not in known]
-    firsts = [next(iter(values), None) for values in head.columns(others)]
     found = [
         position
-        for position, text in zip(others, firsts, strict=True)
-        if text is not None and (is_number(text) or text.strip().lower() in MISSING)
+        for position, values in zip(others, head.columns(others), strict=True)
+        if values and all(map(is_number, [text for text in values if not _is_missing(text)][:1]))
     ]
     if len(found) == 1:
         return found[0]
@@ -333,11 +332,15 @@ def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
     try:
         return np.array(texts, dtype=np.float64)
     except ValueError:
-        values = ["nan" if text.strip().lower() in MISSING else text for text in texts]
+        values = ["nan" if _is_missing(text) else text for text in texts]
     for line, text in zip(lines, values, strict=True):
         if not is_number(text):
             raise InputError(f"{given.place(line)} has the value {text!r}, which is not a number; correct it")
     return np.array(list(map(float, values)))
+
+
+def _is_missing(text: str) -> bool:
+    return text.strip().lower() in MISSING
 
 
 def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:

@@ -66,7 +66,6 @@ class SdfReader(Streamed):
         found = [_fields(record.decode(errors="replace")) for record in records]
         names = ("structure", "title", *dict.fromkeys(itertools.chain.from_iterable(found)))
         names = tuple(name for k, name in enumerate(names) if k <= _TITLE or name)
-        del found[HEAD_ROWS:]
         smiles = [fields[0] for fields in _structures(records[:HEAD_ROWS]) if isinstance(fields, list)]
 
         def columns(positions: Sequence[int]) -> list[list[str]]:
@@ -128,8 +127,8 @@ def _fault(record: bytes) -> str:
 
 
 def _fields(record: str) -> dict[str, str]:
-    """Return the properties of a record, and its title under the empty name."""
-    lines = record.splitlines()
+    """Return the properties of a record, all values of each, and its title under the empty name."""
+    lines = [line.removesuffix("\r") for line in record.split("\n")]
     fields = {"": lines[0].strip() if lines else ""}
     at = next((k for k, line in enumerate(lines) if line.startswith("M  END")), len(lines)) + 1
     while at < len(lines):
@@ -140,6 +139,7 @@ def _fields(record: str) -> dict[str, str]:
         start = at
         while at < len(lines) and lines[at].strip() and not lines[at].startswith("$$$$"):
             at += 1
-        if name[1].strip():
-            fields[name[1].strip()] = "\n".join(lines[start:at])
+        if key := name[1].strip():
+            value, earlier = "\n".join(lines[start:at]), fields.get(key)
+            fields[key] = value if earlier in (None, value) else f"{earlier}\n{value}"
     return fields
