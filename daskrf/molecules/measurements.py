@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -43,6 +44,8 @@ MISSING = frozenset({"", "na", "n/a", "null", "none"})
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ def label_words(
     every = column_words(given.names, *range(len(given.names)))
     first = "" if known else f" (none of {every} is a usual name for {KEYS[key]})"
     found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
+    found += ", decimal commas" if given.comma else ""
     where = f"{KEYS[key]} in {column_words(table.names, given.key_position)}{first}"
     return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
 
@@ -191,6 +195,7 @@ class _Given:
     key: str
     key_position: int
     targets: list[int]
+    comma: bool
 
     def place(self, line: int) -> str:
         """Return the name of a row for messages."""
@@ -209,7 +214,8 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     -----
     The first row is a header if none of its fields is a number. If the delimiter suggested by the file
     extension does not cut all of the first lines into the same number of columns, at least two, the delimiter
-    is the one of tab, semicolon, comma and white space that gives the most columns.
+    is the one of tab, semicolon, comma and white space that gives the most columns. Commas between digits
+    give way to tabs and semicolons.
     """
     path = as_path(path)
     head = open_table(path, _purpose(key))
@@ -222,7 +228,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
 def _purpose(key: str) -> Purpose:
     return Purpose(
         fit=_columns_of_all,
-        is_header=lambda first, below: not any(map(is_number, first)),
+        is_header=lambda first, below: not any(map(_is_value, first)),
         asked=TableFormat(),
         longest=LONGEST,
         strict=True,
@@ -263,7 +269,22 @@ def _open(
             f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
             f"are {listed(names)}"
         )
-    return _Given(as_path(path), head, names, key, at, positions)
+    comma = _has_commas(as_path(path), head, positions)
+    return _Given(as_path(path), head, names, key, at, positions, comma)
+
+
+def _has_commas(path: PurePath, head: Head, targets: Sequence[int]) -> bool:
+    """Return whether the first values have decimal commas; refuse those that may separate thousands."""
+    values = [text.strip() for column in head.columns(targets) for text in column]
+    commas = [text for text in values if _DECIMAL_COMMA.fullmatch(text)]
+    if not commas or head.table.delimiter == ";":  # which Excel writes where commas are decimal
+        return bool(commas)
+    if all(map(_THOUSANDS.fullmatch, commas)):
+        point, none = commas[0].replace(",", "."), commas[0].replace(",", "")
+        raise InputError(
+            f"{path} holds '{commas[0]}', which may mean {point} or {none}; write it as one of them"
+        )
+    return True
 
 
 def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
@@ -282,7 +303,7 @@ def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -
     found = [
         position
         for position, values in zip(others, head.columns(others), strict=True)
-        if values and all(map(is_number, [text for text in values if not _is_missing(text)][:1]))
+        if values and all(map(_is_value, [text for text in values if not _is_missing(text)][:1]))
     ]
     if len(found) == 1:
         return found[0]
@@ -329,6 +350,14 @@ def _blocks(given: _Given) -> Iterator[tuple[list[int], list[str], list[list[str
 
 def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
     """Return the values of a column; NaN where one is missing."""
+    if given.comma:
+        for line, text in zip(lines, texts, strict=True):
+            if "." in text:
+                raise InputError(
+                    f"{given.place(line)} has the value {text!r}, but others have decimal commas; "
+                    "write all in one way"
+                )
+        texts = [text.replace(",", ".") for text in texts]
     try:
         return np.array(texts, dtype=np.float64)
     except ValueError:
@@ -337,6 +366,10 @@ def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
         if not is_number(text):
             raise InputError(f"{given.place(line)} has the value {text!r}, which is not a number; correct it")
     return np.array(list(map(float, values)))
+
+
+def _is_value(text: str) -> bool:
+    return is_number(text) or _DECIMAL_COMMA.fullmatch(text.strip()) is not None
 
 
 def _is_missing(text: str) -> bool:

@@ -45,7 +45,8 @@ class SdfReader(Streamed):
 
     def words(self, table: Table) -> str:
         """See `Reader`."""
-        return f"SD file, {table.compression}-compressed" if table.compression else "SD file"
+        text, *packed = table.layers
+        return ", ".join(["SD file", *([text] if table.encoding else []), *packed])
 
     def rows_in(self, blocks: Iterator[bytes], purpose: Purpose | None = None) -> LineStream:
         """See `Streamed`."""
