@@ -50,7 +50,7 @@ from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.molecules.layout import smiles_column
-from daskrf.molecules.measurements import label_table, label_words, read_labels
+from daskrf.molecules.measurements import BY_SMILES, label_table, label_words, read_labels
 from daskrf.molecules.names import position_of
 from daskrf.molecules.tables import survey
 from daskrf.parameters import Command, Option
@@ -68,6 +68,7 @@ from daskrf.storage.store import hash_of
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
 Direction = Literal["maximize", "minimize"]
+Key = Literal["id", "smiles", "structure", "parent", "row"]
 ProcessName = Literal["auto", "exact", "features"]
 
 
@@ -192,7 +193,7 @@ def fit(
     feature_map: FeatureMap | None = None,
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
-    key: Literal["id", "smiles", "row"] | None = None,
+    key: Key | None = None,
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
     drop_non_finite: bool = False,
@@ -233,9 +234,11 @@ def fit(
         half an hour are enough for as many labels.
     kernel : Kernel, optional
         Of an exact process; default: Tanimoto (min-max).
-    key : {"id", "smiles", "row"}
-        What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files
-        (not canonicalised); or the row number, counted from 0. Default: the ID; without a library, SMILES.
+    key : {"id", "smiles", "structure", "parent", "row"}
+        What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
+        the structure, however its SMILES is written; its parent, the largest fragment without charges, so
+        that salts are stripped on both sides; or the row number, counted from 0. Default: the ID; without a
+        library, SMILES.
     key_column : str or int, optional
         Column of the labels file that holds the key: a name, or a position counted from 0. Default: the
         column named like the key, else the first; without a library, that of the SMILES.
@@ -286,13 +289,13 @@ def fit(
     if labels is None:
         if kind_of(source, missing_ok=True) is not None:
             raise InputError(f"{source} is a store; give a file of labels for its molecules, too.")
-        if key not in (None, "smiles"):
+        if key not in (None, *BY_SMILES):
             raise InputError(f"Labels without a library have SMILES, so they cannot be joined by {key}.")
         if shard is not None or prepare:
             raise InputError("A fit without a library is not cut into shards; fingerprint the file first.")
         wanted = "features" if process == "auto" and feature_map is not None else process
         exact = _exact_for(wanted, kernel, feature_map, options)
-        columns = ("smiles", key_column, targets, drop_non_finite)
+        columns = (key or "smiles", key_column, targets, drop_non_finite)
         asked = (exact, kernel, wanted == "auto")
         none = cast(FingerprintSource, None)
         alone = _FitAlone(none, source, columns, as_path(output), fixed, options, direction, *asked, client)

@@ -155,14 +155,23 @@ def explainer() -> Callable[[str], str]:
     return explain
 
 
-def canonizer() -> Callable[[str], str]:
-    """Return a function from a SMILES to RDKit's canonical one, or to itself if RDKit rejects it."""
+def canonizer(parent: bool = False) -> Callable[[str], str]:
+    """Return a function from a SMILES to RDKit's canonical one, or to itself if RDKit rejects it.
+
+    With `parent`, of the largest fragment without charges that hydrogens can neutralize.
+    """
+    if parent:
+        from rdkit.Chem.MolStandardize import rdMolStandardize  # large, and rarely needed
+
+        fragments, charges = rdMolStandardize.LargestFragmentChooser(), rdMolStandardize.Uncharger()
     silence = rdBase.BlockLogs()
 
     def canonical(text: str) -> str:
         assert silence is not None  # for the lifetime of the function
         refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
         molecule = None if refused else Chem.MolFromSmiles(text)
+        if parent and molecule is not None:  # read again, to perceive all anew
+            molecule = Chem.MolFromSmiles(Chem.MolToSmiles(charges.uncharge(fragments.choose(molecule))))
         return text if molecule is None else str(Chem.MolToSmiles(molecule))
 
     return canonical

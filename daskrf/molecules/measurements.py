@@ -35,11 +35,19 @@ from daskrf.molecules.names import (
     normalised,
     position_of,
 )
+from daskrf.molecules.structures import canonical_smiles
 from daskrf.storage.backend import as_path
 
 __all__ = ["Labels", "label_table", "label_words", "read_labels"]
 
-KEYS = {"id": "IDs", "smiles": "SMILES", "row": "row numbers"}
+KEYS = {
+    "id": "IDs",
+    "smiles": "SMILES",
+    "structure": "SMILES, joined by structure,",
+    "parent": "SMILES, joined by structure without salts and charges,",
+    "row": "row numbers",
+}
+BY_SMILES = ("smiles", "structure", "parent")
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
@@ -62,7 +70,7 @@ class Labels:
         Finite, or NaN where a label with several targets lacks a value for one of them.
     names : tuple of str
         Names of the targets.
-    key : {"id", "smiles", "row"}
+    key : {"id", "smiles", "structure", "parent", "row"}
         What the keys are.
     read : int
         Number of rows in the file: ``len(index) + dropped``.
@@ -97,8 +105,8 @@ def read_labels(
     Parameters
     ----------
     path : path
-    key : {"id", "smiles", "row"}
-        The key that joins labels to the library.
+    key : {"id", "smiles", "structure", "parent", "row"}
+        The key that joins labels to the library; see `daskrf.fit`.
     key_column : str or int, optional
         Column of the key, by name or by position from 0; by default found by its usual names (for IDs, those
         in `daskrf.molecules.names`), else the first column.
@@ -178,7 +186,7 @@ def label_words(
     table = given.head.table
     known = key_column is not None or _find_key(given.head, given.names, key) is not None
     every = column_words(given.names, *range(len(given.names)))
-    first = "" if known else f" (none of {every} is a usual name for {KEYS[key]})"
+    first = "" if known else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
     found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
     found += ", decimal commas" if given.comma else ""
     where = f"{KEYS[key]} in {column_words(table.names, given.key_position)}{first}"
@@ -232,7 +240,7 @@ def _purpose(key: str) -> Purpose:
         asked=TableFormat(),
         longest=LONGEST,
         strict=True,
-        extensions=key == "smiles",
+        extensions=key in BY_SMILES,
     )
 
 
@@ -247,7 +255,7 @@ def _open(
 ) -> _Given:
     """Return a table of labels with the positions of its key and target columns."""
     if key not in KEYS:
-        raise InputError(f"labels are joined by id, smiles or row, not by {key!r}")
+        raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {key!r}")
     head = label_table(path, key)
     names = head.table.names or tuple(f"column {position}" for position in range(head.table.n_columns))
 
@@ -291,7 +299,7 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     """Return the position of the key column found by its usual names, or None."""
     if key == "id":
         return find_id(names, head.values, title=head.title)
-    if key == "smiles":
+    if key in BY_SMILES:
         return find_smiles(names) if head.structure is None else head.structure
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
@@ -377,9 +385,11 @@ def _is_missing(text: str) -> bool:
 
 
 def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
-    """Return keys in the library's form: row numbers, or stripped text, SMILES without extensions."""
+    """Return keys in the form of the library's: row numbers, stripped text, or SMILES as the key says."""
     if given.key == "smiles":
         return pa.array(map(clean_smiles, keys), TEXT)
+    if given.key in BY_SMILES:
+        return pa.array(canonical_smiles(map(clean_smiles, keys), given.key == "parent"), TEXT)
     texts = list(map(str.strip, keys))
     if given.key == "id":
         return pa.array(texts, TEXT)
