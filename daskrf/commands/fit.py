@@ -237,8 +237,8 @@ def fit(
     key : {"id", "smiles", "structure", "parent", "row"}
         What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
         the structure, however its SMILES is written; its parent, the largest fragment without charges, so
-        that salts are stripped on both sides; or the row number, counted from 0. Default: the ID; without a
-        library, SMILES.
+        that salts are stripped on both sides; or the row number, counted from 0. By structure takes a few
+        minutes for a million rows, in this process. Default: the ID; without a library, SMILES.
     key_column : str or int, optional
         Column of the labels file that holds the key: a name, or a position counted from 0. Default: the
         column named like the key, else the first; without a library, that of the SMILES.
