@@ -12,8 +12,10 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from distributed import Client
 
+from daskrf.commands.fingerprint import FingerprintReport, fingerprint
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, map_key
@@ -49,20 +51,26 @@ from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
-from daskrf.molecules.measurements import label_words
+from daskrf.molecules.layout import smiles_column
+from daskrf.molecules.measurements import BY_SMILES, label_table, label_words, read_labels
+from daskrf.molecules.names import position_of
+from daskrf.molecules.tables import survey
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
-from daskrf.storage.backend import absolute, as_path
+from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
+from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import load_model, save_model
+from daskrf.storage.rowstore import write_parquet
 from daskrf.storage.store import hash_of
 
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
 Direction = Literal["maximize", "minimize"]
+Key = Literal["id", "smiles", "structure", "parent", "row"]
 ProcessName = Literal["auto", "exact", "features"]
 
 
@@ -186,14 +194,14 @@ class FitReport:
 
 def fit(
     source: Paths,
-    labels: Paths,
-    output: Paths,
+    labels: Paths | None = None,
+    output: Paths | None = None,
     *,
     feature_map: FeatureMap | None = None,
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
     quick: bool = False,
-    key: Literal["id", "smiles", "row"] = "id",
+    key: Key | None = None,
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
     drop_non_finite: bool = False,
@@ -218,9 +226,10 @@ def fit(
     source : path
         A feature store, or a fingerprint store. The features of a fingerprint store are made as they are
         needed and not kept. With a dense map and M above 8,192 they are made many times, once for each strip
-        of the sums and once more: featurize first.
-    labels : path
-        CSV, TSV or Parquet file with a column of keys and one or more target columns.
+        of the sums and once more: featurize first. Or a file of labels with SMILES, alone: then no library
+        is needed, and the molecules get the default fingerprints.
+    labels : path, optional
+        CSV, TSV, Parquet or SD file with a column of keys and one or more target columns.
     output : path
         Directory of the model.
     feature_map : FeatureMap, optional
@@ -236,12 +245,14 @@ def fit(
         see `daskrf.gp.choose_kernel`. The report lists what was tried.
     quick : bool
         Take the Tanimoto (min-max) kernel for an exact process, without trying others.
-    key : {"id", "smiles", "row"}
-        What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files
-        (not canonicalised); or the row number, counted from 0.
+    key : {"id", "smiles", "structure", "parent", "row"}
+        What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
+        the structure, however its SMILES is written; its parent, the largest fragment without charges, so
+        that salts are stripped on both sides; or the row number, counted from 0. By structure takes a few
+        minutes for a million rows, in this process. Default: the ID; without a library, SMILES.
     key_column : str or int, optional
         Column of the labels file that holds the key: a name, or a position counted from 0. Default: the
-        column named like the key, else the first.
+        column named like the key, else the first; without a library, that of the SMILES.
     target : str or int, or sequence of them, optional
         Column to predict, by name or position; give several for several targets. Default: the only other
         numeric column.
@@ -282,17 +293,34 @@ def fit(
         "signal_variance": signal_variance,
         "noise_variance": noise_variance,
     }
+    if output is None:
+        raise InputError("Give output, the directory of the model.")
     options = _checked(fixed, **model_options)
-    if process == "auto" and (feature_map is not None or kind_of(source) == "features"):
-        process = "features"
     if quick:
         kernel = _quick(kernel, feature_map, process)
+    targets = [target] if isinstance(target, (str, int)) else target
+    if labels is None:
+        if kind_of(source, missing_ok=True) is not None:
+            raise InputError(f"{source} is a store; give a file of labels for its molecules, too.")
+        if key not in (None, *BY_SMILES):
+            raise InputError(f"Labels without a library have SMILES, so they cannot be joined by {key}.")
+        if shard is not None or prepare:
+            raise InputError("A fit without a library is not cut into shards; fingerprint the file first.")
+        wanted = "features" if process == "auto" and feature_map is not None else process
+        exact = _exact_for(wanted, kernel, feature_map, options)
+        columns = (key or "smiles", key_column, targets, drop_non_finite)
+        asked = (exact, kernel, wanted == "auto")
+        none = cast(FingerprintSource, None)
+        alone = _FitAlone(none, source, columns, as_path(output), fixed, options, direction, *asked, client)
+        alone.feature_map = feature_map
+        return run(alone, client, progress)
+    if process == "auto" and (feature_map is not None or kind_of(source) == "features"):
+        process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    targets = [target] if isinstance(target, (str, int)) else target
-    columns = (key, key_column, targets, drop_non_finite)
+    columns = (key or "id", key_column, targets, drop_non_finite)
     asked = (exact, kernel, process == "auto")
     job = _Fit(features, labels, columns, as_path(output), fixed, options, direction, *asked, client)
     return run(job, client, progress, shard, prepare)
@@ -490,6 +518,53 @@ class _Fit(Job[FitReport]):
             tuple(way for _, way in solved),
             tuple(each.kernel_choice_ for each in processes_of(gp)) if self.exact else (),
         )
+
+
+@dataclass
+class _FitAlone(_Fit):
+    """The job of a fit to labels that bring their own SMILES, which become a library of their own."""
+
+    feature_map: FeatureMap | None = None
+
+    def plan(self, run: Run) -> None:
+        """Fingerprint the molecules of the labels in the folder of unfinished work."""
+        check_output(self.output, "model")
+        path, (key, column, targets, drop_non_finite) = as_path(self.labels), self.columns
+        head = label_table(path, key)
+        names = head.table.names or [f"column {k}" for k in range(head.table.n_columns)]
+        given = None if column is None else position_of(path, column, names, len(names))
+        self.columns = (key, smiles_column(path, head, given), targets, drop_non_finite)
+        run.check(Need(here=need_of_labels(survey(path, head.table)[2])))
+        keys = read_labels(path, *self.columns).keys
+        table, folder = run.work / "molecules.parquet", run.work / "molecules"
+        backend(run.work).make(run.work)
+        with backend(table).writing(table) as staged:
+            write_parquet(pa.table({"smiles": keys}), staged)
+        made = fingerprint(table, folder, accept_rejects=True, client=self.client)
+        assert isinstance(made, FingerprintReport)
+        left = ""
+        if made.rejected:
+            first = next(self._rejects(folder))
+            left = (
+                f"{made.rejected:,} of the {amount(made.rows, 'molecules')} cannot be used, such as "
+                f"{first['text']!r} ({first['reason']})"
+            )
+            if 2 * made.rejected > made.rows:
+                raise InputError(f"{path}: {left}; name the column of the SMILES with --key-column")
+            left = f"; {left}, and their labels are left out"
+        self.features = open_source(folder, self.feature_map, raw=self.exact is not None)
+        if self.exact is None:
+            gp_for(self.features.feature_map, **self.options)
+        super().plan(run)
+        self.words += left
+        if left:
+            run.progress.note(f"{left[2:]}.")
+
+    @staticmethod
+    def _rejects(folder: PurePath) -> Iterator[dict[str, Any]]:
+        store = FingerprintStore.open(folder)
+        for partition in range(store.n_partitions):
+            yield from store.read_rejects(partition).to_pylist()
 
 
 def _leave(output: PurePath, stored: Model, directions: dict[str, str], progress: Progress) -> None:

@@ -155,14 +155,23 @@ def explainer() -> Callable[[str], str]:
     return explain
 
 
-def canonizer() -> Callable[[str], str]:
-    """Return a function from a SMILES to RDKit's canonical one, or to itself if RDKit rejects it."""
+def canonizer(parent: bool = False) -> Callable[[str], str]:
+    """Return a function from a SMILES to RDKit's canonical one, or to itself if RDKit rejects it.
+
+    With `parent`, of the largest fragment without charges that hydrogens can neutralize.
+    """
+    if parent:
+        from rdkit.Chem.MolStandardize import rdMolStandardize  # large, and rarely needed
+
+        fragments, charges = rdMolStandardize.LargestFragmentChooser(), rdMolStandardize.Uncharger()
     silence = rdBase.BlockLogs()
 
     def canonical(text: str) -> str:
         assert silence is not None  # for the lifetime of the function
         refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
         molecule = None if refused else Chem.MolFromSmiles(text)
+        if parent and molecule is not None:  # read again, to perceive all anew
+            molecule = Chem.MolFromSmiles(Chem.MolToSmiles(charges.uncharge(fragments.choose(molecule))))
         return text if molecule is None else str(Chem.MolToSmiles(molecule))
 
     return canonical
@@ -190,7 +199,9 @@ def mol_reader() -> Callable[[str], list[str] | str]:
             atoms = molecule.GetNumAtoms()
             if reason := refusal_of_size(molecule.GetNumHeavyAtoms()) if atoms > MAX_HEAVY_ATOMS else "":
                 return reason
-            if any(bond.HasQuery() for bond in molecule.GetBonds()):
+            if any(bond.HasQuery() for bond in molecule.GetBonds()) or any(
+                map(_is_query, molecule.GetAtoms())
+            ):
                 return "a query, not a molecule"
             molecule = Chem.MolFromMolBlock(block)
             if molecule is None:
@@ -203,6 +214,11 @@ def mol_reader() -> Callable[[str], list[str] | str]:
             return f"RDKit cannot read the MOL block: {sentence(error)}"
 
     return read
+
+
+def _is_query(atom: Chem.Atom) -> bool:
+    """Return whether an atom stands for several elements or neighbourhoods; R groups are dummy atoms."""
+    return bool(atom.HasQuery() and not atom.DescribeQuery().startswith("AtomNull"))
 
 
 def _mol_message(block: str) -> str:

@@ -14,6 +14,7 @@ from daskrf.molecules.library import Layout, clean_smiles
 from daskrf.molecules.names import (
     ID_NAMES,
     SMILES_NAMES,
+    column_words,
     find_id,
     find_smiles,
     listed,
@@ -22,7 +23,7 @@ from daskrf.molecules.names import (
     tells_apart,
 )
 
-__all__ = ["MAX_LINE_BYTES", "detect_layout", "molecules"]
+__all__ = ["MAX_LINE_BYTES", "detect_layout", "molecules", "smiles_column"]
 
 MAX_LINE_BYTES = 10_000
 
@@ -84,6 +85,26 @@ def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = Non
         if head.width == 1:
             name = 1  # IDs may start further down
     return Layout(**fields, smiles=smiles, id=name, extra=extra)
+
+
+def smiles_column(path: PurePath, head: Head, position: int | None = None) -> int:
+    """Return the position of the SMILES in a table that must have them: as given, or by name or content.
+
+    Raises
+    ------
+    InputError
+        Fewer than half of the first values there are SMILES.
+    """
+    names = head.table.names
+    at = _find_smiles(path, names, head, None) if position is None else position
+    values = head.values(at)
+    if 2 * sum(map(_is_smiles, values)) < max(1, len(values)):
+        shown = f", such as {values[0]!r}" if values else ""
+        raise InputError(
+            f"{path} has no SMILES in {column_words(names, at)}{shown}; name their column with --key-column, "
+            "or give a library that the labels belong to"
+        )
+    return at
 
 
 def _is_header(fields: Sequence[str], below: Sequence[Sequence[str]], fmt: TableFormat) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -34,15 +35,25 @@ from daskrf.molecules.names import (
     normalised,
     position_of,
 )
+from daskrf.molecules.structures import canonical_smiles
 from daskrf.storage.backend import as_path
 
 __all__ = ["Labels", "label_table", "label_words", "read_labels"]
 
-KEYS = {"id": "IDs", "smiles": "SMILES", "row": "row numbers"}
+KEYS = {
+    "id": "IDs",
+    "smiles": "SMILES",
+    "structure": "SMILES, joined by structure,",
+    "parent": "SMILES, joined by structure without salts and charges,",
+    "row": "row numbers",
+}
+BY_SMILES = ("smiles", "structure", "parent")
 MISSING = frozenset({"", "na", "n/a", "null", "none"})
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,7 @@ class Labels:
         Finite, or NaN where a label with several targets lacks a value for one of them.
     names : tuple of str
         Names of the targets.
-    key : {"id", "smiles", "row"}
+    key : {"id", "smiles", "structure", "parent", "row"}
         What the keys are.
     read : int
         Number of rows in the file: ``len(index) + dropped``.
@@ -94,8 +105,8 @@ def read_labels(
     Parameters
     ----------
     path : path
-    key : {"id", "smiles", "row"}
-        The key that joins labels to the library.
+    key : {"id", "smiles", "structure", "parent", "row"}
+        The key that joins labels to the library; see `daskrf.fit`.
     key_column : str or int, optional
         Column of the key, by name or by position from 0; by default found by its usual names (for IDs, those
         in `daskrf.molecules.names`), else the first column.
@@ -175,8 +186,9 @@ def label_words(
     table = given.head.table
     known = key_column is not None or _find_key(given.head, given.names, key) is not None
     every = column_words(given.names, *range(len(given.names)))
-    first = "" if known else f" (none of {every} is a usual name for {KEYS[key]})"
+    first = "" if known else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
     found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
+    found += ", decimal commas" if given.comma else ""
     where = f"{KEYS[key]} in {column_words(table.names, given.key_position)}{first}"
     return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
 
@@ -191,6 +203,7 @@ class _Given:
     key: str
     key_position: int
     targets: list[int]
+    comma: bool
 
     def place(self, line: int) -> str:
         """Return the name of a row for messages."""
@@ -209,7 +222,8 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
     -----
     The first row is a header if none of its fields is a number. If the delimiter suggested by the file
     extension does not cut all of the first lines into the same number of columns, at least two, the delimiter
-    is the one of tab, semicolon, comma and white space that gives the most columns.
+    is the one of tab, semicolon, comma and white space that gives the most columns. Commas between digits
+    give way to tabs and semicolons.
     """
     path = as_path(path)
     head = open_table(path, _purpose(key))
@@ -222,11 +236,11 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
 def _purpose(key: str) -> Purpose:
     return Purpose(
         fit=_columns_of_all,
-        is_header=lambda first, below: not any(map(is_number, first)),
+        is_header=lambda first, below: not any(map(_is_value, first)),
         asked=TableFormat(),
         longest=LONGEST,
         strict=True,
-        extensions=key == "smiles",
+        extensions=key in BY_SMILES,
     )
 
 
@@ -241,7 +255,7 @@ def _open(
 ) -> _Given:
     """Return a table of labels with the positions of its key and target columns."""
     if key not in KEYS:
-        raise InputError(f"labels are joined by id, smiles or row, not by {key!r}")
+        raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {key!r}")
     head = label_table(path, key)
     names = head.table.names or tuple(f"column {position}" for position in range(head.table.n_columns))
 
@@ -263,14 +277,29 @@ def _open(
             f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
             f"are {listed(names)}"
         )
-    return _Given(as_path(path), head, names, key, at, positions)
+    comma = _has_commas(as_path(path), head, positions)
+    return _Given(as_path(path), head, names, key, at, positions, comma)
+
+
+def _has_commas(path: PurePath, head: Head, targets: Sequence[int]) -> bool:
+    """Return whether the first values have decimal commas; refuse those that may separate thousands."""
+    values = [text.strip() for column in head.columns(targets) for text in column]
+    commas = [text for text in values if _DECIMAL_COMMA.fullmatch(text)]
+    if not commas or head.table.delimiter == ";":  # which Excel writes where commas are decimal
+        return bool(commas)
+    if all(map(_THOUSANDS.fullmatch, commas)):
+        point, none = commas[0].replace(",", "."), commas[0].replace(",", "")
+        raise InputError(
+            f"{path} holds '{commas[0]}', which may mean {point} or {none}; write it as one of them"
+        )
+    return True
 
 
 def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     """Return the position of the key column found by its usual names, or None."""
     if key == "id":
         return find_id(names, head.values, title=head.title)
-    if key == "smiles":
+    if key in BY_SMILES:
         return find_smiles(names) if head.structure is None else head.structure
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
@@ -279,11 +308,10 @@ def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -
     """Return the position of the only numeric column besides the key."""
     known = {*ID_NAMES, *SMILES_NAMES, "row"}
     others = [k for k, name in enumerate(names) if k != key and normalised(name) not in known]
-    firsts = [next(iter(values), None) for values in head.columns(others)]
     found = [
         position
-        for position, text in zip(others, firsts, strict=True)
-        if text is not None and (is_number(text) or text.strip().lower() in MISSING)
+        for position, values in zip(others, head.columns(others), strict=True)
+        if values and all(map(_is_value, [text for text in values if not _is_missing(text)][:1]))
     ]
     if len(found) == 1:
         return found[0]
@@ -330,20 +358,38 @@ def _blocks(given: _Given) -> Iterator[tuple[list[int], list[str], list[list[str
 
 def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
     """Return the values of a column; NaN where one is missing."""
+    if given.comma:
+        for line, text in zip(lines, texts, strict=True):
+            if "." in text:
+                raise InputError(
+                    f"{given.place(line)} has the value {text!r}, but others have decimal commas; "
+                    "write all in one way"
+                )
+        texts = [text.replace(",", ".") for text in texts]
     try:
         return np.array(texts, dtype=np.float64)
     except ValueError:
-        values = ["nan" if text.strip().lower() in MISSING else text for text in texts]
+        values = ["nan" if _is_missing(text) else text for text in texts]
     for line, text in zip(lines, values, strict=True):
         if not is_number(text):
             raise InputError(f"{given.place(line)} has the value {text!r}, which is not a number; correct it")
     return np.array(list(map(float, values)))
 
 
+def _is_value(text: str) -> bool:
+    return is_number(text) or _DECIMAL_COMMA.fullmatch(text.strip()) is not None
+
+
+def _is_missing(text: str) -> bool:
+    return text.strip().lower() in MISSING
+
+
 def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
-    """Return keys in the library's form: row numbers, or stripped text, SMILES without extensions."""
+    """Return keys in the form of the library's: row numbers, stripped text, or SMILES as the key says."""
     if given.key == "smiles":
         return pa.array(map(clean_smiles, keys), TEXT)
+    if given.key in BY_SMILES:
+        return pa.array(canonical_smiles(map(clean_smiles, keys), given.key == "parent"), TEXT)
     texts = list(map(str.strip, keys))
     if given.key == "id":
         return pa.array(texts, TEXT)

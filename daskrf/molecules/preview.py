@@ -104,7 +104,7 @@ def _why(text: str) -> str:
 
 def _place(layout: Layout) -> str:
     """Return where the SMILES of a file are."""
-    plain = replace(layout, compression="")
+    plain = replace(layout, compression=layout.encoding)
     return f"{column_words(layout.names, layout.smiles)} of {reader_of(plain).words(plain)}"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import codecs
+import re
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import PurePath
@@ -15,7 +17,16 @@ import zstandard
 from daskrf.errors import InputError
 from daskrf.storage.backend import backend
 
-__all__ = ["LineStream", "RecordStream", "compression_of", "decompressed", "raw_blocks", "text_blocks"]
+__all__ = [
+    "ENCODINGS",
+    "LineStream",
+    "RecordStream",
+    "compression_of",
+    "decompressed",
+    "encoding_of",
+    "raw_blocks",
+    "text_blocks",
+]
 
 _PLAIN_BLOCK = 1 << 20
 _COMPRESSED_BLOCK = 1 << 15
@@ -23,6 +34,10 @@ _CONTENT = 1 << 20  # bytes decompressed at a time: a block may expand a million
 _ZSTD_PIECE = 256  # bytes: zstandard returns all of their content at once, at most 8 MiB
 _LONGEST = 1 << 14
 _TAKEN = 1 << 23
+
+ENCODINGS = {"utf-16": "UTF-16", "cp1252": "Windows-1252 (Latin-1)"}
+"""Encodings other than UTF-8, with their names in messages; their text is read as UTF-8."""
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 
 Contents = Generator[bytes, None, bytes]
 """The content of a block, in pieces of bounded size; returns what follows the end of the member."""
@@ -122,17 +137,70 @@ def decompressed(path: PurePath, blocks: Iterator[bytes], compression: str) -> I
         raise InputError(f"{path} ends in the middle of its {compression} data; fetch the file again.")
 
 
+def encoding_of(head: bytes) -> str:
+    """Return the encoding of text that begins with `head`: one of `ENCODINGS`, or "" for UTF-8 or none.
+
+    UTF-16 begins with a byte order mark. Windows-1252, of which Latin-1 is a part, is text without control
+    characters in which no line with other than ASCII characters is UTF-8.
+
+    Examples
+    --------
+    >>> [encoding_of("Säure\\n".encode(name)) for name in ("utf-8", "latin-1", "utf-16")]
+    ['', 'cp1252', 'utf-16']
+    """
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if head.isascii() or head.startswith(codecs.BOM_UTF8) or _CONTROL.search(head):
+        return ""
+    lines = [line for line in head.split(b"\n")[: -1 if b"\n" in head else None] if not line.isascii()]
+    return "cp1252" if lines and not any(map(_is_utf8, lines)) and all(map(_is_cp1252, lines)) else ""
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_cp1252(line: bytes) -> bool:
+    try:
+        line.decode("cp1252")
+    except UnicodeDecodeError:  # five bytes have no character
+        return False
+    return True
+
+
+def _recoded(path: PurePath, blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """Yield text as UTF-8; bytes that are no characters become invalid UTF-8, for their line alone."""
+    wrong = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
+    decoder = codecs.getincrementaldecoder(encoding)(wrong)
+    try:
+        for block in blocks:
+            yield decoder.decode(block).encode("utf-8", wrong)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is damaged {ENCODINGS[encoding]} text; fetch the file again.") from None
+
+
 def text_blocks(
     path: PurePath, compression: str, watch: Callable[[bytes], object] = lambda block: None
 ) -> Iterator[bytes]:
-    """Return the uncompressed content of `path` in blocks; `watch` is called with each block on disk."""
+    """Return the content of `path` in blocks, uncompressed and in UTF-8.
+
+    `compression` may be followed by the name of an encoding. `watch` is called with each block on disk.
+    """
 
     def watched() -> Iterator[bytes]:
         for block in raw_blocks(path, _COMPRESSED_BLOCK if compression else _PLAIN_BLOCK):
             watch(block)
             yield block
 
-    return decompressed(path, watched(), compression) if compression else watched()
+    blocks = watched()
+    for layer in compression.split():
+        blocks = _recoded(path, blocks, layer) if layer in ENCODINGS else decompressed(path, blocks, layer)
+    return blocks
 
 
 class LineStream:

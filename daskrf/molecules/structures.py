@@ -8,23 +8,27 @@ from collections.abc import Iterable, Sequence
 
 from daskrf.molecules.isolation import Lost, each
 
-__all__ = ["Molecules", "canonical_smiles"]
+__all__ = ["Molecules", "canonical_smiles", "same_structures"]
 
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _RING = re.compile(r"%\(\d+\)|%\d\d|\d")
 _STEREO = re.compile(r"@(?:TH|AL|SP|TB|OH)\d*")
 
 
-def canonical_smiles(smiles: Iterable[str]) -> list[str]:
+def canonical_smiles(smiles: Iterable[str], parent: bool = False) -> list[str]:
     """Return RDKit's canonical SMILES, stereochemistry included; one that it cannot parse is left unchanged.
+
+    With `parent`, those of the largest fragment, neutralized.
 
     Examples
     --------
     >>> canonical_smiles(["OCC", "C1=CC=CC=C1", "?"])
     ['CCO', 'c1ccccc1', '?']
+    >>> canonical_smiles(["C[NH3+].[Cl-]", "CC(=O)[O-].[Na+]"], parent=True)
+    ['CN', 'CC(=O)O']
     """
     texts = list(smiles)
-    found = each("daskrf.molecules.counter:canonizer", (), texts)
+    found = each("daskrf.molecules.counter:canonizer", (parent,), texts)
     return [text if isinstance(name, Lost) else name for text, name in zip(texts, found, strict=True)]
 
 
@@ -45,6 +49,30 @@ def composition(smiles: str) -> tuple[int, ...]:
     bare = _BRACKETS.sub("", smiles) if "[" in smiles else smiles
     rings = len(_RING.findall(bare)) - 2 * smiles.count(".")
     return (*(upper.count(letter) for letter in "CNOSPFILBR"), rings)
+
+
+def same_structures(known: Sequence[str], others: Sequence[str], parent: bool = False) -> list[str | None]:
+    """Return the canonical SMILES of each of `others` that may be one of `known`, else None.
+
+    Parameters
+    ----------
+    known : sequence of str
+        Canonical SMILES; with `parent`, of parents.
+    others : sequence of str
+    parent : bool
+        As in `canonical_smiles`.
+
+    Examples
+    --------
+    >>> same_structures(["CCO"], ["C(C)O", "CCCC"])
+    ['CCO', None]
+    """
+    wanted = set(map(composition, known))
+    alike = [at for at, text in enumerate(others) if composition(text) in wanted or (parent and "." in text)]
+    found: list[str | None] = [None] * len(others)
+    for at, name in zip(alike, canonical_smiles([others[at] for at in alike], parent), strict=True):
+        found[at] = name
+    return found
 
 
 class Molecules:

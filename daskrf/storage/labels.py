@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daskrf.errors import InputError, printable
-from daskrf.molecules.measurements import Labels
+from daskrf.molecules.measurements import BY_SMILES, Labels
 from daskrf.molecules.names import listed
+from daskrf.molecules.structures import same_structures
 from daskrf.quantities import amount
 from daskrf.storage.files import canonical_json
 from daskrf.storage.rowstore import RowStore
@@ -147,7 +148,7 @@ class JoinedLabels:
 
 
 def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> Matches:
-    """Look up label keys in some partitions of a library; keys are compared exactly.
+    """Look up label keys in some partitions of a library; keys are compared exactly, or as structures.
 
     Parameters
     ----------
@@ -181,13 +182,18 @@ def _key_blocks(
 ) -> Iterator[tuple[np.ndarray, pa.Array]]:
     """Yield row numbers and keys of consecutive partitions, in blocks of a bounded number of rows."""
     most = max(JOIN_ROWS, len(labels.keys))
-    columns = ["row"] if labels.key == "row" else ["row", labels.key]
+    column = "smiles" if labels.key in BY_SMILES else labels.key
+    columns = ["row"] if column == "row" else ["row", column]
+    known = labels.keys.to_pylist() if labels.key in ("structure", "parent") else []
     tables: list[pa.Table] = []
     n_rows = 0
 
     def block() -> tuple[np.ndarray, pa.Array]:
         table = pa.concat_tables(tables)
         keys = table[columns[-1]].cast(labels.keys.type).combine_chunks()
+        if labels.key in ("structure", "parent"):
+            found = same_structures(known, keys.to_pylist(), labels.key == "parent")
+            keys = pa.array(found, labels.keys.type)
         return table["row"].to_numpy(), keys
 
     for p in partitions:

@@ -49,7 +49,6 @@ FOREIGN: dict[str, tuple[bytes, str, str]] = {
     "zip": (archive("a.smi"), "a zip archive", "unpack it"),
     "tar": (tar(), "a tar archive", "unpack it"),
     "xz": (b"\xfd7zXZ\0" + bytes(range(256)), "xz-compressed", "xz -d"),
-    "UTF-16": ("smiles\nCC\n".encode("utf-16"), "UTF-16 text", "iconv"),
     "numbers": (bytes(4096), "neither text nor Parquet", "UTF-8"),
 }
 

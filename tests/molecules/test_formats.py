@@ -220,7 +220,7 @@ def test_tabs_go_before_white_space(tmp_path: Path) -> None:
 
 
 def test_damaged_lines_of_labels_are_refused(tmp_path: Path) -> None:
-    good = "".join(f"Z{k},1\n" for k in range(40))
+    good = "".join(f"Zä{k},1\n" for k in range(40))
     for bad, reason in ((b"A\0,1", "NUL byte"), (b"A\r,1", "carriage return"), (b"\xe9,1", "not UTF-8")):
         path = tmp_path / "labels.csv"
         path.write_bytes(b"id,score\n" + good.encode() + bad + b"\n")

@@ -277,7 +277,6 @@ ERRORS = {
         {},
         "has no column of SMILES; choose one of its columns: id, value",
     ),
-    "utf-16": ("a.csv", "smiles\nCC\n".encode("utf-16"), {}, "is UTF-16 text; convert it to UTF-8"),
 }
 
 

@@ -161,3 +161,46 @@ def test_records_do_not_depend_on_blocks(lines: list[str], end: str, size: int) 
         expected.pop()
     assert RecordStream.ends(found.encode()).size == len(expected)
     assert re.sub(r"\s+", "", found) == re.sub(r"\s+", "", "".join(expected))
+
+
+@pytest.mark.parametrize("symbol", ["A", "Q", "X", "L"])
+def test_atoms_that_stand_for_several_are_no_molecules(symbol: str, tmp_path: Path) -> None:
+    text = record("CCO", "bad").replace(" O  ", f" {symbol}  ")
+    if symbol == "L":
+        text = text.replace("M  END", "M  ALS   3  2 F N   O   \nM  END")
+    library = scan(write(tmp_path / "a.sdf", record("CC", "good") + text))
+    assert [row[4] for row in rows_of(library)] == ["CC"]
+    assert [(r.text, r.reason) for r in rejects_of(library)] == [("bad", "a query, not a molecule")]
+    assert rows_of(scan(write(tmp_path / "r.sdf", record("CCO", "").replace(" O  ", " R# "))))[0][4] == "*CC"
+
+
+def test_values_are_kept_letter_by_letter(tmp_path: Path) -> None:
+    text = record("CCO", "Z", note="one\x0cpage\u2028more") + record("CC", "Y").replace(
+        "$$$$", "> <note>\na\n\n> <note>\nb\n\n$$$$"
+    )
+    for content in (text, text.replace("\n", "\r\n")):
+        (batch,) = read_partition(scan(write(tmp_path / "a.sdf", content), TableFormat(extra=("note",))), 0)
+        assert batch.extra == {"note": ["one\x0cpage\u2028more", "a\nb"]}
+
+
+def test_a_mark_of_the_end_among_properties_loses_nothing_silently(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.sdf", record("CC", "A") + record("CCO", "B", note="in\n$$$$ 5") + record("C", "C")
+    )
+    library = scan(path)
+    assert [row[3] for row in rows_of(library)] == ["A", "B", "C"]
+    assert [r.reason for r in rejects_of(library)] == ["MOL block without end (M  END)"]
+
+
+def test_targets_that_later_records_have_are_seen(tmp_path: Path) -> None:
+    parts = [record("CC", f"Z{k}", weight=k) for k in range(40)] + [
+        record("CCO", "last", activity=7, text="x")
+    ]
+    with pytest.raises(InputError, match=r"several numeric columns \(weight, activity\)"):
+        read_labels(write(tmp_path / "a.sdf", "".join(parts)))
+    parts = [record("CC", f"Z{k}", **{"score" if k % 2 else "note": k if k % 2 else "x"}) for k in range(40)]
+    found = read_labels(write(tmp_path / "a.sdf", "".join(parts)), drop_non_finite=True)
+    assert (found.names, found.read, found.dropped) == (("score",), 40, 20)
+    twice = record("CC", "Z", score=1).replace("$$$$", "> <score>\n2\n\n$$$$")
+    with pytest.raises(InputError, match=r"record 1 has the value '1\\n2', which is not a number"):
+        read_labels(write(tmp_path / "a.sdf", twice), targets=["score"])

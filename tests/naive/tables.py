@@ -77,14 +77,14 @@ def without_extension(words: list[str], smiles: int) -> list[str] | None:
 
 def reason_of(raw: bytes, layout: Layout) -> str:
     """Return why a line is rejected before it is split, or an empty string."""
-    if len(raw) > 10_000:
-        return "longer than 10,000 bytes"
     if 0 in raw:
-        return "NUL byte in the line"
+        return "longer than 10,000 bytes" if len(raw) > 10_000 else "NUL byte in the line"
     try:
-        line = raw.decode("utf-8")
+        line = raw.decode(layout.encoding or "utf-8")
     except UnicodeDecodeError:
-        return "not UTF-8 text"
+        return "longer than 10,000 bytes" if len(raw) > 10_000 else "not UTF-8 text"
+    if len(line.encode()) > 10_000:
+        return "longer than 10,000 bytes"
     if "\r" in line:
         return "carriage return within the line"
     return "" if line.split() else "empty line"
@@ -95,7 +95,7 @@ def read_line(raw: bytes, layout: Layout) -> tuple[str, str] | str:
     reason = reason_of(raw, layout)
     if reason:
         return reason
-    line = raw.decode()
+    line = raw.decode(layout.encoding or "utf-8")
     fields: list[str] | None
     if layout.delimiter == " ":
         fields = without_extension(line.split(), layout.smiles)

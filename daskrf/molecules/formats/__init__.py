@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.molecules.streams import compression_of, text_blocks
+from daskrf.molecules.streams import ENCODINGS, compression_of, encoding_of, text_blocks
 from daskrf.parameters import Option
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ EMPTY = "empty line"
 MAX_TEXT = 500
 """Maximum number of characters shown of a row."""
 _ALL = 2**62
-_ENOUGH = 4096  # bytes that distinguish the formats
+_ENOUGH = 1 << 16  # bytes that distinguish formats and encodings
 
 
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
@@ -148,6 +148,7 @@ class Table:
     kind : str
         Name of the format: see `reader_of`.
     compression : {"", "gzip", "bzip2", "zstd"}
+        Followed by the encoding if it is not UTF-8, with a blank between them.
     delimiter : str
         One character, or " " for white space; "" if the format has its own rules.
     exact : bool
@@ -167,6 +168,18 @@ class Table:
     header: int
     names: tuple[str, ...] | None
     n_columns: int
+
+    @property
+    def encoding(self) -> str:
+        """The encoding, if it is not UTF-8."""
+        return next((layer for layer in self.compression.split() if layer in ENCODINGS), "")
+
+    @property
+    def layers(self) -> list[str]:
+        """Encoding and compression in words."""
+        text = ENCODINGS.get(self.encoding, "UTF-8") + " text"
+        packed = self.compression.removesuffix(self.encoding).strip()
+        return [text, f"{packed}-compressed"] if packed else [text]
 
 
 @dataclass(frozen=True)
@@ -392,11 +405,20 @@ def open_table(path: PurePath, purpose: Purpose) -> Head:
         If the file cannot be read, is damaged or is not a table.
     """
     compression = compression_of(path)
-    blocks = text_blocks(path, compression)
-    first = b""
-    while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
-        first += block  # may be empty in compressed files
+    first, blocks = _begin(path, compression)
+    if encoding := encoding_of(first):
+        compression = f"{compression} {encoding}".strip()
+        first, blocks = _begin(path, compression)
     reader = next(reader for reader in readers() if reader.sniff(first))
     if compression and not reader.streams:
         raise InputError(f"{path} is {reader.name} compressed with {compression}; decompress it.")
     return reader.open(path, compression, itertools.chain([first], blocks), purpose)
+
+
+def _begin(path: PurePath, compression: str) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first bytes of the content of a file, and the rest."""
+    blocks = text_blocks(path, compression)
+    first = b""
+    while len(first) < _ENOUGH and (block := next(blocks, None)) is not None:
+        first += block  # may be empty in compressed files
+    return first, blocks

@@ -28,7 +28,6 @@ _MAGIC = (
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
 )
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BOM = b"\xef\xbb\xbf"
 
 _PDB_LINE = re.compile(
@@ -63,8 +62,6 @@ def refuse_foreign(path: PurePath, head: bytes) -> None:
     daskrf.errors.InputError: a.smi is a zip archive; unpack it and give the tables in it.
     """
     head = head[:_SIFTED]
-    if head.startswith(_UTF16):
-        raise InputError(f"{path} is UTF-16 text; convert it to UTF-8, for example with iconv.")
     text = head.removeprefix(_BOM)
     for is_one, what, advice in _KINDS:
         if is_one(text):

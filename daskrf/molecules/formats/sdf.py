@@ -45,7 +45,8 @@ class SdfReader(Streamed):
 
     def words(self, table: Table) -> str:
         """See `Reader`."""
-        return f"SD file, {table.compression}-compressed" if table.compression else "SD file"
+        text, *packed = table.layers
+        return ", ".join(["SD file", *([text] if table.encoding else []), *packed])
 
     def rows_in(self, blocks: Iterator[bytes], purpose: Purpose | None = None) -> LineStream:
         """See `Streamed`."""
@@ -66,7 +67,6 @@ class SdfReader(Streamed):
         found = [_fields(record.decode(errors="replace")) for record in records]
         names = ("structure", "title", *dict.fromkeys(itertools.chain.from_iterable(found)))
         names = tuple(name for k, name in enumerate(names) if k <= _TITLE or name)
-        del found[HEAD_ROWS:]
         smiles = [fields[0] for fields in _structures(records[:HEAD_ROWS]) if isinstance(fields, list)]
 
         def columns(positions: Sequence[int]) -> list[list[str]]:
@@ -128,8 +128,8 @@ def _fault(record: bytes) -> str:
 
 
 def _fields(record: str) -> dict[str, str]:
-    """Return the properties of a record, and its title under the empty name."""
-    lines = record.splitlines()
+    """Return the properties of a record, all values of each, and its title under the empty name."""
+    lines = [line.removesuffix("\r") for line in record.split("\n")]
     fields = {"": lines[0].strip() if lines else ""}
     at = next((k for k, line in enumerate(lines) if line.startswith("M  END")), len(lines)) + 1
     while at < len(lines):
@@ -140,6 +140,7 @@ def _fields(record: str) -> dict[str, str]:
         start = at
         while at < len(lines) and lines[at].strip() and not lines[at].startswith("$$$$"):
             at += 1
-        if name[1].strip():
-            fields[name[1].strip()] = "\n".join(lines[start:at])
+        if key := name[1].strip():
+            value, earlier = "\n".join(lines[start:at]), fields.get(key)
+            fields[key] = value if earlier in (None, value) else f"{earlier}\n{value}"
     return fields

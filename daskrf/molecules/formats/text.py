@@ -1,8 +1,9 @@
-"""Text tables in UTF-8: .smi, .csv, .tsv and the like, whatever their names."""
+"""Text tables: .smi, .csv, .tsv and the like, whatever their names."""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -23,6 +24,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 _SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"}
 _HEAD_BYTES = 1 << 20
 _OPEN = "unbalanced quote"
+_COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # which is no decimal comma
 
 Record = tuple[int, int, list[str] | str | None]
 """First line of a row, from 0, the line after its last, and its fields, or why it has none.
@@ -50,9 +52,7 @@ class TextReader(Streamed):
 
     def words(self, table: Table) -> str:
         """See `Reader`."""
-        parts = ["UTF-8 text"]
-        if table.compression:
-            parts.append(f"{table.compression}-compressed")
+        parts = table.layers
         if table.n_columns:
             parts.append(f"separated by {_SEPARATED.get(table.delimiter, repr(table.delimiter))}")
         parts.append("with a header" if table.header else "without a header")
@@ -145,7 +145,8 @@ def _delimiter(lines: list[str], hint: str, purpose: Purpose) -> str:
     others = _fields(_records([line for line in lines if "\t" not in line], " ", purpose, exact=False))
     usual = hint or ("\t" if tabs > sum(len(words) > 1 for words in others) else " ")
     if purpose.strict and usual != " " and fit(usual):
-        return usual
+        decimals = usual == "," and not any(_COMMA.search(line) for line in lines[1:] or lines)
+        return next((mark for mark in "\t;" if decimals and fit(mark)), usual)
     # If the purpose is numbers, a comma may be a decimal comma.
     marks = [mark for mark in ("\t;, " if purpose.strict else ",;\t ") if any(mark in line for line in lines)]
     return max([usual, *marks], key=fit) if set(marks) - {usual} else usual

@@ -1,0 +1,86 @@
+"""Labels that are joined by structure: SMILES written differently, and salts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rdkit import Chem
+
+from daskrf import fingerprint, fit
+from daskrf.errors import InputError
+from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules.measurements import label_words, read_labels
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.labels import JoinedLabels, join_labels
+
+N = 150
+
+
+def joined(folder: Path, library: list[str], labels: list[str], key: str) -> JoinedLabels:
+    (folder / "lib.smi").write_text("".join(f"{smiles} m{k}\n" for k, smiles in enumerate(library)))
+    fingerprint(folder / "lib.smi", folder / "store", rows_per_partition=40)
+    rows = "".join(f"{smiles},{k}\n" for k, smiles in enumerate(labels))
+    (folder / "labels.csv").write_text(f"smiles,y\n{rows}")
+    found = read_labels(folder / "labels.csv", key=key)
+    return join_labels(found, FingerprintStore.open(folder / "store"))
+
+
+@pytest.mark.parametrize("key", ["structure", "parent"])
+def test_any_way_of_writing_meets_its_row(key: str, tmp_path: Path) -> None:
+    library = list(ReactionLibrary().smiles(0, N))
+    order = np.random.default_rng(0).permutation(N)
+    molecules = [Chem.MolFromSmiles(library[k]) for k in order]
+    labels = [Chem.MolToSmiles(m, doRandom=True, kekuleSmiles=bool(k % 2)) for k, m in enumerate(molecules)]
+    labels = [Chem.MolToSmiles(Chem.MolFromSmiles(s), doRandom=True) for s in labels]
+    assert len(set(labels) & set(library)) < N // 4
+    found = joined(tmp_path, library, labels, key)
+    assert (found.matched, found.unmatched) == (N, 0)
+    first = {Chem.CanonSmiles(smiles): k for k, smiles in reversed(list(enumerate(library)))}
+    expected = {(first[Chem.CanonSmiles(library[k])], float(at)) for at, k in enumerate(order)}
+    assert set(zip(found.row.tolist(), found.y.ravel().tolist(), strict=True)) == expected
+
+
+LIBRARY = ["CN", "CC(=O)O", "c1ccccc1O", "OCC.Cl", "C[C@H](F)Cl", "C[N+](C)(C)C", "OC1=CC=CC=C1", "C1CC"]
+LABELS = [
+    "C[NH3+].[Cl-]",
+    "CC(=O)[O-].[Na+]",
+    "OC1=CC=CC=C1",
+    "CCO",
+    "C[C@@H](F)Cl",
+    "C[N+](C)(C)C.[Br-]",
+    "C1CC",
+]
+
+
+@pytest.mark.parametrize(
+    ("key", "rows"),
+    [("structure", [(2, 2.0)]), ("parent", [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (5, 5.0)])],
+)
+def test_salts_are_stripped_if_asked(key: str, rows: list[tuple[int, float]], tmp_path: Path) -> None:
+    found = joined(tmp_path, LIBRARY, LABELS, key)
+    assert list(zip(found.row.tolist(), found.y.ravel().tolist(), strict=True)) == rows
+    assert (found.unmatched, found.library_duplicates) == (len(LABELS) - len(rows), 1)
+
+
+def test_measurements_of_one_structure_are_repeats(tmp_path: Path) -> None:
+    found = joined(tmp_path, ["CCO", "CN"], ["OCC", "C(C)O", "NC"], "structure")
+    assert (found.row.tolist(), found.repeats) == ([0, 0, 1], 1)
+
+
+def test_the_command_says_how_labels_are_joined(tmp_path: Path) -> None:
+    library = list(ReactionLibrary().smiles(0, 60))
+    labels = [Chem.MolToSmiles(Chem.MolFromSmiles(smiles), doRandom=True) for smiles in library]
+    joined(tmp_path, library, labels, "structure")
+    report = fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", key="structure")
+    assert (report.labels.matched, report.labels.unmatched) == (60, 0)
+    assert "SMILES, joined by structure, in 'smiles'" in report.inputs[0]
+    salts = "".join(f"{smiles}.Cl,{k}\n" for k, smiles in enumerate(labels))
+    (tmp_path / "salts.csv").write_text(f"smiles,y\n{salts}")
+    with pytest.raises(InputError, match=r"none of the 60 labels .* no structure"):
+        fit(tmp_path / "store", tmp_path / "salts.csv", tmp_path / "other", key="structure")
+    alone = fit(tmp_path / "salts.csv", output=tmp_path / "alone", key="parent")
+    assert (alone.labels.matched, alone.labels.unmatched) == (60, 0)
+    words = label_words(tmp_path / "salts.csv", key="parent")
+    assert "SMILES, joined by structure without salts and charges, in 'smiles'" in words
