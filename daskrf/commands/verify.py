@@ -84,7 +84,7 @@ def verify(
     ------
     StoreError
         If nothing is there. With `repair`, also if another command must be run: fit for a model, predict for
-    predictions, screen for hits.
+        predictions, screen for hits.
     """
     progress = progress or Progress()
     found = _checked(store, progress)

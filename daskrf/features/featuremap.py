@@ -304,8 +304,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return self.is_fitted()
 
     def summarize(self, X: Any) -> dict[str, Any]:
-        """Return what the map needs to know about the rows of `X`, small and JSON-able: the number of
-        columns.
+        """Return what the map must know about the rows of `X`, small and JSON-able: the number of columns.
 
         ``fit(X)`` equals ``fit_summaries([summarize(X)])`` for all maps except those that learn from a
         sample. A map can therefore be fitted to a library partition by partition.

@@ -50,7 +50,8 @@ class LocalGaussianFeatures(SampleMap):
         M, the number of features in all blocks together; columns beyond C D are 0.
     length_scale : float, default 1.0
         l, above 0, in units of the columns.
-    C. With a threshold, or if there are fewer distinct rows, there are fewer. 1 is the mean.
+    n_centroids : int, default 16
+        C. With a threshold, or if there are fewer distinct rows, there are fewer. 1 is the mean.
     selection : {"farthest", "kmeans", "random"}, default "farthest"
         farthest: the mean, then again and again the row farthest from all centroids so far. kmeans: means of
         clusters. random: random rows.

@@ -57,8 +57,8 @@ def degree_measure(
 
     Raises
     ------
-    If a parameter is out of range, or a degree of the kernel would never be drawn.
-        If a parameter is out of its range, or a degree that the kernel has is never drawn.
+    InputError
+        If a parameter is out of range, or a degree of the kernel would never be drawn.
     """
     first, last = degrees
     most = kernel.degree_ if last is None else last if kernel.degree_ is None else min(last, kernel.degree_)
