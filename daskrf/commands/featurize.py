@@ -147,7 +147,7 @@ def featurize(
             f"The source is a dask array or the path of a fingerprint store, not {type(source).__name__}."
         )
     if output is None:
-        raise InputError(f"Say where the features of {source} shall go: output is missing.")
+        raise InputError(f"Name an output for the features of {source}.")
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
     check_map(feature_map, fingerprints.n_columns)

@@ -239,9 +239,9 @@ class _Fingerprint(Job[FingerprintReport]):
             raise _first_refusal(store)
         if not counts["kept"]:
             raise InputError(
-                f"No row could be used (of {counts['read']:,}); the reasons are in "
-                f"{store.path / '_rejects'}, and most often the SMILES are in another column than the one "
-                "that was read: name it by --smiles-column."
+                f"None of {counts['read']:,} rows could be used. {store.path / '_rejects'} has the reasons; "
+                "most often the SMILES are in another column than the one that was read: name it with "
+                "--smiles-column."
             )
         return FingerprintReport(
             store.path,
@@ -293,7 +293,7 @@ def _opened(path: str, spec_hash: str) -> tuple[FingerprintStore, Library, Finge
     store = opened(FingerprintStore, path, spec_hash)
     if store.spec["rdkit"] != rdkit_version():
         raise StoreError(
-            f"{path} is made with RDKit {store.spec['rdkit']}, and this worker has {rdkit_version()}; use "
+            f"{path} was begun with RDKit {store.spec['rdkit']}, but this worker has {rdkit_version()}; use "
             "one version everywhere."
         )
     with believed(path):
@@ -366,8 +366,8 @@ def _stacked(blocks: list[sparse.csr_matrix], n_columns: int) -> sparse.csr_matr
 
 def _refusal(path: str, line: int, reason: str, text: str) -> InputError:
     return InputError(
-        f"{path}, line {line}: {reason} ({text[:80]!r}); mend the line, or run without --strict to count "
-        "such rows and go on."
+        f"{path}, line {line}: {reason} ({text[:80]!r}); correct the line, or run without --strict to save "
+        "such lines as rejects and go on."
     )
 
 

@@ -389,7 +389,7 @@ class _Fit(Job[FitReport]):
             self.sums = [_Sums(self.features, *self.parts[0], self.spec)]
             return
         run.progress.note(
-            "Not every molecule has every target, so that each target is fitted to its own labels "
+            "Some molecules lack some targets, so each target is fitted to its own labels "
             f"({len(self.parts)} separate fits)."
         )
         self.sums = [
@@ -457,7 +457,7 @@ class _Fit(Job[FitReport]):
         held: Sequence[Any] = [None] * len(self.sums)
         if stored is not None:
             what = "fingerprints of" if self.exact else "sums over"
-            run.progress.note(f"The model that is there holds the {what} these labels already.")
+            run.progress.note(f"The model at the output already holds the {what} these labels.")
             held = [stored.gp] if self.exact else [gp.statistics_ for gp in processes_of(stored.gp)]
         solved = [own.solve(run, sums, self.options) for own, sums in zip(self.sums, held, strict=True)]
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [own.targets for own in self.sums])
@@ -569,7 +569,7 @@ class _FitAlone(_Fit):
 
 def _leave(output: PurePath, stored: Model, directions: dict[str, str], progress: Progress) -> None:
     """Leave a model as it is, except for its directions if others are asked for."""
-    progress.note(f"{output} holds this very model already.")
+    progress.note(f"{output} already holds exactly this model.")
     if directions != stored.directions:
         found = load_model(output)
         save_model(output, found.arrays, {**found.metadata, "directions": directions})
@@ -636,8 +636,8 @@ def _check_variance(joined: JoinedLabels, fixed: dict[str, float | None]) -> Non
     for name, y in _values(joined):
         if None in (fixed["signal_variance"], fixed["noise_variance"]) and y.min() == y.max():
             raise InputError(
-                f"All labels of {name} are the same ({y[0]:g}), so that neither signal nor noise can be "
-                "told: give labels that differ, or both --signal-variance and --noise-variance."
+                f"All labels of {name} are the same ({y[0]:g}), so signal and noise variance cannot be "
+                "fitted: give labels that differ, or both --signal-variance and --noise-variance."
             )
 
 
@@ -737,7 +737,7 @@ class _Sums:
             fit(statistics)
         except CoarseSumsError:
             run.progress.note(
-                "These labels have so little noise that sums are made again, in double precision."
+                "These labels have so little noise that the sums are made again in double precision."
             )
             tree = self.tree("double")
             run.make(tree)

@@ -234,9 +234,9 @@ def screen(
     files = (source, format, fragments, accept_rejects)
     rule, maximize = _asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
-        raise OptionError(f"{rule.name} ranks by standard deviations, so that --std cannot be none.")
+        raise OptionError(f"{rule.name} needs standard deviations to rank by: do not set --std none.")
     if seed is not None and not rule.needs_sample:
-        raise OptionError(f"--seed is for a random draw, and {rule.name} makes none; leave it out.")
+        raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
     job = _Screen(
         *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
         *(overwrite, shortlist),
@@ -299,7 +299,8 @@ class _Screen(Job[ScreenReport]):
         self.target = target_of(self.model, self.asked)
         if self.shortlist is not None and not self.rough:
             raise InputError(
-                "A shortlist is for exact processes of many labels, by conjugate gradients; leave it out."
+                "A shortlist works only for an exact process fitted by conjugate gradients, that is, to "
+                "many labels; leave it out."
             )
         up, self.notes = maximizes(self.model, self.target, self.maximize)
         self.rule = replace(self.rule, maximize=up).with_best(_best(self.model, self.target, up))
@@ -403,7 +404,7 @@ class _Screen(Job[ScreenReport]):
     def finish(self, run: Run, made: int) -> ScreenReport:
         """Write the hits and what is known of them."""
         if self.earlier is not None:
-            about, there = self.earlier.about, f"{self.output} holds these very hits already"
+            about, there = self.earlier.about, f"{self.output} already holds exactly these hits"
             rejects = rejects_of(self.output) if about["rejected"] else None
             return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
         found: Hits = self.tree.result()
@@ -488,11 +489,12 @@ def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) 
         raise OptionError(f"std is one of candidates, all, none, not {std!r}.")
     if shortlist is not None and not 0 < shortlist <= 1:
         raise OptionError(
-            f"shortlist is a fraction above 0 and up to 1, which is no shortlist; not {shortlist}."
+            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
         )
     if output.suffix != ".parquet":
         raise OptionError(
-            f"The hits are a Parquet file; name it so, for example {output.with_suffix('.parquet')}."
+            "Hits are written as a Parquet file; give it such a name, for example "
+            f"{output.with_suffix('.parquet')}."
         )
 
 
@@ -507,7 +509,7 @@ def _asked_for(
     if settings:
         raise InputError(f"Give {', '.join(settings)} to the acquisition itself, or name its rule instead.")
     if acquisition.maximize and maximize is False:
-        raise InputError("The acquisition says maximize, and maximize is False; leave one of them out.")
+        raise InputError("The acquisition has maximize=True, but maximize is False; leave one of them out.")
     return acquisition, acquisition.maximize or maximize
 
 
@@ -689,7 +691,7 @@ def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any
     gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
     found = read_checkpoint(as_path(draw), as_path(draw).name)
     if found is None:
-        raise StoreError(f"{draw} is gone or damaged; run the same command again, which makes it anew")
+        raise StoreError(f"{draw} is missing or damaged; run the same command again to make it")
     return gp.drawn(found.arrays["weights"], seed, own)
 
 

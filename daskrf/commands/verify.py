@@ -94,13 +94,13 @@ def verify(
     if found.kind == "predictions":
         _take_out(PredictionStore.open(path), found.damaged)
         raise StoreError(
-            f"{store}: {len(found.damaged):,} damaged (taken out now) and {len(found.missing):,} missing "
-            "partitions; run the same daskrf predict command again, which makes just those."
+            f"{store}: {len(found.damaged):,} damaged (now removed) and {len(found.missing):,} missing "
+            "partitions; run the same daskrf predict command again, which makes only these."
         )
     if found.kind not in ("fingerprints", "features"):
         what = "a damaged model" if found.kind == "model" else "a damaged file of hits"
         advice = inspection.REMEDIES[found.kind].format(path)
-        raise StoreError(f"{path} is {what}, which --repair cannot mend; {advice}.")
+        raise StoreError(f"{path} is {what}, which --repair cannot fix; {advice}.")
     report = run(_Repair(path, found), client, progress)
     assert isinstance(report, VerifyReport)
     return report
@@ -158,15 +158,11 @@ def _check_inputs(store: FingerprintStore) -> None:
     for source in sources:
         path = as_path(source.path)
         if not is_file(path):
-            raise InputError(
-                f"{path} is not there any more, and {store.path} was made from it; bring it back."
-            )
+            raise InputError(f"{path}, from which {store.path} was made, no longer exists; restore it.")
         with backend(path).open(path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != source.sha256:
-            raise InputError(
-                f"{path} has changed since {store.path} was made from it; bring the old file back."
-            )
+            raise InputError(f"{path} has changed since {store.path} was made from it; restore the old file.")
 
 
 def _take_out(store: Store, partitions: Iterable[int]) -> None:

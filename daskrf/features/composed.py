@@ -94,8 +94,11 @@ class CompositionFeatures(FeatureMap):
         holds="N inner",
         learns="what the inner map learns",
         reference="Kar & Karnick 2012, supplement, algorithm 1",
-        use="where similarity should fall off faster than that of another map: over minmax as bits, which "
-        "beat T on no docking scores tried; over dot-product some 50 times as slow as that map itself",
+        use=(
+            "for a similarity that falls off faster than that of another map; over minmax, as bits, it beat "
+            "T on none of the docking scores tried; over dot-product it is some 50 times as slow as that "
+            "map itself"
+        ),
         example="--outer exponential --gamma 2 --inner minmax",
     )
 
@@ -266,8 +269,8 @@ class CompositionFeatures(FeatureMap):
             except InputError as error:
                 reason = str(error).partition(";")[0].rstrip(".")
                 raise InputError(
-                    f"Factors come from inner maps of {size:,} features each, which this one cannot have "
-                    f"({reason}); take other parameters for it."
+                    f"Factors come from inner maps of {size:,} features each, but this map cannot have so "
+                    f"few ({reason}); change its parameters."
                 ) from None
             if n_columns is not None:
                 feature_map.check_columns(n_columns)
@@ -314,7 +317,7 @@ class CompositionFeatures(FeatureMap):
             raise InputError(f"inner must be a feature map of daskrf.features, not {self.inner!r}.")
         if self._inner.learns_from == "sample":
             raise InputError(
-                "inner must be a map of random features, which a seed makes anew; "
+                "inner must be a map of random features, which a seed determines; "
                 f"{type(self.inner).__name__} is fitted to a sample."
             )
         if self._inner.learns_from == "nothing":

@@ -48,12 +48,13 @@ _T = TypeVar("_T")
 _LONG = 256  # characters of a text before its digest stands for it
 
 
-SYMBOLS = """\
-M features, d columns, z non-zeros of a row, N factors of a feature (the degree, or its mean), K landmarks,
-C centroids, L length scale. Bits take M/8 bytes a row, floats 4 M. Cost: operations a row, up to a constant.
-Holds: bytes of a process that transforms, beside those of the rows at work. Learns: what goes from the
-library into the state of the map. cos: x.y of rows of length 1. inner: what the map costs that the
-composition is made of."""
+SYMBOLS = (
+    "M features, d columns, z nonzeros of a row, N factors of a feature (the degree, or its mean), K "
+    "landmarks,\nC centroids, L length scale. Bits take M/8 bytes a row, floats 4 M. Cost: operations a "
+    "row, up to a constant.\nHolds: bytes that a process needs for the map, besides the rows at work. "
+    "Learns: what the map stores of the\nlibrary. cos: x.y of rows scaled to length 1. inner: the cost of "
+    "the map that the composition is made of."
+)
 
 
 @dataclass(frozen=True)
@@ -417,8 +418,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         if not self.is_fitted():
             otherwise = f", or give {self.instead_of_fit}" if self.instead_of_fit else ""
             raise InputError(
-                f"{type(self).__name__} is not fitted: call fit with the rows that it has to learn "
-                f"from{otherwise}."
+                f"{type(self).__name__} is not fitted: call fit with rows to learn from{otherwise}."
             )
 
     def _check_width(self, n_columns: int) -> None:
@@ -590,14 +590,15 @@ def from_state(state: dict[str, Any]) -> FeatureMap:
     if state.get("version") != cls.state_version:
         raise InputError(
             f"Feature map {name} has state version {state.get('version')!r}, but this daskrf makes version "
-            f"{cls.state_version}; use the daskrf that made it, or make the features anew."
+            f"{cls.state_version}; use the daskrf that made it, or make the features again."
         )
     parameters = {**cls.added_parameters, **state.get("parameters", {})}
     known = set(cls().get_params(deep=False))
     for what, names in (("lacks", known - set(parameters)), ("has unknown", set(parameters) - known)):
         if names:
             raise InputError(
-                f"The state of feature map {name} {what} parameters {', '.join(sorted(names))}; make it anew."
+                f"The state of feature map {name} {what} parameters {', '.join(sorted(names))}; make it "
+                "again."
             )
     feature_map = cls(**{key: _rebuilt(value) for key, value in parameters.items()})
     fitted = dict(state.get("fitted", {}))

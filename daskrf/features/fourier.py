@@ -98,9 +98,7 @@ class FourierFeatures(FeatureMap):
                 f"kernel must be a radial kernel such as Gaussian() or Matern(), not {self.kernel!r}."
             )
         if self.n_components < 2:
-            raise InputError(
-                "n_components must be at least 2: a cosine and a sine; there is no feature of one number."
-            )
+            raise InputError("n_components must be at least 2: a cosine and a sine.")
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         rows = _checked(X)
@@ -142,7 +140,8 @@ class FourierFeatures(FeatureMap):
             row = int(np.argmax(norms > 1.0))
             raise InputError(
                 f"Row {row} is {LARGEST_NORM * math.sqrt(norms[row]):.3g} length scales long, but phases "
-                f"keep their digits up to {LARGEST_NORM:,.0f}; scale the columns, or take a longer one."
+                f"keep their digits only up to {LARGEST_NORM:,.0f}; scale the columns, or take a longer "
+                "length scale."
             )
 
 
@@ -203,8 +202,10 @@ class RandomFourierFeatures(FourierFeatures):
         holds="2 d M, or 0",
         learns="nothing",
         reference="Rahimi & Recht 2007; orthogonal: Yu et al. 2016",
-        use="the same as fastfood, with few columns or few non-zeros a row, unfolded fingerprints too; "
-        "orthogonal directions for a smaller error",
+        use=(
+            "for the same as fastfood, where rows have few columns or few nonzeros, and for unfolded "
+            "fingerprints; orthogonal directions have a smaller error"
+        ),
         example="--kernel matern --nu 2.5 --length-scale 25",
     )
 

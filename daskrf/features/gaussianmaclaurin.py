@@ -162,7 +162,7 @@ class GaussianMaclaurinFeatures(SampleMap):
         """Return the rows to learn from as float64; refuse rows that nothing can be learned from."""
         csr = check_finite(as_csr(X)).astype(np.float64)
         if not csr.shape[0]:
-            raise InputError("There is no row to learn a centre from; fit to at least one.")
+            raise InputError("There is no row to learn a centre from; fit to at least one row.")
         self.check_columns(csr.shape[1])
         return csr
 
@@ -313,7 +313,7 @@ def sample_centre(csr: sp.csr_matrix, seed: int) -> tuple[sp.csr_matrix, sp.csr_
         centre = _centre(csr[np.sort(chosen)])
         squares = squared_norms(csr.indptr, csr.data)
     if not (np.isfinite(centre.data).all() and np.isfinite(squares).all()):
-        raise InputError("The squares of the values do not fit in a number; divide all rows by a length.")
+        raise InputError("The squares of the values overflow; divide all rows by a length.")
     return centre, csr[chosen[:PAIRED]]
 
 

@@ -104,7 +104,9 @@ class LandmarkMap(SampleMap):
         there, wanted = (self.landmarks_.shape[0] if self.is_fitted() else 0), self.landmarks_wanted()
         if not self.is_fitted() or there >= wanted:
             return []
-        return [f"there are {there:,} landmarks, not {wanted:,}: all distinct rows that could be chosen from"]
+        return [
+            f"there are {there:,} landmarks, not {wanted:,}: there were no more distinct rows to choose from"
+        ]
 
     @property
     def smaller(self) -> tuple[str, int, Callable[[int], Self]]:
@@ -243,8 +245,8 @@ class LandmarkFeatures(LandmarkMap):
         chosen = self._choose(X)
         if not np.allclose(self.kernel.diag(chosen), 1.0, rtol=0.0, atol=1e-9):
             raise InputError(
-                f"the kernel {self.kernel!r} is not 1 between a row and itself, as landmarks need it: take "
-                "another one, normalize it (--normalize), or take NystromFeatures (--map nystrom)."
+                f"landmarks need a kernel with k(x, x) = 1, which {self.kernel!r} is not: take another one, "
+                "normalize it (--normalize), or take NystromFeatures (--map nystrom)."
             )
         self._keep(compact(chosen))
 

@@ -101,8 +101,10 @@ class LocalGaussianFeatures(SampleMap):
         holds="4 N M",
         learns="C rows, the centroids",
         reference="Wacker & Filippone 2022, algorithm 1",
-        use="few columns (coordinates, a few descriptors or embedding axes) and a length scale far below "
-        "their spread; not fingerprints, of which one centroid is the best",
+        use=(
+            "for few columns (coordinates, a few descriptors or embedding axes) and a length scale far "
+            "below their spread; not for fingerprints, which do best with one centroid"
+        ),
         example="--length-scale 2 --n-centroids 8",
     )
 
@@ -301,15 +303,15 @@ class LocalGaussianFeatures(SampleMap):
             if not (is_number(self.threshold) and self.threshold >= 0.0):
                 raise InputError(f"threshold must be a finite number of at least 0, not {self.threshold!r}.")
             if self.selection != "farthest":
-                raise InputError(f"threshold is of selection='farthest', not of {self.selection!r}.")
+                raise InputError(f"threshold is for selection='farthest', not for {self.selection!r}.")
 
 
 def refuse_half(dtype: npt.DTypeLike) -> None:
     """Raise InputError if features about centroids have, or are to have, 16 bits."""
     if np.dtype(dtype) == np.float16:
         raise InputError(
-            "Features about centroids cannot be float16, which rounds those that tell the nearest centroid "
-            "to 0 from 6 length scales on: take float32."
+            "Features about centroids cannot be float16: from 6 length scales on, it rounds to 0 the "
+            "features that tell which centroid is nearest. Take float32."
         )
 
 

@@ -73,8 +73,8 @@ def degree_measure(
             odds = np.exp(np.maximum(logarithms, -700.0))
     elif most is None:
         raise InputError(
-            f"degree_measure has {len(measure)} numbers, but {kernel!r} has powers without end: say with "
-            "max_degree where to cut the series, or use 'proportional' or 'geometric'."
+            f"degree_measure has {len(measure)} numbers, but {kernel!r} has infinitely many powers: set "
+            "max_degree to truncate the series, or use 'proportional' or 'geometric'."
         )
     else:
         odds = np.array(measure, dtype=np.float64)
@@ -95,8 +95,8 @@ def degree_measure(
     missing = np.flatnonzero((coefficients > 0.0) & (odds == 0.0) & (np.arange(size) >= first))
     if missing.size and given:
         raise InputError(
-            f"degree_measure gives degree {missing[0]} no chance, which the kernel has: give every degree of "
-            "the kernel a number above 0."
+            f"degree_measure gives degree {missing[0]} the odds 0, but the kernel has this degree: give "
+            "every degree of the kernel a number above 0."
         )
     return coefficients, odds / math.fsum(odds)
 
@@ -166,9 +166,9 @@ class DotProductMap(FeatureMap):
         largest = max((part["largest"] for part in parts), default=0.0)
         if not 0.0 < largest < math.inf:
             raise InputError(
-                "The degrees of features follow the length of the rows, which must not all be zero, and "
-                "whose squares must fit in a number; fit to other rows, give radius, or use a kernel "
-                "with normalize=True."
+                "The degrees of features depend on the lengths of the rows, which must not all be zero, and "
+                "whose squares must not overflow; fit to other rows, give radius, or use a kernel with "
+                "normalize=True."
             )
         self._measure(math.sqrt(largest))
         self._learned = math.sqrt(largest)

@@ -240,13 +240,13 @@ class MeanFeatures(FeatureMap):
         if not all(isinstance(each, FeatureMap) for each in self._inner):
             raise InputError(f"inner must be feature maps of daskrf.features, not {self.inner!r}.")
         if len(self._inner) != len(as_weights(self.weights)):
-            raise InputError(f"inner must be one map, or {len(self.weights)}, as there are weights.")
+            raise InputError(f"inner must be one map, or {len(self.weights)} maps, one for each weight.")
         self._ranges(None)
         for each in self._inner:
             if each.learns_from == "sample":
                 raise InputError(
-                    "inner must be maps of random features, which a seed makes anew; "
-                    f"{type(each).__name__} is fitted to a sample."
+                    f"inner must be maps of random features, which a seed determines; {type(each).__name__} "
+                    "is fitted to a sample."
                 )
             each._check_parameters()
 
@@ -266,7 +266,7 @@ def _blocks_of(shares: list[float], size: int) -> list[npt.NDArray[np.int64]]:
     """Return which of `size` features belong to each term: in proportion to the shares, at least one each."""
     used = [i for i, share in enumerate(shares) if share]
     if size < len(used):
-        raise InputError(f"n_components must be at least {len(used)}, as there are weights: not {size}.")
+        raise InputError(f"n_components must be at least {len(used)}, one for each weight, not {size}.")
     sizes = np.diff(np.rint(np.cumsum(shares) * size).astype(int), prepend=0)
     for i in used:
         if not sizes[i]:

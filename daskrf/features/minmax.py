@@ -76,7 +76,7 @@ class TanimotoMinMaxFeatures(FeatureMap):
         holds="12 M",
         learns="nothing",
         reference="Tripp et al. 2023, section 3",
-        use="first of all: the smallest, the fastest to sum, the same in any order",
+        use="try it first: the smallest, the fastest to sum, and the same in any order",
         example="--hashing cws",
         is_default=True,
     )

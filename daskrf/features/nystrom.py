@@ -99,8 +99,10 @@ class NystromFeatures(LandmarkMap):
         holds="8 K M",
         learns="K rows, the landmarks",
         reference="Haque & Pande 2011; Williams & Seeger 2001",
-        use="the most accurate at equal M, means and error bars, for any kernel, on sparse or dense rows; "
-        "it has to see the library first",
+        use=(
+            "the most accurate at equal M, in means and error bars, for any kernel, on sparse or dense "
+            "rows; it must read the library first"
+        ),
         example="-M 2048 --kernel gaussian --length-scale 16",
     )
 
@@ -177,7 +179,7 @@ class NystromFeatures(LandmarkMap):
         prepared, n_landmarks = self._against_landmarks(), self.landmarks_.shape[0]
         rows = as_rows(X)
         if self._fitted_to != (self.kernel, self.n_components):
-            raise InputError("kernel or n_components is another one than at the last fit: call fit again.")
+            raise InputError("kernel or n_components has changed since the last fit: call fit again.")
         project = self._projector()
         features = np.zeros((rows.shape[0], self.n_components), np.float32)
         size = max(_FEWEST, _BLOCK // n_landmarks)
@@ -208,7 +210,7 @@ class NystromFeatures(LandmarkMap):
             low, high = fitted["negative"]
         except (KeyError, TypeError, ValueError, zlib.error) as error:
             raise InputError(
-                f"The stored projection of the feature map cannot be read ({error}); make it anew."
+                f"The stored projection of the feature map cannot be read ({error}); make it again."
             ) from None
         self._set_projection(projection, (float(low), float(high)))
         self._packed = fitted["projection"]

@@ -198,7 +198,7 @@ class SCISSORS(TransformerMixin, BaseEstimator):
         if not hasattr(self, "projection_"):
             raise InputError("SCISSORS is not fitted: call fit with the basis molecules first.")
         if self._fitted_to != (self.n_components, self.measure, self.similarity):
-            raise InputError("A parameter of SCISSORS is another one than at the last fit: call fit again.")
+            raise InputError("A parameter of SCISSORS has changed since the last fit: call fit again.")
         S = self._matrix(X if self.similarity is None else self.similarity(X, self._basis))
         if S.shape[1] != self.n_features_in_:
             raise InputError(
@@ -277,6 +277,6 @@ def _check_diagonal(T: Array) -> None:
     i = int(np.argmax(off))
     if off[i] > _SELF:
         raise InputError(
-            f"Molecule {i} of the basis has the similarity {T[i, i]:g} with itself, not 1, as Tanimoto "
-            'coefficients have it: give 1 - distance, or take measure="product" for inner products.'
+            f"Molecule {i} of the basis has the similarity {T[i, i]:g} with itself, but a Tanimoto "
+            'coefficient would be 1: give 1 - distance, or take measure="product" for inner products.'
         )

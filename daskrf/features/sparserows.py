@@ -109,7 +109,7 @@ def decode_rows(encoded: dict[str, Any]) -> sp.csr_matrix:
         return _matrix((data, indices, indptr), (n, width))
     except (KeyError, TypeError, ValueError, zlib.error) as error:
         raise InputError(
-            f"The stored rows of the feature map cannot be read ({error}); make it anew."
+            f"The stored rows of the feature map cannot be read ({error}); make it again."
         ) from None
 
 

@@ -25,8 +25,8 @@ def check_dense(n_columns: int) -> None:
     """Raise InputError if rows have too many columns to be made dense."""
     if n_columns > MAX_WIDTH:
         raise InputError(
-            f"The fingerprints have {n_columns:,} columns, but tensorsrht makes rows of them dense and "
-            f"serves {MAX_WIDTH:,}; fold the fingerprints, or use method='rademacher'."
+            f"The fingerprints have {n_columns:,} columns, but tensorsrht makes rows dense and takes at most "
+            f"{MAX_WIDTH:,} columns; fold the fingerprints, or use method='rademacher'."
         )
 
 

@@ -167,8 +167,8 @@ class TanimotoDotProductFeatures(FeatureMap):
         found = [part for part in parts if part["smallest"] is not None]
         if not found:
             raise InputError(
-                "No row to fit to has a feature, so there is no range of norms; fit to other rows, or "
-                "give norm_range."
+                "None of the rows to fit to has a feature, so there is no range of norms; fit to other "
+                "rows, or give norm_range."
             )
         learned = min(part["smallest"] for part in found), max(part["largest"] for part in found)
         self._series(*learned)

@@ -258,7 +258,7 @@ def prepared_blocks(
         except InputError as error:
             if start == 0:
                 raise
-            raise InputError(f"{error} Rows are counted from row {start} of X here.") from None
+            raise InputError(f"{error} Here rows are counted from row {start} of X.") from None
         yield part, block
 
 

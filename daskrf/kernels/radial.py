@@ -338,8 +338,8 @@ class RadialSpectrum(RadialKernel):
             )
         if found.max() > _LARGEST_RADIUS:
             raise InputError(
-                f"radii must be at most {_LARGEST_RADIUS:,.0f}, not {found.max():g}, whose phases have no "
-                "digits left; divide radii and length_scale by one number, which gives the same kernel."
+                f"radii must be at most {_LARGEST_RADIUS:,.0f}, not {found.max():g}, or phases have no "
+                "digits left; divide radii and length_scale by the same number, which gives the same kernel."
             )
         found.setflags(write=False)
         self.lengths = found
@@ -383,7 +383,7 @@ def _decoded(text: str) -> Array:
     try:
         return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<f8").astype(np.float64)
     except (binascii.Error, ValueError, zlib.error) as error:
-        raise InputError(f"The stored radii of the kernel cannot be read ({error}); make it anew.") from None
+        raise InputError(f"The stored radii of the kernel cannot be read ({error}); make it again.") from None
 
 
 def _chi(u: Array, degrees: int) -> Array:

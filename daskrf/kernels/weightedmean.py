@@ -69,7 +69,9 @@ class Mean(Kernel):
         given = [kernels] * size if isinstance(kernels, Kernel) else kernels
         self.kernels = tuple(from_state(each) if isinstance(each, dict) else each for each in given)
         if len(self.kernels) != size or not all(isinstance(each, Kernel) for each in self.kernels):
-            raise InputError(f"kernels must be one kernel, or {size}, as there are weights: not {kernels!r}.")
+            raise InputError(
+                f"kernels must be one kernel, or {size} kernels, one for each weight, not {kernels!r}."
+            )
         ranges = () if columns is None or isinstance(columns, int) else columns
         self.columns = tuple((start, stop) for start, stop in ranges) or columns
         self._ranges(None)
@@ -197,9 +199,9 @@ def column_ranges(columns: Columns, n_terms: int, n_columns: int | None) -> list
             raise InputError(f"columns must be a positive number, not {columns}.")
         if n_columns not in (None, n_terms * columns):
             raise InputError(
-                f"The rows have {n_columns:,} columns, and not {columns:,} for each of {n_terms} weights: "
-                "give one weight for each kind of fingerprint, and the number of columns of a kind (columns) "
-                "where fingerprints are folded."
+                f"The rows have {n_columns:,} columns, not {columns:,} for each of {n_terms} weights: give "
+                "one weight for each kind of fingerprint, and, where fingerprints are folded, the number of "
+                "columns of a kind (columns)."
             )
         return [(i * columns, (i + 1) * columns) for i in range(n_terms)]
     if len(columns) != n_terms or not all(0 <= start < stop for start, stop in columns):

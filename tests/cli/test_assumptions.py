@@ -173,7 +173,7 @@ def test_hits_are_replaced_only_on_demand(
     assert f"{hits} holds the hits of another search: -k (was 5, now 6); " in error
     assert error.endswith("give another output path, or replace them by --overwrite (overwrite=True).\n")
     assert screened(*run_it, 5) == 0
-    assert "holds these very hits already" in capsys.readouterr().out
+    assert "already holds exactly these hits" in capsys.readouterr().out
     assert screened(*run_it, 6, "--overwrite") == 0
 
 

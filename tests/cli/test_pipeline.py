@@ -107,7 +107,7 @@ def test_rules_by_name_and_as_objects(made, tmp_path, capsys):
     assert screen(model, store, hits[1], acquisition=rule, **given).table.equals(named.table)
     options = ["-k", "20", "--std", "all", "--acquisition", "ucb", "--kappa", "3", "--maximize"]
     assert run(["screen", str(model), str(store), "-o", str(hits[1]), *options, *HERE]) == 0
-    assert "holds these very hits already" in capsys.readouterr().out
+    assert "already holds exactly these hits" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_one_column(width: int) -> None:
         ({"degree_measure": "uniform"}, "degree_measure must be 'geometric' or 'proportional'"),
         ({"degree_measure": (0.0, 0.0)}, "not all 0"),
         ({"degree_measure": (-1.0, 2.0)}, "at least 0"),
-        ({"degree_measure": (1.0, 1.0)}, "gives degree 2 no chance"),
+        ({"degree_measure": (1.0, 1.0)}, "gives degree 2 the odds 0"),
         ({"p": 1.0}, "p must be a number above 1"),
         ({"radius": 0.0}, "radius must be"),
         ({"h01": "yes"}, "h01 must be True or False"),

@@ -162,7 +162,7 @@ def test_bad_parameters_and_rows_are_refused() -> None:
     with pytest.raises(InputError, match="not fitted"):
         SCISSORS(2).transform(S)
     for changed in ({"n_components": 3}, {"measure": "product"}, {"similarity": TanimotoMinMax()}):
-        with pytest.raises(InputError, match="another one than at the last fit: call fit again"):
+        with pytest.raises(InputError, match="has changed since the last fit: call fit again"):
             SCISSORS(2).fit(S).set_params(**changed).transform(S)
     copied = pickle.loads(pickle.dumps(SCISSORS(2, similarity=TanimotoMinMax()).fit(S)))
     assert copied.transform(S).shape == (12, 2)

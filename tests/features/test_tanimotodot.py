@@ -216,7 +216,7 @@ def test_summaries_merge_in_any_order_and_pass_through_json() -> None:
 def test_nothing_to_fit_to_and_unequal_parts_are_refused() -> None:
     feature_map = TanimotoDotProductFeatures(32)
     for summaries in ([], [feature_map.summarize(np.zeros((3, 5)))]):
-        with pytest.raises(InputError, match="No row to fit to has a feature"):
+        with pytest.raises(InputError, match="None of the rows to fit to has a feature"):
             feature_map.fit_summaries(summaries)
     assert not feature_map.is_fitted()
     assert not hasattr(feature_map, "norm_range_")

@@ -402,7 +402,7 @@ def test_ties_empty_clusters_and_one_row() -> None:
         ({"n_centroids": 65}, "n_centroids"),
         ({"n_centroids": "8"}, "n_centroids"),
         ({"threshold": -1.0}, "threshold"),
-        ({"threshold": 1.0, "selection": "kmeans"}, "threshold is of selection='farthest'"),
+        ({"threshold": 1.0, "selection": "kmeans"}, "threshold is for selection='farthest'"),
         ({"selection": "kmedoids"}, "selection"),
         ({"method": "gaussian"}, "method"),
     ],

@@ -63,7 +63,7 @@ def test_the_same_search_says_that_its_hits_are_there(
             patch.setattr(screening.Tree, "make", None)
             for overwrite in (False, True):
                 again = screen(made / "model", source, path, k=9, acquisition="ucb", overwrite=overwrite)
-                assert again.notes == (*first.notes, f"{path} holds these very hits already")
+                assert again.notes == (*first.notes, f"{path} already holds exactly these hits")
                 assert again.table.equals(first.table)
                 same = ("rows", "rejected", "rejects", "acquisition", "target", "direction", "hits")
                 assert all(getattr(again, name) == getattr(first, name) for name in same)
@@ -266,7 +266,7 @@ def test_status_and_verify_of_hits(
         assert broken.exit_code == 1
         assert words in str(broken)
         assert "with --overwrite" in str(broken)
-        with pytest.raises(StoreError, match=r"a damaged file of .*, which --repair cannot mend"):
+        with pytest.raises(StoreError, match=r"a damaged file of .*, which --repair cannot fix"):
             verify(victim, repair=True)
     for strange in (inputs[0], tmp_path / "none.parquet"):
         for look in (status, verify):

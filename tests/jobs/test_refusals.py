@@ -76,7 +76,7 @@ def test_one_row(tmp_path: Path) -> None:
     assert (report.rows, report.kept) == (1, 1)
     featurize(tmp_path / "fp", FEATURES, tmp_path / "phi")
     labels = _write(tmp_path / "labels.csv", "id,y\nrow-0,1.5\n")
-    with pytest.raises(InputError, match="neither signal nor noise"):
+    with pytest.raises(InputError, match="signal and noise variance cannot be fitted"):
         fit(tmp_path / "phi", labels, tmp_path / "model")
     fit(tmp_path / "phi", labels, tmp_path / "model", signal_variance=1.0, noise_variance=0.5, mean=0.0)
     table = screen(
@@ -93,7 +93,7 @@ def test_all_rows_rejected(tmp_path: Path) -> None:
         fingerprint(path, tmp_path / "fp")
     _one_sentence(error)
     assert not (tmp_path / "fp").exists()
-    with pytest.raises(InputError, match="No row could be used") as error:
+    with pytest.raises(InputError, match="rows could be used") as error:
         fingerprint(path, tmp_path / "fp", format=TableFormat(header=False), accept_rejects=True)
     assert str(tmp_path / "fp") in _one_sentence(error)
     assert FingerprintStore.open(tmp_path / "fp").read_rejects(0)["text"].to_pylist() == ["ethanol", "water"]
@@ -270,7 +270,7 @@ def test_model_of_other_labels_is_kept(inputs: tuple[Path, Path], store: Path, t
     ("text", "message"),
     [
         ("id,y\nzz,1\nyy,2\n", "none of the 2 labels"),
-        ("id,y\nm1,1\nm2,1\n", "neither signal nor noise"),
+        ("id,y\nm1,1\nm2,1\n", "signal and noise variance cannot be fitted"),
         ("id,y\nm1,1\nm2,nan\n", "line 3"),
         ("id,y\n", "label"),
     ],

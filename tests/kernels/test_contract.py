@@ -156,7 +156,7 @@ def test_blocks_take_what_a_call_takes_and_name_the_row(kernel: Kernel) -> None:
         assert np.vstack([block for _, block in kernel.blocks(same, rows=9)]).tobytes() == kernel(X).tobytes()
     bad = X.copy()
     bad[20, 3] = np.nan
-    with pytest.raises(InputError, match=r"row 2, column 3 .* counted from row 18 of X here"):
+    with pytest.raises(InputError, match=r"row 2, column 3 .* counted from row 18 of X"):
         list(kernel.blocks(bad, X, rows=9))
     with pytest.raises(InputError, match="row 20, column 3"):
         list(kernel.blocks(bad, rows=9))

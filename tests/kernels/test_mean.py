@@ -54,9 +54,9 @@ def test_fingerprints_side_by_side() -> None:
     near = sp.csr_matrix(([1, 2, 1], [7, 2**32 - 1, 2**32 + 7], [0, 3]), shape=(1, 2**33))
     assert Mean((3, 1))(far, near) == (3 + 1 / 3) / 4
     assert Mean((1, 0))(far, near) == 1
-    with pytest.raises(InputError, match="8 columns, and not 3 for each of 2 weights"):
+    with pytest.raises(InputError, match="8 columns, not 3 for each of 2 weights"):
         Mean((3, 1), columns=3)(X)
-    with pytest.raises(InputError, match="8,589,934,592 columns, and not 4,294,967,296 for each of 3"):
+    with pytest.raises(InputError, match="8,589,934,592 columns, not 4,294,967,296 for each of 3"):
         Mean((3, 1, 1))(far)
 
 
