@@ -240,11 +240,11 @@ class MapOptions:
     def common(self) -> list[SectionOption]:
         """Return the options common to all maps."""
         said = {
-            "": "The kernel, and how it is approximated: `daskrf maps` lists all. Each has options of its "
-            "own, which go here too: `daskrf maps NAME` shows them.  [default: one-bit features of the "
-            "Tanimoto similarity]",
-            "n_components": "Number of features: more is more accurate and costs more.  "
-            "[default: that of the map]",
+            "": "Feature map: which kernel to approximate, and how. `daskrf maps` lists all maps. A map's own "
+            "options can be given here too; `daskrf maps NAME` shows them.  [default: minmax, one-bit "
+            "features of the Tanimoto similarity]",
+            "n_components": "Number of features. More are more accurate and cost more.  "
+            "[default: the map's own]",
             "random_state": "Seed of every random number of the map.  [default: 0]",
         }
         more = {

@@ -136,8 +136,8 @@ def client_of(
     Parameters
     ----------
     workers : int or str, optional
-        Number of worker processes to start; 0 runs everything in this process. For batch jobs also a
-        smallest and a largest number, such as 1-64.
+        Number of worker processes to start; 0 runs everything in this process. With a batch system also a
+        range, such as 1-64.
     memory_limit : str or int, optional
         Memory of one worker on this machine, such as 4GiB or 500MiB.
     cluster : str or Path, optional

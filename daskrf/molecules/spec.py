@@ -29,23 +29,23 @@ class FingerprintSpec:
     Parameters
     ----------
     kind : str or sequence of str, default "morgan"
-        "morgan" (circular) environments, "atompair" (pairs of atoms), "torsion" (topological torsions),
-        "rdkit" (RDKit's paths of 1 to 7 bonds, branched ones too, one identifier a path), or "lingo" (windows
-        of four characters of RDKit's canonical SMILES, see `daskrf.molecules.lingo`). A radius may stand
-        behind "morgan", and then the word features: "morgan:2", "morgan:2:features". Several kinds stand side
-        by side in a row, in columns of their own (--kind is given several times).
+        "morgan" (circular environments), "atompair" (pairs of atoms), "torsion" (topological torsions),
+        "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), or "lingo" (windows of four characters of
+        RDKit's canonical SMILES, see `daskrf.molecules.lingo`). Morgan may have a radius of its own, as in
+        "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (give --kind several times)
+        are put side by side in a row, each in columns of its own.
     radius : int, default 1
-        Radius of Morgan environments whose kind does not give one; the other kinds have none.
+        Radius of Morgan environments, unless the kind gives one. Other kinds have no radius.
     counts : bool, default True
         Count how often a feature occurs, or only whether it does (0 or 1).
     size : int, default 0
-        Number of columns to fold each kind to; 0 keeps a column for each of the 2**32 identifiers, which
-        predicts slightly better. RDKit folds, the same as ``GetCountFingerprint`` with ``fpSize=size`` and
-        count simulation off, and the counts of features that meet in a column add up.
+        Number of columns to fold each kind to. 0 does not fold: each of the 2**32 identifiers has a column,
+        which predicts slightly better. Folding is RDKit's (``GetCountFingerprint`` with ``fpSize=size`` and
+        count simulation off): counts of features that share a column add up.
     chirality : bool, default False
-        Tell stereoisomers apart (not for "rdkit"); for "lingo" isotopes, too.
+        Tell stereoisomers apart (not for "rdkit"), and for "lingo" also isotopes.
     features : bool, default False
-        Pharmacophoric atom classes in place of atom types (FCFP) in all Morgan environments.
+        Use pharmacophoric atom classes instead of atom types (FCFP) in all Morgan environments.
 
     Raises
     ------
