@@ -240,8 +240,8 @@ class MapOptions:
     def common(self) -> list[SectionOption]:
         """Return the options common to all maps."""
         said = {
-            "": "Feature map: which kernel to approximate, and how. `daskrf maps` lists all maps. A map's own "
-            "options can be given here too; `daskrf maps NAME` shows them.  [default: minmax, one-bit "
+            "": "Feature map: which kernel to approximate, and how. `daskrf maps` lists all maps. A map's "
+            "own options can be given here too; `daskrf maps NAME` shows them.  [default: minmax, one-bit "
             "features of the Tanimoto similarity]",
             "n_components": "Number of features. More are more accurate and cost more.  "
             "[default: the map's own]",

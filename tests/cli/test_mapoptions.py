@@ -428,7 +428,9 @@ def test_reports_say_how_many_landmarks_there_are(
         features = str(tmp_path / name)
         assert run(["featurize", fps, "-o", features, "--map", name, *HERE]) == 0
         first, *_, last = capsys.readouterr().out.splitlines()
-        said = re.fullmatch(r"there are (\d+) landmarks, not 1,024: there were no more distinct rows .*", last.strip())
+        said = re.fullmatch(
+            r"there are (\d+) landmarks, not 1,024: there were no more distinct rows .*", last.strip()
+        )
         assert said is not None
         assert first.startswith(f"{said[1]} features (1,024 were asked for) of 120 molecules in {features}: ")
         assert "4,096 bytes a molecule as float32" in first

@@ -96,7 +96,9 @@ def test_all_distinct_rows_can_be_landmarks_and_no_more_are_taken(seed, selectio
     feature_map = LandmarkFeatures(n, selection=selection).fit(X)
     assert rows_of(feature_map.landmarks_) == rows_of(X)
     assert feature_map.cautions() == []
-    with pytest.warns(UserWarning, match=rf"there are {n} landmarks, not {n + 1}: there were no more distinct rows"):
+    with pytest.warns(
+        UserWarning, match=rf"there are {n} landmarks, not {n + 1}: there were no more distinct rows"
+    ):
         more = LandmarkFeatures(n + 1, selection=selection).fit(X)
     assert rows_of(more.landmarks_) == rows_of(X)
     assert from_state(more.state()).transform(X).tobytes() == more.transform(X).tobytes()

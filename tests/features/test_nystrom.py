@@ -92,7 +92,9 @@ def test_any_rows(seed: int, d: int, k: int, selection: str) -> None:
     n = len(np.unique(X, axis=0))
     feature_map = NystromFeatures(min(k, n), kernel=Gaussian(2.0), n_landmarks=n, selection=selection).fit(X)
     assert_close(feature_map, X)
-    with pytest.warns(UserWarning, match=rf"there are {n} landmarks, not {n + 1}: there were no more distinct rows"):
+    with pytest.warns(
+        UserWarning, match=rf"there are {n} landmarks, not {n + 1}: there were no more distinct rows"
+    ):
         more = NystromFeatures(min(k, n), kernel=Gaussian(2.0), n_landmarks=n + 1, selection=selection).fit(X)
     assert_close(more, X)
 
