@@ -5,9 +5,10 @@ fresh process. "kept": tiles of the kernel matrix are kept in memory. "anew": th
 product. "kinds": Morgan counts of radius 2 and torsions side by side, with the same kernel. Then 5,000
 molecules, where a factorization serves, too: the same hyperparameters for conjugate gradients, for the
 factorization, and for scikit-learn's process on the same kernel matrix. "gpytorch", which must be installed
-for it: its conjugate gradients and ours on the same kernel matrix of 10,000 molecules.
+for it: its conjugate gradients and ours on the same kernel matrix of 10,000 molecules. "choice": what
+comparing kernels costs before a fit, and what it takes, for radius 1 and for radius 2 with feature classes.
 
-    python benchmarks/exact.py [--labels 40000] [--parts large kinds peers rates gpytorch]
+    python benchmarks/exact.py [--labels 40000] [--parts large kinds choice peers rates gpytorch]
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if __package__ in (None, ""):
 
 from benchmarks.common import enamine50k, merit, parser, print_header, run_fresh, write_results
 from daskrf import ExactGP
+from daskrf.gp import choose_kernel
 from daskrf.gp.conjugategradients import solve
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
@@ -55,6 +57,18 @@ def large(n_labels: int, cache_bytes: int, kinds: list[str], seed: int) -> dict[
         "noise_variance": float(gp.noise_variance_[0]),
         **merit(data.y[data.test], mean, std),
     }
+
+
+def choice(n_labels: int, kinds: list[str], seed: int) -> dict[str, Any]:
+    """Choose a kernel for n_labels molecules; return what was tried, and the time."""
+    data, spec = enamine50k(spec=FingerprintSpec(kinds)), FingerprintSpec(kinds)
+    train = data.train[:n_labels]
+    start = time.perf_counter(), time.process_time()
+    columns = spec.columns if len(kinds) > 1 else {}
+    found = choose_kernel(data.X[train], data.y[train], columns, random_state=seed)
+    times = {"wall_s": time.perf_counter() - start[0], "cpu_s": time.process_time() - start[1]}
+    tried = {trial.name: f"R2 {trial.r2:.4f}, {trial.log_probability:.4f}" for trial in found.trials}
+    return {**times, **tried, "taken": found.kernel.words()}
 
 
 def peers(seed: int) -> dict[str, Any]:
@@ -218,7 +232,7 @@ def main() -> None:
     """Run what the command line asks for."""
     options = parser(__doc__)
     options.add_argument("--labels", type=int, default=40_000, help="to fit (default: %(default)s)")
-    options.add_argument("--parts", nargs="+", default=["large", "kinds", "peers", "rates"])
+    options.add_argument("--parts", nargs="+", default=["large", "kinds", "choice", "peers", "rates"])
     given = options.parse_args()
     print_header(given.seed)
     results: dict[str, Any] = {}
@@ -231,6 +245,10 @@ def main() -> None:
         if part in given.parts:
             found, cost = run_fresh(large, given.labels, cache, kinds, given.seed)
             results[name] = {**found, "peak_gib": cost.peak_gib}
+    for kinds in (["morgan:1"], ["morgan:2", "morgan:2:features"]):
+        if "choice" in given.parts:
+            found, _ = run_fresh(choice, given.labels, kinds, given.seed)
+            results[f"choice, {' and '.join(kinds)}"] = found
     for name, part in (("peers", peers), ("rates", rates), ("gpytorch", gpytorch)):
         if name in given.parts:
             results[name], _ = run_fresh(part, given.seed)
