@@ -589,8 +589,8 @@ def _exact_for(
         return None
     if feature_map is not None:
         raise InputError("An exact process has no features; leave the map out, or take process='features'.")
-    unknown = set(options) - set(ExactGP._get_param_names())
-    if unknown:
+    chosen_here = {"cache_bytes", "n_subset"}  # by the memory that there is; all labels count
+    if unknown := set(options) - (set(ExactGP._get_param_names()) - chosen_here):
         raise InputError(f"An exact process has no option {', '.join(sorted(unknown))}; leave it out.")
     gp = ExactGP(TanimotoMinMax() if kernel is None else kernel, **options)
     gp.memory(1)  # refuses bad values

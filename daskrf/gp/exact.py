@@ -694,11 +694,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             hyperparameters=ProcessParameters(*found),
             alpha=alpha,
             ones=rest.get("ones", alpha[:, 0]),
-            variances=VarianceModel(
-                weights=np.array(state["variances"]["weights"]),
-                draws=state["variances"]["draws"],
-                covariance=np.array(state["variances"]["covariance"]),
-            ),
+            variances=VarianceModel.from_state(state["variances"]),
             landmarks=arrays["landmarks"],
             landmark_weights=arrays["landmark_weights"],
             random_state=self.random_state,

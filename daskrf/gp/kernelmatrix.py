@@ -82,8 +82,8 @@ class KernelMatrix:
     @staticmethod
     def memory(n_nonzeros: int, n_threads: int | None = None) -> int:
         """Return the bytes of a matrix that keeps no tiles: prepared columns, and tiles being computed."""
-        # A tile, a copy of it, and what the allocator holds.
-        return _PREPARED * n_nonzeros + 12 * _TILE**2 * (n_threads or processors())
+        # A tile, and what the allocator holds.
+        return _PREPARED * n_nonzeros + 8 * _TILE**2 * (n_threads or processors())
 
     @staticmethod
     def bytes_of(n_rows: int) -> int:

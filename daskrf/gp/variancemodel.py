@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,12 @@ class VarianceModel:
     weights: Double
     draws: float
     covariance: Double
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> VarianceModel:
+        """Rebuild a model from the dictionary of its attributes; raise ValueError if shapes are wrong."""
+        weights, covariance = (np.array(state[name], dtype=np.float64) for name in ("weights", "covariance"))
+        return cls(weights.reshape(4), float(state["draws"]), covariance.reshape(4, 4))
 
     def guess(self, largest: Double, total: Double) -> tuple[Double, Double]:
         """Return v(x) / k(x, x) from the largest and the sum of the squared correlations, and its draws."""

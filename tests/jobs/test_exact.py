@@ -272,6 +272,8 @@ def test_what_cannot_be_is_refused(store: Path, inputs: tuple[Path, Path], tmp_p
         (store, {"feature_map": FEATURES}, "has no features"),
         (store, {"criterion": "bound"}, "has no option criterion"),
         (store, {"n_draws": 0}, "n_draws must be a positive integer"),
+        (store, {"n_subset": 100}, "has no option n_subset"),
+        (store, {"cache_bytes": 2**60}, "has no option cache_bytes"),
         (store, {"process": "exakt"}, "process is one of"),
         (store, {"process": "features", "kernel": TanimotoMinMax()}, "of their map"),
         (store, {"solver": "cg", "max_iterations": 2}, "give more of them"),

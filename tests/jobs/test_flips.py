@@ -101,9 +101,12 @@ def predictions(root: Path) -> list[Any]:
     return found
 
 
-def model(root: Path) -> list[Any]:
-    found, stored = read_model(root / "model"), load_model(root / "model")
-    return [found.metadata, found.gp.state(), found.gp.weights_, stored.arrays, stored.provenance]
+def model(name: str) -> Callable[[Path], list[Any]]:
+    def read(root: Path) -> list[Any]:
+        found, stored = read_model(root / name), load_model(root / name)
+        return [found.metadata, found.gp.state(), found.gp.mean_, stored.arrays, stored.provenance]
+
+    return read
 
 
 def checkpoint(root: Path) -> list[Any]:
@@ -181,9 +184,11 @@ KINDS = {
     "record of predictions": Kind("pred/_commits/*.json", predictions),
     "predictions": Kind("pred/*.parquet", predictions),
     "rejects of predictions": Kind("pred/_rejects/*.parquet", predictions),
-    "record of a model": Kind("model/_arrays.json", model),
-    "metadata of a model": Kind("model/arrays-*/**/zarr.json", model, unread=True),
-    "chunks of a model": Kind("model/arrays-*/**/c*", model),
+    "record of a model": Kind("model/_arrays.json", model("model")),
+    "metadata of a model": Kind("model/arrays-*/**/zarr.json", model("model"), unread=True),
+    "chunks of a model": Kind("model/arrays-*/**/c*", model("model")),
+    "record of an exact model": Kind("exact/_arrays.json", model("exact")),
+    "chunks of an exact model": Kind("exact/arrays-*/**/c*", model("exact")),
     "record of a checkpoint": Kind(f"{WORK}/draw/_arrays.json", checkpoint),
     "chunks of a checkpoint": Kind(f"{WORK}/draw/arrays-*/**/c*", checkpoint),
     "map": Kind(f"{WORK}/map-*/_arrays.json", map_of_tasks),
@@ -212,6 +217,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
         featurize(root / "fp", FEATURES, root / "phi")
         featurize(root / "fp", TanimotoDotProductFeatures(64, random_state=0), root / "floats")
         fit(root / "phi", root / "labels.csv", root / "model")
+        fit(root / "fp", root / "labels.csv", root / "exact", process="exact", solver="cg", n_draws=4)
         predict(root / "model", library, root / "pred")
         screen(root / "model", root / "phi", root / "hits.parquet", k=5, maximize=True)
         scan(library, rows_per_partition=25, spool=root / "spool")

@@ -33,6 +33,9 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     fingerprint(root / "library.smi", root / "fp", rows_per_partition=30)
     featurize(root / "fp", FEATURES, root / "phi")
     fit(root / "phi", inputs[1], root / "model")
+    for solver in ("cholesky", "cg"):
+        options: dict[str, Any] = {"solver": solver, "n_features": 256, "n_draws": 4}
+        fit(root / "fp", inputs[1], root / solver, process="exact", **options)
     return root
 
 
@@ -56,15 +59,21 @@ def used(path: Path, block: Block) -> None:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_models_of_wrong_types(job: Path, tmp_path: Path, value: Any) -> None:
-    path = shutil.copytree(job / "model", tmp_path / "model") / ARRAYS_FILE
+@pytest.mark.parametrize("model", ["model", "cholesky", "cg"])
+def test_models_of_wrong_types(job: Path, tmp_path: Path, model: str, value: Any) -> None:
+    path = shutil.copytree(job / model, tmp_path / "model") / ARRAYS_FILE
     record = unsealed(path.read_bytes())
     metadata = record["metadata"]
-    block = next(iter(open_source(job / "phi").blocks(0)))
+    exact = metadata["map"] is None
+    source = open_source(job / "fp", raw=True) if exact else open_source(job / "phi")
+    block = next(iter(source.blocks(0)))
     used(path.parent, block)
+    gp = metadata["gp"]
     forged = [{**metadata, name: value} for name in metadata]
-    forged += [{**metadata, "gp": {**metadata["gp"], name: value}} for name in metadata["gp"]]
-    forged += [{**metadata, "map": {**metadata["map"], name: value}} for name in metadata["map"]]
+    forged += [{**metadata, "gp": {**gp, name: value}} for name in gp]
+    inner = [(part, name) for part in gp if isinstance(gp[part], dict) for name in gp[part]]
+    forged += [{**metadata, "gp": {**gp, part: {**gp[part], name: value}}} for part, name in inner]
+    forged += [{**metadata, "map": {**metadata["map"], name: value}} for name in metadata["map"] or ()]
     forged += [{**metadata, "targets": [value]}, {**metadata, "range": [value]}]
     for changed in forged:
         path.write_bytes(sealed(json.dumps({**record, "metadata": changed}).encode()))

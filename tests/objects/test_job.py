@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from distributed import Client
 
@@ -113,6 +114,26 @@ def test_shards_share_a_job(remote, local_run, bucket):
     assert data_digests(named(fp)) == data_digests(local_run / "fp")
     assert_same_model(named(model), local_run / "model")
     assert sorted(path.name for path in bucket.iterdir()) == ["fp", "model"]
+
+
+def test_an_exact_process_is_solved_predicted_and_screened(remote, local_run, workers, bucket, monkeypatch):
+    """Products and their panels are objects, too, and none is left."""
+    monkeypatch.setattr("daskrf.gp.kernelmatrix._TILE", 64)
+    monkeypatch.setattr("daskrf.jobs.exactsolve._on_workers", lambda client, n_rows: client is not None)
+    options = {"process": "exact", "solver": "cg", "n_draws": 4, "n_features": 512, "quick": True}
+    places = {"here": (Path("out"), None), "there": (bucket, workers)}
+    for out, client in places.values():
+        fit(str(local_run / "fp"), str(remote[1]), str(out / "model"), client=client, **options)
+        predict(str(out / "model"), str(local_run / "fp"), str(out / "pred"), client=client)
+        screen(
+            *(str(path) for path in (out / "model", local_run / "fp", out / "hits.parquet")),
+            **{"k": 9, "acquisition": "ucb", "maximize": False, "client": client},
+        )
+    left, right = (model_arrays(out / "model") for out, _ in places.values())
+    assert left.keys() == right.keys()
+    for name in left:  # workers multiply other blocks
+        np.testing.assert_allclose(left[name], right[name], rtol=1e-3, atol=1e-4)
+    assert sorted(path.name for path in bucket.iterdir()) == ["hits.parquet", "model", "pred"]
 
 
 def test_strips_have_the_bytes_of_one(remote, local_run, workers, bucket):
