@@ -330,7 +330,7 @@ def test_repeated_molecules_and_very_few_labels(solver: str, tmp_path: Path) -> 
         np.testing.assert_allclose(found["std_y"], np.std(y[:n]), rtol=0.05)
         assert "sees no signal" in str(report)
     labels.write_text("id,y\nm0,1.0\n")
-    with pytest.raises(InputError, match="neither signal nor noise can be told"):
+    with pytest.raises(InputError, match="signal and noise variance cannot be fitted"):
         fit(tmp_path / "fp", labels, tmp_path / "model-1", solver=solver, **EXACT)
 
 
@@ -398,7 +398,7 @@ def test_a_shortlist_that_would_be_most_of_the_library_is_none(
         with pytest.raises(InputError, match="above 0 and up to 1"):
             screen(tmp_path / "model", store, tmp_path / "no.parquet", shortlist=shortlist)
     fit(store, inputs[1], tmp_path / "features", feature_map=FEATURES, direction="minimize")
-    with pytest.raises(InputError, match="for exact processes"):
+    with pytest.raises(InputError, match="for an exact process"):
         screen(tmp_path / "features", store, tmp_path / "no.parquet", shortlist=0.1)
 
 
