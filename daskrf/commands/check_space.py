@@ -16,8 +16,8 @@ from daskrf.report.tabulation import text_table
 from daskrf.seeds import check_seed
 from daskrf.spaces.comparison import compare
 from daskrf.spaces.cut import CutSpace, cut, n_cuts
+from daskrf.spaces.spacetables import read_space
 from daskrf.spaces.synthons import check_spec
-from daskrf.spaces.tables import read_space
 
 __all__ = ["CheckedReaction", "CheckedSlot", "SpaceReport", "check_space"]
 

@@ -3,6 +3,6 @@
 from daskrf.spaces.comparison import Comparison, compare
 from daskrf.spaces.cut import CutSpace, Entries, cut
 from daskrf.spaces.reactions import Reaction
-from daskrf.spaces.tables import Space, read_space
+from daskrf.spaces.spacetables import Space, read_space
 
 __all__ = ["Comparison", "CutSpace", "Entries", "Reaction", "Space", "compare", "cut", "read_space"]

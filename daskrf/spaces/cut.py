@@ -17,8 +17,8 @@ from daskrf.errors import InputError
 from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.spaces.reactions import Half
+from daskrf.spaces.spacetables import Space
 from daskrf.spaces.synthons import Synthon, check_spec
-from daskrf.spaces.tables import Space
 
 __all__ = ["CutSpace", "Entries", "cut", "in_helpers", "n_cuts"]
 
