@@ -117,7 +117,7 @@ def test_rules_by_name_and_as_objects(made, tmp_path, capsys):
             {"acquisition": "greedy", "kappa": 1.0, "maximize": True},
             "--kappa goes with --acquisition ucb",
         ),
-        ({"acquisition": "greedy", "seed": 1, "maximize": True}, "--seed is for a random draw, and greedy"),
+        ({"acquisition": "greedy", "seed": 1, "maximize": True}, "--seed is for a random draw, but greedy"),
         ({"acquisition": "ucb", "kappa": -1.0, "maximize": True}, "kappa must not be negative, but is -1"),
         (
             {"acquisition": "ucb", "best": 1.0, "maximize": True},
@@ -127,7 +127,7 @@ def test_rules_by_name_and_as_objects(made, tmp_path, capsys):
         ({"acquisition": ConfidenceBound(), "kappa": 1.0, "maximize": True}, "to the acquisition itself"),
         ({"acquisition": ConfidenceBound(maximize=True), "maximize": False}, "leave one of them out"),
         ({"acquisition": ConfidenceBound()}, "maximize"),  # the default of a rule is no direction
-        ({"acquisition": "ei", "std": "none", "maximize": True}, "--std cannot be none"),
+        ({"acquisition": "ei", "std": "none", "maximize": True}, "do not set --std none"),
     ],
 )
 def test_rules_that_cannot_be_meant(given, words, made, tmp_path):

@@ -242,7 +242,7 @@ def test_what_cannot_be_served_is_refused() -> None:
         feature_map.transform(reals())
     with pytest.raises(InputError, match="no row to fit to"):
         feature_map.fit(np.zeros((0, 3)))
-    with pytest.raises(InputError, match="squares of the values do not fit"):
+    with pytest.raises(InputError, match="squares of the values overflow"):
         feature_map.fit([[1e200], [1.0]])
     with pytest.raises(InputError, match="n_components is 4, but fit has allocated"):
         feature_map.fit(reals()).set_params(n_components=4).transform(reals())

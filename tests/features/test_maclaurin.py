@@ -150,7 +150,7 @@ def test_odds_may_be_any_numbers() -> None:
 
 def test_odds_of_an_infinite_series_need_its_end() -> None:
     feature_map = RandomMaclaurinFeatures(Exponential(2.0, normalize=True), 70, degree_measure=(1, 1, 1))
-    with pytest.raises(InputError, match="say with max_degree where to cut"):
+    with pytest.raises(InputError, match="set max_degree to truncate"):
         feature_map.fit(counts())
     cut = feature_map.set_params(max_degree=2).fit(counts())
     assert cut.kernel_ == DotProduct((1.0, 2.0, 2.0), normalize=True)

@@ -140,7 +140,7 @@ def test_an_indefinite_similarity_is_taken_for_the_nearest_kernel() -> None:
         ([[1, 1.5], [1.5, 1]], "similarity 1.5 in row 0, column 1 is not a Tanimoto"),
         ([[1, -1], [-1, 1]], "similarity -1 in row 0, column 1 is not a Tanimoto"),
         ([[1, -0.4], [-0.4, 1]], "similarity -0.4 in row 0, column 1 is not a Tanimoto"),
-        (1.0 - np.eye(3), "Molecule 0 of the basis has the similarity 0 with itself, not 1"),
+        (1.0 - np.eye(3), "Molecule 0 of the basis has the similarity 0 with itself, but"),
         ([1, 2], "must be a matrix of numbers"),
         ([["a", "b"]], "must be a matrix of numbers"),
         (np.eye(1), "2 dimensions need as many basis molecules, but there are 1"),

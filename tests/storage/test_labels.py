@@ -166,7 +166,7 @@ def test_columns_are_chosen(tmp_path: Path) -> None:
     for bad in ([], ["Compound_ID"], ["dock", "dock"]):
         with pytest.raises(InputError, match="must be distinct columns other than the key"):
             read_labels(path, targets=bad)
-    with pytest.raises(InputError, match="joined by id, smiles or row"):
+    with pytest.raises(InputError, match="labels are joined by id, "):
         read_labels(path, key="name")
 
 
