@@ -10,15 +10,18 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from distributed import Client
 
 from cluster.slurm_lab.lab import Lab
-from daskrf import jobqueue_cluster
+from daskrf import fit, jobqueue_cluster, local_cluster, screen
 from daskrf.cli.app import run
 from daskrf.jobs.batch import LISTINGS
 from daskrf.jobs.progress import Progress
 from tests.cluster.job import Job, assert_same_job, assert_same_part, await_true
+from tests.jobs.job import model_arrays
 
 CLUSTER = """\
 daskrf:
@@ -96,6 +99,38 @@ def test_cancelled_jobs_change_nothing(done: Path, job: Job, lab: Lab, tmp_path:
         job.run_part(client)
     assert strikes.count == 2
     assert_same_part(done, job.out)
+
+
+def test_an_exact_process_is_solved_and_screened_though_a_job_is_cancelled(
+    done: Path, job: Job, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers compute panels of products, as they do for tens of thousands of labels."""
+    monkeypatch.setattr("daskrf.gp.kernelmatrix._TILE", 128)
+    monkeypatch.setattr("daskrf.jobs.exactsolve._on_workers", lambda client, n_rows: client is not None)
+    store = str(done / "fp")
+
+    def solve(client: Client, out: Path) -> None:
+        options: dict[str, Any] = {"key": "smiles", "solver": "cg", "quick": True, "noise_variance": 0.07}
+        fit(store, job.labels, out / "model", process="exact", client=client, **options)
+        screen(out / "model", store, out / "hits.parquet", k=50, client=client, maximize=False)
+
+    def strike(i: int) -> None:
+        lab.run("scancel", "--signal=KILL", "--full", jobs_of(lab)[0])
+
+    with (
+        jobqueue_cluster(cluster_file(tmp_path)) as client,
+        Strikes(job.out, [(".model.daskrf/target-0/product-0002", 1)], strike) as strikes,
+    ):
+        await_true(lambda: len(jobs_of(lab)) == 2)
+        solve(client, job.out)
+    assert strikes.count == 1
+    with local_cluster(n_workers=2, memory_limit="2GiB", dashboard=False) as client:
+        solve(client, tmp_path / "local")
+    left, right = model_arrays(job.out / "model"), model_arrays(tmp_path / "local" / "model")
+    assert {name: values.tobytes() for name, values in left.items()} == {
+        name: values.tobytes() for name, values in right.items()
+    }
+    assert (job.out / "hits.parquet").read_bytes() == (tmp_path / "local" / "hits.parquet").read_bytes()
 
 
 def test_a_node_that_goes_down_changes_nothing(done: Path, job: Job, lab: Lab, tmp_path: Path) -> None:
