@@ -300,30 +300,34 @@ def fit(
         kernel = _quick(kernel, feature_map, process)
     targets = [target] if isinstance(target, (str, int)) else target
     if labels is None:
-        if kind_of(source, missing_ok=True) is not None:
-            raise InputError(f"{source} is a store; give a file of labels for its molecules, too.")
-        if key not in (None, *BY_SMILES):
-            raise InputError(f"Labels without a library have SMILES, so they cannot be joined by {key}.")
-        if shard is not None or prepare:
-            raise InputError("A fit without a library is not cut into shards; fingerprint the file first.")
-        wanted = "features" if process == "auto" and feature_map is not None else process
-        exact = _exact_for(wanted, kernel, feature_map, options)
-        columns = (key or "smiles", key_column, targets, drop_non_finite)
-        asked = (exact, kernel, wanted == "auto")
-        none = cast(FingerprintSource, None)
-        alone = _FitAlone(none, source, columns, as_path(output), fixed, options, direction, *asked, client)
-        alone.feature_map = feature_map
-        return run(alone, client, progress)
-    if process == "auto" and (feature_map is not None or kind_of(source) == "features"):
+        _check_alone(source, key, cut=shard is not None or prepare)
+    if process == "auto" and (
+        feature_map is not None or (labels is not None and kind_of(source) == "features")
+    ):
         process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
+    asked = (as_path(output), fixed, options, direction, exact, kernel, process == "auto", client)
+    values = (key_column, targets, drop_non_finite)
+    if labels is None:
+        unmade = cast(FingerprintSource, None)  # `plan` makes it
+        alone = _FitAlone(unmade, source, (key or "smiles", *values), *asked)
+        alone.feature_map = feature_map
+        return run(alone, client, progress)
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    columns = (key or "id", key_column, targets, drop_non_finite)
-    asked = (exact, kernel, process == "auto")
-    job = _Fit(features, labels, columns, as_path(output), fixed, options, direction, *asked, client)
+    job = _Fit(features, labels, (key or "id", *values), *asked)
     return run(job, client, progress, shard, prepare)
+
+
+def _check_alone(source: Paths, key: str | None, cut: bool) -> None:
+    """Refuse what does not go with labels that bring their own molecules."""
+    if kind_of(source, missing_ok=True) is not None:
+        raise InputError(f"{source} is a store; give a file of labels for its molecules, too.")
+    if key not in (None, *BY_SMILES):
+        raise InputError(f"Labels without a library have SMILES, so they cannot be joined by {key}.")
+    if cut:
+        raise InputError("A fit without a library is not cut into shards; fingerprint the file first.")
 
 
 @dataclass
