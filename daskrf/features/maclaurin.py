@@ -163,7 +163,7 @@ class DotProductMap(FeatureMap):
     def _learn(self, parts: list[dict[str, Any]]) -> None:
         if self.radius is not None or not self._uses_radius():
             return
-        largest = max((part["largest"] for part in parts), default=0.0)
+        largest = max(part["largest"] for part in parts)
         if not 0.0 < largest < math.inf:
             raise InputError(
                 "The degrees of features depend on the lengths of the rows, which must not all be zero, and "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -629,7 +628,7 @@ class ExactGP(RegressorMixin, BaseEstimator):
             "jitter": getattr(self, "jitter_", None),
             "log_marginal_likelihood": getattr(self, "log_marginal_likelihood_value_", None),
             **({name: getattr(posterior, name) for name in _OF_POSTERIOR} if posterior else {}),
-            "variances": asdict(posterior.variances) if posterior else None,
+            "variances": posterior.variances.state() if posterior else None,
             "kernel_choice": self.kernel_choice_.state() if self.kernel_choice_ else None,
         }
 

@@ -56,6 +56,14 @@ class VarianceModel:
     draws: float
     covariance: Double
 
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description, for `from_state`."""
+        return {
+            "weights": self.weights.tolist(),
+            "draws": self.draws,
+            "covariance": self.covariance.tolist(),
+        }
+
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> VarianceModel:
         """Rebuild a model from the dictionary of its attributes; raise ValueError if shapes are wrong."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import Any
 
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from daskrf import ExactGP
 from daskrf.errors import InputError
+from daskrf.gp import model_from_state
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.gp.pathwise import ProcessParameters, fit_pathwise
 from daskrf.gp.priordraws import PriorDraws
@@ -219,6 +221,19 @@ def test_a_model_that_was_pickled_predicts_the_same() -> None:
     for own, other in zip(gp.predict(new, return_std=True), again.predict(new, return_std=True), strict=True):
         assert own.tobytes() == other.tobytes()
     np.testing.assert_allclose(again.predict(new, return_cov=True)[1], gp.predict(new, return_cov=True)[1])
+
+
+@pytest.mark.parametrize("solver", ["cg", "cholesky"])
+def test_a_model_rebuilt_from_its_state_predicts_the_same(solver: Any) -> None:
+    X, new = rows(150), rows(20, 1)
+    gp = public(X, labels(X, TanimotoMinMax()), solver=solver)
+    again = model_from_state(json.loads(json.dumps(gp.state())), gp.arrays())
+    for own, other in zip(gp.predict(new, return_std=True), again.predict(new, return_std=True), strict=True):
+        assert own.tobytes() == other.tobytes()
+    assert again.state() == gp.state()
+    assert again.words() == gp.words()
+    means_only = model_from_state(gp.state(), gp.arrays(statistics=False))
+    assert means_only.predict(new).tobytes() == gp.predict(new).tobytes()
 
 
 def test_few_rows_are_factorized_and_many_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
