@@ -79,6 +79,20 @@ TESTS = {
     "gp/priordraws": "pathwise",
     "gp/roundoff": "roundoff",
     "gp/chunks": "left_out local model sparse separate",
+    "gp/kernelchoice": "kernelchoice",
+    "gp/kernelmatrix": "kernelmatrix",
+    "gp/variancemodel": "pathwise exact_edges",
+    "gp/conjugategradients": "pathwise",
+    "commands/check_space": "../spaces/test_check",
+    "commands/featurize": "../jobs/test_maps ../jobs/test_refusals ../jobs/test_variants",
+    "commands/fingerprint": "../jobs/test_kinds ../jobs/test_lines ../jobs/test_refusals",
+    "commands/fit": "../jobs/test_measurements ../jobs/test_alone ../jobs/test_directions",
+    "commands/plan": "../jobs/test_kinds ../jobs/test_lines ../cli/test_commands",
+    "commands/predict": "../jobs/test_variants ../jobs/test_exact ../cli/test_pipeline",
+    "commands/quickstart": "../test_quickstart",
+    "commands/screen": "../jobs/test_hits ../jobs/test_exact ../jobs/test_variants",
+    "commands/verify": "../jobs/test_maps ../storage/test_inspection ../cli/test_pipeline",
+    "spaces/": "cut reactions spacetables check",
     "engine/cpu/popcount": "popcount ../features/test_composed",
     "engine/cpu/hadamard": "hadamard ../features/test_fourier",
     "engine/cpu/hashes": "minima without_jit ../features/test_cws ../features/test_minmax",
@@ -109,7 +123,8 @@ TESTS = {
     "molecules/tables": "tables tables_property layout",
     "molecules/spec": "fingerprints lingo",
     "molecules/structures": "structures names",
-    "storage/": "store features fingerprints inspect damage errors",
+    "storage/": "store featurestore fingerprintstore inspection damage errors",
+    "storage/hits": "../jobs/test_hits",
     "storage/inspection": "descriptions inspection",
     "storage/labels": "labels",
     "storage/lock": "lock",
@@ -119,20 +134,29 @@ TESTS = {
     "storage/zarrays": "model featurestore fingerprintstore damage",
     "storage/predictions": "predictions inspection",
     "storage/runlog": "runlog activity",
+    "jobs/": "job shards_of_job variants",
     "jobs/batch": "batch",
     "jobs/clusters": "clusters preflight",
     "jobs/directions": "directions",
     "jobs/duplicates": "hits",
+    "jobs/exactsolve": "exact",
     "jobs/execution": "execution",
-    "storage/hits": "hits",
+    "jobs/joinedlabels": "measurements structure_key alone",
     "jobs/lazy": "lazy",
+    "jobs/learner": "maps",
     "jobs/memory": "memory",
     "jobs/pieces": "tree",
+    "jobs/preflight": "preflight",
+    "jobs/progress": "progress",
     "jobs/shards": "shards",
+    "jobs/shortlist": "exact",
+    "jobs/smiles": "lines",
+    "jobs/totals": "strips variants",
     "jobs/tree": "tree",
+    "jobs/views": "views",
     "arrays": "arrays/test_arrays",
-    "seeds": "test_seeds",
-    "screening": "test_screening",
+    "seeds": "seeds",
+    "screening": "screening",
 }
 
 OPERATORS = {
@@ -289,9 +313,11 @@ def tests_of(path: Path) -> list[str]:
     names = {prefix for prefix in TESTS if name in (f"{prefix}.py", f"{prefix}{Path(name).name}")}
     folder = REPOSITORY / "tests" / (name.split("/")[0] if "/" in name else "")
     tests = TESTS[max(names, key=len)].split() if names else []
-    files = [
-        folder / (test if "/" in test else f"test_{test}".replace("test_test_", "test_")) for test in tests
-    ]
+    files = [Path(os.path.normpath(folder / (test if "/" in test else f"test_{test}"))) for test in tests]
+    if missing := [f"{file}.py" for file in files if not Path(f"{file}.py").exists()]:
+        raise FileNotFoundError(
+            f"tests of {name}: {', '.join(missing)}"
+        )  # else every mutant would be "killed"
     module = path.relative_to(REPOSITORY).with_suffix("").as_posix().replace("/", ".")
     examples = [f"tests/test_doctests.py::test_examples[{module.removesuffix('.__init__')}]"]
     return [os.path.relpath(f"{file}.py", REPOSITORY) for file in files] + examples * bool(files)
