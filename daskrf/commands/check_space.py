@@ -16,7 +16,7 @@ from daskrf.report.tabulation import text_table
 from daskrf.seeds import check_seed
 from daskrf.spaces.comparison import compare
 from daskrf.spaces.cut import CutSpace, cut, n_cuts
-from daskrf.spaces.spacetables import read_space
+from daskrf.spaces.sources import read_space
 from daskrf.spaces.synthons import check_spec
 
 __all__ = ["CheckedReaction", "CheckedSlot", "SpaceReport", "check_space"]
@@ -81,6 +81,8 @@ class SpaceReport:
         Number of building blocks, and of distinct synthons.
     fingerprints : str
         The kind of fingerprints that was compared.
+    reacted : bool
+        Whether there were reactions to run. A table of synthons has none.
     reactions : tuple of CheckedReaction
     """
 
@@ -88,6 +90,7 @@ class SpaceReport:
     blocks: int
     synthons: int
     fingerprints: str
+    reacted: bool
     reactions: tuple[CheckedReaction, ...]
 
     @property
@@ -116,8 +119,9 @@ class SpaceReport:
             "",
             text_table(header, rows),
             "",
-            "compared: products of random blocks. Joined synthons are what RDKit's RunReactants makes, and "
-            f"{self.fingerprints} counts of each product are the sums of those of its synthons.",
+            "compared: products of random blocks. "
+            + ("Joined synthons are what RDKit's RunReactants makes, and the " if self.reacted else "The ")
+            + f"{self.fingerprints} counts of each product are the sums of those of its synthons.",
         ]
         for reaction in self.reactions:
             if reaction.refusal:
@@ -145,17 +149,20 @@ def check_space(
 ) -> SpaceReport:
     """Say what a make-on-demand space holds, and compare its products with RDKit's.
 
-    A space is a folder with three tables, .csv or .tsv, which may be gzipped: reactions (columns reaction,
-    reactants, product, as SMARTS), blocks (block, smiles) and slots (reaction, slot, block: which blocks
-    may stand in which slot, from 0). Products are never listed. Each block is cut to its synthon: what the
-    reaction leaves of it. Products of random blocks are compared with what RDKit makes of the blocks, and
+    A space is one of three things. A folder with three tables, .csv or .tsv, which may be gzipped: reactions
+    (columns reaction, reactants, product, as SMARTS), blocks (block, smiles) and slots (reaction, slot,
+    block: which blocks may stand in which slot, from 0). Or a folder with the SMARTS of one reaction in a
+    file *.smarts and a file *.smi of reagents for each slot, in the order of their names. Or one table of
+    synthons with the columns SMILES, synton_id, synton# and reaction_id, whose attachment points are [1*],
+    [*:1] or [U], and so on. Products are never listed. Each block is cut to its synthon: what the reaction
+    leaves of it. Products of random blocks are compared with what RDKit makes of the blocks, and
     their fingerprints, as sums over synthons, with RDKit's. A reaction with any difference is refused, and
     then the exit code is 1.
 
     Parameters
     ----------
     space : path
-        The folder.
+        The folder, or the table of synthons.
     spec : FingerprintSpec, optional
         Fingerprints to compare: Morgan counts of radius 1 or 2. Default: radius 1.
     sample : int
@@ -184,7 +191,10 @@ def check_space(
         checked.append(_checked(found, reaction, sample, seed))
         progress.advance(1)
     progress.finish()
-    return SpaceReport(str(tables.path), len(tables.blocks), len(found.smiles), spec.name, tuple(checked))
+    reacted = any(reaction.smarts for reaction in tables.reactions)
+    return SpaceReport(
+        str(tables.path), len(tables.blocks), len(found.smiles), spec.name, reacted, tuple(checked)
+    )
 
 
 def _checked(found: CutSpace, number: int, sample: int, seed: int) -> CheckedReaction:

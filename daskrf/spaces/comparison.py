@@ -37,7 +37,8 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
     """Compare random products of a reaction with RDKit's.
 
     All products of a combination of blocks are compared: the set of their SMILES with that of RDKit's
-    ``RunReactants``, and the fingerprint of each with that of its SMILES.
+    ``RunReactants``, and the fingerprint of each with that of its SMILES. A table of synthons has no
+    reactions to run, so there only the fingerprints are compared.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
     >>> import pathlib, tempfile
     >>> from daskrf.molecules import FingerprintSpec
     >>> from daskrf.spaces.cut import cut
-    >>> from daskrf.spaces.spacetables import read_space
+    >>> from daskrf.spaces.sources import read_space
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> amide = "[N:1]([H])[*:2].[OH][C:3]=[O:4],[*:2][N:1][C:3]=[O:4]"
     >>> _ = (folder / "reactions.csv").write_text(f"reaction,reactants,product\\namide,{amide}\\n")
@@ -74,6 +75,8 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
         of += [place] * (len(synthons) - len(of))
     chosen = np.array(synthons, np.int32)
     smiles = cut.product_smiles(chosen)
+    if not space.reactions[reaction].smarts:  # of a table of synthons: there is nothing but joining
+        return Comparison(n, len(smiles), _different(cut, chosen, smiles))
     joined: list[set[str]] = [set() for _ in combinations]
     for place, one in zip(of, smiles, strict=True):
         joined[place].add(one)

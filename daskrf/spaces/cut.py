@@ -176,7 +176,8 @@ class _Table:
     ) -> dict[int, list[int] | str]:
         """Return the synthons of each block, or why it has none."""
         texts = [smiles[block] for block in blocks]
-        found = in_helpers("daskrf.spaces.synthons:Cutter", (half, self.spec), texts, str, tell)
+        maker = "Cutter" if half.smarts else "Opener"
+        found = in_helpers(f"daskrf.spaces.synthons:{maker}", (half, self.spec), texts, str, tell)
         return {
             block: own if isinstance(own, str) else [self._take(synthon) for synthon in own]
             for block, own in zip(blocks, found, strict=True)

@@ -9,6 +9,7 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdChemReactions
 
 from daskrf.errors import InputError
+from daskrf.quantities import amount
 
 __all__ = ["Half", "Reaction"]
 
@@ -21,6 +22,7 @@ class Half:
     ----------
     smarts : str
         A reaction of one reactant. Atoms that the reaction adds belong to the first slot that they touch.
+        Empty where the blocks are synthons already.
     hydrogens : bool
         Whether the template names hydrogen atoms, so that blocks need theirs.
     cuts : tuple of int
@@ -92,7 +94,7 @@ class Reaction:
     def refusal(self) -> str:
         """Why products of this reaction do not compose of synthons, or an empty string."""
         if not 2 <= len(self.slots) <= 3:
-            return f"it has {len(self.slots)} slots; two or three are supported"
+            return f"it has {amount(len(self.slots), 'slots')}; two or three are supported"
         if self.rdkit.GetNumProductTemplates() != 1:
             return "it has several products; put the parts of one product in parentheses"
         owners = self._owners

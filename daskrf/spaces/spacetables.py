@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
-import io
-import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -16,11 +12,13 @@ import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.quantities import amount
+from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.reactions import Reaction
-from daskrf.storage.backend import as_path, backend
+from daskrf.spaces.texttable import TextTable, content
+from daskrf.storage.backend import backend
 from daskrf.storage.files import file_errors
 
-__all__ = ["Space", "is_space", "read_space"]
+__all__ = ["Space", "has_tables", "read_tables"]
 
 _TABLES = ("reactions", "blocks", "slots")
 _ENDINGS = (".tsv", ".csv", ".tsv.gz", ".csv.gz")
@@ -32,7 +30,7 @@ class Space:
 
     Attributes
     ----------
-    reactions : tuple of Reaction
+    reactions : tuple of Reaction or Coupling
     blocks : list of str
         IDs of the building blocks.
     smiles : list of str
@@ -43,7 +41,7 @@ class Space:
         SHA-256 of the files that it was read from.
     """
 
-    reactions: tuple[Reaction, ...]
+    reactions: tuple[Reaction | Coupling, ...]
     blocks: list[str]
     smiles: list[str]
     slots: dict[tuple[int, int], npt.NDArray[np.int32]]
@@ -55,13 +53,12 @@ class Space:
         return [self.slots[reaction, slot] for slot in range(len(self.reactions[reaction].slots))]
 
 
-def is_space(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is a folder with a table of reactions."""
-    names = backend(as_path(path)).names(as_path(path))
+def has_tables(names: Collection[str]) -> bool:
+    """Tell whether a folder of files with these names holds a table of reactions."""
     return any(f"reactions{ending}" in names for ending in _ENDINGS)
 
 
-def read_space(path: str | os.PathLike[str]) -> Space:
+def read_tables(folder: PurePath) -> Space:
     """Read a space from a folder of three tables, comma- or tab-separated, which may be gzipped.
 
     The files are ``reactions`` (columns reaction, reactants, product: SMARTS), ``blocks`` (block, smiles) and
@@ -82,11 +79,11 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     >>> _ = (folder / "reactions.csv").write_text(f"reaction,reactants,product\\namide,{amide}\\n")
     >>> _ = (folder / "blocks.csv").write_text("block,smiles\\na,CN\\nb,CC(=O)O\\n")
     >>> _ = (folder / "slots.csv").write_text("reaction,slot,block\\namide,0,a\\namide,1,b\\n")
-    >>> space = read_space(folder)
+    >>> space = read_tables(folder)
     >>> space.reactions[0].name, space.slots_of(0)
     ('amide', [array([0], dtype=int32), array([1], dtype=int32)])
     """
-    folder, digest = as_path(path), hashlib.sha256()
+    digest = hashlib.sha256()
     reactions, blocks, slots = (_find(folder, name) for name in _TABLES)
     found: dict[str, Reaction] = {}
     for name, reactants, product in _rows(reactions, ("reaction", "reactants", "product"), digest):
@@ -138,23 +135,6 @@ def _find(folder: PurePath, name: str) -> PurePath:
 
 def _rows(path: PurePath, columns: tuple[str, ...], digest: hashlib._Hash) -> Iterator[list[str]]:
     """Yield some columns of a table; its content, uncompressed, goes into the digest."""
-    with file_errors("read", path):
-        data = backend(path).read(path)
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError) as error:
-            raise InputError(f"{path} is damaged: {error}.") from error
+    data = content(path)
     digest.update(path.name.partition(".")[0].encode() + data)
-    delimiter = "\t" if ".tsv" in path.name else ","
-    rows = csv.reader(io.StringIO(data.decode("utf-8-sig", "replace"), newline=""), delimiter=delimiter)
-    header = next(rows, [])
-    missing = [column for column in columns if column not in header]
-    if missing:
-        raise InputError(f"{path} has no column {missing[0]}; its columns are {', '.join(header) or 'none'}.")
-    places = [header.index(column) for column in columns]
-    for row in rows:
-        if row:
-            if len(row) <= max(places):
-                raise InputError(f"Line {rows.line_num} of {path} has {amount(len(row), 'fields')} only.")
-            yield [row[place].strip() for place in places]
+    return TextTable(path, data).rows(columns)

@@ -27,9 +27,10 @@ from daskrf.errors import InputError
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.spaces.reactions import Half, Reaction
 
-__all__ = ["Cutter", "Edges", "Reactor", "Synthon", "check_spec", "join", "joiner"]
+__all__ = ["Cutter", "Edges", "Opener", "Reactor", "Synthon", "check_spec", "join", "joiner"]
 
 LARGEST_RADIUS = 2
+_URANIUM = 92  # and the three elements after it: attachment points in tables that avoid dummy atoms
 
 
 class Synthon(NamedTuple):
@@ -109,6 +110,47 @@ class Cutter:
 
     def _described(self, smiles: str, molecule: Chem.Mol) -> Synthon:
         return Synthon(smiles, *self._environments.of_synthon(molecule))
+
+
+class Opener:
+    """Function from a synthon as a table has it to the synthon, or a sentence saying why it is none.
+
+    Examples
+    --------
+    >>> from daskrf.spaces.reactions import Half
+    >>> opened = Opener(Half("", False, (1,)), FingerprintSpec())
+    >>> [synthon.smiles for synthon in opened("CC(=O)[U]")], opened("CC=[1*]")
+    (['[1*]C(C)=O'], 'its attachment point 1 is not at the end of a single bond')
+    """
+
+    def __init__(self, half: Half, spec: FingerprintSpec) -> None:
+        self._silence = rdBase.BlockLogs()
+        self._points, self._environments = half.cuts, _Environments(spec)
+
+    def __call__(self, text: str) -> list[Synthon] | str:
+        """Return the synthon."""
+        read = Chem.MolFromSmiles(text)
+        if read is None:
+            return "RDKit cannot read it"
+        if "." in text:
+            return "it has several fragments"
+        molecule, points = Chem.RWMol(read), []
+        for atom in molecule.GetAtoms():
+            if number := _point(atom):
+                if [bond.GetBondType() for bond in atom.GetBonds()] != [Chem.BondType.SINGLE]:
+                    return f"its attachment point {number} is not at the end of a single bond"
+                points.append(number)
+                atom.SetAtomicNum(0)
+                atom.SetIsotope(number)
+                atom.SetAtomMapNum(0)
+                atom.SetNoImplicit(False)
+            elif atom.GetAtomicNum() == 0:
+                return "it has a dummy atom without a number"
+        if tuple(sorted(points)) != self._points:
+            asked = ", ".join(map(str, self._points))
+            return f"its attachment points are not those of most of its slot ({asked})"
+        smiles = canonical(molecule)
+        return [Synthon(smiles, *self._environments.of_synthon(Chem.MolFromSmiles(smiles)))]
 
 
 class Reactor:
@@ -279,6 +321,13 @@ class _Environments:
 def _number(atom: Chem.Atom) -> int:
     """Return the number of the cut that a dummy atom stands for; 0 for other atoms."""
     return atom.GetIsotope() if atom.GetAtomicNum() == 0 else 0
+
+
+def _point(atom: Chem.Atom) -> int:
+    """Return the number of the attachment point that an atom of a table of synthons stands for, or 0."""
+    if atom.GetAtomicNum() == 0:
+        return atom.GetIsotope() or atom.GetAtomMapNum()
+    return atom.GetAtomicNum() - _URANIUM + 1 if _URANIUM <= atom.GetAtomicNum() < _URANIUM + 4 else 0
 
 
 def _ends(molecule: Chem.Mol) -> list[int]:

@@ -24,7 +24,7 @@ def test_reactions_of_one_bond_a_slot_are_cut(name):
 @pytest.mark.parametrize(
     ("smarts", "reason"),
     [
-        (f"{AMINE}>>[*:2][N:1]C", "it has 1 slots; two or three are supported"),
+        (f"{AMINE}>>[*:2][N:1]C", "it has 1 slot; two or three are supported"),
         (f"{AMINE}.{ACID}>>[*:2][N:1].[C:3]=[O:4]", "it has several products"),
         (f"({AMINE}).({ACID})>>([*:2][N:1].[C:3]=[O:4])", "its slots are not all joined"),
         (f"{AMINE}.{ACID}>>[C:3]=[O:4]", "the product has no atom of slot 0"),

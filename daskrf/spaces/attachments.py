@@ -1,0 +1,66 @@
+"""Reactions of synthon tables: no SMARTS, but synthons with numbered attachment points."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from daskrf.quantities import amount
+from daskrf.spaces.reactions import Half
+
+__all__ = ["Coupling"]
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """Synthons of some slots, joined where their attachment points have the same number.
+
+    Parameters
+    ----------
+    name : str
+    points : tuple of tuple of int
+        The numbers of the attachment points of each slot, ascending.
+
+    Examples
+    --------
+    >>> Coupling("amide", ((1,), (1,))).refusal
+    ''
+    >>> Coupling("ring", ((1, 2), (1, 2))).refusal
+    'it closes a ring between slots, which changes the atoms of both'
+    """
+
+    name: str
+    points: tuple[tuple[int, ...], ...]
+
+    smarts = ""  # as `Reaction` has: nothing is cut
+
+    @property
+    def slots(self) -> tuple[tuple[int, ...], ...]:
+        """What is known of each slot."""
+        return self.points
+
+    @cached_property
+    def refusal(self) -> str:
+        """Why products of this reaction do not compose of synthons, or an empty string."""
+        if not 2 <= len(self.points) <= 3:
+            return f"it has {amount(len(self.points), 'slots')}; two or three are supported"
+        ends = Counter(number for slot in self.points for number in slot)
+        for number, count in sorted(ends.items()):
+            if count != 2:
+                return f"attachment point {number} stands in {amount(count, 'slots')}, not in two"
+        pairs = combinations(self.points, 2)
+        shared = [len(set(a) & set(b)) for a, b in pairs]
+        if any(len(set(slot)) < len(slot) for slot in self.points):
+            return "a slot is joined to itself"
+        if max(shared) > 1 or sum(shared) >= len(self.points):
+            return "it closes a ring between slots, which changes the atoms of both"
+        if sum(shared) < len(self.points) - 1:
+            return "its slots are not all joined"
+        return ""
+
+    @cached_property
+    def halves(self) -> list[Half]:
+        """What is done to the synthons of each slot: nothing; empty if the reaction is refused."""
+        return [] if self.refusal else [Half("", False, slot) for slot in self.points]

@@ -1,0 +1,75 @@
+"""Text files of a space: uncompressed, and as rows of the columns that are asked for."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from daskrf.errors import InputError
+from daskrf.quantities import amount
+from daskrf.storage.backend import backend
+from daskrf.storage.files import file_errors
+
+__all__ = ["TextTable", "content"]
+
+
+def content(path: PurePath) -> bytes:
+    """Return the bytes of a file, uncompressed."""
+    with file_errors("read", path):
+        data = backend(path).read(path)
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table with a header, between tabs, commas or, where the header has neither, spaces.
+
+    Attributes
+    ----------
+    path : path
+        For messages.
+    data : bytes
+        Uncompressed.
+    """
+
+    path: PurePath
+    data: bytes
+
+    @property
+    def header(self) -> list[str]:
+        """The names of the columns."""
+        return next(self._records(), (0, []))[1]
+
+    def rows(self, columns: Sequence[str]) -> Iterator[list[str]]:
+        """Yield the fields of some columns; raise InputError if a column or a field is missing."""
+        records = self._records()
+        header = next(records, (0, []))[1]
+        if missing := [column for column in columns if column not in header]:
+            names = ", ".join(header) or "none"
+            raise InputError(f"{self.path} has no column {missing[0]}; its columns are {names}.")
+        places = [header.index(column) for column in columns]
+        for line, record in records:
+            if record:
+                if len(record) <= max(places):
+                    raise InputError(f"Line {line} of {self.path} has {amount(len(record), 'fields')} only.")
+                yield [record[place] for place in places]
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        text = self.data.decode("utf-8-sig", "replace")
+        first = text.partition("\n")[0]
+        delimiter = next((mark for mark in "\t," if mark in first), None)
+        if delimiter is None:
+            yield from enumerate(map(str.split, text.splitlines()), 1)
+            return
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        for record in reader:
+            yield reader.line_num, [field.strip() for field in record]

@@ -1,0 +1,205 @@
+"""Spaces from tables of synthons and from files of reagents, and what is wrong with others in a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rdkit import Chem
+from rdkit.Chem import rdSynthonSpaceSearch
+
+import daskrf
+from daskrf.errors import InputError
+from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.fingerprints import Fingerprinter
+from daskrf.spaces import Coupling, CutSpace, cut, is_space, read_space
+from tests.spaces.helpers import ACIDS, AMIDE, AMINES, write_space
+
+HEADER = ["SMILES", "synton_id", "synton#", "reaction_id", "release"]
+TWO = {
+    "1": ["O=C([1*])C", "O=C([1*])c1ccccc1", "[1*]C(=O)[C@H](C)O", "O=C([1*])/C=C/C"],
+    "2": ["[1*]NC", "[1*]N1CCOCC1", "CN([1*])c1ncccn1"],
+}
+THREE = {
+    "1": ["[1*]C(C)=O", "[1*]S(C)(=O)=O"],
+    "2": ["[1*]N1CCN([2*])CC1", "[1*]NCCN[2*]", "[1*]NC1CC1[2*]"],
+    "3": ["[2*]c1ccncc1", "[2*]CC#N"],
+}
+
+
+def write_table(path: Path, reactions: dict[str, dict[str, list[str]]], delimiter: str = "\t") -> Path:
+    rows = [
+        [smiles, f"{reaction}-{slot}-{i}", slot, reaction, "r1"]
+        for reaction, slots in reactions.items()
+        for slot, synthons in slots.items()
+        for i, smiles in enumerate(synthons)
+    ]
+    path.write_text("".join(delimiter.join(row) + "\n" for row in [HEADER, *rows]))
+    return path
+
+
+def products(found: CutSpace, reaction: int) -> list[tuple[int, ...]]:
+    return list(itertools.product(*(own.synthon.tolist() for own in found.entries[reaction])))
+
+
+def rdkit_products(path: Path, tmp_path: Path) -> set[str]:
+    space = rdSynthonSpaceSearch.SynthonSpace()
+    space.ReadTextFile(str(path))
+    space.WriteEnumeratedFile(str(tmp_path / "all.smi"))
+    return {Chem.CanonSmiles(line.split()[0]) for line in (tmp_path / "all.smi").read_text().splitlines()}
+
+
+@pytest.mark.parametrize("spec", [FingerprintSpec(), FingerprintSpec(["morgan:1", "morgan:2"])])
+def test_products_of_a_table_are_those_of_rdkit(tmp_path: Path, spec: FingerprintSpec) -> None:
+    path = write_table(tmp_path / "space.txt", {"amide": TWO, "three": THREE})
+    found = cut(read_space(path), spec)
+    chosen = [np.array(products(found, reaction), np.int32) for reaction in range(2)]
+    smiles = [one for own in chosen for one in found.product_smiles(own)]
+    assert len(smiles) == len(set(smiles)) == 4 * 3 + 2 * 3 * 2
+    assert set(smiles) == rdkit_products(path, tmp_path)
+    whole = Fingerprinter(spec)(smiles).fingerprints
+    start = 0
+    for own in chosen:
+        summed = found.fingerprints(own)
+        assert (summed != whole[start : start + len(own)]).nnz == 0
+        start += len(own)
+
+
+def test_points_may_be_written_in_three_ways(tmp_path: Path) -> None:
+    expected = cut(read_space(write_table(tmp_path / "a.tsv", {"three": THREE})), FingerprintSpec())
+    for one, two in (("[*:1]", "[*:2]"), ("[U]", "[Np]")):
+        other = {
+            slot: [text.replace("[1*]", one).replace("[2*]", two) for text in synthons]
+            for slot, synthons in THREE.items()
+        }
+        found = cut(read_space(write_table(tmp_path / "b.csv", {"three": other}, ",")), FingerprintSpec())
+        assert found.smiles == expected.smiles
+        assert found.entries[0][0].synthon.tolist() == expected.entries[0][0].synthon.tolist()
+
+
+def test_tables_between_spaces_compressed_and_with_other_names(tmp_path: Path) -> None:
+    expected = read_space(write_table(tmp_path / "a.tsv", {"amide": TWO}))
+    path = write_table(tmp_path / "b.txt", {"amide": TWO}, " ")
+    assert is_space(path)
+    assert read_space(path).smiles == expected.smiles
+    text = (tmp_path / "a.tsv").read_text().replace("\t", ",").replace("synton#", "synton_role")
+    (tmp_path / "c.gz").write_bytes(gzip.compress(text.replace("synton_id", "synthon_id").encode()))
+    assert is_space(tmp_path / "c.gz")
+    found = read_space(tmp_path / "c.gz")
+    assert found.smiles == expected.smiles
+    assert found.reactions == expected.reactions == (Coupling("amide", ((1,), (1,))),)
+    assert found.slots.keys() == expected.slots.keys()
+
+
+def test_ten_slots_are_in_the_order_of_numbers(tmp_path: Path) -> None:
+    slots = {str(n): [f"[{n}*]{'C' * n}[{n + 1}*]"] for n in (10, 9, 8)}
+    space = read_space(write_table(tmp_path / "a.tsv", {"chain": slots}))
+    assert space.reactions[0].slots == ((8, 9), (9, 10), (10, 11))
+
+
+def test_odd_synthons_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    odd = {
+        "1": [*TWO["1"], "CCO", "C[1*].Cl", "C(=[1*])C", "*C[1*]", "C([1*])[2*]", "not a SMILES"],
+        "2": TWO["2"],
+    }
+    report = daskrf.check_space(write_table(tmp_path / "a.tsv", {"amide": odd}), sample=1)
+    slot = report.reactions[0].slots[0]
+    assert (slot.blocks, slot.synthons) == (10, 4)
+    assert slot.refused == {
+        "its attachment points are not those of most of its slot (1)": ["amide-1-4", "amide-1-8"],
+        "it has several fragments": ["amide-1-5"],
+        "its attachment point 1 is not at the end of a single bond": ["amide-1-6"],
+        "it has a dummy atom without a number": ["amide-1-7"],
+        "RDKit cannot read it": ["amide-1-9"],
+    }
+    assert report.exit_code == 0
+    assert report.reactions[0].products == 12
+
+
+@pytest.mark.parametrize(
+    ("slots", "message"),
+    [
+        ({"1": ["C[1*]"]}, "it has 1 slot; two or three are supported"),
+        ({"1": ["C[1*]"], "2": ["C[2*]"]}, "attachment point 1 stands in 1 slot, not in two"),
+        ({"1": ["[1*]CC[2*]"], "2": ["[1*]CC[2*]"]}, "it closes a ring between slots"),
+        ({"1": ["[1*]CC[1*]"], "2": ["[2*]C"], "3": ["[2*]C"]}, "a slot is joined to itself"),
+        ({"1": ["[1*]C[3*]"], "2": ["[1*]C[2*]"], "3": ["[2*]C[3*]"]}, "it closes a ring between slots"),
+    ],
+)
+def test_reactions_that_do_not_compose_are_refused(tmp_path: Path, slots: object, message: str) -> None:
+    path = write_table(tmp_path / "a.tsv", {"odd": slots, "amide": TWO})  # type: ignore[dict-item]
+    report = daskrf.check_space(path, sample=1)
+    assert message in report.reactions[0].refusal
+    assert report.reactions[1].products == 12
+    assert report.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("smiles,id\nC,a\n", "is no space: a table of synthons has the columns SMILES, synton_id"),
+        ("\t".join(HEADER), "has no synthons"),
+        ("\t".join(HEADER) + "\nC[1*]\ta\t1\n", "Line 2 of .* has 3 fields only"),
+        (
+            "\t".join(HEADER) + "\nC[1*]\ta\t1\tr\nC[1*]\ta\t1\tr\n",
+            "repeats 1 synthon in slot 1 of reaction r",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_space(tmp_path / "a.txt")
+
+
+def test_no_space(tmp_path: Path) -> None:
+    assert not is_space(tmp_path)
+    assert not is_space(tmp_path / "nothing")
+    (tmp_path / "a.smi").write_text("CCO ethanol\n")
+    assert not is_space(tmp_path / "a.smi")
+    (tmp_path / "empty").write_text("")
+    assert not is_space(tmp_path / "empty")
+    with pytest.raises(InputError, match=r"neither a table of reactions .* nor the SMARTS of one reaction"):
+        read_space(tmp_path)
+
+
+@pytest.fixture
+def reagents(tmp_path: Path) -> Path:
+    folder = tmp_path / "reagents"
+    folder.mkdir()
+    (folder / "amide.smarts").write_text(AMIDE + "\n")
+    (folder / "slot1_amines.smi").write_text("".join(f"{text} amine {i}\n" for i, text in enumerate(AMINES)))
+    (folder / "slot2_acids.smi.gz").write_bytes(gzip.compress("\n".join(ACIDS).encode()))
+    return folder
+
+
+def test_files_of_reagents_are_the_same_space(reagents: Path, tmp_path: Path) -> None:
+    assert is_space(reagents)
+    found = read_space(reagents)
+    expected = read_space(write_space(tmp_path / "tables", {"amide": (AMIDE, [AMINES, ACIDS])}))
+    assert [r.smarts for r in found.reactions] == [r.smarts for r in expected.reactions]
+    for ours, theirs in zip(found.slots_of(0), expected.slots_of(0), strict=True):
+        assert [found.smiles[b] for b in ours] == [expected.smiles[b] for b in theirs]
+    assert found.blocks[:2] == ["amine 0", "amine 1"]
+    assert found.blocks[len(AMINES)] == "slot2_acids-1"
+    assert daskrf.check_space(reagents, sample=20).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("slot3.smi", "C", "has 2 slots, but .* has 3 files"),
+        ("slot2_acids.smi.gz", "", "has no reagents"),
+        ("slot2_acids.smi.gz", "CC(=O)O a\nCC(=O)O a\n", "repeats 1 reagent"),
+        ("other.smarts", AMIDE, "amide.smarts and other.smarts; keep one reaction"),
+        ("amide.smarts", "C.C", "must have one line, the SMARTS of the reaction"),
+        ("amide.smarts", "[N:1>>", "RDKit cannot read the SMARTS"),
+    ],
+)
+def test_files_of_reagents_that_cannot_be_read(reagents: Path, name: str, text: str, message: str) -> None:
+    (reagents / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_space(reagents)
