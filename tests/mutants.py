@@ -124,6 +124,7 @@ TESTS = {
     "molecules/spec": "fingerprints lingo",
     "molecules/structures": "structures names",
     "storage/": "store featurestore fingerprintstore inspection damage errors",
+    "storage/backend": "../objects/test_paths ../objects/test_stores store damage",
     "storage/hits": "../jobs/test_hits",
     "storage/inspection": "descriptions inspection",
     "storage/labels": "labels",
