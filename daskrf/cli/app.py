@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem, shell_complete
 
 from daskrf import __version__
 from daskrf.cli.options import Session, debug_option
@@ -36,6 +37,7 @@ usage, 70 a defect in daskrf, 130 interrupted, 143 terminated (after these two
 run the same command to go on).
 """
 
+_COMPLETE = "_DASKRF_COMPLETE"
 _LONGEST = 20_000  # characters of an error message, which may contain column names and paths
 _RESUME = " Finished work is kept: run the same command again and it goes on from there."
 
@@ -52,6 +54,13 @@ class _Program(click.Group):
         from daskrf.cli.commands import command_of  # imports everything
 
         return command_of(name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of commands without creating them, which would import everything."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        found = summaries().items()
+        return [CompletionItem(name, help=text) for name, text in found if name.startswith(incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -74,6 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors are printed as one sentence on standard error."""
+    if instruction := os.environ.get(_COMPLETE):  # the shell asks how a line could go on
+        return shell_complete(program, {}, "daskrf", _COMPLETE, instruction)
+    if arguments and arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     session = Session()
     signals = Signals(session)
     try:

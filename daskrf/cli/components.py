@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import shutil
 import textwrap
@@ -356,7 +357,7 @@ def _value_of(args: list[str], flag: str) -> str | None:
     >>> _value_of(["fps", "--map", "fourier", "--kernel=matern"], "--kernel")
     'matern'
     """
-    for word, after in zip(args, [*args[1:], ""], strict=True):
+    for word, after in itertools.zip_longest(args, args[1:], fillvalue=""):
         if word == flag:
             return after
         if word.startswith(f"{flag}="):

@@ -305,3 +305,49 @@ def test_starting_imports_nothing_slow(statement):
 def test_program_has_every_command():
     assert [name for name in commands() if name in NAMES] == NAMES
     assert list(commands()) == program.list_commands(click.Context(program))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "same"),
+    [(["help"], ["--help"]), (["help", "fit"], ["fit", "--help"]), (["help", "maps"], ["maps", "-h"])],
+)
+def test_help_is_a_word_too(capsys, arguments, same):
+    assert run(arguments) == 0
+    printed = capsys.readouterr().out
+    assert run(same) == 0
+    assert printed == capsys.readouterr().out
+    assert "Usage: daskrf" in printed
+
+
+def test_help_on_what_is_no_command(capsys):
+    assert run(["help", "fitt"]) == 2
+    assert "No such command 'fitt'" in capsys.readouterr().err
+
+
+def test_the_package_is_the_program():
+    found = subprocess.run([sys.executable, "-m", "daskrf", "--version"], capture_output=True, text=True)
+    assert (found.returncode, found.stdout.split()[0]) == (0, "daskrf,")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("daskrf f", ["fingerprint", "featurize", "fit"]),
+        ("daskrf --v", ["--version"]),
+        ("daskrf fit --quic", ["--quick"]),
+    ],
+)
+def test_shells_complete_commands_and_options(line, expected, monkeypatch, capsys):
+    words = line.split()
+    environment = {"_DASKRF_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert run([]) == 0
+    assert [found.partition(",")[2] for found in capsys.readouterr().out.split()] == expected
+
+
+def test_shells_get_a_script(monkeypatch, capsys):
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setenv("_DASKRF_COMPLETE", f"{shell}_source")
+        assert run([]) == 0
+        assert "_DASKRF_COMPLETE" in capsys.readouterr().out
