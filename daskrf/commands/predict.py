@@ -13,11 +13,11 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf.commands import READING
-from daskrf.jobs.inputs import inputs_of, source_for
+from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import need_of_model
 from daskrf.jobs.models import Model, open_model, read_model, score_seconds, target_names
-from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
+from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block, Source, making_of
 from daskrf.molecules import TableFormat
@@ -26,9 +26,12 @@ from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
 from daskrf.quantities import amount
 from daskrf.storage.backend import absolute, as_list, as_path
+from daskrf.storage.files import work_folder
+from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_predictions, write_rejects
 from daskrf.storage.inspection import check_output
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.store import CommitRecord
+from daskrf.storage.store import REJECTS, CommitRecord
+from daskrf.storage.tablefiles import beside, check_ending, ending_of
 
 __all__ = ["PredictReport", "PredictStage", "predict"]
 
@@ -38,11 +41,12 @@ CLI = Command(
     "daskrf predict docking.model real.fingerprints -o real.predictions",
     step=4,
     options={"fragments": READING, "accept_rejects": READING},
-    without=("format__extra",),
     resumable=True,
 )
 
-_ROW_BYTES = 12  # row number and ID of a prediction, in compressed Parquet
+_ROW_BYTES = 24  # row number, ID and SMILES of a prediction, in compressed Parquet
+_NOT_WRITTEN = (".tsv", ".txt", ".xlsx", ".xls", ".json", ".feather", ".gz")  # files, but not these
+_TEXT_BYTES = 25  # of a number in text
 
 
 @dataclass(frozen=True)
@@ -52,16 +56,20 @@ class PredictReport:
     Attributes
     ----------
     store : Path
-        The predictions.
+        The predictions: a folder, or a file.
     rows, rejected : int
         Molecules predicted, and rejected rows of SMILES files.
     partitions, made : int
-        Partitions of the store, and how many of them this run made.
+        Partitions of the predictions, and how many of them this run made.
     seconds : float
     targets : tuple of str
         Targets of the model; all are predicted.
     inputs : tuple of str
         How SMILES files were read: one line for each layout.
+    rejects : Path or None
+        Where the rejected rows are.
+    notes : tuple of str
+        What is to be said of the output.
     """
 
     store: PurePath
@@ -72,6 +80,8 @@ class PredictReport:
     seconds: float
     targets: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    rejects: PurePath | None = None
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         of = f" of {listed(self.targets)}" if self.targets else ""
@@ -79,11 +89,11 @@ class PredictReport:
         lines += [f"  {words}" for words in self.inputs]
         lines += found_words(self.made, self.partitions)
         if self.rejected:
-            where = self.store / "_rejects"
             lines.append(
-                f"  rejected: {amount(self.rejected, 'rows')}; file, line, text and reason are in {where}"
+                f"  rejected: {amount(self.rejected, 'rows')}; file, line, text and reason are in "
+                f"{self.rejects}"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
 def predict(
@@ -102,9 +112,10 @@ def predict(
 ) -> PredictReport | ShardReport:
     """Predict every molecule of a library.
 
-    Writes a Parquet dataset, one file for each partition, with the columns row, id, mean, std (of the
-    function) and std_y (of a new measurement, noise included); with several targets mean_NAME and so on. To
-    finish a job that was interrupted, run the same command again.
+    The columns are row, id, smiles, mean, std (of the function) and std_y (of a new measurement, noise
+    included); with several targets mean_NAME and so on. Then come columns of the input: all that every file
+    has if the output is one file, those named by --keep-columns if it is a folder. To finish a job that was
+    interrupted, run the same command again.
 
     Parameters
     ----------
@@ -113,7 +124,8 @@ def predict(
     source : path, or sequence of paths
         A fingerprint store, a feature store, or SMILES files.
     output : path
-        Directory of the predictions, a Parquet dataset.
+        One file, if the path ends in .csv, .parquet, .sdf or .smi, also .csv.gz and so on. Any other path is
+        a folder, a Parquet dataset with a file for each partition, which suits 10^9 molecules.
     std : bool
         Predict standard deviations, too. They cost more: the mean of a molecule takes M additions, its
         standard deviation M^2 / 2 multiply-adds. With M = 4096 on one core, that is about a microsecond
@@ -150,30 +162,65 @@ class _Predict(Job[PredictReport]):
     std: bool
     model: Model = field(init=False)
     features: Source = field(init=False)
+    earlier: Earlier | None = None
     store: PredictionStore = field(init=False)
 
     name = "predict"
 
+    @property
+    def in_file(self) -> bool:
+        """Whether the output is one file, not a folder."""
+        return bool(ending_of(self.output))
+
+    @property
+    def folder(self) -> PurePath:
+        """Folder of the predictions; those of a file are deleted when it has been written."""
+        return work_folder(self.output) / "predictions" if self.in_file else self.output
+
+    @property
+    def locked(self) -> PurePath:
+        return work_folder(self.output) if self.in_file else self.output
+
     def plan(self, run: Run) -> None:
-        check_output(self.output, "predictions")
+        if not self.in_file:
+            if self.output.suffix.lower() in _NOT_WRITTEN:
+                check_ending(self.output)
+            check_output(self.output, "predictions")
+        earlier = earlier_hits(self.output, "table") if self.in_file else None
+        if self.in_file:
+            earlier_hits(rejects_of(self.output))  # refuses anything else there
         self.model = read_model(self.path, statistics=False)
-        self.features = source_for(run, self.model, *self.files)
+        self.features = source_for(run, self.model, *self.files, keep_columns=self.in_file)
+        if earlier is not None:
+            earlier.refuse_other(self.spec, source_words(self.files[0]))
+            _ = earlier.table  # refuses a file that was changed
+        self.earlier = earlier
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What a file of predictions depends on."""
+        library = self.features.spec_hash
+        return {"model": self.model.metadata["spec_hash"], "library": library, "std": self.std}
 
     def need(self) -> Need:
+        if self.earlier is not None:
+            return Need()
         n_targets, n_rows = len(self.model.targets), sum(self.features.partition_rows)
         worker = making_of(self.features).need(
             lambda making: need_of_model(self.model, making, 0, std=self.std, all_targets=True), "rows"
         )
-        size = n_rows * (
-            _ROW_BYTES + 8 * n_targets * (3 if self.std else 1)
-        )  # random mantissas do not compress
-        return Need(worker=worker, disk=Disk(self.output, "the predictions", size, size))
+        numbers = n_targets * (3 if self.std else 1)
+        size = n_rows * (_ROW_BYTES + 8 * numbers)  # random mantissas do not compress
+        text = n_rows * (2 * _ROW_BYTES + _TEXT_BYTES * numbers) if self.in_file else 0
+        return Need(worker=worker, disk=Disk(self.output, "the predictions", size, size + text))
 
     def pieces(self, run: Run) -> list[Pieces]:
         features, path, rows = self.features, absolute(self.path), self.features.partition_rows
+        if self.earlier is not None:
+            return [Done(len(rows), "partitions")]
         model_hash = self.model.metadata["spec_hash"]
         self.store = PredictionStore.new(
-            self.output,
+            self.folder,
             source=features.spec_hash,
             model=model_hash,
             options={"std": self.std, "map": features.brief_map},
@@ -184,7 +231,7 @@ class _Predict(Job[PredictReport]):
             features.carried(run.work),
             path,
             model_hash,
-            absolute(self.output),
+            absolute(self.folder),
             self.store.spec_hash,
             self.std,
             features.seconds_per_row + score_seconds(self.model, features.block_size, std=self.std),
@@ -192,10 +239,33 @@ class _Predict(Job[PredictReport]):
         return [Partitions(stage, self.store, rows)]
 
     def finish(self, run: Run, made: int) -> PredictReport:
+        if self.earlier is not None:
+            about, notes = self.earlier.about, (f"{self.output} already holds exactly these predictions",)
+            return self._report(about, about["partitions"], 0, run.seconds, notes)
         counts, n_partitions = self.store.counts(), self.store.n_partitions
-        told = tuple(self.model.targets), inputs_of(self.features)
+        about = {
+            **self.spec,
+            "model_name": self.path.name,
+            "source": source_words(self.files[0]),
+            "targets": list(self.model.targets),
+            "rows": counts["kept"],
+            "rejected": counts["rejected"],
+            "partitions": n_partitions,
+        }
+        if self.in_file:
+            write_predictions(map(self.store.read, range(n_partitions)), self.output, about)
+            write_rejects(map(self.store.read_rejects, range(n_partitions)), self.output)
+        return self._report(about, n_partitions, made, run.seconds)
+
+    def _report(
+        self, about: dict[str, Any], n_partitions: int, made: int, seconds: float, notes: tuple[str, ...] = ()
+    ) -> PredictReport:
+        """Return the report on predictions, from what is known of them."""
+        rejects = rejects_of(self.output) if self.in_file else self.output / REJECTS
         return PredictReport(
-            self.output, counts["kept"], counts["rejected"], n_partitions, made, run.seconds, *told
+            *(self.output, about["rows"], about["rejected"], n_partitions, made, seconds),
+            *(tuple(self.model.targets), inputs_of(self.features)),
+            *(rejects if about["rejected"] else None, notes),
         )
 
 
@@ -226,11 +296,10 @@ class PredictStage:
             parts.append(self._table(model, block))
             del block  # before the next one is made
         table = pa.concat_tables(parts) if parts else self._table(model, None)
-        ids = self.source.describe(partition, table["row"].to_numpy())["id"]
+        found = self.source.describe(partition, table["row"].to_numpy())
+        table = table.add_column(1, "id", found["id"]).add_column(2, "smiles", found["smiles"])
         store = opened(PredictionStore, self.path, self.spec_hash)
-        return store.write_partition(
-            partition, table.add_column(1, "id", ids), self.source.rejects(partition)
-        )
+        return store.write_partition(partition, beside(table, found), self.source.rejects(partition))
 
     def _table(self, model: Model, block: Block | None) -> pa.Table:
         """Return a table of row and, for each target, mean, std and std_y."""

@@ -40,9 +40,10 @@ from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
-from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits
+from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits, write_rejects
 from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
 from daskrf.storage.store import hash_of
+from daskrf.storage.tablefiles import beside, check_ending
 
 __all__ = ["ScreenReport", "screen"]
 
@@ -75,7 +76,6 @@ CLI = Command(
         "fragments": READING,
         "accept_rejects": READING,
     },
-    without=("format__extra",),
     resumable=True,
 )
 
@@ -95,7 +95,7 @@ class ScreenReport:
     Attributes
     ----------
     hits : Path
-        Parquet file: rank, row, id, smiles, source, line, mean, std, std_y, acquisition.
+        The file: rank, row, id, smiles, source, line, mean, std, std_y, acquisition, columns of the input.
     table : pyarrow.Table
         The same.
     rows, rejected : int
@@ -174,6 +174,7 @@ def screen(
       std_y                  of a new measurement, noise included
       acquisition            the score that ranks, larger is better: minus the mean
                              for greedy with --minimize, logarithms for ei and pi
+      further columns        of the input, as text
 
     Parameters
     ----------
@@ -182,7 +183,9 @@ def screen(
     source : path, or sequence of paths
         A fingerprint store, a feature store, or SMILES files. Features made here are not stored.
     output : path
-        Parquet file of the hits, best first. Its metadata says what they depend on.
+        File of the hits, best first; its ending chooses the format: .csv, .parquet, .sdf or .smi, also
+        .csv.gz and so on. What the hits depend on is in the metadata of a Parquet file, and in a hidden
+        record beside any other.
     k : int
         Number of molecules to keep.
     acquisition : Acquisition or str
@@ -306,7 +309,7 @@ class _Screen(Job[ScreenReport]):
         self.rule = replace(self.rule, maximize=up).with_best(_best(self.model, self.target, up))
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self._asked(), name)
-        self.features = source_for(run, self.model, *self.files)
+        self.features = source_for(run, self.model, *self.files, keep_columns=True)
         if self.exclude_labelled:
             _check_library(self.model, self.features)
         if earlier is not None and not self.overwrite:
@@ -413,7 +416,9 @@ class _Screen(Job[ScreenReport]):
         copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
         notes = (*self.notes, *ranking, copies)
-        rejected, rejects = _write_rejects(self.features, self.output)
+        rejected, rejects = write_rejects(
+            map(self.features.rejects, range(len(self.features.partition_rows))), self.output
+        )
         about = {
             **self.spec,
             "direction": "maximize" if self.rule.maximize else "minimize",
@@ -491,11 +496,7 @@ def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) 
         raise OptionError(
             f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
         )
-    if output.suffix != ".parquet":
-        raise OptionError(
-            "Hits are written as a Parquet file; give it such a name, for example "
-            f"{output.with_suffix('.parquet')}."
-        )
+    check_ending(output)
 
 
 def _asked_for(
@@ -695,20 +696,8 @@ def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any
     return gp.drawn(found.arrays["weights"], seed, own)
 
 
-def _write_rejects(features: Source, output: PurePath) -> tuple[int, PurePath | None]:
-    """Save the rejects of SMILES files beside `output`; return how many there are, and where."""
-    path = rejects_of(output)
-    tables = [features.rejects(p) for p in range(len(features.partition_rows))]
-    table = pa.concat_tables(tables).unify_dictionaries()
-    if not table.num_rows:
-        backend(path).remove(path)
-        return 0, None
-    write_hits(table, path)
-    return table.num_rows, path
-
-
 def _described(features: Source, columns: dict[str, Any]) -> pa.Table:
-    """Add rank, id, smiles, source file and line to the hits."""
+    """Add rank, id, smiles, source file and line to the hits, and the further columns of the library."""
     rows = columns["row"]
     partition = np.searchsorted(features.row_bounds, rows, side="right") - 1
     tables = [features.describe(int(p), np.sort(rows[partition == p])) for p in np.unique(partition)]
@@ -721,4 +710,4 @@ def _described(features: Source, columns: dict[str, Any]) -> pa.Table:
     for name in ("mean", "std", "std_y", "acquisition"):
         if name in columns:
             table = table.append_column(name, pa.array(columns[name]))
-    return table
+    return beside(table, found.take(pa.array(order)))

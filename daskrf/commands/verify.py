@@ -73,7 +73,7 @@ def verify(
     Parameters
     ----------
     store : path
-        A store, a model, or a Parquet file of hits.
+        A store, a model, or a file of hits or predictions.
     repair : bool
         Make damaged and missing partitions of fingerprints and features again, and only those. Damaged
         predictions are only removed; run predict again to make them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from daskrf.errors import InputError, StoreError
@@ -23,6 +24,7 @@ from daskrf.molecules import (
     table_words,
     usual_rows,
 )
+from daskrf.molecules.formats import EVERY
 from daskrf.storage.backend import as_list, as_path, size_of
 from daskrf.storage.differences import differences
 from daskrf.storage.inspection import fingerprint_words, kind_of
@@ -130,6 +132,8 @@ def source_for(
     format: TableFormat | None = None,
     fragments: str | None = None,
     accept_rejects: bool = False,
+    *,
+    keep_columns: bool = False,
 ) -> Source:
     """Return the source of the features of `inputs` under the map of `model`.
 
@@ -139,6 +143,8 @@ def source_for(
         One store of fingerprints or features, or SMILES files, which are treated as the model's training
         files were. Their description and rejects go to the folder of unfinished work; a shard uses the
         description left by another one, and reads no file from end to end.
+    keep_columns : bool
+        Keep all columns of the files that every one of them has, unless `format` names some.
 
     Raises
     ------
@@ -151,6 +157,8 @@ def source_for(
         raise InputError("Only one store can be scored at a time; SMILES files may be many.")
     if path is None or kind_of(path, missing_ok=True) is None:
         planned = functools.partial(planned_library, run.work)
+        if keep_columns and not (format or TableFormat()).extra:
+            format = replace(format or TableFormat(), extra=(EVERY,))
         return SmilesSource.of(
             run.share,
             library_of(run, planned, inputs, format, None, accept_rejects),

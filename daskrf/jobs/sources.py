@@ -173,7 +173,7 @@ class Source(ABC):
 
     @abstractmethod
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """Return row, id, smiles, source and line of the sorted `rows` of a partition."""
+        """Return row, id, smiles, source, line and further columns of the sorted `rows` of a partition."""
 
 
 def feature_blocks(
@@ -293,7 +293,7 @@ class StoreSource(Source):
         return self.store.row_bounds
 
     def describe(self, partition: int, rows: npt.NDArray[np.int64]) -> pa.Table:
-        table = self.store.read_rows(partition, ["row", "id", "smiles", "source", "line"])
+        table = self.store.read_rows(partition)
         return table.take(pa.array(positions(table["row"].to_numpy(), rows)))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats import Column, Head, Purpose, TableFormat, open_table
+from daskrf.molecules.formats import EVERY, Column, Head, Purpose, TableFormat, open_table
 from daskrf.molecules.isolation import each
 from daskrf.molecules.library import Layout, clean_smiles
 from daskrf.molecules.names import (
@@ -23,9 +23,10 @@ from daskrf.molecules.names import (
     tells_apart,
 )
 
-__all__ = ["MAX_LINE_BYTES", "detect_layout", "molecules", "smiles_column"]
+__all__ = ["MAX_LINE_BYTES", "detect_layout", "molecules", "smiles_column", "with_common_columns"]
 
 MAX_LINE_BYTES = 10_000
+_OWN = {"row", "id", "smiles", "source", "line"}  # columns of each molecule, beside which others are kept
 
 
 def molecules(fmt: TableFormat | None = None) -> Purpose:
@@ -78,7 +79,7 @@ def detect_layout(path: PurePath, fmt: TableFormat, earlier: Layout | None = Non
         table = dataclasses.replace(table, names=earlier.names)
     fields = {field.name: getattr(table, field.name) for field in dataclasses.fields(table)}
     if not head.n_rows and table.names is None:  # empty file
-        return Layout(**fields, smiles=0, id=None, extra=tuple((_key(column), 0) for column in fmt.extra))
+        return Layout(**fields, smiles=0, id=None, extra=tuple((_key(c), 0) for c in fmt.extra if c != EVERY))
     smiles, name, extra = _columns(path, fmt, table.names, head)
     if name is None and not table.exact:
         name = _id_by_content(head, table.n_columns, smiles)
@@ -114,7 +115,8 @@ def _is_header(fields: Sequence[str], below: Sequence[Sequence[str]], fmt: Table
         # An ID may contain "smiles" too, but there are no SMILES below it.
         if "smiles" in name and any(position < len(row) and _is_smiles(row[position]) for row in below):
             return True
-    asked = {normalised(column) for column in (fmt.smiles, fmt.id, *fmt.extra) if isinstance(column, str)}
+    said = (column for column in (fmt.smiles, fmt.id, *fmt.extra) if column != EVERY)
+    asked = {normalised(column) for column in said if isinstance(column, str)}
     known = asked.union(SMILES_NAMES, ID_NAMES)
     named = any(name in known or ("smiles" in name and not any(map(str.isdigit, name))) for name in names)
     return named and not any(map(_is_smiles, fields))
@@ -153,12 +155,33 @@ def _columns(
         name = find_id(names, head.values, (smiles,), head.title)
     elif fmt.id is None:
         name = _id_by_content(head, width, smiles)
-    extra = tuple((_key(column), position_of(path, column, names, width)) for column in fmt.extra)
-    return smiles, name, extra
+    positions = {
+        _key(column): position_of(path, column, names, width) for column in fmt.extra if column != EVERY
+    }
+    if EVERY in fmt.extra:
+        others = {_key(column): at for at, column in reversed([*enumerate(names or ())]) if column.strip()}
+        taken = {smiles, name, head.structure, *positions.values()}
+        if head.title is not None and not any(map(str.strip, head.values(head.title))):
+            taken.add(head.title)
+        positions |= {key: at for key, at in reversed(others.items()) if at not in taken}
+    return smiles, name, tuple(positions.items())
 
 
 def _key(column: Column) -> str:
-    return column if isinstance(column, str) else f"column_{column}"
+    """Return the name of a column that is kept, which is not that of one that every molecule has."""
+    name = column if isinstance(column, str) else f"column_{column}"
+    return f"{name}_input" if name in _OWN else name
+
+
+def with_common_columns(layouts: Sequence[Layout]) -> list[Layout]:
+    """Return the layouts of files with only those further columns that all of them have, in one order."""
+    common = [{key for key, _ in layout.extra} for layout in layouts]
+    order = [key for key, _ in layouts[0].extra if all(key in keys for keys in common)] if layouts else []
+    found = []
+    for layout in layouts:
+        at = dict(layout.extra)
+        found.append(dataclasses.replace(layout, extra=tuple((key, at[key]) for key in order)))
+    return found
 
 
 def _find_smiles(path: PurePath, names: tuple[str, ...] | None, head: Head, taken: int | None) -> int:

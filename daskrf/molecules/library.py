@@ -33,6 +33,7 @@ __all__ = [
 
 _EXTENSION = re.compile(r"[ \t]+\|.*", re.DOTALL)
 _LAYOUTS = 10  # listed one by one
+_NAMED = 5  # columns that are kept, listed one by one
 
 
 def clean_smiles(text: str) -> str:
@@ -74,7 +75,8 @@ class Layout(Table):
             parts.append(f"IDs, if any, in column {self.id}, and other rows are named row-0, row-1, ...")
         elif self.id is not None:
             parts.append(f"IDs in {column_words(self.names, self.id)}")
-        parts += [f"{column_words(self.names, at)} is kept" for _, at in self.extra]
+        parts += [f"{column_words(self.names, at)} is kept" for _, at in self.extra[:_NAMED]]
+        parts += [f"so are {len(self.extra) - _NAMED} others"] if len(self.extra) > _NAMED else []
         counted = " (columns are counted from 0)" if self.names is None else ""
         if self.id is None:
             which = f"its {self.n_columns} columns" if self.n_columns > 1 else "its only column"

@@ -13,8 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, check_type
-from daskrf.molecules.formats import INDEX_STEP, Rows, Segment, Table, TableFormat, View, reader_of, whole
-from daskrf.molecules.layout import MAX_LINE_BYTES, detect_layout, molecules
+from daskrf.molecules.formats import (
+    EVERY,
+    INDEX_STEP,
+    Rows,
+    Segment,
+    Table,
+    TableFormat,
+    View,
+    reader_of,
+    whole,
+)
+from daskrf.molecules.layout import MAX_LINE_BYTES, detect_layout, molecules, with_common_columns
 from daskrf.molecules.library import Layout, Library, Partition, Reject, RowBatch, Source, clean_smiles
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.molecules.streams import text_blocks
@@ -126,6 +136,9 @@ def lay_out(paths: Paths, fmt: TableFormat | None = None) -> list[tuple[PurePath
         if layout.header:
             named = layout
         files.append((path, layout))
+    if EVERY in fmt.extra:
+        common = with_common_columns([layout for _, layout in files])
+        files = [(path, layout) for (path, _), layout in zip(files, common, strict=True)]
     return files
 
 

@@ -19,7 +19,7 @@ from daskrf.kernels.kernel import short
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.files import file_errors, work_folder
-from daskrf.storage.hits import Earlier, hits_at
+from daskrf.storage.hits import Earlier, hits_at, record_of
 from daskrf.storage.integrity import DAMAGE, believed
 from daskrf.storage.model import load_model, read_arrays
 from daskrf.storage.rowstore import RejectingStore
@@ -34,6 +34,7 @@ from daskrf.storage.store import (
     read_plan,
     total_counts,
 )
+from daskrf.storage.tablefiles import PARQUET, ending_of
 
 __all__ = [
     "StoreStatus",
@@ -57,8 +58,9 @@ REMEDIES = {
     "model": "delete {} and fit again",
     "hits": "run the same `daskrf screen` command with --overwrite, which writes {} again",
     "rejects": "run the `daskrf screen` command of its hits with --overwrite, which writes {} again",
+    "table": "delete {} and run the same `daskrf predict` command again",
 }
-UNITS = {"model": "models", "hits": "files", "rejects": "files"}  # kinds without partitions
+UNITS = {"model": "models", "hits": "files", "rejects": "files", "table": "files"}  # kinds without partitions
 
 
 _FINGERPRINTS = {
@@ -318,6 +320,7 @@ def _hits_at(path: PurePath) -> Earlier | None:
     if found is None:
         raise StoreError(
             f"{path} is damaged, or not a file of hits; give a store, a model, or what `daskrf screen` wrote"
+            + ("" if ending_of(path) == PARQUET else f" together with its record, {record_of(path).name}")
         )
     return found
 

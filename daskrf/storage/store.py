@@ -115,6 +115,7 @@ KIND_NAMES = {
     "checkpoint": "a checkpoint",
     "hits": "hits",
     "rejects": "rejected rows of a screen",
+    "table": "predictions in one file",
 }
 KIND_COMMANDS = {
     "fingerprints": "daskrf fingerprint",

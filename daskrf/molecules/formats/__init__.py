@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH_ROWS",
     "EMPTY",
+    "EVERY",
     "HEAD_ROWS",
     "INDEX_STEP",
     "Column",
@@ -59,6 +60,8 @@ HEAD_ROWS = 25
 """Number of first rows from which columns are detected."""
 EMPTY = "empty line"
 """Reason why an empty line cannot be read; labels skip such lines."""
+EVERY = "*"
+"""In the place of columns to keep: all named columns that every file has."""
 MAX_TEXT = 500
 """Maximum number of characters shown of a row."""
 _ALL = 2**62
@@ -88,7 +91,7 @@ class TableFormat:
         row-1, and so on.
     extra : sequence of str or int
         Other columns to keep beside each molecule, as text, by name or position; on the command line
-        separated by commas.
+        separated by commas. ``*`` stands for all named columns that every file has.
     header : bool, optional
         Whether the first line holds the names of the columns. Detected when left out.
     delimiter : str, optional
@@ -127,6 +130,7 @@ class TableFormat:
         extra = (self.extra,) if isinstance(self.extra, (str, int)) else tuple(self.extra)
         object.__setattr__(self, "extra", extra)
         object.__setattr__(self, "delimiter", _DELIMITERS.get(self.delimiter or "", self.delimiter))
+        named = tuple(column for column in extra if column != EVERY)
         for column in (self.smiles, self.id, *extra):
             is_position = isinstance(column, int) and not isinstance(column, bool) and column >= 0
             if not (column is None or is_position or (isinstance(column, str) and column)):
@@ -135,7 +139,7 @@ class TableFormat:
             raise InputError(
                 f"delimiter {self.delimiter!r} must be one character other than a quote or line end."
             )
-        if self.header is False and any(isinstance(column, str) for column in (self.smiles, self.id, *extra)):
+        if self.header is False and any(isinstance(column, str) for column in (self.smiles, self.id, *named)):
             raise InputError("columns can be named only if there is a header; give their positions instead.")
 
 

@@ -1,0 +1,206 @@
+"""Tables of molecules as files for other programs: CSV, Parquet, SD files and SMILES, by their ending."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from daskrf.errors import OptionError
+from daskrf.molecules.molblocks import mol_blocks
+from daskrf.storage.rowstore import LEVEL
+
+__all__ = ["ENDINGS", "PARQUET", "beside", "check_ending", "ending_of", "write_molecules"]
+
+PARQUET = ".parquet"
+_GZIP = ".gz"
+_ROWS = 2_000  # written at once
+_SPECIAL = re.compile(r'[",\r\n]')
+
+Tables = Iterable[pa.Table]
+
+
+def ending_of(path: PurePath) -> str:
+    """Return the ending that says how a table is written, without ``.gz``; empty if it is not known.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> ending_of(Path("hits.SDF.gz")), ending_of(Path("hits.parquet")), ending_of(Path("hits.v2"))
+    ('.sdf', '.parquet', '')
+    """
+    name = path.name.lower()
+    plain = name.removesuffix(_GZIP)
+    ending = PurePath(plain).suffix
+    known = ending in ENDINGS and not (ending == PARQUET and plain != name)
+    return ending if known else ""
+
+
+def check_ending(path: PurePath, others: Iterable[str] = ()) -> None:
+    """Raise an error if a table of molecules cannot be written to `path`.
+
+    Parameters
+    ----------
+    path : Path
+    others : iterable of str
+        Endings that are fine, too.
+
+    Raises
+    ------
+    OptionError
+        Names the endings that are known.
+    """
+    if ending_of(path) or path.suffix.lower() in others:
+        return
+    *names, last = [*ENDINGS, *others]
+    raise OptionError(
+        f"The ending of {path} does not say how to write a table of molecules; give it one of "
+        f"{', '.join(names)} and {last}, for example {path.with_suffix('.csv')}."
+    )
+
+
+def beside(table: pa.Table, rows: pa.Table) -> pa.Table:
+    """Return a table with the columns of the same rows of a library that it lacks.
+
+    The row number, ID, SMILES, source and line of a library are columns of `table` or left out. A further
+    column whose name is taken gets ``_input`` behind it.
+
+    Examples
+    --------
+    >>> rows = pa.table({"id": ["m1"], "smiles": ["CCO"], "price": ["12"], "mean": ["low"]})
+    >>> beside(pa.table({"id": ["m1"], "mean": [-7.25]}), rows).column_names
+    ['id', 'mean', 'price', 'mean_input']
+    """
+    for name in rows.column_names:
+        if name not in ("row", "id", "smiles", "source", "line"):
+            free = name
+            while free in table.column_names:
+                free += "_input"
+            table = table.append_column(free, rows[name])
+    return table
+
+
+def write_molecules(tables: pa.Table | Tables, path: Path, name: PurePath | None = None) -> None:
+    r"""Write a table of molecules, with the columns smiles and id, as the ending of `path` says.
+
+    ======================  =================================================================================
+    .csv, .csv.gz           all columns
+    .parquet                all columns
+    .sdf, .sdf.gz           structures drawn in the plane; the ID is the title, all columns are properties
+    .smi, .smi.gz           SMILES and ID, with a tab between them
+    ======================  =================================================================================
+
+    Parameters
+    ----------
+    tables : pyarrow.Table, or iterable of them
+        Parts of one table, which need not be in memory together.
+    path : Path
+    name : Path, optional
+        Has the ending, if that of `path` is another one.
+
+    Raises
+    ------
+    OptionError
+        The ending is not known.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = pa.table({"id": ["m1"], "smiles": ["CCO"], "mean": [-7.25]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_molecules(table, Path(folder, "hits.csv"))
+    ...     Path(folder, "hits.csv").read_text()
+    'id,smiles,mean\nm1,CCO,-7.25\n'
+    """
+    name = name or path
+    check_ending(name)
+    parts = [tables] if isinstance(tables, pa.Table) else tables
+    with _opened(path, packed=name.name.lower().endswith(_GZIP)) as file:
+        _WRITERS[ending_of(name)](parts, file)
+
+
+@contextmanager
+def _opened(path: Path, *, packed: bool) -> Iterator[IO[bytes]]:
+    """Yield a file to write to; compressed bytes do not depend on the time or the name."""
+    with path.open("wb") as file:
+        if packed:
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packer:
+                yield packer  # type: ignore[misc]
+        else:
+            yield file
+
+
+def _slices(tables: Tables) -> Iterator[pa.Table]:
+    return (table.slice(at, _ROWS) for table in tables for at in range(0, max(table.num_rows, 1), _ROWS))
+
+
+def _write_csv(tables: Tables, file: IO[bytes]) -> None:
+    """Write all columns; missing values and NaN are empty fields."""
+    for number, part in enumerate(_slices(tables)):
+        rows = [part.column_names] if number == 0 else []
+        rows += zip(*(column.to_pylist() for column in part.columns), strict=True)
+        file.write("".join(",".join(map(_quoted, row)) + "\n" for row in rows).encode())
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as a field; the csv module leaves a carriage return without quotes."""
+    if (value := _plain(value)) is None:
+        return ""
+    text = repr(value) if isinstance(value, float) else str(value)
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _write_parquet(tables: Tables, file: IO[bytes]) -> None:
+    parts = iter(tables)
+    first = next(parts)
+    options: dict[str, Any] = {"compression": "zstd", "compression_level": LEVEL, "write_page_checksum": True}
+    with pq.ParquetWriter(file, first.schema, **options) as writer:
+        for part in itertools.chain([first], parts):
+            writer.write_table(part)
+
+
+def _write_sdf(tables: Tables, file: IO[bytes]) -> None:
+    """Write SD records: the structure, and every column as a property."""
+    for part in _slices(tables):
+        columns = {name: part[name].to_pylist() for name in part.column_names}
+        names = {name: _line(name).replace("<", "(").replace(">", ")") for name in columns}
+        for at, block in enumerate(mol_blocks(columns["smiles"])):
+            lines = [_line(columns["id"][at]), block.rstrip("\n")]
+            for name, values in columns.items():
+                if (value := _plain(values[at])) is not None and _line(value):
+                    lines.append(f">  <{names[name]}>\n{_line(value)}\n")
+            file.write(("\n".join([*lines, "$$$$"]) + "\n").encode())
+
+
+def _write_smiles(tables: Tables, file: IO[bytes]) -> None:
+    """Write SMILES and ID, with a tab between them."""
+    for part in _slices(tables):
+        rows = zip(part["smiles"].to_pylist(), part["id"].to_pylist(), strict=True)
+        file.write("".join(f"{smiles}\t{_line(name)}\n" for smiles, name in rows).encode())
+
+
+def _line(value: Any) -> str:
+    """Return a value as text in one line without tabs: a line end would end a title or a property."""
+    return " ".join(str(value).split())
+
+
+_WRITERS: dict[str, Callable[[Tables, IO[bytes]], None]] = {
+    ".csv": _write_csv,
+    PARQUET: _write_parquet,
+    ".sdf": _write_sdf,
+    ".smi": _write_smiles,
+}
+ENDINGS = tuple(_WRITERS)
+"""The known endings, each also with ``.gz`` but for Parquet."""
