@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from daskrf.cli.options import SectionOption, option_of
+from daskrf.cli.options import SectionOption, option_of, typed
 from daskrf.errors import StoreError
 from daskrf.features import FeatureMap, default_map, known_maps
 from daskrf.gp.exact import ExactGP
@@ -413,8 +413,7 @@ def map_page(cls: type[FeatureMap]) -> str:
     _write_options(page, "Options of fit", process_options([cls]))
     with page.section("Example"):
         command = f"daskrf featurize real.fingerprints -o real.features --map {facts.name} {facts.example}"
-        lines = textwrap.wrap(command, width - 6, break_on_hyphens=False)
-        page.write("  " + " \\\n    ".join(lines) + "\n")
+        page.write(typed(command, width))
     return page.getvalue().rstrip()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ __all__ = [
     "Session",
     "debug_option",
     "option_of",
+    "typed",
     "where_option",
 ]
 
@@ -55,6 +57,20 @@ class Argument(click.Argument):
         self.said = _said_of(parameter, "")
 
 
+def typed(command: str, width: int) -> str:
+    r"""Return an example of a command, indented, on as many lines as it needs.
+
+    Examples
+    --------
+    >>> print(typed("daskrf fit real.fingerprints docking.csv -o docking.model", 50), end="")
+      daskrf fit real.fingerprints docking.csv \
+        -o docking.model
+    """
+    whole = re.sub(" (?!-)", "\0", command)  # an option stays with its value
+    lines = textwrap.wrap(whole, width - 6, break_on_hyphens=False, break_long_words=False)
+    return "  " + " \\\n    ".join(lines).replace("\0", " ") + "\n"
+
+
 class Command(click.Command):
     """A command whose --help describes the arguments, groups the options and ends with an example."""
 
@@ -79,7 +95,7 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Example"):
             for line in self.example.splitlines():
-                formatter.write(f"  {line}\n")
+                formatter.write(typed(line, formatter.width))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # If an option is given twice, Click silently uses the last value.

@@ -172,8 +172,9 @@ def screen(
       source, line           the file, and the line in it, from 1
       mean, std              of the predicted function
       std_y                  of a new measurement, noise included
-      acquisition            the score that ranks, larger is better: minus the mean
-                             for greedy with --minimize, logarithms for ei and pi
+      acquisition            the score that ranks, larger is better: minus the
+                             mean for greedy with --minimize, logarithms for ei
+                             and pi
       further columns        of the input, as text
 
     Parameters

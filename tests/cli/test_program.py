@@ -101,8 +101,8 @@ def test_commands_come_in_the_order_of_use(capsys):
 def test_help_ends_in_an_example_that_parses(name, capsys):
     assert run([name, "--help"]) == 0
     shown = capsys.readouterr().out
-    example = shown.rstrip().splitlines()[-1].strip()
-    program_name, command, *arguments = shlex.split(example)
+    assert max(map(len, shown.splitlines())) <= 80
+    program_name, command, *arguments = shlex.split(shown.rpartition("Example:")[2].replace("\\\n", ""))
     assert (program_name, command) == ("daskrf", name)
     commands()[name].make_context(name, arguments)
     assert "--debug" in shown
