@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from daskrf.commands.quickstart import quickstart as quickstart
     from daskrf.commands.screen import screen as screen
     from daskrf.commands.status import status as status
+    from daskrf.commands.suggest import suggest as suggest
     from daskrf.commands.verify import verify as verify
     from daskrf.errors import DaskrfError as DaskrfError
     from daskrf.errors import InputError as InputError

@@ -76,7 +76,9 @@ class Command:
     resumable : bool
         Whether running the same command again resumes an interrupted run.
     workers_with : str
-        The flag without which the command starts no workers of its own.
+        The parameter without which the command starts no workers of its own.
+    prints : bool
+        Whether the output may be left out: the report is all then.
     check : callable, optional
         Called before workers start, with the function arguments that it takes by name; raises on what cannot
         work.
@@ -88,6 +90,7 @@ class Command:
     without: tuple[str, ...] = ()
     resumable: bool = False
     workers_with: str = ""
+    prints: bool = False
     check: Callable[..., None] | None = None
 
 

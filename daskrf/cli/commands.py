@@ -97,7 +97,8 @@ class FunctionCommand(Command):
         elif parameter.positional and name != "output":
             yield Argument(_explained(parameter))
         elif name != "progress" and not parameter.class_below(Kernel):
-            needed = replace(parameter, default=GIVEN) if name == "output" else parameter
+            needs = name == "output" and not self.own.prints
+            needed = replace(parameter, default=GIVEN) if needs else parameter
             yield option_of(_explained(needed), more)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

@@ -34,6 +34,7 @@ from daskrf.jobs.directions import directions_of
 from daskrf.jobs.exactsolve import Fingerprints, need_of_exact, solve_exact, why_not_exact
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of
+from daskrf.jobs.labelled import SMILES, smiles_array, smiles_of_rows
 from daskrf.jobs.learner import prepared
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
@@ -466,6 +467,8 @@ class _Fit(Job[FitReport]):
         solved = [own.solve(run, sums, self.options) for own, sums in zip(self.sums, held, strict=True)]
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [own.targets for own in self.sums])
         arrays = {**gp.arrays(), "labelled_rows": self.joined.row, "labels": self.joined.y}
+        if (smiles := smiles_of_rows(self.features.store, self.joined.row)) is not None:
+            arrays[SMILES] = smiles_array(smiles)
         save_model(self.output, arrays, {**self._metadata(gp), "spec_hash": identity, "directions": toward})
         run.progress.finish()
         return self._report(gp, run.seconds)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import PurePath
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf.commands import READING
+from daskrf.errors import InputError, OptionError
+from daskrf.jobs.given import as_files
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import need_of_model
@@ -25,12 +29,13 @@ from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
 from daskrf.quantities import amount
-from daskrf.storage.backend import absolute, as_list, as_path
-from daskrf.storage.files import work_folder
+from daskrf.report.tabulation import shorten, text_table
+from daskrf.storage.backend import absolute, as_list, as_path, remove_quietly
+from daskrf.storage.files import private_folder, work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_predictions, write_rejects
 from daskrf.storage.inspection import check_output
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.store import REJECTS, CommitRecord
+from daskrf.storage.store import REJECTS, CommitRecord, hash_of
 from daskrf.storage.tablefiles import beside, check_ending, ending_of
 
 __all__ = ["PredictReport", "PredictStage", "predict"]
@@ -42,10 +47,17 @@ CLI = Command(
     step=4,
     options={"fragments": READING, "accept_rejects": READING},
     resumable=True,
+    workers_with="output",
+    prints=True,
 )
+
+MOST_PRINTED = 1_000
+"""Molecules that are predicted without an output."""
 
 _ROW_BYTES = 24  # row number, ID and SMILES of a prediction, in compressed Parquet
 _NOT_WRITTEN = (".tsv", ".txt", ".xlsx", ".xls", ".json", ".feather", ".gz")  # files, but not these
+_STD = "; std is of the function, and std_y of a new measurement"
+_WIDTH = 60  # characters of a printed text
 _TEXT_BYTES = 25  # of a number in text
 
 
@@ -55,7 +67,7 @@ class PredictReport:
 
     Attributes
     ----------
-    store : Path
+    store : Path or None
         The predictions: a folder, or a file.
     rows, rejected : int
         Molecules predicted, and rejected rows of SMILES files.
@@ -70,9 +82,13 @@ class PredictReport:
         Where the rejected rows are.
     notes : tuple of str
         What is to be said of the output.
+    table : pyarrow.Table or None
+        The predictions, if there is no output.
+    left_out : pyarrow.Table or None
+        The rejected rows, if there is no output: row, source, line, text and reason.
     """
 
-    store: PurePath
+    store: PurePath | None
     rows: int
     rejected: int
     partitions: int
@@ -82,8 +98,13 @@ class PredictReport:
     inputs: tuple[str, ...] = ()
     rejects: PurePath | None = None
     notes: tuple[str, ...] = ()
+    table: pa.Table | None = field(default=None, repr=False)
+    left_out: pa.Table | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
+        if self.table is not None:
+            what = f"of {listed(self.targets, chr(39))}{_STD if 'std' in str(self.table.schema) else ''}"
+            return "\n".join([*_printed(self.table, self.left_out), what])
         of = f" of {listed(self.targets)}" if self.targets else ""
         lines = [f"{amount(self.rows, 'predictions')}{of} in {self.store} ({self.seconds:.1f} s)"]
         lines += [f"  {words}" for words in self.inputs]
@@ -99,7 +120,7 @@ class PredictReport:
 def predict(
     model: Paths,
     source: Paths | Sequence[Paths],
-    output: Paths,
+    output: Paths | None = None,
     *,
     std: bool = True,
     format: TableFormat | None = None,
@@ -122,10 +143,12 @@ def predict(
     model : path
         Directory of the model, as written by fit.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files.
-    output : path
+        A fingerprint store, a feature store, or SMILES files. Also SMILES themselves, and - for standard
+        input, which may be of any format that files have.
+    output : path, optional
         One file, if the path ends in .csv, .parquet, .sdf or .smi, also .csv.gz and so on. Any other path is
-        a folder, a Parquet dataset with a file for each partition, which suits 10^9 molecules.
+        a folder, a Parquet dataset with a file for each partition, which suits 10^9 molecules. Without an
+        output the predictions of up to 1,000 molecules are printed.
     std : bool
         Predict standard deviations, too. They cost more: the mean of a molecule takes M additions, its
         standard deviation M^2 / 2 multiply-adds. With M = 4096 on one core, that is about a microsecond
@@ -148,8 +171,20 @@ def predict(
     StoreError
         If a store is damaged, or `output` was made from another model or library.
     """
-    files = (source, format, fragments, accept_rejects)
-    return run(_Predict(as_path(model), files, as_path(output), std), client, progress, shard, prepare)
+    with ExitStack() as stack:
+        if output is None:
+            if shard is not None or prepare:
+                raise OptionError("A share of a job needs an output; give --output (output).")
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="daskrf-"))
+            files = (as_files(source, folder), format, fragments, accept_rejects)
+            job = _Predict(as_path(model), files, Path(folder) / "predictions", std, prints=True)
+            return run(job, None, progress)
+        path = as_path(output)
+        # The same place each time, so that the same command goes on.
+        own = private_folder() / f"given-{hash_of({'output': absolute(path)})[:16]}"
+        stack.callback(remove_quietly, own)
+        files = (as_files(source, own), format, fragments, accept_rejects)
+        return run(_Predict(as_path(model), files, path, std), client, progress, shard, prepare)
 
 
 @dataclass
@@ -160,6 +195,7 @@ class _Predict(Job[PredictReport]):
     files: tuple[Paths | Sequence[Paths], TableFormat | None, str | None, bool]
     output: PurePath
     std: bool
+    prints: bool = False
     model: Model = field(init=False)
     features: Source = field(init=False)
     earlier: Earlier | None = None
@@ -191,6 +227,11 @@ class _Predict(Job[PredictReport]):
             earlier_hits(rejects_of(self.output))  # refuses anything else there
         self.model = read_model(self.path, statistics=False)
         self.features = source_for(run, self.model, *self.files, keep_columns=self.in_file)
+        if self.prints and (rows := sum(self.features.partition_rows)) > MOST_PRINTED:
+            raise InputError(
+                f"The predictions of {amount(rows, 'molecules')} are too many to print, which is done up to "
+                f"{MOST_PRINTED:,}; give an output, for example -o predictions.csv (output)."
+            )
         if earlier is not None:
             earlier.refuse_other(self.spec, source_words(self.files[0]))
             _ = earlier.table  # refuses a file that was changed
@@ -252,6 +293,17 @@ class _Predict(Job[PredictReport]):
             "rejected": counts["rejected"],
             "partitions": n_partitions,
         }
+        if self.prints:
+            parts = [self.store.read(p) for p in range(n_partitions)]
+            lost = [self.store.read_rejects(p) for p in range(n_partitions)]
+            report = self._report(about, n_partitions, made, run.seconds)
+            return replace(
+                report,
+                store=None,
+                rejects=None,
+                table=pa.concat_tables(parts),
+                left_out=pa.concat_tables(lost),
+            )
         if self.in_file:
             write_predictions(map(self.store.read, range(n_partitions)), self.output, about)
             write_rejects(map(self.store.read_rejects, range(n_partitions)), self.output)
@@ -267,6 +319,23 @@ class _Predict(Job[PredictReport]):
             *(tuple(self.model.targets), inputs_of(self.features)),
             *(rejects if about["rejected"] else None, notes),
         )
+
+
+def _printed(table: pa.Table, left_out: pa.Table | None) -> list[str]:
+    """Return the lines of a table for the terminal, with the rejected rows below."""
+    rows = table.to_pylist()
+    names = [name for name in table.column_names if name not in ("row", "id", "smiles")]
+    named = any(row["id"] != f"row-{row['row']}" for row in rows)
+    header = [*(["id"] if named else []), "smiles", *names]
+    cells = [[_cell(row[name]) for name in header] for row in rows]
+    lines = text_table(header, cells).split("\n") if rows else []
+    for lost in [] if left_out is None else left_out.to_pylist():
+        lines.append(f"left out: line {lost['line']:,}, {shorten(lost['text'], _WIDTH)!r}: {lost['reason']}")
+    return lines
+
+
+def _cell(value: str | float) -> str:
+    return shorten(value, _WIDTH) if isinstance(value, str) else f"{value:.4f}"
 
 
 def _describe(source: Paths | Sequence[Paths]) -> str:

@@ -272,6 +272,7 @@ class _Screen(Job[ScreenReport]):
     tree: Tree = field(init=False)
 
     name = "screen"
+    n_draws = 1  # for rules that rank by draws
 
     @property
     def locked(self) -> PurePath:
@@ -297,6 +298,19 @@ class _Screen(Job[ScreenReport]):
         """Find out as early as possible whether the output holds these hits already, or others."""
         name, earlier = source_words(self.files[0]), earlier_hits(self.output)
         earlier_hits(rejects_of(self.output))  # refuses anything else there
+        self.read()
+        if earlier is not None and not self.overwrite:
+            earlier.refuse_other(self._asked(), name)
+        self.features = source_for(run, self.model, *self.files, keep_columns=True)
+        if self.exclude_labelled:
+            _check_library(self.model, self.features)
+        if earlier is not None and not self.overwrite:
+            earlier.refuse_other(self.spec, name)
+        if earlier is not None and earlier.is_of(self.spec):
+            self.earlier = None if self.overwrite and earlier.is_damaged() else earlier
+
+    def read(self) -> None:
+        """Read the model, and find out what to rank by."""
         # Tasks read the model themselves.
         statistics = self.std == "candidates" or self.rule.needs_sample
         self.model = read_model(self.path, statistics=statistics)
@@ -308,15 +322,6 @@ class _Screen(Job[ScreenReport]):
             )
         up, self.notes = maximizes(self.model, self.target, self.maximize)
         self.rule = replace(self.rule, maximize=up).with_best(_best(self.model, self.target, up))
-        if earlier is not None and not self.overwrite:
-            earlier.refuse_other(self._asked(), name)
-        self.features = source_for(run, self.model, *self.files, keep_columns=True)
-        if self.exclude_labelled:
-            _check_library(self.model, self.features)
-        if earlier is not None and not self.overwrite:
-            earlier.refuse_other(self.spec, name)
-        if earlier is not None and earlier.is_of(self.spec):
-            self.earlier = None if self.overwrite and earlier.is_damaged() else earlier
 
     def _asked(self) -> dict[str, Any]:
         """Return what the hits depend on, but for the library."""
@@ -366,10 +371,15 @@ class _Screen(Job[ScreenReport]):
         if self.earlier is not None:
             return [Done(len(self.features.partition_rows), _PIECES)]
         run.agree(self.spec)
+        self.tree = self.tree_of(run, self.search(run))
+        return [self.tree]
+
+    def search(self, run: Run) -> Search:
+        """Return what scores the library."""
         draw = None
         if self.rule.needs_sample:
-            draw = _draw_weights(self.model, self.target, self.seed, run.work)
-        search = Search(
+            draw = _draw_weights(self.model, self.target, self.seed, run.work, self.n_draws)
+        return Search(
             absolute(self.path),
             self.model.metadata["spec_hash"],
             acquisition_for("greedy", maximize=self.rule.maximize) if self.shortlisted else self.rule,
@@ -381,12 +391,14 @@ class _Screen(Job[ScreenReport]):
             self.std == "all",
             self.seed,
         )
+
+    def tree_of(self, run: Run, search: Search) -> Tree:
+        """Return the tree that scores the library."""
         chunk = Blocks(self.features.carried(run.work)).of
         search, fraction = self._with_shortlist(run, search, chunk)
         groups, rows = _grouped(self.features, self.model, std=self.std == "all", fraction=fraction)
         root = Root(search, chunk, run.work / "partials", hash_of(self.spec))
-        self.tree = Tree([root], groups, rows, _PIECES)
-        return [self.tree]
+        return Tree([root], groups, rows, _PIECES)
 
     def _with_shortlist(self, run: Run, search: Search, chunk: Any) -> tuple[Search, float]:
         """Return the search with what a shortlist takes, and the fraction of the library that it ranks."""
@@ -529,14 +541,15 @@ def _check_library(model: Model, features: Source) -> None:
         )
 
 
-def _draw_weights(model: Model, target: int, seed: int, work: PurePath) -> str:
-    """Write the weights of one draw of the function to a file that every task finds; return the file."""
-    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}"
+def _draw_weights(model: Model, target: int, seed: int, work: PurePath, n_draws: int) -> str:
+    """Write the weights of draws of the function to a file that every task finds; return the file."""
+    several = f"-{n_draws}" if n_draws > 1 else ""
+    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}{several}"
     if read_checkpoint(path, path.name) is None:
         backend(work).make(work)
         with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
             gp, own = process_of(model.gp, target)
-            weights = gp.weights_of_draw(seed, own)
+            weights = gp.weights_of_draws(n_draws, seed, own) if several else gp.weights_of_draw(seed, own)
         for keep in (True, False):  # another shard's file is as good, unless it is damaged
             write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
             if read_checkpoint(path, path.name) is not None:
@@ -657,6 +670,10 @@ class Search(Reduction):
             values = drawn.predict(block.phi)
         return self.rule(values, columns.get("std")), columns
 
+    def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
+        """Return the score of each row of a sample that chooses a shortlist; -inf for no possible hit."""
+        return self.scores(model, block)[0]
+
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Hits:
         columns = dict(arrays)
         n_scored = int(columns.pop("n_scored"))
@@ -689,7 +706,7 @@ def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.in
 
 @functools.lru_cache(maxsize=1)
 def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any:
-    """Return a predictor of one draw of the whole function."""
+    """Return a predictor of one draw of the whole function, or of several."""
     gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
     found = read_checkpoint(as_path(draw), as_path(draw).name)
     if found is None:

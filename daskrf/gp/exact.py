@@ -491,24 +491,42 @@ class ExactGP(RegressorMixin, BaseEstimator):
                     f"{self.n_draws - 1}, or fit it with more n_draws."
                 )
             return self._pathwise.drawn(seed)[:, None]
-        prior = self._prior_of_draw(seed)(self.X_train_).astype(np.float64)
-        noise = standard_normal(seed, "gp/pathwise", len(prior), 1)
+        return self.weights_of_draws(1, seed)
+
+    def most_draws(self) -> int | None:
+        """Return how many draws there are: `n_draws` with conjugate gradients, else None for any number."""
+        return self.n_draws if self.solver_ == "cg" else None
+
+    def weights_of_draws(self, n: int, seed: int, target: int = 0) -> npt.NDArray[np.float32]:
+        """Return the weights of the labelled rows in n draws, float32 of shape (n_rows, n).
+
+        With conjugate gradients they are the first n of the fit, and `seed` has no effect. Else draw 0 is
+        that of `weights_of_draw`.
+        """
+        self._check_fitted()
+        self._check_draws()
+        if self.solver_ == "cg":
+            return np.column_stack([self._pathwise.drawn(draw) for draw in range(min(n, self.n_draws))])
+        prior = self._prior_of_draws(seed, n)(self.X_train_).astype(np.float64)
+        noise = standard_normal(seed, "gp/pathwise", len(prior), n)
         prior *= math.sqrt(float(self.signal_variance_[0]))
         prior += math.sqrt(float(self.noise_variance_[0])) * noise
         weights = self.alpha_[:, None] - self._cholesky().solve(prior)
         return weights.astype(np.float32)
 
     def drawn(self, weights: npt.NDArray[np.float32], seed: int, target: int = 0) -> KernelSum:
-        """Return the draw with the weights from `weights_of_draw`."""
+        """Return the draw with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
+        n = weights.shape[1]
         if self.solver_ == "cg":
             options = self.n_draws, self.n_features, self.random_state
-            prior = prior_of_fit(self.kernel, self.X_train_, *options).only(seed)
-            return self._pathwise.function(weights, prior)
+            prior = prior_of_fit(self.kernel, self.X_train_, *options)
+            return self._pathwise.function(weights, prior.only(seed) if n == 1 else prior.first(n))
         matrix, a = KernelMatrix(self.kernel, self.X_train_), float(self.signal_variance_[0])
-        return KernelSum(matrix, weights, float(self.mean_[0]), 1.0, self._prior_of_draw(seed), math.sqrt(a))
+        prior = self._prior_of_draws(seed, n)
+        return KernelSum(matrix, weights, float(self.mean_[0]), 1.0, prior, math.sqrt(a))
 
-    def _prior_of_draw(self, seed: int) -> PriorDraws:
-        return PriorDraws(self.kernel, self.X_train_, 1, self.n_features, seed)
+    def _prior_of_draws(self, seed: int, n: int) -> PriorDraws:
+        return PriorDraws(self.kernel, self.X_train_, n, self.n_features, seed)
 
     def _check_draws(self) -> None:
         if self.means_only:

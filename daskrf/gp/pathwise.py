@@ -67,17 +67,17 @@ class ProcessParameters(NamedTuple):
 
 @dataclass
 class KernelSum:
-    """A function of rows: mean + k(x, Z) weights, plus a prior draw if the function is a draw.
+    """A function of rows: mean + k(x, Z) weights, plus a prior draw if the function is a draw; or several.
 
     Attributes
     ----------
     matrix : KernelMatrix
         The kernel matrix of the rows Z.
-    weights : float32 array, shape (n, 1)
+    weights : float32 array, shape (n, 1), or (n, D) for D functions
         In units of `scale`.
     mean, scale : float
     prior : PriorDraws, optional
-        One draw, in units of `deviation`.
+        One draw for each function, in units of `deviation`.
     deviation : float
     """
 
@@ -89,10 +89,12 @@ class KernelSum:
     deviation: float = 0.0
 
     def predict(self, X: Any) -> Double:
-        """Return the values of the function at each row, float64 of shape (m,)."""
-        found = self.matrix.cross_product(X, self.weights)[:, 0]
+        """Return the values of the function at each row, float64 of shape (m,), or (m, D) for several."""
+        found = self.matrix.cross_product(X, self.weights)
         values = self.mean + self.scale * found.astype(np.float64)
-        return values if self.prior is None else values + self.deviation * self.prior(X)[:, 0]
+        if self.prior is not None:
+            values += self.deviation * self.prior(X)
+        return values[:, 0] if values.shape[1] == 1 else values
 
 
 @dataclass
@@ -142,7 +144,7 @@ class PathwisePosterior:
 
     def function(self, weights: Single, prior: PriorDraws | None = None) -> KernelSum:
         """Return the function with the given weights of the labelled rows, plus the prior draw if given."""
-        matrix, column, (mean, a, _) = self.matrix, weights.reshape(-1, 1), self.hyperparameters
+        matrix, column, (mean, a, _) = self.matrix, weights.reshape(len(weights), -1), self.hyperparameters
         return KernelSum(matrix, np.ascontiguousarray(column), mean, self.scale, prior, math.sqrt(a))
 
     def drawn(self, draw: int) -> Single:

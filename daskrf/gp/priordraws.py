@@ -93,6 +93,12 @@ class PriorDraws:
         one.weights = np.ascontiguousarray(self.weights[:, [number]])
         return one
 
+    def first(self, n: int) -> PriorDraws:
+        """Return the first n draws."""
+        some = copy.copy(self)
+        some.weights = np.ascontiguousarray(self.weights[:, :n])
+        return some
+
     def __call__(self, X: Any) -> npt.NDArray[np.float32]:
         """Return the value of each draw at each row, float32 of shape (n, n_draws)."""
         size, n_draws = self.weights.shape

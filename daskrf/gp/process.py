@@ -302,11 +302,18 @@ class FeatureSpaceGP(RegressorMixin, BaseEstimator):
         """Return the weights of a draw, shape (M, 1); see `draw`."""
         return self.sample_weights(1, seed, target)
 
+    def most_draws(self) -> None:
+        """Return None: there may be any number of draws; see `ExactGP.most_draws`."""
+
+    def weights_of_draws(self, n: int, seed: int, target: int = 0) -> Array:
+        """Return the weights of n draws, shape (M, n); the first is that of `weights_of_draw`."""
+        return self.sample_weights(n, seed, target)
+
     def drawn(self, weights: Array, seed: int, target: int = 0) -> Self:
-        """Return the draw with the weights from `weights_of_draw`."""
+        """Return the draw with the weights from `weights_of_draw`, or all from `weights_of_draws`."""
         drawn = type(self)(**{name: getattr(self, name) for name in self._options})
         drawn.weights_ = weights
-        drawn.mean_ = self.mean_[[target]]
+        drawn.mean_ = np.repeat(self.mean_[[target]], weights.shape[1])
         drawn.feature_map_, drawn.one_bit_, drawn.statistics_ = self.feature_map_, self.one_bit_, None
         drawn._projects = self._projects
         return drawn

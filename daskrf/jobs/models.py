@@ -21,7 +21,7 @@ from daskrf.storage.model import load_model
 __all__ = ["Model", "feature_map_of", "open_model", "read_model", "score_seconds", "target_names"]
 
 
-_OF_LABELS = ("labelled_rows", "labels")  # arrays that only some users of a model need
+_OF_LABELS = ("labelled_rows", "labels", "labelled_smiles")  # arrays that only some users of a model need
 
 # Metadata that is used as is.
 _METADATA = {

@@ -67,7 +67,7 @@ class Sample(Reduction):
     Parameters
     ----------
     search : Search
-        With `wanted`, `scores` and `rough`, of `daskrf.commands.screen`.
+        With `wanted`, `sampled` and `rough`, of `daskrf.commands.screen`.
     share : float
         Fraction of the rows to sample; they are chosen by row number.
     wanted : float
@@ -89,8 +89,7 @@ class Sample(Reduction):
         model = open_model(self.search.model, self.search.model_hash, statistics=self.search.std)
         words = seeds.words_at(0, "screen/sample", block.rows)
         block = self.search.wanted(block.where(words < np.uint64(self.share * (2**64 - 2**11))))
-        scores, _ = self.search.scores(model, block)
-        total += Pairs(np.column_stack([self.search.rough(model, block), scores]))
+        total += Pairs(np.column_stack([self.search.rough(model, block), self.search.sampled(model, block)]))
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Pairs:
         return Pairs(arrays["pairs"])
@@ -101,7 +100,9 @@ class Sample(Reduction):
         if not n:
             return Cut(-math.inf, 1.0, 1.0, 0, 0)
         rough, exact = total.pairs.T
-        n_best = min(n, max(_BEST, math.ceil(n * self.wanted)))
+        n_best = min(int((exact > -math.inf).sum()), max(_BEST, math.ceil(n * self.wanted)))
+        if not n_best:
+            return Cut(-math.inf, 1.0, 1.0, 0, n)
         best = rough[np.argsort(-exact, kind="stable")[:n_best]]
         if self.asked is None:
             least = float(np.sort(best)[int((1 - _RECALL) * n_best)])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from daskrf.molecules.isolation import Lost, each
 
-__all__ = ["Molecules", "canonical_smiles", "same_structures"]
+__all__ = ["KnownStructures", "Molecules", "canonical_smiles", "same_structures"]
 
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _RING = re.compile(r"%\(\d+\)|%\d\d|\d")
@@ -73,6 +73,36 @@ def same_structures(known: Sequence[str], others: Sequence[str], parent: bool = 
     for at, name in zip(alike, canonical_smiles([others[at] for at in alike], parent), strict=True):
         found[at] = name
     return found
+
+
+class KnownStructures:
+    """A fixed set of structures, to find which of many SMILES are among them; few of these are parsed.
+
+    Parameters
+    ----------
+    canonical : iterable of str
+        Canonical SMILES.
+
+    Examples
+    --------
+    >>> KnownStructures(["CCO"]).among(["C(C)O", "CCCC"])
+    [True, False]
+    """
+
+    def __init__(self, canonical: Iterable[str]) -> None:
+        self._names = frozenset(canonical)
+        self._compositions = frozenset(map(composition, self._names))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def among(self, smiles: Sequence[str]) -> list[bool]:
+        """Return whether each of the SMILES is one of the structures."""
+        alike = [at for at, text in enumerate(smiles) if composition(text) in self._compositions]
+        found = [False] * len(smiles)
+        for at, name in zip(alike, canonical_smiles([smiles[at] for at in alike]), strict=True):
+            found[at] = name in self._names
+        return found
 
 
 class Molecules:

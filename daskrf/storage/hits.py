@@ -230,9 +230,8 @@ def hits_at(path: PurePath) -> Earlier | None:
 def _described_by(path: PurePath, record: PurePath) -> Earlier | None:
     """Return what a Parquet file says of the file `path`; None if it says nothing."""
     footer = None
-    if is_file(record):
-        with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):
-            footer = pq.read_metadata(readable(record))
+    with suppress(OSError, pa.ArrowException, MemoryError, *DAMAGE):  # names of records may be too long
+        footer = pq.read_metadata(readable(record)) if is_file(record) else None
     known = (footer.metadata or {}) if footer is not None else {}
     if footer is None or _MARK not in known:
         return None
@@ -332,7 +331,7 @@ def write_rejects(tables: Iterable[pa.Table], output: PurePath) -> tuple[int, Pu
     path = rejects_of(output)
     table = pa.concat_tables(tables).unify_dictionaries()
     if not table.num_rows:
-        for old in (path, record_of(path)):
+        for old in (path, record_of(path)) if ending_of(path) != PARQUET else (path,):
             backend(old).remove(old)
         return 0, None
     write_hits(table, path)

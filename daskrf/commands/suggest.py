@@ -1,0 +1,730 @@
+"""Model + library -> the next batch of molecules to measure."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from distributed import Client
+
+from daskrf.acquisition import Acquisition
+from daskrf.acquisition.believer import Believer
+from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.commands import READING
+from daskrf.commands.screen import (
+    Hits,
+    Search,
+    _asked_for,
+    _described,
+    _fraction,
+    _one_target,
+    _predicted,
+    _Screen,
+)
+from daskrf.errors import InputError, OptionError, StoreError, printable
+from daskrf.gp.separate import process_of
+from daskrf.jobs.directions import words
+from daskrf.jobs.inputs import inputs_of, source_for
+from daskrf.jobs.job import Need, Run, run
+from daskrf.jobs.labelled import labelled_smiles
+from daskrf.jobs.memory import PIECES, MemoryNeed, peak
+from daskrf.jobs.models import Model, open_model
+from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, Passing, check_columns, columns_of
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.sources import Block
+from daskrf.molecules import TableFormat, lay_out, read_partition, scan_files
+from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
+from daskrf.molecules.filters import Filters
+from daskrf.molecules.similarity import nearest
+from daskrf.molecules.spec import Fragments
+from daskrf.molecules.structures import canonical_smiles
+from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
+from daskrf.screening import TopK
+from daskrf.storage.backend import as_list, as_path, backend, exists
+from daskrf.storage.files import file_errors
+from daskrf.storage.hits import earlier_hits, rejects_of, write_rejects
+from daskrf.storage.model import load_model
+from daskrf.storage.tablefiles import beside, check_ending, write_molecules
+
+__all__ = ["SuggestReport", "suggest"]
+
+Paths = str | os.PathLike[str]
+Batch = Literal["ranked", "believer"]
+
+_PASSING = Option(section="Which molecules may be chosen")
+_DIFFERENT = Option(section="Different molecules")
+
+CLI = Command(
+    "daskrf suggest docking.model real.fingerprints -o batch.csv -n 500 --where 'weight < 450 and logp < 4' "
+    "\\\n    --alerts pains --max-similarity 0.7",
+    step=5,
+    options={
+        "n": Option(least=1),
+        "shortlist": Option(metavar="FRACTION|none", convert=_fraction),
+        "maximize": Option("--maximize/--minimize"),
+        "seed": Option(least=0),
+        "target": Option(metavar="NAME", repeated=True, convert=_one_target),
+        "where": Option(metavar="CONDITION", section=_PASSING.section),
+        "smarts": Option(metavar="SMARTS", section=_PASSING.section),
+        "without_smarts": Option(metavar="SMARTS", section=_PASSING.section),
+        "alerts": Option(metavar="NAME", section=_PASSING.section),
+        "exclude": _PASSING,
+        "max_similarity": _DIFFERENT,
+        "per_scaffold": Option(least=1, section=_DIFFERENT.section),
+        "fragments": READING,
+        "accept_rejects": READING,
+    },
+    without=("format__extra",),
+    resumable=True,
+)
+
+_TAKEN = ("mean", "std", "std_y", "acquisition")  # of the candidates, and given again for the batch
+_CHUNK = 1024  # molecules tested at a time
+_DEEPER = 4  # times as many candidates, where those there are do not make a batch
+_MOST_DRAWS = 100  # of Thompson sampling: each costs additions at every molecule
+_PER_DRAW = 8  # candidates of a draw for each of its picks: draws often agree on the best
+_CANDIDATES = 10  # times n, for rules that need standard deviations
+_JOINT = 4000  # candidates whose covariance is computed, if 2 n are not more
+_MOST_LABELLED = 1_000_000  # labelled molecules excluded by structure: RDKit takes minutes for them
+_MOST_COMPARED = 100_000  # labelled molecules that a batch is compared with
+
+
+@dataclass(frozen=True)
+class SuggestReport:
+    """What `suggest` chose.
+
+    Attributes
+    ----------
+    batch : Path
+        The file: rank, smiles, id, mean, std, std_y, acquisition, similarity_to_labelled, nearest_labelled,
+        why, row, source, line.
+    table : pyarrow.Table
+        The same.
+    rows, rejected : int
+        Molecules scored, and rejected rows of SMILES files.
+    acquisition : str
+    target : str
+    direction : {"maximize", "minimize"}
+    left_out : dict of str to int
+        Molecules that scored well enough to be tested, by the first demand that they did not meet, and
+        candidates left out because of a pick.
+    seconds : float
+    notes : tuple of str
+        What was assumed, left out or counted.
+    inputs : tuple of str
+        How SMILES files were read: one line for each layout.
+    """
+
+    batch: PurePath
+    table: pa.Table
+    rows: int
+    rejected: int
+    acquisition: str
+    target: str
+    direction: str
+    left_out: Mapping[str, int]
+    seconds: float
+    notes: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
+        lines = [
+            f"batch of {amount(self.table.num_rows, 'molecules')} from {self.rows:,} by {self.acquisition}, "
+            f"{how}, in {self.batch} ({self.seconds:.1f} s)"
+        ]
+        lines += [f"  {line}" for line in self.inputs]
+        if self.rejected:
+            lines.append(f"  rejected: {amount(self.rejected, 'rows')}; see {rejects_of(self.batch)}")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+
+def suggest(
+    model: Paths,
+    source: Paths | Sequence[Paths],
+    output: Paths,
+    *,
+    n: int = 500,
+    acquisition: Acquisition | str = "greedy",
+    batch: Batch = "ranked",
+    maximize: bool | None = None,
+    where: str | Sequence[str] = (),
+    smarts: str | Sequence[str] = (),
+    without_smarts: str | Sequence[str] = (),
+    alerts: str | Sequence[str] = (),
+    exclude: Paths | Sequence[Paths] = (),
+    max_similarity: float | None = None,
+    per_scaffold: int | None = None,
+    shortlist: float | None = None,
+    seed: int | None = None,
+    target: str | int | None = None,
+    overwrite: bool = False,
+    format: TableFormat | None = None,
+    fragments: Fragments | None = None,
+    accept_rejects: bool = False,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> SuggestReport:
+    """Choose the next molecules to measure.
+
+    Scores every molecule of a library and takes the best that pass all filters, leaving out labelled
+    molecules, however their SMILES are written, and copies. If the candidates run out, it screens
+    again for more, so that the batch is the best of all that pass. Measure it, add the results to the model
+    with `daskrf add`, and ask for the next batch.
+
+    Parameters
+    ----------
+    model : path
+        Directory of the model, as written by fit or add.
+    source : path, or sequence of paths
+        A fingerprint store, a feature store, or SMILES files. Features made here are not stored.
+    output : path
+        The batch. Its ending decides how it is written: .csv, .parquet, .sdf or .smi, also with .gz.
+    n : int
+        Number of molecules.
+    acquisition : Acquisition or str
+        Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
+        improvement (pi), or draws of the whole function from the posterior (thompson): each pick is the best
+        molecule of another draw, as long as the model has draws. In Python also the rule itself.
+    batch : {"ranked", "believer"}
+        How ucb, ei and pi choose a batch: by their scores (ranked), or one by one, where each pick counts as
+        measured at its mean, so that molecules like it become less interesting (believer).
+    maximize : bool, optional
+        As in `screen`.
+    where : str or sequence of str
+        What to ask for, such as "weight < 450 and 1 < logp < 4". Names are columns that the library keeps
+        (--keep-columns) or a file has, or weight, logp, tpsa, rotatable bonds, donors, acceptors, rings,
+        aromatic rings, heavy atoms, charge, and fraction sp3.
+    smarts : str or sequence of str
+        A pattern that each molecule must contain.
+    without_smarts : str or sequence of str
+        A pattern that no molecule may contain.
+    alerts : str or sequence of str
+        Leave out molecules with structural alerts of these catalogs of RDKit: pains, brenk, nih, zinc.
+    exclude : path or sequence of paths
+        Files of molecules to leave out, such as earlier batches; molecules are compared by structure.
+    max_similarity : float, optional
+        Leave out molecules with a Tanimoto similarity above this to a better pick (ECFP4), such as 0.7.
+    per_scaffold : int, optional
+        Take at most so many molecules with the same Murcko scaffold.
+    shortlist : float, optional
+        As in `screen`.
+    seed : int, optional
+        Seed of the draws of thompson. Default: 0. An exact process fitted by conjugate gradients has draws
+        of its own.
+    target : str or int, optional
+        Target to rank by; needed only if the model has several.
+    overwrite : bool
+        Replace a batch at the output.
+    format, fragments
+        As in `predict`.
+    accept_rejects, client, progress
+        As in `fingerprint`.
+    **settings
+        Settings of the rule that `acquisition` names, such as ``kappa=3.0`` for "ucb".
+
+    Returns
+    -------
+    SuggestReport
+
+    Raises
+    ------
+    InputError
+        If fewer molecules than asked for pass, options contradict each other, it is not known whether large
+        or small values are good, or the library's fingerprints or features are not those of the model.
+    StoreError
+        If there is a file at `output`.
+
+    Notes
+    -----
+    Filters run within the screening tasks, on the molecules that score well enough to be among the
+    candidates. So with greedy, thompson and an exact ranking of the whole library, the batch is what one
+    would get by testing every molecule. With ucb, ei and pi, the candidates are the 10 n with the best means.
+
+    Source of the batch rules: see `daskrf.acquisition.believer`, `daskrf.molecules.diversity` and, for
+    Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
+    """
+    output = as_path(output)
+    rule, maximize = _asked_for(acquisition, maximize, settings)
+    _check(n, rule, batch, max_similarity, per_scaffold, shortlist, seed, output)
+    files = (source, format, fragments, accept_rejects)
+    demands = _Demands(
+        (where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold
+    )
+    job = _Suggest(
+        *(as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False),
+        *(overwrite, shortlist),
+        n=n,
+        batch=batch,
+        demands=demands,
+    )
+    report = run(job, client, progress)
+    assert isinstance(report, SuggestReport)
+    return report
+
+
+@dataclass(frozen=True)
+class _Demands:
+    """What the molecules of a batch have to meet."""
+
+    filters: tuple[Any, Any, Any, Any] = ((), (), (), ())
+    exclude: tuple[Paths, ...] = ()
+    max_similarity: float | None = None
+    per_scaffold: int | None = None
+
+
+@dataclass
+class _Suggest(_Screen):
+    """The job of `suggest`: a screen for `k` candidates of each draw, and the choice of `n` of them."""
+
+    n: int = 0
+    batch: str = "ranked"
+    demands: _Demands = field(default_factory=_Demands)
+    passing: Passing = field(init=False)
+    smiles: list[str] = field(default_factory=list)
+
+    name = "suggest"
+
+    @property
+    def n_kept(self) -> int:
+        """See `_Screen`: candidates are counted in `k` already."""
+        return self.k * self.n_draws
+
+    def plan(self, run: Run) -> None:
+        """Read the model, and what may be chosen."""
+        with file_errors("read", self.output):
+            if exists(self.output) and not self.overwrite:
+                raise StoreError(
+                    f"{self.output} exists; give another output path, or replace it by --overwrite "
+                    "(overwrite=True)"
+                )
+        earlier_hits(rejects_of(self.output))
+        self.read()
+        self.features = source_for(run, self.model, *self.files, keep_columns=True)
+        self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
+        filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
+        check_columns(filters, self.features)
+        self.passing = Passing(self.features, filters, tuple(self._excluded(run)))
+        self.n_draws, self.k = 1, self._first_depth()
+        if self.rule.needs_sample:
+            own = process_of(self.model.gp, self.target)[0].most_draws() or _MOST_DRAWS
+            self.n_draws = min(self.n, own)
+            self.k = _PER_DRAW * max(2, math.ceil(self.n / self.n_draws))
+            self.notes = (*self.notes, self._draw_words())
+
+    def _first_depth(self) -> int:
+        """Return how many candidates to look for first."""
+        demands = self.demands
+        if self.batch == "believer":
+            return max(2 * self.n, min(_CANDIDATES * self.n, _JOINT))
+        if self.rule.needs_std:
+            return _CANDIDATES * self.n
+        return (
+            self.n * (4 if demands.max_similarity is not None or demands.per_scaffold else 1)
+            + self.n // 4
+            + 8
+        )
+
+    def _draw_words(self) -> str:
+        each = "one each" if self.n_draws == self.n else f"{-(-self.n // self.n_draws)} or fewer each"
+        return (
+            f"the picks are the best molecules of {amount(self.n_draws, 'draws')} from the posterior, {each}"
+        )
+
+    def _excluded(self, run: Run) -> Iterator[Excluded]:
+        """Yield the labelled molecules, and those of files, to exclude by structure."""
+        smiles, reason = labelled_smiles(self.model, self.path, self.features)
+        labels = load_model(self.path, names=["labels"]).arrays["labels"][:, self.target]
+        self.smiles = [text for text, y in zip(smiles, labels.tolist(), strict=False) if math.isfinite(y)]
+        if len(self.smiles) > _MOST_LABELLED:
+            reason = f"there are {len(self.smiles):,}"
+        if reason:
+            rows = "only by their rows in this library" if self.exclude_labelled else "not at all"
+            self._note(run, f"labelled molecules are left out {rows}, and not by structure: {reason}")
+        else:
+            yield Excluded.of("a labelled molecule", canonical_smiles(dict.fromkeys(self.smiles)), run.work)
+        for path in self.demands.exclude:
+            found = canonical_smiles(_molecules_of(path))
+            self._note(run, f"{amount(len(found), 'molecules')} of {path} are left out by structure")
+            yield Excluded.of(f"a molecule of {as_path(path).name}", found, run.work)
+
+    def _note(self, run: Run, text: str) -> None:
+        self.notes = (*self.notes, text)
+        run.progress.note(text)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the candidates depend on."""
+        filters = [list(self.passing.words), [each.key for each in self.passing.excluded]]
+        return {**super().spec, "filters": filters, "draws": self.n_draws, "cut": self.shortlist}
+
+    def need(self) -> Need:
+        """Return what the screen needs, and the joint choice."""
+        need = super().need()
+        if self.batch != "believer":
+            return need
+        size = 3 * 8 * self.k**2
+        joint = peak("choose jointly", {"the covariance of the candidates": size, "pieces": PIECES})
+        more: MemoryNeed = joint if need.here is None or need.here.total < joint.total else need.here
+        return Need(need.worker, need.held, more, need.finish, need.disk)
+
+    def search(self, run: Run) -> Search:
+        """See `_Screen`: candidates that pass."""
+        plain = super().search(run)
+        own = {**vars(plain), "k": self.k, "name": self.name}
+        return Candidates(**own, passing=self.passing, n_draws=self.n_draws)
+
+    def finish(self, run: Run, made: int) -> Any:
+        """Choose the batch, from more candidates if it takes more, and write it."""
+        while True:
+            found: Found = self.tree.result()
+            columns = self._columns(found)
+            diverse = self._chosen(columns)
+            whole = all(len(top) < top.k for top in found.tops)
+            cut = self.rough and self.shortlist != 1
+            if len(diverse.picks) == self.n or (whole and not cut):
+                break
+            if whole:
+                self.shortlist = 1.0
+            else:
+                self.k *= _DEEPER
+            text = (
+                f"{len(diverse.picks):,} of {self.n:,} could be chosen; looking at {self.n_kept:,} candidates"
+            )
+            run.progress.note(text)
+            run.check(self.need())
+            self.tree = self.tree_of(run, self.search(run))
+            self.tree.make(client=run.client, progress=run.progress)
+        left_out = self._left_out(found, columns, diverse)
+        if len(diverse.picks) < self.n:
+            self._refuse(found, len(diverse.picks), left_out)
+        rejected, _ = write_rejects(
+            map(self.features.rejects, range(len(self.features.partition_rows))), self.output
+        )
+        table, similar = self._table(columns, diverse.picks)
+        with file_errors("write", self.output), backend(self.output).writing(self.output) as file:
+            write_molecules(table, file, self.output)
+        counts = [f"left out, {name}: {number:,}" for name, number in left_out.items() if number]
+        tested = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
+        notes = (*self.notes, *((tested,) if self.passing.filters.words else ()), *counts, similar)
+        return SuggestReport(
+            self.output,
+            table,
+            found.n_scored,
+            rejected,
+            self.rule.name,
+            self.model.targets[self.target],
+            "maximize" if self.rule.maximize else "minimize",
+            left_out,
+            run.seconds,
+            notes,
+            inputs_of(self.features),
+        )
+
+    def _columns(self, found: Found) -> dict[str, Any]:
+        """Return the columns of all candidates, by row; deviations are computed here."""
+        whole = TopK(sum(len(top) for top in found.tops) or 1)
+        for top in found.tops:
+            whole = whole.combine(TopK(whole.k, top.score, top.row, top.columns))
+        columns = self._ranked(whole)
+        table = _described(self.features, columns)
+        columns |= {"smiles": table["smiles"], "described": table}
+        places = {row: place for place, row in enumerate(columns["row"].tolist())}
+        columns["lists"] = [[places[row] for row in top.row.tolist()] for top in found.tops]
+        return columns
+
+    def _ranked(self, top: TopK) -> dict[str, Any]:
+        """See `_Screen`; all candidates are kept, with what a joint choice takes."""
+        columns, own = top.arrays(), {}
+        score = columns.pop("score")
+        own["phi"], own["diagonal"] = columns.pop("phi", None), columns.pop("diagonal", None)
+        if not len(score):
+            return columns | dict.fromkeys(("mean", "std", "std_y", "acquisition"), np.empty(0)) | own
+        if self.features.raw:
+            own["phi"] = self._fingerprints(columns["row"])
+        with ONE_BLAS_THREAD:
+            columns |= _predicted(self.model, self.target, own["phi"], own["diagonal"], std=True)
+        if self.rule.needs_std:
+            score = self.rule(columns["mean"], columns["std"])
+        return columns | {"acquisition": score} | own
+
+    def _chosen(self, columns: dict[str, Any]) -> Diversity:
+        """Return the picks, in order, and what they leave out."""
+        demands = self.demands
+        diverse = Diversity(columns["smiles"].to_pylist(), demands.max_similarity, demands.per_scaffold)
+        columns["order"] = np.lexsort((columns["row"], -columns["acquisition"]))
+        if not len(columns["row"]):
+            return diverse
+        if self.rule.needs_sample and self.n_draws > 1:
+            columns["draw"] = _by_draws(columns["lists"], diverse, self.n)
+        elif self.batch == "believer":
+            columns["acquisition"] = self._believed(columns, diverse)
+        else:
+            for i in columns["order"].tolist():
+                if len(diverse.picks) == self.n:
+                    break
+                diverse.take(i)
+        return diverse
+
+    def _believed(self, columns: dict[str, Any], diverse: Diversity) -> npt.NDArray[np.float64]:
+        """Choose one by one, each pick counting as measured; return the score of each when it was picked."""
+        process, own = process_of(self.model.gp, self.target)
+        options = {} if columns["diagonal"] is None else {"diagonal": columns["diagonal"]}
+        mean, covariance = process.predict(columns["phi"], return_cov=True, of="f", **options)
+        if covariance.ndim == 3:
+            mean, covariance = mean[:, own], covariance[:, :, own]
+        believer = Believer(self.rule, mean, covariance, float(process.noise_variance_[own]))
+        scores = columns["acquisition"].copy()
+        while len(diverse.picks) < self.n and diverse.free.any():
+            now = np.where(diverse.free, believer.scores(), -np.inf)
+            pick = int(np.lexsort((columns["row"], -now))[0]) if np.isinf(now).all() else int(now.argmax())
+            scores[pick] = now[pick]
+            diverse.take(pick)
+            believer.take(pick)
+        return scores
+
+    def _left_out(self, found: Found, columns: dict[str, Any], diverse: Diversity) -> dict[str, int]:
+        """Return how many molecules each demand has left out; of candidates, those better than a pick."""
+        counts = dict(zip(self.passing.words, found.left_out.tolist(), strict=True))
+        score, state = columns["acquisition"], diverse.state
+        worst = score[state == TAKEN].min(initial=np.inf) if len(diverse.picks) == self.n else -np.inf
+        for code, name in REASONS.items():
+            counts[name] = int(((state == code) & (score >= worst)).sum())
+        if self.exclude_labelled:
+            known = "is not a labelled molecule"
+            counts = {known: found.n_labelled + counts.pop(known, 0), **counts}
+        return {_without(name): number for name, number in counts.items()}
+
+    def _refuse(self, found: Found, n_picks: int, left_out: Mapping[str, int]) -> None:
+        """Say that there are too few molecules."""
+        why = "; ".join(f"{number:,} left out, {name}" for name, number in left_out.items() if number)
+        there = f"only {n_picks:,} can" if n_picks else "none can"
+        advice = f"ask for -n {n_picks}, or" if n_picks else "ask for"
+        raise InputError(
+            f"{amount(self.n, 'molecules')} were asked for, but of {found.n_scored:,} in the library {there} "
+            f"be chosen ({why or 'all of them'}); {advice} {'demand less' if n_picks else 'less'}."
+        )
+
+    def _table(self, columns: dict[str, Any], picks: list[int]) -> tuple[pa.Table, str]:
+        """Return the batch, and a sentence on how near it is to labelled molecules."""
+        take = pa.array(picks)
+        smiles, described = columns["smiles"].take(take), columns["described"].take(take)
+        rank = np.empty(len(columns["row"]), np.int64)
+        rank[columns["order"]] = np.arange(1, len(rank) + 1)
+        table = pa.table({"rank": np.arange(1, len(picks) + 1), "smiles": smiles})
+        table = table.append_column("id", described["id"])
+        for name in _TAKEN:
+            table = table.append_column(name, pa.array(columns[name][picks]))
+        words, labelled = (
+            "there are too many labelled molecules to compare with",
+            list(dict.fromkeys(self.smiles)),
+        )
+        if not labelled:
+            words = "the labelled molecules are not known, so that there is nothing to compare with"
+        elif len(labelled) <= _MOST_COMPARED:
+            similarity, index = nearest(smiles.to_pylist(), labelled)
+            middle = float(np.median(similarity))
+            words = f"similarity to the nearest labelled molecule: median {middle:.2f} (Tanimoto, ECFP4)"
+            table = table.append_column("similarity_to_labelled", pa.array(similarity.round(4)))
+            table = table.append_column("nearest_labelled", pa.array([labelled[i] for i in index.tolist()]))
+        table = table.append_column("why", pa.array([self._why(columns, rank, i) for i in picks]))
+        table = table.append_column("source", described["source"].cast(pa.string()))
+        for name in ("line", "row"):
+            table = table.append_column(name, described[name])
+        return beside(table, described.drop_columns([*_TAKEN, "rank"])), words
+
+    def _why(self, columns: dict[str, Any], rank: npt.NDArray[np.int64], pick: int) -> str:
+        """Return why a candidate was picked."""
+        if "draw" in columns:
+            draw, place = columns["draw"][pick]
+            return f"number {place} of draw {draw}"
+        place = f"number {rank[pick]:,} by {self.rule.name}"
+        return f"{place} alone; best after the picks before it" if self.batch == "believer" else place
+
+
+def _by_draws(lists: Sequence[Sequence[int]], diverse: Diversity, n: int) -> dict[int, tuple[int, int]]:
+    """Take the best free candidate of each draw in turn; return draw and place of each pick, from 1."""
+    at, found = [0] * len(lists), {}
+    while len(diverse.picks) < n and any(a < len(own) for a, own in zip(at, lists, strict=True)):
+        for draw, own in enumerate(lists):
+            while at[draw] < len(own) and len(diverse.picks) < n:
+                candidate = own[at[draw]]
+                at[draw] += 1
+                if diverse.take(candidate):
+                    found[candidate] = (draw + 1, at[draw])
+                    break
+            else:
+                if at[draw] >= len(own) and len(own):
+                    return found  # its next ones are not known: more candidates are needed
+    return found
+
+
+@dataclass
+class Found(Hits):
+    """The best rows of each draw that pass, and how many others did not: a commutative monoid."""
+
+    tops: list[TopK] = field(default_factory=list)
+    left_out: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_tested: int = 0
+    n_labelled: int = 0
+
+    def __iadd__(self, other: Hits) -> Found:
+        assert isinstance(other, Found)
+        self.tops = [own.combine(more) for own, more in zip(self.tops, other.tops, strict=True)]
+        self.left_out = self.left_out + other.left_out
+        self.n_tested += other.n_tested
+        self.n_labelled += other.n_labelled
+        self.n_scored += other.n_scored
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """See `Partial`."""
+        tops = {f"{i}/{name}": a for i, top in enumerate(self.tops) for name, a in top.arrays().items()}
+        return {**tops, "counts": np.array([self.n_scored, self.n_tested, self.n_labelled, *self.left_out])}
+
+
+@dataclass(frozen=True)
+class Candidates(Search):
+    """Scores blocks and keeps the best k rows of each draw that pass.
+
+    Only rows are tested that score well enough to be among the best k, best first, until k of a block pass.
+    So what is kept is the best k of all that pass, as if every row had been tested.
+    """
+
+    passing: Passing = field(kw_only=True)
+    n_draws: int = 1
+
+    def zero(self) -> Found:
+        tops = [TopK(self.k) for _ in range(self.n_draws)]
+        return Found(TopK(self.k), 0, tops, np.zeros(len(self.passing.words), np.int64))
+
+    def add(self, total: Hits, block: Block) -> None:
+        assert isinstance(total, Found)
+        model = open_model(self.model, self.model_hash, statistics=self.std)
+        total.n_scored += len(block.rows)
+        total.n_labelled += len(block.rows)
+        block = self.wanted(block)
+        total.n_labelled -= len(block.rows)
+        if self.least > -math.inf:
+            block = block.where(self.rough(model, block) >= self.least)
+        if not len(block.rows):
+            return
+        scores, columns = self.scores(model, block)
+        codes = np.full(len(block.rows), UNTESTED, np.int16)
+        for i, score in enumerate(scores.reshape(len(block.rows), -1).T):
+            some = self._passing_best(score, block.rows, total.tops[i], codes)
+            own = {name: values[some] for name, values in columns.items()}
+            total.tops[i] = total.tops[i].combine(
+                TopK(self.k).from_chunk(score[some], block.rows[some], **own)
+            )
+        tested = codes[codes != UNTESTED]
+        total.n_tested += len(tested)
+        total.left_out = total.left_out + np.bincount(
+            tested[tested != PASSED], minlength=len(total.left_out)
+        ).astype(np.int64)
+
+    def _passing_best(
+        self,
+        score: npt.NDArray[np.float64],
+        rows: npt.NDArray[np.int64],
+        top: TopK,
+        codes: npt.NDArray[np.int16],
+    ) -> npt.NDArray[np.int64]:
+        """Return the places of rows that pass and may be among the best k; `codes` keeps what was found."""
+        order = np.lexsort((rows, -score))
+        if len(top) == self.k:
+            order = order[score[order] >= top.score[-1]]
+        passed: list[npt.NDArray[np.int64]] = []
+        for start in range(0, len(order), _CHUNK):
+            part = order[start : start + _CHUNK]
+            new = np.sort(part[codes[part] == UNTESTED])
+            codes[new] = self.passing.codes(rows[new])
+            passed.append(part[codes[part] == PASSED])
+            if sum(map(len, passed)) >= self.k:
+                break
+        return np.concatenate(passed) if passed else np.zeros(0, np.int64)
+
+    def sampled(self, model: Model, block: Block) -> npt.NDArray[np.float64]:
+        """See `Search`."""
+        if not len(block.rows):
+            return np.empty(0)
+        scores = self.scores(model, block)[0].reshape(len(block.rows), -1).max(axis=1)
+        return np.where(self.passing.codes(block.rows) == PASSED, scores, -np.inf)
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Found:
+        tops = []
+        for i in range(self.n_draws):
+            own = {name.removeprefix(f"{i}/"): a for name, a in arrays.items() if name.startswith(f"{i}/")}
+            tops.append(TopK(self.k, own.pop("score"), own.pop("row"), own))
+        n_scored, n_tested, n_labelled, *left_out = arrays["counts"].tolist()
+        return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
+
+
+def _check(
+    n: int,
+    rule: Acquisition,
+    batch: str,
+    max_similarity: float | None,
+    per_scaffold: int | None,
+    shortlist: float | None,
+    seed: int | None,
+    output: PurePath,
+) -> None:
+    """Refuse impossible options."""
+    if n < 1:
+        raise OptionError(f"The number of molecules must be at least 1, not {n}.")
+    if batch not in get_args(Batch):
+        raise OptionError(f"batch is one of {', '.join(get_args(Batch))}, not {batch!r}.")
+    if batch == "believer" and not rule.needs_std:
+        raise OptionError(
+            f"{rule.name} does not use standard deviations, so that --batch believer changes nothing; take "
+            "ucb, ei or pi, or leave it out."
+        )
+    if seed is not None and not rule.needs_sample:
+        raise OptionError(f"--seed is for random draws, but {rule.name} draws nothing; leave it out.")
+    if max_similarity is not None and not 0 <= max_similarity <= 1:
+        raise OptionError(f"max_similarity must be from 0 to 1, not {max_similarity}.")
+    if per_scaffold is not None and per_scaffold < 1:
+        raise OptionError(f"per_scaffold must be at least 1, not {per_scaffold}.")
+    if shortlist is not None and not 0 < shortlist <= 1:
+        raise OptionError(
+            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
+        )
+    check_ending(output)
+
+
+def _molecules_of(path: Paths) -> list[str]:
+    """Return the SMILES of a file of molecules."""
+    library = scan_files(lay_out(path, None), None)
+    parts = range(len(library.partitions))
+    return [text for p in parts for batch in read_partition(library, p) for text in batch.smiles]
+
+
+def _without(name: str) -> str:
+    """Return a demand as the reason for which a molecule is left out.
+
+    Examples
+    --------
+    >>> _without("is not a labelled molecule"), _without("has no pains alert"), _without("logp < 4")
+    ('a labelled molecule', 'has a pains alert', 'not logp < 4')
+    """
+    if name in REASONS.values():
+        return name
+    for start, other in (
+        ("is not ", ""),
+        ("has no ", "has a "),
+        ("has ", "has no "),
+        ("can be", "cannot be"),
+    ):
+        if name.startswith(start):
+            return other + name.removeprefix(start)
+    return f"not {name}"

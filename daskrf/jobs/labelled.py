@@ -1,0 +1,111 @@
+"""The labelled molecules of a model: their SMILES, stored with it or found in its library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf.errors import StoreError
+from daskrf.jobs.models import Model
+from daskrf.jobs.sources import Source, StoreSource, planned_rows, positions
+from daskrf.storage.backend import as_path
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.model import load_model
+from daskrf.storage.rowstore import RowStore
+
+__all__ = [
+    "SMILES",
+    "labelled_batches",
+    "labelled_smiles",
+    "library_of_model",
+    "smiles_array",
+    "smiles_of_rows",
+]
+
+SMILES = "labelled_smiles"
+"""Array of a model that holds the SMILES of its labels, as bytes joined by line breaks."""
+
+_MOST_ROWS = 5_000_000  # of partitions with labelled molecules, read for their SMILES
+
+
+def smiles_array(smiles: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """Return SMILES as an array of bytes, for a model.
+
+    Examples
+    --------
+    >>> smiles_array(["C", "O"]).tolist()
+    [67, 10, 79]
+    """
+    return np.frombuffer("\n".join(smiles).encode(), np.uint8)
+
+
+def smiles_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> list[str] | None:
+    """Return the SMILES of the ascending `rows` of a store, or None if too much would have to be read."""
+    labelled, index = np.unique(rows, return_inverse=True)
+    n_rows, batches = labelled_batches(store, labelled)
+    if n_rows > _MOST_ROWS:
+        return None
+    found = [text for batch in batches for text in batch]
+    return [found[i] for i in index.tolist()]
+
+
+def labelled_smiles(
+    model: Model, path: str | os.PathLike[str], source: Source | None = None
+) -> tuple[list[str], str]:
+    """Return the SMILES of each label of the model at `path`, or none and the reason why not.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+        Of the model.
+    source : Source, optional
+        A library that may be the one that the model was fitted to.
+    """
+    entries = load_model(path, ()).entries
+    if SMILES in entries:
+        text = load_model(path, [SMILES]).arrays[SMILES].tobytes().decode()
+        return text.split("\n"), ""
+    try:
+        store = library_of_model(model, path, source)
+        if store is None:
+            return [], "the library that the model was fitted to is not where it was"
+        found = smiles_of_rows(store, load_model(path, names=["labelled_rows"]).arrays["labelled_rows"])
+    except StoreError as error:
+        return [], str(error)
+    return ([], "they are spread over too much of the library") if found is None else (found, "")
+
+
+def library_of_model(
+    model: Model, model_path: str | os.PathLike[str], source: Source | None = None
+) -> RowStore | None:
+    """Return the store the model was fitted on: the screened one, or the one at its recorded path."""
+    library = model.metadata["library"]
+    if isinstance(source, StoreSource) and source.store.library_hash == library:
+        return source.store
+    path = model.metadata.get("library_path")
+    if not isinstance(path, str) or ("://" in path and "://" not in str(model_path)):
+        return None  # a model file may come from anybody, so it must not trigger network requests
+    try:
+        store = FingerprintStore.open(as_path(path))
+    except StoreError:
+        return None
+    return store if store.spec_hash == library else None
+
+
+def labelled_batches(store: RowStore, labelled: npt.NDArray[np.int64]) -> tuple[int, Iterator[list[str]]]:
+    """Return how many rows must be read for the SMILES of the labelled rows, and these by partition."""
+    sizes = np.array(planned_rows(store))
+    ends = np.searchsorted(labelled, store.row_bounds)
+    touched = np.flatnonzero(np.diff(ends))
+
+    def batches() -> Iterator[list[str]]:
+        for p in touched.tolist():
+            table = store.read_rows(p, ["row", "smiles"])
+            chosen = positions(table["row"].to_numpy(), labelled[ends[p] : ends[p + 1]])
+            yield table["smiles"].take(chosen).to_pylist()
+
+    return int(sizes[touched].sum()), batches()

@@ -1,0 +1,321 @@
+"""The next batch is the one that testing every molecule of the library would give."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from rdkit import Chem
+from rdkit.Chem import Crippen, Descriptors, FilterCatalog, rdMolDescriptors
+
+import daskrf
+from daskrf import fingerprint, fit, suggest
+from daskrf.commands import suggest as suggesting
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.gp import ExactGP
+from daskrf.jobs.models import read_model
+from daskrf.jobs.passing import Passing
+from daskrf.molecules.filters import Filters
+from tests.jobs.job import FEATURES
+from tests.naive import suggest as naive
+
+
+@pytest.fixture(scope="module")
+def made(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a column of prices, where every 5th molecule stands twice, an exact model and features."""
+    out = tmp_path_factory.mktemp("suggest")
+    lines = [line.split() for line in inputs[0].read_text().splitlines()]
+    molecules = [words for words in lines if len(words) == 2 and Chem.MolFromSmiles(words[0]) is not None]
+    turned = [
+        (Chem.MolToSmiles(m, rootedAtAtom=m.GetNumAtoms() - 1), f"{name}-again")
+        for text, name in molecules[::5]
+        if (m := Chem.MolFromSmiles(text)) is not None
+    ]
+    rows = [(*words, i % 97) for i, words in enumerate([*molecules, *turned])]
+    pd.DataFrame(rows, columns=["smiles", "id", "price"]).to_csv(out / "library.csv", index=False)
+    fingerprint(
+        out / "library.csv",
+        out / "fp",
+        rows_per_partition=150,
+        format=daskrf.TableFormat(extra=("price",)),
+    )
+    fit(out / "fp", inputs[1], out / "exact", direction="minimize", quick=True)
+    fit(out / "fp", inputs[1], out / "features", feature_map=FEATURES, direction="minimize")
+    return out
+
+
+@pytest.fixture(scope="module")
+def library(made: Path) -> pd.DataFrame:
+    return pd.read_csv(made / "library.csv")
+
+
+@pytest.fixture(scope="module")
+def labelled(inputs: tuple[Path, Path], library: pd.DataFrame) -> list[str]:
+    known = set(pd.read_csv(inputs[1])["id"])
+    return [text for text, name in zip(library.smiles, library.id, strict=True) if name in known]
+
+
+def names(library: pd.DataFrame, rows: list[int]) -> list[str]:
+    return [Chem.CanonSmiles(text) for text in library.smiles[rows]]
+
+
+def gains(made: Path, library: pd.DataFrame, model: str) -> list[float]:
+    return (-daskrf.load(made / model).predict(list(library.smiles))).tolist()
+
+
+PAINS = FilterCatalog.FilterCatalogParams()
+PAINS.AddCatalog(FilterCatalog.FilterCatalogParams.FilterCatalogs.BRENK)
+ALERTS = FilterCatalog.FilterCatalog(PAINS)
+
+CASES: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
+    "plain": ({}, lambda m: True, {}),
+    "similar": ({"max_similarity": 0.45}, lambda m: True, {"max_similarity": 0.45}),
+    "scaffold": ({"per_scaffold": 1}, lambda m: True, {"per_scaffold": 1}),
+    "properties": (
+        {"where": ["weight < 430 and 1 < logp", "tpsa<=100"], "max_similarity": 0.5, "per_scaffold": 2},
+        lambda m: (
+            Descriptors.MolWt(m) < 430 and Crippen.MolLogP(m) > 1 and rdMolDescriptors.CalcTPSA(m) <= 100
+        ),
+        {"max_similarity": 0.5, "per_scaffold": 2},
+    ),
+    "patterns": (
+        {"smarts": "c1ccccc1", "without_smarts": ["[F]", "S"], "alerts": "brenk"},
+        lambda m: (
+            m.HasSubstructMatch(Chem.MolFromSmarts("c1ccccc1"))
+            and not m.HasSubstructMatch(Chem.MolFromSmarts("[F]"))
+            and not m.HasSubstructMatch(Chem.MolFromSmarts("S"))
+            and not ALERTS.HasMatch(m)
+        ),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), [*((name, "exact") for name in CASES), ("properties", "features")]
+)
+def test_the_batch_is_that_of_testing_everything(
+    name: str, model: str, made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path
+) -> None:
+    options, passes, different = CASES[name]
+    report = suggest(made / model, made / "fp", tmp_path / "batch.csv", n=25, **options)
+    picks = naive.batch(
+        list(library.smiles),
+        gains(made, library, model),
+        25,
+        lambda text: passes(Chem.MolFromSmiles(text)),
+        labelled,
+        **different,
+    )
+    found = pd.read_csv(tmp_path / "batch.csv")
+    # Copies have the same mean up to rounding, so that either of them may come first.
+    assert names(library, found.row.tolist()) == names(library, picks)
+    assert found.smiles.tolist() == library.smiles[found.row].tolist()
+    assert found["rank"].tolist() == list(range(1, 26))
+    assert report.table["row"].to_pylist() == found.row.tolist()
+    nearest = [max(naive.similarity(text, other) for other in labelled) for text in found.smiles[:3]]
+    np.testing.assert_allclose(found.similarity_to_labelled[:3], nearest, atol=1e-4)
+
+
+def test_prices_and_files(made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path) -> None:
+    """Columns of the library, and other files' molecules however written; from a store and from files."""
+    unwanted = [Chem.MolToSmiles(Chem.MolFromSmiles(text), doRandom=True) for text in library.smiles[1::4]]
+    (tmp_path / "vendor.smi").write_text("\n".join(unwanted) + "\n")
+    report = suggest(
+        made / "exact",
+        made / "fp",
+        tmp_path / "batch.parquet",
+        n=30,
+        where="price < 40",
+        exclude=[tmp_path / "vendor.smi"],
+    )
+    cheap = set(library.smiles[library.price < 40])
+    picks = naive.batch(
+        list(library.smiles),
+        gains(made, library, "exact"),
+        30,
+        lambda text: text in cheap,
+        [*labelled, *unwanted],
+    )
+    found = pq.read_table(tmp_path / "batch.parquet")["row"].to_pylist()
+    assert names(library, found) == names(library, picks)
+    assert report.left_out["not price < 40 (column)"] > 0
+    assert report.left_out["a molecule of vendor.smi"] > 0
+    assert "1,024" not in str(report)
+    assert set(pq.read_table(tmp_path / "batch.parquet")["price"].to_pylist()) <= set(map(str, range(40)))
+    with pytest.raises(OptionError, match="'cost' is neither a column that the library keeps nor a property"):
+        suggest(made / "exact", made / "library.csv", tmp_path / "other.csv", where="cost < 40")
+    of_files = suggest(made / "exact", made / "library.csv", tmp_path / "other.csv", n=30, where="price<40")
+    picks = naive.batch(
+        list(library.smiles),
+        gains(made, library, "exact"),
+        30,
+        lambda text: text in cheap,
+        excluded=labelled,
+    )
+    assert names(library, of_files.table["row"].to_pylist()) == names(library, picks)
+    assert of_files.left_out["a labelled molecule"] > 0
+
+
+def test_looks_deeper_until_there_are_enough(
+    made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    depths = []
+    search = suggesting._Suggest.search
+
+    def told(self: Any, run: Any) -> Any:
+        depths.append(self.k)
+        return search(self, run)
+
+    monkeypatch.setattr(suggesting._Suggest, "search", told)
+    suggest(made / "exact", made / "fp", tmp_path / "batch.csv", n=20, max_similarity=0.18)
+    picks = naive.batch(
+        list(library.smiles), gains(made, library, "exact"), 20, excluded=labelled, max_similarity=0.18
+    )
+    assert names(library, pd.read_csv(tmp_path / "batch.csv").row.tolist()) == names(library, picks)
+    assert len(depths) > 1
+
+
+@pytest.mark.parametrize("kappa", [0.5, 3.0])
+def test_believer_conditions_on_each_pick(
+    kappa: float, made: Path, labelled: list[str], library: pd.DataFrame, tmp_path: Path
+) -> None:
+    suggest(
+        *(made / "exact", made / "fp", tmp_path / "batch.csv"),
+        n=12,
+        acquisition="ucb",
+        batch="believer",
+        kappa=kappa,
+    )
+    gp = read_model(made / "exact").gp
+    assert isinstance(gp, ExactGP)
+    names = {Chem.CanonSmiles(text) for text in labelled}
+    free, seen = [], set()
+    for i, text in enumerate(library.smiles):
+        if (name := Chem.CanonSmiles(text)) not in names | seen:
+            free.append(i)
+            seen.add(name)
+    from daskrf.molecules import Fingerprinter
+
+    X = Fingerprinter()(list(library.smiles[free])).fingerprints
+    mean, covariance = gp.predict(X, return_cov=True, of="f")
+    picks = naive.believed((-mean).tolist(), covariance, float(gp.noise_variance_[0]), kappa, 12)
+    found = pd.read_csv(tmp_path / "batch.csv")
+    assert found.row.tolist() == [free[i] for i in picks]
+    assert found.acquisition.is_monotonic_decreasing
+
+
+def test_thompson_takes_the_best_of_each_draw(
+    made: Path, labelled: list[str], library: pd.DataFrame, tmp_path: Path
+) -> None:
+    for model in ("exact", "features"):
+        report = suggest(
+            made / model, made / "fp", tmp_path / f"{model}.csv", n=15, acquisition="thompson", seed=4
+        )
+        found = pd.read_csv(tmp_path / f"{model}.csv")
+        assert report.notes[0] == (
+            "the picks are the best molecules of 15 draws from the posterior, one each"
+        )
+        assert found.row.is_unique
+        assert not {Chem.CanonSmiles(t) for t in found.smiles} & {Chem.CanonSmiles(t) for t in labelled}
+        gp = read_model(made / model).gp
+        weights = gp.weights_of_draws(15, 4)  # type: ignore[union-attr]
+        np.testing.assert_allclose(weights[:, :1], gp.weights_of_draw(4), rtol=1e-6)  # type: ignore[union-attr]
+        assert weights.shape[1] == 15
+        assert found.why.str.fullmatch(r"number \d+ of draw \d+").all()
+        assert sorted(found.why.str.extract(r"draw (\d+)")[0].astype(int)) == list(range(1, 16))
+
+
+def test_draws_of_thompson_are_the_functions_ranked(made: Path, library: pd.DataFrame) -> None:
+    from daskrf.molecules import Fingerprinter
+
+    X = Fingerprinter()(list(library.smiles)).fingerprints
+    gp = read_model(made / "exact").gp
+    together = gp.drawn(gp.weights_of_draws(3, 7), 7).predict(X)  # type: ignore[union-attr]
+    alone = gp.draw(7).predict(X)
+    np.testing.assert_allclose(together[:, 0], alone, rtol=1e-5)
+    assert together.shape == (len(library), 3)
+
+
+def test_too_few_molecules(made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "batch.csv"
+    with pytest.raises(InputError, match=r"only (\d+) can be chosen.*ask for -n \1, or") as error:
+        suggest(made / "exact", made / "fp", path, n=5000)
+    assert "a labelled molecule" in str(error.value)
+    assert "the same molecule as a pick" in str(error.value)
+    with pytest.raises(InputError, match=r"none can be chosen \(.*not weight < 10"):
+        suggest(made / "exact", made / "fp", path, n=5, where="weight < 10")
+    assert not path.exists()
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "n": ({"n": 0}, "at least 1"),
+    "batch": ({"batch": "best"}, "batch is one of ranked, believer"),
+    "greedy believer": ({"batch": "believer"}, "greedy does not use standard deviations"),
+    "seed": ({"seed": 3}, "--seed is for random draws"),
+    "similarity": ({"max_similarity": 70}, "from 0 to 1"),
+    "scaffold": ({"per_scaffold": 0}, "at least 1"),
+    "where": ({"where": "weight below 400"}, "'weight below 400' cannot be read"),
+    "name": ({"where": "wieght < 400"}, "'wieght' is neither a column"),
+    "smarts": ({"smarts": "C1CC"}, "RDKit cannot read the SMARTS 'C1CC'"),
+    "alerts": ({"alerts": "pain"}, "no catalog of alerts 'pain'"),
+    "kappa": ({"kappa": 2.0}, "--kappa goes with"),
+    "shortlist": ({"shortlist": 0.5}, "A shortlist works only for"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str, made: Path, tmp_path: Path) -> None:
+    options, message = REFUSED[name]
+    with pytest.raises(InputError, match=message):
+        suggest(made / "exact", made / "fp", tmp_path / "batch.csv", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_batch_is_not_written_over(made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "batch.csv"
+    path.write_text("scores that somebody has filled in\n")
+    with pytest.raises(StoreError, match=r"exists; give another output path, or replace it by --overwrite"):
+        suggest(made / "exact", made / "fp", path)
+    assert path.read_text().startswith("scores")
+    suggest(made / "exact", made / "fp", path, n=3, overwrite=True)
+    assert len(pd.read_csv(path)) == 3
+    with pytest.raises(OptionError, match=r"ending of .*batch\.doc does not say"):
+        suggest(made / "exact", made / "fp", tmp_path / "batch.doc")
+
+
+def test_a_model_whose_library_is_gone(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """The model knows its molecules by itself."""
+    shutil.copytree(made / "fp", tmp_path / "fp")
+    fit(tmp_path / "fp", inputs[1], tmp_path / "model", direction="minimize", quick=True)
+    shutil.rmtree(tmp_path / "fp")
+    report = suggest(tmp_path / "model", made / "library.csv", tmp_path / "batch.csv", n=10)
+    assert report.left_out["a labelled molecule"] > 0
+    assert "similarity_to_labelled" in report.table.column_names
+
+
+def test_one_process_and_two_workers_choose_the_same(made: Path, client: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"n": 20, "where": "logp < 4", "alerts": "brenk", "max_similarity": 0.5}
+    here = suggest(made / "features", made / "fp", tmp_path / "a.csv", **options)
+    there = suggest(made / "features", made / "fp", tmp_path / "b.csv", client=client, **options)
+    assert here.table.equals(there.table)
+    assert here.left_out == there.left_out
+
+
+def test_filters_say_which_demand_is_not_met(made: Path) -> None:
+    from daskrf.jobs.sources import open_source
+
+    source = open_source(made / "fp", None, raw=True)
+    filters = Filters.of("price < 40 and logp < 3", "c", (), (), columns=("price",))
+    passing = Passing(source, filters)
+    table = pd.read_csv(made / "library.csv")
+    codes = passing.codes(np.arange(len(table)))
+    for text, price, code in zip(table.smiles, table.price, codes.tolist(), strict=True):
+        m = Chem.MolFromSmiles(text)
+        met = [price < 40, Crippen.MolLogP(m) < 3, m.HasSubstructMatch(Chem.MolFromSmarts("c"))]
+        assert code == (-1 if all(met) else met.index(False))
