@@ -62,6 +62,8 @@ class PredictReport:
         Targets of the model; all are predicted.
     inputs : tuple of str
         How SMILES files were read: one line for each layout.
+    scales : tuple of str
+        The transforms and units of targets, where they are known.
     """
 
     store: PurePath
@@ -72,11 +74,12 @@ class PredictReport:
     seconds: float
     targets: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         of = f" of {listed(self.targets)}" if self.targets else ""
         lines = [f"{amount(self.rows, 'predictions')}{of} in {self.store} ({self.seconds:.1f} s)"]
-        lines += [f"  {words}" for words in self.inputs]
+        lines += [f"  {words}" for words in (*self.scales, *self.inputs)]
         lines += found_words(self.made, self.partitions)
         if self.rejected:
             where = self.store / "_rejects"
@@ -193,7 +196,7 @@ class _Predict(Job[PredictReport]):
 
     def finish(self, run: Run, made: int) -> PredictReport:
         counts, n_partitions = self.store.counts(), self.store.n_partitions
-        told = tuple(self.model.targets), inputs_of(self.features)
+        told = tuple(self.model.targets), inputs_of(self.features), self.model.scales_of(self.model.targets)
         return PredictReport(
             self.output, counts["kept"], counts["rejected"], n_partitions, made, run.seconds, *told
         )

@@ -302,7 +302,8 @@ class _Screen(Job[ScreenReport]):
                 "A shortlist works only for an exact process fitted by conjugate gradients, that is, to "
                 "many labels; leave it out."
             )
-        up, self.notes = maximizes(self.model, self.target, self.maximize)
+        up, notes = maximizes(self.model, self.target, self.maximize)
+        self.notes = (*notes, *self.model.scales_of([self.model.targets[self.target]]))
         self.rule = replace(self.rule, maximize=up).with_best(_best(self.model, self.target, up))
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self._asked(), name)
