@@ -243,7 +243,8 @@ def fit(
         of the sums and once more: featurize first. Or a file of labels with SMILES, alone: then no library
         is needed, and the molecules get the default fingerprints.
     labels : path, optional
-        CSV, TSV, Parquet or SD file with a column of keys and one or more target columns.
+        CSV, TSV, Parquet or SD file with a column of keys and one or more target columns. In Python also a
+        DataFrame, or a list of RDKit molecules with properties.
     output : path
         Directory of the model.
     feature_map : FeatureMap, optional

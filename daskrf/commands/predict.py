@@ -114,7 +114,8 @@ def predict(
     model : path
         Directory of the model, as written by fit.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files.
+        A fingerprint store, a feature store, or SMILES files. In Python also a DataFrame, a list of SMILES,
+        or a list of RDKit molecules.
     output : path
         Directory of the predictions, a Parquet dataset.
     std : bool

@@ -180,7 +180,8 @@ def screen(
     model : path
         Directory of the model, as written by fit.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files. Features made here are not stored.
+        A fingerprint store, a feature store, or SMILES files. Features made here are not stored. In Python
+        also a DataFrame, a list of SMILES, or a list of RDKit molecules.
     output : path
         Parquet file of the hits, best first. Its metadata says what they depend on.
     k : int

@@ -135,6 +135,8 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     """
     if isinstance(given, Url):
         return given
+    if not isinstance(given, (str, os.PathLike)):
+        raise InputError(f"a path is expected, not {type(given).__name__}.")
     text = os.fspath(given)
     if "\0" in text or not _is_utf8(text):
         raise InputError(f"the path {text} is not UTF-8 text; give another one, or a link to it")
