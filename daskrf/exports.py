@@ -50,7 +50,8 @@ def lazy(
     package, file : str
         Name of the package, and its ``__init__.py``.
     functions : str
-        A subpackage in which each file holds a function of the file's name; these are names, too.
+        A subpackage in which each file holds a function of the file's name; these are names, too, of what
+        its function `public` makes of them.
 
     Examples
     --------
@@ -95,6 +96,8 @@ def lazy(
                     raise
                 raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
         value = getattr(importlib.import_module(home), name)
+        if functions and home == f"{package}.{functions}.{name}":
+            value = importlib.import_module(f"{package}.{functions}").public(value)
         setattr(sys.modules[package], name, value)
         return value
 

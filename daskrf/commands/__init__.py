@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from daskrf.parameters import Command, Option
 
-__all__ = ["READING", "summaries"]
+__all__ = ["READING", "public", "summaries"]
 
 READING = Option(section="Reading the files")
 """For an option that applies only to SMILES files."""
+
+
+def public(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a command as users call it: see `daskrf.jobs.given.taking_data`."""
+    from daskrf.jobs.given import taking_data
+
+    return taking_data(function)
 
 
 def summaries() -> dict[str, str]:

@@ -133,9 +133,10 @@ def fingerprint(
 
     Parameters
     ----------
-    inputs : path, glob, or a sequence of them
-        Text tables, plain or compressed with gzip, bzip2 or zstd, and Parquet. The content decides which, not
-        the name of the file.
+    inputs : path, folder, glob, or a sequence of them
+        Text tables and SD files, plain or compressed with gzip, bzip2 or zstd, and Parquet. The content
+        decides which, not the name of the file. A folder stands for all files in it and below it, ``-`` for
+        standard input. In Python also a DataFrame, a list of SMILES, or a list of RDKit molecules.
     output : path
         Directory of the store: a new one, or that of an earlier run with the same options.
     spec : FingerprintSpec, optional

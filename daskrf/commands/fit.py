@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -53,9 +54,10 @@ from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.layout import smiles_column
-from daskrf.molecules.measurements import BY_SMILES, label_table, label_words, read_labels
+from daskrf.molecules.measurements import BY_SMILES, Reading, label_table, label_words, read_labels
 from daskrf.molecules.names import position_of
 from daskrf.molecules.tables import survey
+from daskrf.molecules.values import Scale, concentration_unit
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
 from daskrf.storage.backend import absolute, as_path, backend
@@ -75,14 +77,19 @@ Key = Literal["id", "smiles", "structure", "parent", "row"]
 ProcessName = Literal["auto", "exact", "features"]
 
 
-def _directions(texts: Sequence[str]) -> str | dict[str, str]:
-    """Return one direction for all targets, or one for each by name, from [NAME=]DIRECTION."""
-    named = {name: direction for name, mark, direction in (text.rpartition("=") for text in texts) if mark}
+def _by_name(texts: Sequence[str]) -> str | dict[str, str]:
+    """Return one value for all targets, or one for each by name, from [NAME=]VALUE."""
+    named = {name: value for name, mark, value in (text.rpartition("=") for text in texts) if mark}
     if len(named) != len(texts) and len(texts) > 1:
         raise ValueError("give one for all targets, or NAME=... for each.")
+    return named or texts[0]
+
+
+def _directions(texts: Sequence[str]) -> str | dict[str, str]:
+    """Return one direction for all targets, or one for each by name, from [NAME=]DIRECTION."""
     if wrong := [text for text in texts if text.rpartition("=")[2] not in get_args(Direction)]:
         raise ValueError(f"{wrong[0]!r} is neither maximize nor minimize.")
-    return named or texts[0]
+    return _by_name(texts)
 
 
 CLI = Command(
@@ -90,6 +97,8 @@ CLI = Command(
     step=3,
     options={
         "direction": Option(metavar="[NAME=]maximize|minimize", repeated=True, convert=_directions),
+        "transform": Option(metavar="[NAME=]pIC50|log10|ln", repeated=True, convert=_by_name),
+        "unit": Option(metavar="[NAME=]UNIT", repeated=True, convert=_by_name),
     },
     resumable=True,
     check=check_map_for,
@@ -105,6 +114,8 @@ _PARTS = "parts of the sum"
 _CLASS_LABELS = 10  # fewer labels of two values may be chance
 _FEATURES = 4096  # for a named kernel where an exact process would cost too much
 _DECADES = 4.0  # quantities measured on a linear scale do not span more
+_FEW_DECADES, _SKEWNESS = 1.5, 1.5  # together they hint at a quantity that is best seen as a logarithm
+_CONCENTRATION = re.compile(r"(?<![A-Za-z])(?:[IEDALX]C_?50|K_?[idD]|GI_?50|MIC)(?![A-Za-z])")
 # Bytes of a label as it is read, and of a byte of its key. Measured where the library has at least as many
 # rows as there are labels: 221 in all for row numbers, 243 for IDs of 13 characters and 410 for SMILES of 46.
 _LABEL_BYTES, _KEY_BYTES = 240, 5.0
@@ -205,7 +216,10 @@ def fit(
     key: Key | None = None,
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
-    drop_non_finite: bool = False,
+    transform: str | Mapping[str, str] | None = None,
+    unit: str | Mapping[str, str] | None = None,
+    censored: Literal["drop", "value"] | None = None,
+    drop_non_numbers: bool = False,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -230,7 +244,8 @@ def fit(
         of the sums and once more: featurize first. Or a file of labels with SMILES, alone: then no library
         is needed, and the molecules get the default fingerprints.
     labels : path, optional
-        CSV, TSV, Parquet or SD file with a column of keys and one or more target columns.
+        CSV, TSV, Parquet or SD file with a column of keys and one or more target columns. In Python also a
+        DataFrame, or a list of RDKit molecules with properties.
     output : path
         Directory of the model.
     feature_map : FeatureMap, optional
@@ -257,8 +272,20 @@ def fit(
     target : str or int, or sequence of them, optional
         Column to predict, by name or position; give several for several targets. Default: the only other
         numeric column.
-    drop_non_finite : bool
-        Leave out labels that are NaN or infinite, instead of refusing them.
+    transform : str, or dict of str to str, optional
+        Learn the logarithms of the values: log10, ln or log2; or pIC50, pKi, pEC50 or another p and a name,
+        the negative decimal logarithm of a concentration in mol/L. For all targets or for each by name. The
+        model predicts on this scale and knows it.
+    unit : str, or dict of str to str, optional
+        Unit of the values, such as nM. Default: that in a column of units or in the name of the column, as in
+        "IC50 (nM)". Values in other units of concentration are converted.
+    censored : {"drop", "value"}, optional
+        What to do with values such as >10000 and <0.1: leave them out, which loses what is known of inactive
+        molecules, or take the number as if it were measured. Default: refuse them. The signs may also stand
+        in a column named like "relation".
+    drop_non_numbers : bool
+        Leave out values that are no finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and those
+        without a logarithm. Default: refuse them. All that is left out is counted.
     mean : float, optional
         Prior mean. Default: fitted.
     signal_variance : float, optional
@@ -308,16 +335,19 @@ def fit(
         process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
     asked = (as_path(output), fixed, options, direction, exact, kernel, process == "auto", client)
-    values = (key_column, targets, drop_non_finite)
+    reading = Reading(
+        key or ("smiles" if labels is None else "id"),
+        *(key_column, targets, drop_non_numbers, censored, transform, unit),
+    )
     if labels is None:
         unmade = cast(FingerprintSource, None)  # `plan` makes it
-        alone = _FitAlone(unmade, source, (key or "smiles", *values), *asked)
+        alone = _FitAlone(unmade, source, reading, *asked)
         alone.feature_map = feature_map
         return run(alone, client, progress)
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    job = _Fit(features, labels, (key or "id", *values), *asked)
+    job = _Fit(features, labels, reading, *asked)
     return run(job, client, progress, shard, prepare)
 
 
@@ -337,7 +367,7 @@ class _Fit(Job[FitReport]):
 
     features: FeatureSource | FingerprintSource
     labels: Paths
-    columns: tuple[str, str | int | None, Sequence[str | int] | None, bool]
+    reading: Reading
     output: PurePath
     fixed: dict[str, float | None]
     options: dict[str, Any]
@@ -369,13 +399,13 @@ class _Fit(Job[FitReport]):
     def plan(self, run: Run) -> None:
         """Join the labels, check that there is memory for the sums, and only then fit the map."""
         check_output(self.output, "model")
-        self.words = label_words(self.labels, *self.columns[:3])
+        self.words = label_words(self.labels, self.reading)
         run.progress.note(self.words)
 
         def check(n_labels: int, key_bytes: float) -> None:
             run.check(Need(here=need_of_labels(n_labels, key_bytes)))
 
-        self.given = labels_of(self.labels, self.features.store, run.work, *self.columns, check=check)
+        self.given = labels_of(self.labels, self.features.store, run.work, self.reading, check)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
         if self.auto and self.exact is not None:
@@ -457,7 +487,7 @@ class _Fit(Job[FitReport]):
         """Solve, and save the model with its sums."""
         identity, stored, toward = hash_of([self.spec, self.options]), self.stored, self.toward
         if stored is not None and stored.metadata["spec_hash"] == identity:
-            _leave(self.output, stored, toward, run.progress)
+            _leave(self.output, stored, toward, self._metadata(stored.gp)["scales"], run.progress)
             return self._report(stored.gp, run.seconds)
         held: Sequence[Any] = [None] * len(self.sums)
         if stored is not None:
@@ -479,7 +509,9 @@ class _Fit(Job[FitReport]):
         return {
             "gp": {**gp.state(), "feature_map": None},  # "map" holds it
             "targets": list(joined.names),
-            "labels": {name: getattr(joined, name) for name in COUNTS},
+            "labels": {name: getattr(joined, name) for name in COUNTS}
+            | {kind: n for kind, (n, _) in joined.unusual.items()},
+            "scales": [scale.state() for scale in joined.scales],
             "spec": self.spec,
             "range": np.column_stack([np.nanmin(joined.y, 0), np.nanmax(joined.y, 0)]).tolist(),
             "library": store.library_hash,
@@ -497,8 +529,8 @@ class _Fit(Job[FitReport]):
         warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
         warnings += [
             advice
-            for name, (_, y) in zip(names, _values(joined), strict=True)
-            if (advice := _advice(name, y))
+            for t, (name, (_, y)) in enumerate(zip(names, _values(joined), strict=True))
+            if (advice := _advice(name, y, joined.scales[t] if joined.scales else None))
         ]
         if getattr(gp, "jitter_", 0.0):
             warnings.append(f"a jitter of {gp.jitter_:.1e} was needed to factorize an M x M matrix")
@@ -536,13 +568,13 @@ class _FitAlone(_Fit):
     def plan(self, run: Run) -> None:
         """Fingerprint the molecules of the labels in the folder of unfinished work."""
         check_output(self.output, "model")
-        path, (key, column, targets, drop_non_finite) = as_path(self.labels), self.columns
-        head = label_table(path, key)
+        path, column = as_path(self.labels), self.reading.key_column
+        head = label_table(path, self.reading.key)
         names = head.table.names or [f"column {k}" for k in range(head.table.n_columns)]
         given = None if column is None else position_of(path, column, names, len(names))
-        self.columns = (key, smiles_column(path, head, given), targets, drop_non_finite)
+        self.reading = replace(self.reading, key_column=smiles_column(path, head, given))
         run.check(Need(here=need_of_labels(survey(path, head.table)[2])))
-        keys = read_labels(path, *self.columns).keys
+        keys = read_labels(path, self.reading).keys
         table, folder = run.work / "molecules.parquet", run.work / "molecules"
         backend(run.work).make(run.work)
         with backend(table).writing(table) as staged:
@@ -574,12 +606,19 @@ class _FitAlone(_Fit):
             yield from store.read_rejects(partition).to_pylist()
 
 
-def _leave(output: PurePath, stored: Model, directions: dict[str, str], progress: Progress) -> None:
-    """Leave a model as it is, except for its directions if others are asked for."""
+def _leave(
+    output: PurePath,
+    stored: Model,
+    directions: dict[str, str],
+    scales: list[dict[str, Any]],
+    progress: Progress,
+) -> None:
+    """Leave a model as it is, except for what it says of its targets, if that is other than before."""
     progress.note(f"{output} already holds exactly this model.")
-    if directions != stored.directions:
+    if directions != stored.directions or scales != stored.metadata["scales"]:
         found = load_model(output)
-        save_model(output, found.arrays, {**found.metadata, "directions": directions})
+        save_model(output, found.arrays, {**found.metadata, "directions": directions, "scales": scales})
+    if directions != stored.directions:
         said = ", ".join(f"{direction} '{name}'" for name, direction in directions.items())
         progress.note(f"The directions of {output} were changed: {printable(said)}.")
 
@@ -949,7 +988,7 @@ def _bits(rows: int, one_bit: bool) -> int:
     return rows.bit_length() + 1 if one_bit else 64
 
 
-def _advice(name: str, y: npt.NDArray[np.float64]) -> str:
+def _advice(name: str, y: npt.NDArray[np.float64], scale: Scale | None) -> str:
     """Return advice on labels that do not suit a Gaussian process, or nothing."""
     low, high = float(y.min()), float(y.max())
     whole = low.is_integer() and high.is_integer() and len(y) >= _CLASS_LABELS
@@ -959,9 +998,28 @@ def _advice(name: str, y: npt.NDArray[np.float64]) -> str:
             "classes, so read its predictions as scores, not as probabilities"
         )
     above = y[y > 0]
-    if low >= 0 and high > 0 and (decades := math.log10(high / (low := float(above.min())))) > _DECADES:
+    if low < 0 or high <= 0 or (scale is not None and scale.transform):
+        return ""
+    decades, unit = math.log10(high / (low := float(above.min()))), scale.unit if scale else ""
+    is_concentration = bool(_CONCENTRATION.search(name)) or concentration_unit(unit) is not None
+    if (
+        decades > _DECADES
+        or (decades > 1 and is_concentration)
+        or (decades > _FEW_DECADES and _is_skewed(above))
+    ):
         return (
             f"{name}: labels span {decades:.1f} decades, from {low:g} to {high:g}; fit their logarithm "
-            "instead, such as pIC50 = 9 - log10(IC50 in nM)"
+            f"instead, for example with --transform pIC50 --unit {unit or 'nM'} for concentrations, or with "
+            "--transform log10"
         )
     return ""
+
+
+def _is_skewed(y: npt.NDArray[np.float64]) -> bool:
+    """Return whether positive values have a long tail, and their logarithms a much shorter one."""
+
+    def skewness(values: npt.NDArray[np.float64]) -> float:
+        centred = values - values.mean()
+        return abs(float((centred**3).mean() / (centred**2).mean() ** 1.5))
+
+    return len(y) >= _CLASS_LABELS and skewness(y) > max(_SKEWNESS, 2 * skewness(np.log(y)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -16,7 +15,6 @@ from distributed import Client
 
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError
-from daskrf.jobs.given import as_files
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import need_of_model
@@ -30,12 +28,12 @@ from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
 from daskrf.quantities import amount
 from daskrf.report.tabulation import shorten, text_table
-from daskrf.storage.backend import absolute, as_list, as_path, remove_quietly
-from daskrf.storage.files import private_folder, work_folder
+from daskrf.storage.backend import absolute, as_list, as_path
+from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_predictions, write_rejects
 from daskrf.storage.inspection import check_output
 from daskrf.storage.predictions import PredictionStore
-from daskrf.storage.store import REJECTS, CommitRecord, hash_of
+from daskrf.storage.store import REJECTS, CommitRecord
 from daskrf.storage.tablefiles import beside, check_ending, ending_of
 
 __all__ = ["PredictReport", "PredictStage", "predict"]
@@ -86,6 +84,8 @@ class PredictReport:
         The predictions, if there is no output.
     left_out : pyarrow.Table or None
         The rejected rows, if there is no output: row, source, line, text and reason.
+    scales : tuple of str
+        The transforms and units of targets, where they are known.
     """
 
     store: PurePath | None
@@ -100,14 +100,15 @@ class PredictReport:
     notes: tuple[str, ...] = ()
     table: pa.Table | None = field(default=None, repr=False)
     left_out: pa.Table | None = field(default=None, repr=False)
+    scales: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.table is not None:
             what = f"of {listed(self.targets, chr(39))}{_STD if 'std' in str(self.table.schema) else ''}"
-            return "\n".join([*_printed(self.table, self.left_out), what])
+            return "\n".join([*_printed(self.table, self.left_out), what, *self.scales])
         of = f" of {listed(self.targets)}" if self.targets else ""
         lines = [f"{amount(self.rows, 'predictions')}{of} in {self.store} ({self.seconds:.1f} s)"]
-        lines += [f"  {words}" for words in self.inputs]
+        lines += [f"  {words}" for words in (*self.scales, *self.inputs)]
         lines += found_words(self.made, self.partitions)
         if self.rejected:
             lines.append(
@@ -144,7 +145,8 @@ def predict(
         Directory of the model, as written by fit.
     source : path, or sequence of paths
         A fingerprint store, a feature store, or SMILES files. Also SMILES themselves, and - for standard
-        input, which may be of any format that files have.
+        input, which may be of any format that files have. In Python also a DataFrame, a list of SMILES, or a
+        list of RDKit molecules.
     output : path, optional
         One file, if the path ends in .csv, .parquet, .sdf or .smi, also .csv.gz and so on. Any other path is
         a folder, a Parquet dataset with a file for each partition, which suits 10^9 molecules. Without an
@@ -171,20 +173,13 @@ def predict(
     StoreError
         If a store is damaged, or `output` was made from another model or library.
     """
-    with ExitStack() as stack:
-        if output is None:
-            if shard is not None or prepare:
-                raise OptionError("A share of a job needs an output; give --output (output).")
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="daskrf-"))
-            files = (as_files(source, folder), format, fragments, accept_rejects)
-            job = _Predict(as_path(model), files, Path(folder) / "predictions", std, prints=True)
-            return run(job, None, progress)
-        path = as_path(output)
-        # The same place each time, so that the same command goes on.
-        own = private_folder() / f"given-{hash_of({'output': absolute(path)})[:16]}"
-        stack.callback(remove_quietly, own)
-        files = (as_files(source, own), format, fragments, accept_rejects)
-        return run(_Predict(as_path(model), files, path, std), client, progress, shard, prepare)
+    files = (source, format, fragments, accept_rejects)
+    if output is not None:
+        return run(_Predict(as_path(model), files, as_path(output), std), client, progress, shard, prepare)
+    if shard is not None or prepare:
+        raise OptionError("A share of a job needs an output; give --output (output).")
+    with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
+        return run(_Predict(as_path(model), files, Path(folder) / "p", std, prints=True), None, progress)
 
 
 @dataclass
@@ -318,6 +313,7 @@ class _Predict(Job[PredictReport]):
             *(self.output, about["rows"], about["rejected"], n_partitions, made, seconds),
             *(tuple(self.model.targets), inputs_of(self.features)),
             *(rejects if about["rejected"] else None, notes),
+            scales=self.model.scales_of(self.model.targets),
         )
 
 

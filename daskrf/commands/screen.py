@@ -182,7 +182,8 @@ def screen(
     model : path
         Directory of the model, as written by fit.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files. Features made here are not stored.
+        A fingerprint store, a feature store, or SMILES files. Features made here are not stored. In Python
+        also a DataFrame, a list of SMILES, or a list of RDKit molecules.
     output : path
         File of the hits, best first; its ending chooses the format: .csv, .parquet, .sdf or .smi, also
         .csv.gz and so on. What the hits depend on is in the metadata of a Parquet file, and in a hidden
@@ -320,7 +321,8 @@ class _Screen(Job[ScreenReport]):
                 "A shortlist works only for an exact process fitted by conjugate gradients, that is, to "
                 "many labels; leave it out."
             )
-        up, self.notes = maximizes(self.model, self.target, self.maximize)
+        up, notes = maximizes(self.model, self.target, self.maximize)
+        self.notes = (*notes, *self.model.scales_of([self.model.targets[self.target]]))
         self.rule = replace(self.rule, maximize=up).with_best(_best(self.model, self.target, up))
 
     def _asked(self) -> dict[str, Any]:

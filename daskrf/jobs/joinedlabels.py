@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import StoreError
-from daskrf.molecules.measurements import label_table, read_labels
+from daskrf.molecules.measurements import Reading, label_table, read_labels
 from daskrf.molecules.tables import survey
+from daskrf.molecules.values import Scale
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.integrity import DAMAGE, believed, load_array, read_sealed, save_array, write_sealed
 from daskrf.storage.labels import JoinedLabels, join_labels
@@ -70,6 +71,7 @@ class LabelFiles:
             for field in dataclasses.fields(self.joined)
             if field.name not in ("row", "y")
         }
+        rest["scales"] = [scale.state() for scale in self.joined.scales]
         write_sealed(self.folder / _RECORD, {"digests": digests, "labels": rest}, keep=not self.damaged)
 
 
@@ -77,29 +79,24 @@ def labels_of(
     path: str | os.PathLike[str],
     store: RowStore,
     directory: PurePath,
-    key: str,
-    key_column: str | int | None,
-    targets: Sequence[str | int] | None,
-    drop_non_finite: bool,
+    reading: Reading,
     check: Callable[[int, float], None] = lambda n_labels, key_bytes: None,
 ) -> LabelFiles:
     """Return labels attached to rows of `store`, as an earlier run left them in `directory` or joined now.
 
-    Nothing is written. `key` to `drop_non_finite` are arguments of `read_labels`. `check` gets the number of
-    labels and the bytes per key, and may raise to refuse them; it is called before they are read,
-    without keys, and again before the join.
+    Nothing is written. `check` gets the number of labels and the bytes per key, and may raise to refuse them;
+    it is called before they are read, without keys, and again before the join.
     """
-    options = [key, key_column, targets if targets is None else list(targets), drop_non_finite]
-    _, digest, n_rows, _ = survey(as_path(path), label_table(path, key).table)
-    identity = hash_of([digest, options, store.spec_hash])
+    _, digest, n_rows, _ = survey(as_path(path), label_table(path, reading.key).table)
+    identity = hash_of([digest, dataclasses.asdict(reading), store.spec_hash])
     folder = directory / f"labels-{identity[:16]}"
     there = is_file(folder / _RECORD)
     found = _read(folder) if there else None
     if found is not None:
         return LabelFiles(found, folder, there=True)
     check(n_rows, 0.0)
-    given = read_labels(path, key, key_column, list(targets) if targets else None, drop_non_finite)
-    check(given.read, 0.0 if key == "row" else given.keys.nbytes / len(given.keys) - 8)
+    given = read_labels(path, reading)
+    check(given.read, 0.0 if reading.key == "row" else given.keys.nbytes / len(given.keys) - 8)
     joined = join_labels(given, store)
     del given
     pa.default_memory_pool().release_unused()  # up to three times what is left, and Arrow would keep it
@@ -128,6 +125,8 @@ def _read(folder: PurePath) -> JoinedLabels | None:
         rows, y = kept_arrays(folder)
         rest: dict[str, Any] = read_sealed(folder / _RECORD, _ADVICE)["labels"]
         rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys")}
+        rest["scales"] = tuple(Scale(**state) for state in rest["scales"])
+        rest["unusual"] = {kind: (count, example) for kind, (count, example) in rest["unusual"].items()}
         return JoinedLabels(row=rows, y=y, **rest)
     except (StoreError, *DAMAGE):
         return None

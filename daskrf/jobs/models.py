@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from daskrf.gp.exact import ExactGP
 from daskrf.gp.process import PER_TARGET
 from daskrf.gp.separate import Process, SeparateGP, processes_of
 from daskrf.jobs.mapreference import rebuild
+from daskrf.molecules.values import scales_in
 from daskrf.storage.integrity import believed
 from daskrf.storage.model import load_model
 
@@ -40,7 +42,8 @@ class Model:
     gp : RandomFeatureGP, SparseGP, LocalGaussianGP, ExactGP or SeparateGP
         Without its statistics (means only) unless they were requested.
     metadata : dict
-        ``gp`` (its state), ``targets``, ``directions`` (of targets, if given), ``labels`` (counts),
+        ``gp`` (its state), ``targets``, ``directions`` (of targets, if given), ``scales`` (their
+        units and transforms: see `daskrf.molecules.values.Scale`), ``labels`` (counts),
         ``spec_hash``, ``library`` and ``library_path`` (spec hash and path of the fingerprint store),
         ``fingerprint`` (specification), ``fragments``, ``map`` (None for an exact process).
     """
@@ -52,6 +55,11 @@ class Model:
     def targets(self) -> list[str]:
         """Names of the targets."""
         return list(self.metadata["targets"])
+
+    def scales_of(self, targets: Sequence[str]) -> tuple[str, ...]:
+        """Return what some targets are, in words, where their units or transforms are known."""
+        scales = scales_in(self.metadata)
+        return tuple(scale.words() for scale in scales if scale.known and scale.name in targets)
 
     @property
     def directions(self) -> dict[str, str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, printable
+from daskrf.molecules.formats import EMPTY as EMPTY_LINE
 from daskrf.molecules.formats import (
-    EMPTY,
     Column,
     Head,
     Purpose,
@@ -30,15 +31,32 @@ from daskrf.molecules.names import (
     column_words,
     find_id,
     find_smiles,
-    is_number,
     listed,
     normalised,
     position_of,
 )
 from daskrf.molecules.structures import canonical_smiles
+from daskrf.molecules.values import (
+    AS_VALUES,
+    CENSORED,
+    DECIMAL_COMMA,
+    EMPTY,
+    LEFT_OUT,
+    LOGARITHM,
+    MISSING,
+    NUMBER,
+    RELATIONS,
+    UNIT,
+    WORDS,
+    Scale,
+    is_value,
+    numbers,
+    scales_of,
+    without_comma,
+)
 from daskrf.storage.backend import as_path
 
-__all__ = ["Labels", "label_table", "label_words", "read_labels"]
+__all__ = ["CENSORED_AS", "Labels", "Reading", "label_table", "label_words", "read_labels"]
 
 KEYS = {
     "id": "IDs",
@@ -48,11 +66,12 @@ KEYS = {
     "row": "row numbers",
 }
 BY_SMILES = ("smiles", "structure", "parent")
-MISSING = frozenset({"", "na", "n/a", "null", "none"})
+CENSORED_AS = ("drop", "value")
+UNIT_NAMES = ("standardunits", "standardunit", "units", "unit", "activityunits", "concunit", "resultunit")
+RELATION_NAMES = ("standardrelation", "relation", "qualifier", "operator", "prefix", "modifier", "censor")
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
-_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma
 
 
@@ -78,6 +97,10 @@ class Labels:
         Number of rows without any finite value.
     path : str
         Path of the file.
+    scales : tuple of Scale
+        What each target is.
+    unusual : dict of str to (int, str)
+        How many values were left out, by kind, or were censored and taken as they are, each with an example.
     """
 
     keys: pa.Array
@@ -88,23 +111,19 @@ class Labels:
     read: int
     dropped: int
     path: str
+    scales: tuple[Scale, ...] = ()
+    unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.index)
 
 
-def read_labels(
-    path: str | os.PathLike[str],
-    key: str = "id",
-    key_column: Column | None = None,
-    targets: Sequence[Column] | None = None,
-    drop_non_finite: bool = False,
-) -> Labels:
-    """Read labels from a table in any format that libraries may have, plain or compressed.
+@dataclass(frozen=True)
+class Reading:
+    """How labels are read from a table.
 
     Parameters
     ----------
-    path : path
     key : {"id", "smiles", "structure", "parent", "row"}
         The key that joins labels to the library; see `daskrf.fit`.
     key_column : str or int, optional
@@ -112,8 +131,45 @@ def read_labels(
         in `daskrf.molecules.names`), else the first column.
     targets : sequence of str or int, optional
         Columns of the values; by default the only other numeric column.
-    drop_non_finite : bool
-        Drop values that are missing or not finite, and rows left without any; the latter are counted.
+    drop_non_numbers : bool
+        Drop values that are missing, not finite or not numbers, and rows left without any; all are counted.
+    censored : {"drop", "value"}, optional
+        What to do with censored values, such as ">10000"; refused by default.
+    transform, unit : str, or dict of str to str, optional
+        See `daskrf.fit`.
+    """
+
+    key: str = "id"
+    key_column: Column | None = None
+    targets: Sequence[Column] | None = None
+    drop_non_numbers: bool = False
+    censored: str | None = None
+    transform: str | Mapping[str, str] | None = None
+    unit: str | Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.key not in KEYS:
+            raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {self.key!r}")
+        if self.censored not in (None, *CENSORED_AS):
+            raise InputError(f"censored is one of {', '.join(CENSORED_AS)}, not {self.censored!r}")
+        if self.targets is not None:
+            targets = [self.targets] if isinstance(self.targets, str) else list(self.targets)
+            object.__setattr__(self, "targets", targets)
+
+    def drops(self, kind: int) -> bool:
+        """Return whether values of a kind are left out instead of refused."""
+        return self.censored == "drop" if kind == CENSORED else self.drop_non_numbers
+
+
+def read_labels(path: str | os.PathLike[str], reading: Reading | None = None, **options: Any) -> Labels:
+    """Read labels from a table in any format that libraries may have, plain or compressed.
+
+    Parameters
+    ----------
+    path : path
+    reading : Reading, optional
+    **options
+        Fields of a `Reading`, if none is given.
 
     Returns
     -------
@@ -135,36 +191,33 @@ def read_labels(
     >>> labels.keys.to_pylist(), labels.index.tolist(), labels.y.ravel().tolist()
     (['A', 'B'], [0, 1, 0], [-7.5, -8.0, -1.0])
     """
-    given = _open(path, key, key_column, targets)
-    parts, n_read = _read_parts(given, drop_non_finite)
+    given = _open(path, reading or Reading(**options))
+    parts, n_read, unusual = _read_parts(given)
     keys = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0)
-    names = tuple(given.names[position] for position in given.targets)
+    names = tuple(scale.name for scale in given.scales)
     dropped = n_read - len(keys)
     if not len(keys):
-        raise InputError(f"{path} has no label left: no value in its {dropped:,} rows is finite")
+        raise InputError(f"{path} has no label left: no value in its {dropped:,} rows is a finite number")
     y = np.concatenate([values for _, values in parts])
     for name, there in zip(names, np.isfinite(y).any(0), strict=True):
         if not there:
-            raise InputError(f"{path} has no label of {name} left: none of its values is finite")
+            raise InputError(f"{path} has no label of {name} left: none of its values is a finite number")
     encoded = keys.dictionary_encode()
     return Labels(
         keys=encoded.dictionary,
         index=encoded.indices.to_numpy().astype(np.int64),
         y=y,
         names=names,
-        key=key,
+        key=given.reading.key,
         read=n_read,
         dropped=dropped,
         path=str(path),
+        scales=given.scales,
+        unusual=unusual,
     )
 
 
-def label_words(
-    path: str | os.PathLike[str],
-    key: str = "id",
-    key_column: Column | None = None,
-    targets: Sequence[Column] | None = None,
-) -> str:
+def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **options: Any) -> str:
     """Return how `read_labels` reads a file, in one line: its format, and its key and target columns.
 
     Raises
@@ -182,13 +235,16 @@ def label_words(
     ...     print(label_words(path).removeprefix(folder + os.sep))
     scores.csv: UTF-8 text, separated by commas, with a header; IDs in 'Compound ID', target 'score'
     """
-    given = _open(path, key, key_column, targets)
-    table = given.head.table
-    known = key_column is not None or _find_key(given.head, given.names, key) is not None
+    given = _open(path, reading or Reading(**options))
+    table, key = given.head.table, given.reading.key
+    known = given.reading.key_column is not None or _find_key(given.head, given.names, key) is not None
     every = column_words(given.names, *range(len(given.names)))
     first = "" if known else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
     found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
     found += ", decimal commas" if given.comma else ""
+    if given.relation is not None:
+        found += f", {column_words(table.names, given.relation)} tells censored values"
+    found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
     where = f"{KEYS[key]} in {column_words(table.names, given.key_position)}{first}"
     return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
 
@@ -200,9 +256,12 @@ class _Given:
     path: PurePath
     head: Head
     names: tuple[str, ...]
-    key: str
+    reading: Reading
     key_position: int
     targets: list[int]
+    scales: tuple[Scale, ...]
+    relation: int | None
+    units: int | None
     comma: bool
 
     def place(self, line: int) -> str:
@@ -236,7 +295,7 @@ def label_table(path: str | os.PathLike[str], key: str = "id") -> Head:
 def _purpose(key: str) -> Purpose:
     return Purpose(
         fit=_columns_of_all,
-        is_header=lambda first, below: not any(map(_is_value, first)),
+        is_header=lambda first, below: not any(map(is_value, first)),
         asked=TableFormat(),
         longest=LONGEST,
         strict=True,
@@ -250,41 +309,55 @@ def _columns_of_all(rows: Sequence[Sequence[str]]) -> int:
     return 0 if len(widths) != 1 or widths == {1} else widths.pop()
 
 
-def _open(
-    path: str | os.PathLike[str], key: str, key_column: Column | None, targets: Sequence[Column] | None
-) -> _Given:
-    """Return a table of labels with the positions of its key and target columns."""
-    if key not in KEYS:
-        raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {key!r}")
+def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
+    """Return a table of labels with the positions of the columns that are read."""
+    key, path = reading.key, as_path(path)
     head = label_table(path, key)
     names = head.table.names or tuple(f"column {position}" for position in range(head.table.n_columns))
 
     def position(column: Column) -> int:
-        return position_of(as_path(path), column, names, len(names))
+        return position_of(path, column, names, len(names))
 
-    asked = [targets] if isinstance(targets, str) else targets
-    positions = [position(target) for target in asked or ()]
-    if key_column is not None:
-        at = position(key_column)
+    positions = [position(target) for target in reading.targets or ()]
+    if reading.key_column is not None:
+        at = position(reading.key_column)
     elif (found := _find_key(head, names, key)) is not None:
         at = found
     else:
         at = next((k for k in range(len(names)) if k not in positions), 0)
-    if asked is None:
-        positions = [_only_target(as_path(path), head, names, at)]
+    if reading.targets is None:
+        positions = [_only_target(path, head, names, at)]
     elif not positions or at in positions or len(set(positions)) != len(positions):
         raise InputError(
             f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
             f"are {listed(names)}"
         )
-    comma = _has_commas(as_path(path), head, positions)
-    return _Given(as_path(path), head, names, key, at, positions, comma)
+    taken, alone = (at, *positions), len(positions) == 1  # of several targets it is not known which is meant
+    relation = _named(names, RELATION_NAMES, taken) if alone else None
+    units = _named(names, UNIT_NAMES, taken) if alone and reading.unit is None else None
+    scales = scales_of(
+        [names[position] for position in positions],
+        reading.transform,
+        reading.unit,
+        None if units is None else (names[units], head.values(units)),
+    )
+    units = units if scales[0].units else None
+    return _Given(
+        path, head, names, reading, at, positions, scales, relation, units, _has_commas(path, head, positions)
+    )
+
+
+def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> int | None:
+    """Return the position of the column with one of the usual names, the best first, or None."""
+    plain = [normalised(name) for name in names]
+    found = (plain.index(name) for name in usual if name in plain)
+    return next((position for position in found if position not in taken), None)
 
 
 def _has_commas(path: PurePath, head: Head, targets: Sequence[int]) -> bool:
     """Return whether the first values have decimal commas; refuse those that may separate thousands."""
-    values = [text.strip() for column in head.columns(targets) for text in column]
-    commas = [text for text in values if _DECIMAL_COMMA.fullmatch(text)]
+    values = [text.strip(f" {''.join(RELATIONS)}") for column in head.columns(targets) for text in column]
+    commas = [text for text in values if DECIMAL_COMMA.fullmatch(text)]
     if not commas or head.table.delimiter == ";":  # which Excel writes where commas are decimal
         return bool(commas)
     if all(map(_THOUSANDS.fullmatch, commas)):
@@ -311,7 +384,7 @@ def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -
     found = [
         position
         for position, values in zip(others, head.columns(others), strict=True)
-        if values and all(map(_is_value, [text for text in values if not _is_missing(text)][:1]))
+        if values and _mostly_numbers(values)
     ]
     if len(found) == 1:
         return found[0]
@@ -320,78 +393,150 @@ def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -
     raise InputError(f"{path} has {problem}; name the target columns (its columns are {listed(names)})")
 
 
-def _read_parts(given: _Given, drop_non_finite: bool) -> tuple[list[tuple[pa.Array, np.ndarray]], int]:
-    """Return keys and values, block by block, of rows with a finite value; and the number of rows read."""
-    parts, n_read = [], 0
-    for lines, keys, columns in _blocks(given):
-        y = np.column_stack([_numbers(given, lines, texts) for texts in columns])
-        finite = np.isfinite(y)
-        if not finite.all() and not drop_non_finite:
-            i = int(np.argmin(finite.all(axis=1)))
-            j = int(np.argmin(finite[i]))
-            bad, name = columns[j][i].strip(), given.names[given.targets[j]]
-            what = f"holds {bad!r}, not a finite number; correct it" if bad else "is empty; fill it in"
-            raise InputError(
-                f"{given.place(lines[i])}: '{name}' {what}, or leave out empty, NaN and infinite values with "
-                "--drop-non-finite"
-            )
+def _mostly_numbers(values: Sequence[str]) -> bool:
+    """Return whether at least half of the values of a column that are there are numbers."""
+    there = [text for text in values if text.strip().lower() not in MISSING]
+    return 2 * sum(map(is_value, there)) >= len(there)
+
+
+def _read_parts(
+    given: _Given,
+) -> tuple[list[tuple[pa.Array, np.ndarray]], int, dict[str, tuple[int, str]]]:
+    """Return keys and values of rows with a value, in blocks; the number of rows; and what was unusual."""
+    parts, n_read, unusual = [], 0, _Unusual(given)
+    for lines, keys, columns, relations, units in _blocks(given):
+        y, kinds = np.empty((len(lines), len(columns))), np.empty((len(lines), len(columns)), np.uint8)
+        for t, (texts, scale) in enumerate(zip(columns, given.scales, strict=True)):
+            texts = _with_relations(_with_points(given, lines, texts), relations)
+            values, kinds[:, t] = numbers(texts)
+            y[:, t], lost = scale.apply(values, units)
+            kinds[lost != NUMBER, t] = lost[lost != NUMBER]
+        left = unusual.count(lines, columns, kinds, relations, units)
         n_read += len(lines)
-        y[~finite], some = np.nan, finite.any(axis=1)
+        y[left] = np.nan
+        some = ~left.all(axis=1)
         parts.append((_keys(given, lines, keys).filter(pa.array(some)), y[some]))
-    return parts, n_read
+    return parts, n_read, unusual.found
 
 
-def _blocks(given: _Given) -> Iterator[tuple[list[int], list[str], list[list[str]]]]:
-    """Yield lines, keys and target values, as text; blank lines are skipped."""
+class _Unusual:
+    """Counts of values that are no plain numbers, by kind; refuses those that are not to be left out."""
+
+    def __init__(self, given: _Given) -> None:
+        self._given = given
+        self.found: dict[str, tuple[int, str]] = {}
+
+    def count(
+        self,
+        lines: list[int],
+        columns: list[list[str]],
+        kinds: np.ndarray,
+        relations: list[str] | None,
+        units: list[str] | None,
+    ) -> np.ndarray:
+        """Count the unusual values of a block; return which are left out, as bool of shape (rows, targets).
+
+        Raises
+        ------
+        InputError
+            For the first value that is neither a number nor to be left out.
+        """
+        left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._given.reading.censored == "value"))
+        refused = left & ~np.isin(kinds, [kind for kind in LEFT_OUT if self._given.reading.drops(kind)])
+
+        def shown(at: int) -> str:
+            i, t = divmod(at, kinds.shape[1])
+            sign = relations[i].strip() if relations and kinds[i, t] == CENSORED else ""
+            unit = f" {units[i].strip()}" if units and kinds[i, t] == UNIT else ""
+            return f"{sign}{columns[t][i].strip()}{unit}"
+
+        if refused.any():
+            at = int(np.argmax(refused))
+            i, t = divmod(at, kinds.shape[1])
+            raise InputError(f"{self._given.place(lines[i])}: {self._fault(int(kinds[i, t]), t, shown(at))}")
+        for kind, why in LEFT_OUT.items():
+            places = np.flatnonzero(kinds.ravel() == kind)
+            if len(places):
+                name = why if left.ravel()[places[0]] else AS_VALUES
+                n, example = self.found.get(name, (0, shown(int(places[0]))))
+                self.found[name] = (n + len(places), example)
+        return left
+
+    def _fault(self, kind: int, t: int, text: str) -> str:
+        """Return what is wrong with a value, and what to do."""
+        name = printable(self._given.names[self._given.targets[t]], 60)
+        what = {
+            EMPTY: f"holds {text!r}, which is not a finite number; correct it"
+            if text
+            else "is empty; fill it in",
+            WORDS: f"holds {text!r}, which is not a number; correct it",
+            CENSORED: f"holds {text!r}, which is a limit, not a value",
+            UNIT: f"holds {text!r}, which is in another unit; convert it",
+            LOGARITHM: f"holds {text!r}, which has no logarithm; correct it",
+        }[kind]
+        if kind == CENSORED:
+            return (
+                f"'{name}' {what}; leave such censored values out with --censored drop, or take the numbers "
+                "in them with --censored value"
+            )
+        return f"'{name}' {what}, or leave out values that are no numbers with --drop-non-numbers"
+
+
+def _blocks(
+    given: _Given,
+) -> Iterator[tuple[list[int], list[str], list[list[str]], list[str] | None, list[str] | None]]:
+    """Yield lines, keys, values, relations and units, as text; blank lines are skipped."""
     table = given.head.table
-    view = View(given.path, table, [given.key_position, *given.targets], _purpose(given.key))
+    more = [position for position in (given.relation, given.units) if position is not None]
+    columns = [given.key_position, *given.targets, *more]
+    view = View(given.path, table, columns, _purpose(given.reading.key))
     for rows in reader_of(table).read(view, [whole(table)]):
         for fault in rows.faults:
-            if fault.reason != EMPTY:
+            if fault.reason != EMPTY_LINE:
                 raise InputError(
                     f"{given.place(fault.line)} cannot be read ({fault.reason}); correct or delete it"
                 )
         if len(rows.row):
             keys, *values = ([text or "" for text in column] for column in rows.columns)
-            yield rows.line.tolist(), keys, values
+            units = None if given.units is None else values.pop()
+            relations = None if given.relation is None else values.pop()
+            yield rows.line.tolist(), keys, values, relations, units
 
 
-def _numbers(given: _Given, lines: list[int], texts: list[str]) -> np.ndarray:
-    """Return the values of a column; NaN where one is missing."""
-    if given.comma:
-        for line, text in zip(lines, texts, strict=True):
-            if "." in text:
-                raise InputError(
-                    f"{given.place(line)} has the value {text!r}, but others have decimal commas; "
-                    "write all in one way"
-                )
-        texts = [text.replace(",", ".") for text in texts]
-    try:
-        return np.array(texts, dtype=np.float64)
-    except ValueError:
-        values = ["nan" if _is_missing(text) else text for text in texts]
-    for line, text in zip(lines, values, strict=True):
-        if not is_number(text):
-            raise InputError(f"{given.place(line)} has the value {text!r}, which is not a number; correct it")
-    return np.array(list(map(float, values)))
+def _with_points(given: _Given, lines: list[int], texts: list[str]) -> list[str]:
+    """Return values with decimal points, if they have decimal commas."""
+    if not given.comma:
+        return texts
+    for line, text in zip(lines, texts, strict=True):
+        if "." in text and is_value(text):
+            raise InputError(
+                f"{given.place(line)} has the value {text!r}, but others have decimal commas; "
+                "write all in one way"
+            )
+    return list(map(without_comma, texts))
 
 
-def _is_value(text: str) -> bool:
-    return is_number(text) or _DECIMAL_COMMA.fullmatch(text.strip()) is not None
-
-
-def _is_missing(text: str) -> bool:
-    return text.strip().lower() in MISSING
+def _with_relations(texts: list[str], relations: list[str] | None) -> list[str]:
+    """Return values behind the relations in a column of their own; a sign before the value itself counts."""
+    if relations is None:
+        return texts
+    signs = [relation.strip().strip("'\"") for relation in relations]
+    return [
+        f"{sign}{text}"
+        if sign in RELATIONS and text.strip() and not text.strip().startswith(RELATIONS)
+        else text
+        for sign, text in zip(signs, texts, strict=True)
+    ]
 
 
 def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
     """Return keys in the form of the library's: row numbers, stripped text, or SMILES as the key says."""
-    if given.key == "smiles":
+    if given.reading.key == "smiles":
         return pa.array(map(clean_smiles, keys), TEXT)
-    if given.key in BY_SMILES:
-        return pa.array(canonical_smiles(map(clean_smiles, keys), given.key == "parent"), TEXT)
+    if given.reading.key in BY_SMILES:
+        return pa.array(canonical_smiles(map(clean_smiles, keys), given.reading.key == "parent"), TEXT)
     texts = list(map(str.strip, keys))
-    if given.key == "id":
+    if given.reading.key == "id":
         return pa.array(texts, TEXT)
     for line, key, digits in zip(lines, keys, texts, strict=True):
         if not (digits.isascii() and digits.isdigit() and len(digits) < 19):

@@ -360,12 +360,14 @@ def _window(library: Library, row: int, count: int) -> Segment:
 
 
 def expand(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[PurePath]:
-    """Return the files named by `paths` and glob patterns, in the order given, sorted within a pattern.
+    """Return the files named by `paths`, folders and glob patterns, in the order given, sorted within each.
+
+    A folder stands for all files in it and below it, but those whose names begin with "." or "_".
 
     Raises
     ------
     InputError
-        If a path does not exist, is a directory, or is given twice, or a pattern matches nothing.
+        If a path does not exist, is an empty folder, or is given twice, or a pattern matches nothing.
 
     Examples
     --------

@@ -123,7 +123,7 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     Raises
     ------
     InputError
-        Another scheme, a URL without a bucket, a URL mangled by `pathlib`, or a name that is not UTF-8
+        An empty text, another scheme, a URL without a bucket, a URL mangled by `pathlib`, or a name that is not UTF-8
         text, as JSON and Parquet require.
     StoreError
         obstore is not installed.
@@ -135,7 +135,11 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     """
     if isinstance(given, Url):
         return given
+    if not isinstance(given, (str, os.PathLike)):
+        raise InputError(f"a path is expected, not {type(given).__name__}.")
     text = os.fspath(given)
+    if isinstance(given, str) and not text.strip():  # pathlib would take the current folder
+        raise InputError("a path is empty; give the path of a file or a folder.")
     if "\0" in text or not _is_utf8(text):
         raise InputError(f"the path {text} is not UTF-8 text; give another one, or a link to it")
     scheme = _SCHEME.match(text)
@@ -220,6 +224,9 @@ def sizes_of(root: PurePath, names: Iterable[str]) -> dict[str, int]:
 
 def matching(pattern: PurePath) -> list[PurePath]:
     """Return the files that match a name or pattern, sorted; ``**`` matches any number of path parts.
+
+    A folder stands for all files in it and below it, except those whose names, or whose folders' names, begin
+    with "." or "_".
 
     Raises
     ------
@@ -381,15 +388,27 @@ def pairs(staged: dict[PurePath, Path]) -> list[tuple[Path, PurePath]]:
 def _matching_files(given: str) -> list[PurePath]:
     path = Path(os.path.abspath(given))
     if path.is_dir():
-        raise InputError(f"{given} is a directory; name its files, for example '{given}/*.smi'.")
+        return _files_below(path)
     if path.exists():  # a file may have brackets in its name
         return [path]
     if not glob.has_magic(given):
         raise InputError(f"{given} does not exist; check the path.")
     there = (Path(os.path.abspath(name)) for name in sorted(glob.glob(given, recursive=True)))
-    found: list[PurePath] = [file for file in there if not file.is_dir()]
+    found = [file for file in there if not file.is_dir()]
     if not found:
         raise InputError(f"no file matches {given!r}; check the pattern, and quote it in the shell.")
+    return [*found]
+
+
+def _files_below(folder: PurePath) -> list[PurePath]:
+    """Return the files in a folder and below it; refuse one that has none."""
+    names = sorted(backend(folder).sizes(folder))
+    found = [folder / name for name in names if not any(part[0] in "._" for part in name.split("/"))]
+    if not found:
+        there = exists(folder)
+        raise InputError(
+            f"{folder} {'is a folder without files' if there else 'does not exist'}; check the path."
+        )
     return found
 
 
@@ -397,8 +416,7 @@ def _matching_objects(pattern: PurePath) -> list[PurePath]:
     if is_file(pattern):  # an object may have brackets in its name
         return [pattern]
     if not glob.has_magic(_key(pattern)):
-        what = "is not an object, but objects are below it" if exists(pattern) else "does not exist"
-        raise InputError(f"{pattern} {what}; name its objects, for example '{pattern}/*.smi'.")
+        return _files_below(pattern)
     parts = _key(pattern).split("/")
     fixed = next(i for i, part in enumerate(parts) if glob.has_magic(part))
     root = pattern.parents[len(parts) - fixed - 1]

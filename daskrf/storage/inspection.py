@@ -16,6 +16,7 @@ from daskrf.errors import InputError, StoreError, printable
 from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.kernel import short
+from daskrf.molecules.values import scales_in
 from daskrf.quantities import amount, format_bytes
 from daskrf.storage.backend import as_path, backend, is_file
 from daskrf.storage.files import file_errors, work_folder
@@ -423,6 +424,7 @@ def _model_words(metadata: dict[str, Any]) -> list[str]:
         directions = dict(metadata.get("directions", {}))
         targets = (f"{t} ({directions[t]})" if t in directions else str(t) for t in metadata["targets"])
         words.append(f"targets: {', '.join(targets)}")
+    words += [scale.words() for scale in scales_in(metadata) if scale.known]
     if isinstance(metadata.get("labels"), dict):
         counts = (f"{value:,} {key.replace('_', ' ')}" for key, value in metadata["labels"].items())
         words.append(f"labels: {', '.join(counts)}")

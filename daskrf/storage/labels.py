@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from daskrf.errors import InputError, printable
 from daskrf.molecules.measurements import BY_SMILES, Labels
 from daskrf.molecules.names import listed
 from daskrf.molecules.structures import same_structures
+from daskrf.molecules.values import AS_VALUES, Scale
 from daskrf.quantities import amount
 from daskrf.storage.files import canonical_json
 from daskrf.storage.rowstore import RowStore
@@ -72,6 +73,11 @@ class JoinedLabels:
         Rows of the label file without any finite value.
     unmatched_keys : tuple of str
         The first few keys that are not in the library.
+    scales : tuple of Scale
+        What each target is.
+    unusual : dict of str to (int, str)
+        How many values of the label file were left out, by kind, or were censored and taken as they are, each
+        with an example.
     """
 
     row: np.ndarray
@@ -84,6 +90,8 @@ class JoinedLabels:
     library_duplicates: int
     dropped: int
     unmatched_keys: tuple[str, ...]
+    scales: tuple[Scale, ...] = ()
+    unusual: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -137,14 +145,25 @@ class JoinedLabels:
         if self.unmatched:
             keys = listed(self.unmatched_keys)
             parts.append(f"not in the library: {self.unmatched:,} (such as {keys})")
-        if self.dropped:
-            parts.append(f"left out: {self.dropped:,} (empty, NaN or infinite)")
+        parts += self._unusual()
         if self.library_duplicates:
             parts.append(
                 f"rows of the library with the key of an earlier row: {self.library_duplicates:,} (labels go "
                 "to the first)"
             )
         return "; ".join(parts)
+
+    def _unusual(self) -> list[str]:
+        """Return what was left out, and what was taken though it was no plain number."""
+
+        def words(kind: str) -> str:
+            n, example = self.unusual[kind]
+            return f"{n:,} {kind}{f' (such as {printable(example, 40)!r})' if example else ''}"
+
+        left = [words(kind) for kind in self.unusual if kind != AS_VALUES]
+        rows = f", and so {amount(self.dropped, 'rows')}" if self.dropped and len(self.names) > 1 else ""
+        parts = [f"values left out: {', '.join(left)}{rows}"] if left else []
+        return [*parts, *([words(AS_VALUES)] if AS_VALUES in self.unusual else [])]
 
 
 def match_labels(labels: Labels, store: RowStore, partitions: Iterable[int]) -> Matches:
@@ -253,6 +272,8 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
         library_duplicates=matches.n_hits - n_found,
         dropped=labels.dropped,
         unmatched_keys=tuple(str(key) for key in missing),
+        scales=labels.scales,
+        unusual=labels.unusual,
     )
 
 

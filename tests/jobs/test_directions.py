@@ -148,8 +148,34 @@ LABELS = {
     "logarithms": ([5 + k / 10 for k in range(40)], ""),
     "with zero": ([0.0, *(10.0**k for k in range(6))], "y: labels span 5.0 decades, from 1 to 100000;"),
     "with a negative one": ([-1.0, *(10.0**k for k in range(6))], ""),
-    "four decades": ([10.0 ** (k / 10) for k in range(41)], ""),
+    "four decades": ([10.0 ** (k / 10) for k in range(41)], "y: labels span 4.0 decades"),
+    "a tail": ([10.0 ** (k / 16) for k in range(41)], "y: labels span 2.5 decades"),
+    "a decade": ([10.0 ** (k / 40) for k in range(41)], ""),
+    "percentages": ([2.5 * k for k in range(41)], ""),
 }
+
+
+def test_concentrations_are_told_by_their_name(store: Path, tmp_path: Path) -> None:
+    values = "".join(f"m{k},{10 + 4 * k}\n" for k in range(40))
+    given: dict[str, Any] = {
+        "feature_map": FEATURES,
+        "mean": 0.0,
+        "signal_variance": 1.0,
+        "noise_variance": 1.0,
+    }
+    for name, told in {
+        "IC50_nM": True,
+        "Ki": True,
+        "pIC50": False,
+        "score": False,
+        "dose (uM)": True,
+    }.items():
+        (tmp_path / "labels.csv").write_text(f"id,{name}\n{values}")
+        report = fit(store, tmp_path / "labels.csv", tmp_path / name, **given)
+        assert ("labels span 1.2 decades" in str(report)) == told, name
+        if name == "IC50_nM":
+            report = fit(store, tmp_path / "labels.csv", tmp_path / "p", transform="pIC50", **given)
+            assert "decades" not in str(report)
 
 
 @pytest.mark.parametrize("name", LABELS)
@@ -164,4 +190,4 @@ def test_labels_that_want_another_treatment_are_told(name: str, store: Path, tmp
     assert len(told) == bool(advice)
     assert advice in str(report)
     if name == "concentrations":
-        assert told[0].endswith("fit their logarithm instead, such as pIC50 = 9 - log10(IC50 in nM)")
+        assert "fit their logarithm instead, for example with --transform pIC50 --unit nM" in told[0]

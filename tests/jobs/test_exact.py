@@ -189,7 +189,7 @@ def test_targets_with_gaps_have_a_process_each(
     other = [f"{line},{-float(line.split(',')[1]) if i % 3 else ''}" for i, line in enumerate(lines)]
     (tmp_path / "two.csv").write_text("id,a,b\n" + "\n".join(other) + "\n")
     report = fit(
-        store, tmp_path / "two.csv", tmp_path / "model", target=["a", "b"], drop_non_finite=True,
+        store, tmp_path / "two.csv", tmp_path / "model", target=["a", "b"], drop_non_numbers=True,
         solver="cg", **EXACT,
     )  # fmt: skip
     assert len(report.solved) == 2

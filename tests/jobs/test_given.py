@@ -1,104 +1,194 @@
-"""SMILES as words and on standard input: read as files are, and printed where there is no output."""
+"""DataFrames, lists of SMILES, molecules of RDKit and standard input in the place of files."""
 
 from __future__ import annotations
 
-import csv
+import gzip
 import io
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from rdkit import Chem
 
-from daskrf import fit, load, predict
-from daskrf.commands.predict import MOST_PRINTED
-from daskrf.errors import InputError, OptionError
+import daskrf
+from daskrf import TanimotoMinMaxFeatures
+from daskrf.cli.app import run
+from daskrf.errors import InputError
 from daskrf.jobs.given import as_files
+from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.predictions import PredictionStore
+
+N = 60
+SMILES = list(ReactionLibrary().smiles(0, N))
+Y = np.random.default_rng(0).standard_normal(N)
+FRAME = pd.DataFrame({"smiles": SMILES, "id": [f"m{k}" for k in range(N)], "y": Y})
+GIVEN: dict[str, Any] = {
+    "feature_map": TanimotoMinMaxFeatures(64),
+    "mean": 0.0,
+    "signal_variance": 1.0,
+    "noise_variance": 0.1,
+}
+
+
+def rows(store: Path) -> pa.Table:
+    opened = FingerprintStore.open(store)
+    return pa.concat_tables(opened.read_rows(p, ["id", "smiles"]) for p in range(opened.n_partitions))
+
+
+def predictions(path: Path) -> pa.Table:
+    opened = PredictionStore.open(path)
+    return pa.concat_tables(opened.read(p) for p in range(opened.n_partitions))
 
 
 @pytest.fixture(scope="module")
-def model(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of labels that bring their own SMILES."""
-    out = tmp_path_factory.mktemp("given")
-    lines = inputs[0].read_text().splitlines()
-    smiles = {name: text for text, _, name in (line.partition(" ") for line in lines)}
-    labels = [line.split(",") for line in inputs[1].read_text().splitlines()[1:]]
-    rows = [f"{name},{smiles[name]},{y}\n" for name, y in labels if name in smiles]
-    (out / "labels.csv").write_text("id,smiles,score\n" + "".join(rows[:60]))
-    fit(out / "labels.csv", output=out / "model")
-    return out / "model"
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("given")
+    FRAME.to_csv(folder / "labels.csv", index=False)
+    daskrf.fit(folder / "labels.csv", output=folder / "model", **GIVEN)
+    return folder / "model"
 
 
-def give(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+def molecules() -> list[Chem.Mol]:
+    found = [Chem.MolFromSmiles(text) for text in SMILES]
+    for k, molecule in enumerate(found):
+        molecule.SetProp("_Name", f"m{k}")
+        molecule.SetDoubleProp("y", float(Y[k]))
+    return found
 
 
-def test_words_are_predicted_as_the_model_predicts_them(model: Path) -> None:
-    report = predict(model, ["CCO", "c1ccccc1"])
-    mean, std = load(model).predict(["CCO", "c1ccccc1"], return_std=True)
-    assert report.table["smiles"].to_pylist() == ["CCO", "c1ccccc1"]
-    np.testing.assert_allclose(report.table["mean"].to_numpy(), mean, rtol=1e-9)
-    np.testing.assert_allclose(report.table["std_y"].to_numpy(), std, rtol=1e-9)
-    lines = str(report).splitlines()
-    assert lines[0].split() == ["smiles", "mean", "std", "std_y"]
-    assert lines[1].split() == [
-        "CCO",
-        *(f"{report.table[name][0].as_py():.4f}" for name in ("mean", "std", "std_y")),
-    ]
-    assert lines[-1] == "of 'score'; std is of the function, and std_y of a new measurement"
-    assert predict(model, "CCO").table["mean"][0] == report.table["mean"][0]
+CANONICAL = [Chem.CanonSmiles(text) for text in SMILES]
+LIBRARIES: dict[str, tuple[Any, list[str], bool]] = {
+    "pandas": (FRAME, SMILES, True),
+    "pandas, indexed": (FRAME.set_index("id"), SMILES, True),
+    "arrow": (pa.Table.from_pandas(FRAME), SMILES, True),
+    "columns": ({"id": list(FRAME.id), "SMILES": SMILES}, SMILES, True),
+    "molecules in a column": (pd.DataFrame({"id": FRAME.id, "mol": molecules()}), CANONICAL, True),
+    "list of SMILES": (SMILES, SMILES, False),
+    "series": (FRAME.smiles, SMILES, False),
+    "array": (np.array(SMILES), SMILES, False),
+    "SMILES with names": ([f"{text} m{k}" for k, text in enumerate(SMILES)], SMILES, True),
+    "molecules": (molecules(), CANONICAL, True),
+    "two tables": ([FRAME[:20], FRAME[20:]], SMILES, True),
+    "generator": (iter(SMILES), SMILES, False),
+}
 
 
-def test_standard_input_may_be_a_table(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give(monkeypatch, b"smiles,name\nCCO,eth\nC(C)(C)(C)(C)C,bad\nCCN,am\nCCC,pr\n")
-    report = predict(model, "-")
-    assert report.table["id"].to_pylist() == ["eth", "am", "pr"]
-    assert report.left_out["line"].to_pylist() == [3]
-    text = str(report)
-    assert text.split()[:4] == ["id", "smiles", "mean", "std"]
-    assert "left out: line 3, 'C(C)(C)(C)(C)C': RDKit cannot parse" in text
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_in_memory(name: str, tmp_path: Path) -> None:
+    data, smiles, named = LIBRARIES[name]
+    daskrf.fingerprint(data, tmp_path / "store")
+    found = rows(tmp_path / "store")
+    assert found["smiles"].to_pylist() == smiles
+    ids = [f"m{k}" if named else f"row-{k}" for k in range(N)]
+    assert found["id"].to_pylist() == ids
+    assert [path.name for path in tmp_path.iterdir() if "given" in path.name] == []
 
 
-def test_words_and_files_go_together(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.smi").write_text("CCN am\n")
-    found = predict(model, [tmp_path / "a.smi", "CCO"]).table
-    assert found["smiles"].to_pylist() == ["CCN", "CCO"]
+@pytest.mark.parametrize(
+    "labels", [FRAME, molecules(), pa.Table.from_pandas(FRAME)], ids=["frame", "mols", "arrow"]
+)
+def test_labels_in_memory(labels: Any, model: Path, tmp_path: Path) -> None:
+    """The model is that of the file, with a library and alone, and predicts what is given in any way."""
+    report = daskrf.fit(labels, output=tmp_path / "alone", target="y", **GIVEN)
+    assert report.labels.matched == N
+    daskrf.fingerprint(FRAME, tmp_path / "store")
+    joined = daskrf.fit(tmp_path / "store", labels, tmp_path / "joined", target="y", **GIVEN)
+    assert (joined.labels.matched, joined.labels.unmatched) == (N, 0)
+    want = daskrf.load(model).predict(SMILES)[0]
+    for path in ("alone", "joined"):
+        np.testing.assert_allclose(
+            daskrf.load(tmp_path / path).predict(SMILES)[0], want, rtol=1e-5, atol=1e-6
+        )
 
 
-@pytest.mark.parametrize("word", ["nofile.smi", "", " ", "CC)", "folder/CCO", "molecules-*.csv"])
-def test_a_word_that_is_nothing_is_refused_in_one_sentence(word: str, model: Path, tmp_path: Path) -> None:
-    for output in (None, tmp_path / "p.csv"):
-        with pytest.raises(InputError, match="is neither a file nor a SMILES; check the path or the str"):
-            predict(model, ["CCO", word], output)
-    assert not list(tmp_path.iterdir())
+def test_predictions_and_hits_of_what_is_in_memory(model: Path, tmp_path: Path) -> None:
+    daskrf.predict(model, FRAME, tmp_path / "frame")
+    daskrf.predict(model, ["CCO", "not a molecule", "c1ccccc1"], tmp_path / "words", accept_rejects=True)
+    frame, words = predictions(tmp_path / "frame"), predictions(tmp_path / "words")
+    assert frame["id"].to_pylist() == list(FRAME.id)
+    assert words["row"].to_pylist() == [0, 2]
+    hits = daskrf.screen(model, FRAME, tmp_path / "hits.parquet", k=3, maximize=True).table
+    best = np.argsort(-frame["mean"].to_numpy(), kind="stable")[:3]
+    assert hits["row"].to_pylist() == best.tolist()
+    again = daskrf.predict(model, FRAME, tmp_path / "frame")
+    assert again.made == 0  # the same data are recognized
+    with pytest.raises(daskrf.StoreError):
+        daskrf.predict(model, FRAME[:10], tmp_path / "frame")
 
 
-def test_a_large_input_needs_an_output(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.smi").write_text("CCO\n" * (MOST_PRINTED + 1))
-    with pytest.raises(InputError, match=r"1,001 molecules are too many to print, .* up to 1,000; give an"):
-        predict(model, tmp_path / "a.smi")
-    with pytest.raises(OptionError, match=r"A share of a job needs an output"):
-        predict(model, "CCO", shard="0/2")
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (5, "source must be a path, a DataFrame, or a list of SMILES or of RDKit molecules, not int"),
+        ([1j], "an element of source must be a path, .* not complex"),
+        (["CCO", "librry.smi"], "'librry.smi' does not exist, and is no SMILES"),
+        (["??", "!!", "CCO"], "does not exist, and is no SMILES"),
+        (np.eye(2), "an element of source must be .* not list"),
+        (iter([]), "source is empty; give at least one molecule or file"),
+        (pd.DataFrame({"name": ["A"], "y": [1.0]}), "no column of SMILES; choose one of .* name, y"),
+        (pd.DataFrame([["C", "C"]], columns=["smiles", "smiles"]), "several columns 'smiles'; rename them"),
+        ({"smiles": ["C", "CC"], "y": [1.0]}, "the columns of a table differ in length"),
+    ],
+)  # fmt: skip
+def test_what_is_no_data_is_refused(data: Any, message: str, model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        daskrf.predict(model, data, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_words_and_standard_input_can_be_written_to_a_file(
+def test_an_output_that_is_no_path(model: Path) -> None:
+    with pytest.raises(InputError, match="a path is expected, not DataFrame"):
+        daskrf.predict(model, FRAME, FRAME)
+    with pytest.raises(InputError, match="a path is expected, not list"):
+        daskrf.predict(["CCO"], FRAME, "out")
+
+
+def test_columns_of_any_kind(tmp_path: Path) -> None:
+    mixed: list[Any] = [1.5, ">10000", "inactive", None, float("nan")]
+    data = pd.DataFrame({"smiles": SMILES[:5], "mixed": mixed, "active": [True, False, None, True, True]})
+    (file,) = as_files(data, tmp_path)
+    assert pq.read_table(file).to_pydict() == {
+        "smiles": SMILES[:5],
+        "mixed": ["1.5", ">10000", "inactive", None, None],
+        "active": [1, 0, None, 1, 1],
+    }
+    assert as_files(data, tmp_path) == [file]
+    assert as_files(data[:2], tmp_path) != [file]
+
+
+def test_standard_input_of_any_format(tmp_path: Path) -> None:
+    text = FRAME.to_csv(index=False).encode()
+    for content in (text, gzip.compress(text)):
+        (file,) = as_files("-", tmp_path, io.BytesIO(content))
+        assert Path(file).read_bytes() == content
+    with pytest.raises(InputError, match="standard input is empty"):
+        as_files("-", tmp_path, io.BytesIO(b""))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_paths_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "C").write_text("CCO\n")  # a file goes before a molecule
+    given = [str(tmp_path / "C"), tmp_path / "none", f"{tmp_path}/*"]
+    assert as_files(given, tmp_path / "folder") == given
+    assert not (tmp_path / "folder").exists()
+
+
+def test_the_command_line_takes_words_and_standard_input(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for again in (False, True):
-        give(monkeypatch, b"CCO\nCCN\n")
-        report = predict(model, ["-", "CCC"], tmp_path / "p.csv")
-        assert bool(report.notes) == again  # the same command finds them there
-    with (tmp_path / "p.csv").open(newline="") as file:
-        rows: list[dict[str, Any]] = list(csv.DictReader(file))
-    assert [row["smiles"] for row in rows] == ["CCO", "CCN", "CCC"]
-    assert not [path for path in Path("/tmp").glob("daskrf-*/given-*") if path.name in str(report)]
-
-
-def test_files_and_patterns_stay_as_they_are(tmp_path: Path) -> None:
-    for name in ("a.smi", "C"):
-        (tmp_path / name).write_text("CCO\n")
-    given = [str(tmp_path / "*.smi"), tmp_path / "absent", "s3://bucket/a.smi", str(tmp_path / "C")]
-    assert as_files(given, tmp_path / "own") == given
-    assert not (tmp_path / "own").exists()
+    here = ["--workers", "0"]
+    assert run(["predict", str(model), *SMILES[:3], "-o", str(tmp_path / "words"), *here]) == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FRAME[:3].to_csv(index=False).encode())))
+    assert run(["predict", str(model), "-", "-o", str(tmp_path / "piped"), *here]) == 0
+    words, piped = predictions(tmp_path / "words"), predictions(tmp_path / "piped")
+    assert words["mean"].to_pylist() == piped["mean"].to_pylist()
+    assert piped["id"].to_pylist() == ["m0", "m1", "m2"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FRAME.to_csv(index=False).encode())))
+    assert run(["fit", "-", "-o", str(tmp_path / "model"), "--quick", *here]) == 0
+    assert [path.name for path in tmp_path.iterdir() if "given" in path.name] == []

@@ -201,7 +201,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
             stack.enter_context(small_groups())
         report = fit(
             store, labels, tmp_path / "all", feature_map=MAPS[name], key="row", target=list("abcd"),
-            drop_non_finite=True,
+            drop_non_numbers=True,
         )  # fmt: skip
         alone = {}
         for target, values in targets.items():
@@ -210,7 +210,8 @@ def test_targets_with_gaps_keep_all_of_their_rows(
             alone[target] = fit(store, path, tmp_path / target, feature_map=MAPS[name], key="row")
     assert report.labels.matched == 200
     assert report.labels.dropped == 40
-    assert "; 120 with a, 140 with b, 90 with c, 140 with d; left out: 40" in str(report)
+    assert "; 120 with a, 140 with b, 90 with c, 140 with d; values left out: 470 empty, NaN" in str(report)
+    assert "infinite, and so 40 rows" in str(report)
     assert isinstance(read_model(tmp_path / "all").gp, SeparateGP)
     predict(tmp_path / "all", store, tmp_path / "pred")
     table = _predicted(tmp_path / "pred")
@@ -239,7 +240,7 @@ def test_targets_with_gaps_keep_all_of_their_rows(
 def test_gaps_by_shards_and_again(gaps: Gaps, store: Path, tmp_path: Path) -> None:
     """Shards share the sums of all sets of rows; other hyperparameters need no further pass."""
     labels, _, _ = gaps
-    options = {"feature_map": ONE_BIT, "key": "row", "target": list("abcd"), "drop_non_finite": True}
+    options = {"feature_map": ONE_BIT, "key": "row", "target": list("abcd"), "drop_non_numbers": True}
     with small_groups():
         fit(store, labels, tmp_path / "model", **options)
         sharded(fit, 3, store, labels, tmp_path / "by-shards", trees=3, **options)
@@ -260,16 +261,16 @@ def test_a_target_without_values_is_refused(store: Path, tmp_path: Path) -> None
     rows, _ = _read(store)
     y = np.random.default_rng(0).standard_normal(9)
     labels = _table(tmp_path / "labels.csv", rows[:9], a=y, b=np.full(9, np.nan))
-    with pytest.raises(InputError, match="no label of b left: none of its values is finite"):
-        fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_finite=True)
+    with pytest.raises(InputError, match="no label of b left: none of its values is a finite number"):
+        fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_numbers=True)
     labels = _table(tmp_path / "labels.csv", rows[:9], a=y, b=np.where(np.arange(9) > 4, 1.5, np.nan))
     with pytest.raises(InputError, match="All labels of b are the same"):
-        fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_finite=True)
+        fit(store, labels, tmp_path / "model", key="row", target=["a", "b"], drop_non_numbers=True)
 
 
 def test_only_rows_with_labels_of_the_target_are_left_out(gaps: Gaps, store: Path, tmp_path: Path) -> None:
     labels, rows, targets = gaps
-    options = {"feature_map": ONE_BIT, "key": "row", "target": list("abcd"), "drop_non_finite": True}
+    options = {"feature_map": ONE_BIT, "key": "row", "target": list("abcd"), "drop_non_numbers": True}
     fit(store, labels, tmp_path / "model", **options)
     for target, values in targets.items():
         hits = screen(

@@ -171,7 +171,7 @@ def test_other_options_of_a_shard_are_refused(done: Path, inputs: tuple[Path, Pa
         (
             fit,
             (done / "phi", inputs[1]),
-            {"drop_non_finite": True, "labels": "other"},
+            {"drop_non_numbers": True, "labels": "other"},
             "the labels are others",
         ),
         (predict, (done / "model", done / "phi"), {"std": False}, "std"),

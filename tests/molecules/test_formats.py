@@ -201,7 +201,7 @@ def test_quoted_fields_of_labels_may_go_over_lines(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr("daskrf.molecules.formats.streamed.BATCH_ROWS", rows)
         assert labels(tmp_path, "".join(lines)) == expected
     broken = "".join([*lines, 'Z40,x,""\n'])
-    with pytest.raises(InputError, match=r"line 95 has the value 'x', which is not a number"):
+    with pytest.raises(InputError, match=r"line 95: 'score' holds 'x', which is not a number"):
         labels(tmp_path, broken)
     for end in ('Z40,1,"no end\n\n', 'Z40,1,"no end'):
         with pytest.raises(InputError, match=r"line 95 cannot be read \(row without end\)"):

@@ -199,8 +199,8 @@ def test_targets_that_later_records_have_are_seen(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"several numeric columns \(weight, activity\)"):
         read_labels(write(tmp_path / "a.sdf", "".join(parts)))
     parts = [record("CC", f"Z{k}", **{"score" if k % 2 else "note": k if k % 2 else "x"}) for k in range(40)]
-    found = read_labels(write(tmp_path / "a.sdf", "".join(parts)), drop_non_finite=True)
+    found = read_labels(write(tmp_path / "a.sdf", "".join(parts)), drop_non_numbers=True)
     assert (found.names, found.read, found.dropped) == (("score",), 40, 20)
     twice = record("CC", "Z", score=1).replace("$$$$", "> <score>\n2\n\n$$$$")
-    with pytest.raises(InputError, match=r"record 1 has the value '1\\n2', which is not a number"):
+    with pytest.raises(InputError, match=r"record 1: 'score' holds '1\\n2', which is not a number"):
         read_labels(write(tmp_path / "a.sdf", twice), targets=["score"])

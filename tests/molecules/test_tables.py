@@ -281,9 +281,16 @@ def test_expand(tmp_path: Path) -> None:
     (tmp_path / "folder.smi").mkdir()
     names = [path.name for path in expand([tmp_path / "[x].smi", f"{tmp_path}/[ab].smi"])]
     assert names == ["[x].smi", "a.smi", "b.smi"]
+    for name in ("folder.smi/deep/c.sdf", "folder.smi/b", ".cache/d.smi", "_rejects/e.smi", ".f.smi"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, "C\n")
+    below = [str(path.relative_to(tmp_path)) for path in expand(tmp_path)]
+    assert below == ["[x].smi", "a.smi", "b.smi", "folder.smi/b", "folder.smi/deep/c.sdf"]
+    (tmp_path / "folder.smi/b").unlink()
+    (tmp_path / "folder.smi/deep/c.sdf").unlink()
     for bad, message in [
         ([], "no input files"),
-        ([tmp_path], "is a directory; name its files"),
+        ([tmp_path / "folder.smi"], "is a folder without files"),
         ([tmp_path / "c.smi"], "does not exist"),
         ([f"{tmp_path}/*.csv"], "no file matches"),
         ([tmp_path / "a.smi", f"{tmp_path}/*.smi"], "is given twice"),

@@ -160,7 +160,8 @@ def test_patterns_name_objects(bucket):
     assert names("r/**/A_*.smi") == ["r/A_0.smi", "r/A_1.smi", "r/sub/A_2.smi"]
     assert names("*/B.smi") == ["r/B.smi"]
     assert names("r/[x].smi") == ["r/[x].smi"]
-    wrong = {"r/C*": "no object matches", "r": "objects are below it", "q": "does not exist"}
+    assert names("r") == ["r/A_0.smi", "r/A_1.smi", "r/B.smi", "r/[x].smi", "r/sub/A_2.smi"]
+    wrong = {"r/C*": "no object matches", "q": "does not exist"}
     for pattern, words in wrong.items():
         with pytest.raises(InputError, match=words):
             expand(f"{bucket}/{pattern}")

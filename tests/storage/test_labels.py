@@ -175,10 +175,10 @@ def test_non_finite_labels_are_refused_by_file_and_line(tmp_path: Path, value: s
     path = write(tmp_path, f"id,score\nA,1\n\nB,{value}\nC,3\n")
     with pytest.raises(
         InputError,
-        match=r"labels\.csv, line 4: 'score' (is empty|holds .*not a finite number).*--drop-non-finite",
+        match=r"labels\.csv, line 4: 'score' (is empty|holds .*not a finite number).*--drop-non-numbers",
     ):
         read_labels(path)
-    labels = read_labels(path, drop_non_finite=True)
+    labels = read_labels(path, drop_non_numbers=True)
     assert labels.keys.to_pylist() == ["A", "C"]
     assert (labels.read, labels.dropped) == (3, 1)
 
@@ -196,7 +196,7 @@ def test_parquet_names_the_row(tmp_path: Path) -> None:
         ("\n\n", "is empty"),
         ("id,score\n", "has a header and no rows"),
         ("id,score\nA,high\n", "no numeric column"),
-        ("id,score\nA,1\nB,high\n", "line 3 has the value 'high', which is not a number"),
+        ("id,score\nA,1\nB,high\n", "line 3: 'score' holds 'high', which is not a number"),
         ("id,score\nA,1\nB\n", "line 3 cannot be read .1 columns where 2 are expected."),
         ("id,score\nA,nan\n", "line 2: 'score' holds 'nan'"),
     ],
@@ -221,7 +221,7 @@ def test_other_bad_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is damaged, or not a Parquet file"):
         read_labels(tmp_path / "bad.parquet")
     with pytest.raises(InputError, match="no label left: no value in its 2 rows"):
-        read_labels(write(tmp_path, "id,score\nA,nan\nB,\n"), drop_non_finite=True, targets=["score"])
+        read_labels(write(tmp_path, "id,score\nA,nan\nB,\n"), drop_non_numbers=True, targets=["score"])
     with pytest.raises(InputError, match=r"line 3 has the key '-1', which is not a row number"):
         read_labels(write(tmp_path, "row,score\n0,1\n-1,2\n"), key="row")
 
@@ -229,7 +229,7 @@ def test_other_bad_files(tmp_path: Path) -> None:
 def test_join_counts_everything(tmp_path: Path) -> None:
     store = library(tmp_path / "s", [["A", "B", "A"], ["C", "B"], ["D", "A"]])
     path = write(tmp_path, "id,score\nC,1\nX,2\nA,3\nC,4\nB,5\nE,nan\n")
-    joined = join_labels(read_labels(path, drop_non_finite=True), store)
+    joined = join_labels(read_labels(path, drop_non_numbers=True), store)
     assert joined.row.tolist() == [0, 1, 4, 4]
     assert joined.y.ravel().tolist() == [3, 5, 1, 4]
     assert (joined.matched, joined.unmatched, joined.repeats, joined.equal_repeats) == (4, 1, 1, 0)

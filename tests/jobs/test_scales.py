@@ -1,0 +1,60 @@
+"""Models of logarithms and of values with a unit: what fit, status, predict and screen say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from daskrf import TanimotoMinMaxFeatures, fit, predict, screen, status
+from daskrf.jobs.models import read_model
+from daskrf.molecules.enumeration import ReactionLibrary
+
+GIVEN: dict[str, Any] = {
+    "feature_map": TanimotoMinMaxFeatures(64),
+    "mean": 6.0,
+    "signal_variance": 1.0,
+    "noise_variance": 0.1,
+}
+
+
+def labels(folder: Path, name: str, values: list[str]) -> Path:
+    smiles = ReactionLibrary().smiles(0, len(values))
+    rows = (
+        f"{molecule},m{k},{value}\n" for k, (molecule, value) in enumerate(zip(smiles, values, strict=True))
+    )
+    (folder / "labels.csv").write_text(f"smiles,id,{name}\n{''.join(rows)}")
+    return folder / "labels.csv"
+
+
+def test_a_model_knows_its_scale(tmp_path: Path) -> None:
+    concentrations = 10.0 ** np.random.default_rng(0).uniform(0, 5, 40)
+    values = [*map(repr, concentrations.tolist()), ">10000", "inactive", "n.d."]
+    path, model = labels(tmp_path, "IC50 (nM)", values), tmp_path / "model"
+    report = fit(
+        path, output=model, transform="pIC50", censored="value", drop_non_numbers=True,
+        direction="maximize", **GIVEN,
+    )  # fmt: skip
+    said = "pIC50 = 9 - log10 of 'IC50 (nM)' in nM (by its name)"
+    assert said in report.inputs[0]
+    assert "values left out: 2 not a number (such as 'inactive'); 1 censored, and taken" in str(report)
+    assert sorted(report.labels.y.ravel()) == sorted([*(9 - np.log10(concentrations)), 5.0])
+    told = str(status(model))
+    assert "targets: pIC50 (maximize)" in told
+    assert said in told
+    assert "2 not a number, 1 censored, and taken as if they were measured" in told
+    predicted = predict(model, path, tmp_path / "predictions")
+    assert f"43 predictions of pIC50 in {tmp_path / 'predictions'}" in str(predicted)
+    assert said in str(predicted)
+    assert said in str(screen(model, path, tmp_path / "hits.parquet", k=3))
+
+
+def test_a_unit_may_be_named_later(tmp_path: Path) -> None:
+    path, model = labels(tmp_path, "dG", [f"{-k / 4}" for k in range(30)]), tmp_path / "model"
+    fit(path, output=model, **GIVEN)
+    before = read_model(model)
+    fit(path, output=model, unit={"dG": "kcal/mol"}, **GIVEN)
+    after = read_model(model)
+    assert (before.scales_of(["dG"]), after.scales_of(["dG"])) == ((), ("'dG' in kcal/mol",))
+    assert after.metadata["spec_hash"] == before.metadata["spec_hash"]

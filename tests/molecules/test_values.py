@@ -1,0 +1,197 @@
+"""What the cells of tables of labels say: numbers, limits, words; their units and transforms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daskrf.errors import InputError
+from daskrf.molecules.measurements import Labels, label_words, read_labels
+from daskrf.molecules.values import AS_VALUES, LEFT_OUT, scales_of
+from tests.naive.values import IN_MOL, value_of
+
+WHY = {"empty": 1, "word": 2, "censored": 3, "unit": 4, "logarithm": 5}
+
+
+def write(folder: Path, text: str, name: str = "labels.csv") -> Path:
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def values(labels: Labels) -> dict[str, float]:
+    keys = [labels.keys[int(at)].as_py() for at in labels.index]
+    return dict(zip(keys, labels.y[:, 0].tolist(), strict=True))
+
+
+def counts(labels: Labels) -> dict[str, int]:
+    return {kind: n for kind, (n, _) in labels.unusual.items()}
+
+
+CELLS = st.one_of(
+    st.floats(1e-3, 1e6).map(lambda v: f"{v:.6g}"),
+    st.sampled_from(
+        ["0", "-3", " 12 ", "1e3", "NA", "nan", "inf", "", "inactive", "n.d.", "-", "5 mM", "5±1"]
+    ),
+    st.tuples(st.sampled_from([">", "<", ">=", "<= ", "~", "= "]), st.floats(1, 1e5)).map(
+        lambda pair: f"{pair[0]}{pair[1]:.4g}"
+    ),
+)
+ROWS = st.lists(
+    st.tuples(CELLS, st.sampled_from(["", "=", ">", "'<'"]), st.sampled_from([*IN_MOL, "%", "ug.mL-1"])),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.sampled_from(["", "log10", "ln", "pIC50"]), st.sampled_from(["drop", "value"]), st.booleans())
+def test_cells_are_what_they_say(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, str, str]],
+    transform: str,
+    censored: str,
+    beside: bool,
+) -> None:
+    """As read one by one; relations stand in a column of their own or nowhere, units too."""
+    p = transform.startswith("p")
+    rows = [("1", "=", "nM"), *[(cell, sign if beside else "", unit) for cell, sign, unit in rows]]
+    table = "id,value,relation,units\n" if beside and p else "id,value,relation\n" if beside else "id,value\n"
+    for k, (cell, sign, unit) in enumerate(rows):
+        table += (
+            ",".join([f"m{k}", cell, *([sign] if beside else []), *([unit] if beside and p else [])]) + "\n"
+        )
+    path = write(tmp_path_factory.mktemp("values"), table)
+    unit = {} if beside or not p else {"unit": "nM"}
+    options = {
+        "targets": ["value"],
+        "drop_non_numbers": True,
+        "censored": censored,
+        "transform": transform or None,
+    }
+    found = read_labels(path, **options, **unit)
+    expected, reasons = {}, Counter[str]()
+    for k, (cell, sign, own) in enumerate(rows):
+        value, why = value_of(cell, sign.strip("'"), own if beside else "nM", transform)
+        if why == "censored" and censored == "value":
+            reasons[AS_VALUES] += 1
+            expected[f"m{k}"] = value
+        elif why == "number":
+            expected[f"m{k}"] = value
+        else:
+            reasons[LEFT_OUT[WHY[why]]] += 1
+    assert values(found) == pytest.approx(expected)
+    assert counts(found) == dict(reasons)
+    assert (found.read, found.dropped) == (len(rows), len(rows) - len(expected))
+
+
+CHEMBL = (
+    '"Molecule ChEMBL ID";"Smiles";"Standard Type";"Standard Relation";"Standard Value";"Standard Units"\n'
+    '"CHEMBL1";"CCO";"IC50";"\'=\'";"12";"nM"\n'
+    '"CHEMBL2";"CCN";"IC50";"\'>\'";"10000.0";"nM"\n'
+    '"CHEMBL3";"CCC";"IC50";"\'=\'";"1.2";"µM"\n'
+    '"CHEMBL4";"CCCl";"IC50";"";"";""\n'
+)
+
+
+def test_an_export_of_chembl(tmp_path: Path) -> None:
+    path = write(tmp_path, CHEMBL)
+    options = {"targets": ["Standard Value"], "transform": "pIC50"}
+    with pytest.raises(
+        InputError, match=r"line 3: 'Standard Value' holds \"'>'10000.0\", which is a limit.*--censored"
+    ):
+        read_labels(path, **options)
+    with pytest.raises(InputError, match=r"line 5: 'Standard Value' is empty; .*--drop-non-numbers"):
+        read_labels(path, censored="value", **options)
+    found = read_labels(path, censored="value", drop_non_numbers=True, **options)
+    expected = {"CHEMBL1": 7.920818753952375, "CHEMBL2": 5.0, "CHEMBL3": 5.920818753952375}
+    assert values(found) == pytest.approx(expected, abs=1e-14)
+    assert found.names == ("pIC50",)
+    words = label_words(path, **options)
+    assert "'Standard Relation' tells censored values" in words
+    assert (
+        "pIC50 = -log10 of 'Standard Value' in mol/L (converted from the units in 'Standard Units')" in words
+    )
+    found = read_labels(path, censored="drop", drop_non_numbers=True, targets=["Standard Value"])
+    assert values(found) == pytest.approx({"CHEMBL1": 12.0, "CHEMBL3": 1200.0})
+    assert found.scales[0].words().startswith("'Standard Value' in nM (converted")
+    found = read_labels(path, censored="drop", drop_non_numbers=True, targets=["Standard Value"], unit="pM")
+    assert values(found) == {"CHEMBL1": 12.0, "CHEMBL3": 1.2}  # what the user says counts
+
+
+@pytest.mark.parametrize(
+    ("value", "option", "message"),
+    [
+        (">10000", "censored", "holds '>10000', which is a limit, not a value; leave such censored values "
+         "out with --censored drop, or take the numbers in them with --censored value"),
+        ("inactive", "drop_non_numbers", "holds 'inactive', which is not a number; correct it, or leave out"),
+        ("-", "drop_non_numbers", "holds '-', which is not a number"),
+        ("", "drop_non_numbers", "is empty; fill it in"),
+        ("0", "drop_non_numbers", "holds '0', which has no logarithm"),
+        ("-1", "drop_non_numbers", "holds '-1', which has no logarithm"),
+    ],
+)  # fmt: skip
+def test_each_is_refused_with_its_option(value: str, option: str, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"id,IC50_nM,note\nA,10,x\nB,{value},x\nC,1000,x\n")
+    with pytest.raises(InputError) as caught:
+        read_labels(path, targets=["IC50_nM"], transform="pIC50")
+    assert f"labels.csv, line 3: 'IC50_nM' {message}" in str(caught.value)
+    chosen = {option: "drop" if option == "censored" else True}
+    found = read_labels(path, targets=["IC50_nM"], transform="pIC50", **chosen)
+    assert values(found) == {"A": 8.0, "C": 6.0}
+    ((_, (n, example)),) = found.unusual.items()
+    assert (n, example) == (1, value)
+
+
+def test_decimal_commas_of_limits(tmp_path: Path) -> None:
+    found = read_labels(write(tmp_path, "id;y\nA;>1,5\nB;2,5\n"), censored="value")
+    assert values(found) == {"A": 1.5, "B": 2.5}
+    assert counts(found) == {AS_VALUES: 1}
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        (
+            ["y"],
+            {"transform": "pIC50"},
+            "the unit of 'y' is not known, and pIC50 depends on it; .* --unit nM",
+        ),
+        (["y"], {"transform": "pIC50", "unit": "%"}, "pIC50 is made of concentrations, and '%' is none"),
+        (
+            ["y"],
+            {"transform": "sqrt"},
+            "'sqrt' is no transform; choose log10, ln, log2, or a name such as pIC50",
+        ),
+        (["pIC50"], {"transform": "pIC50", "unit": "nM"}, "'pIC50' is a logarithm by its name"),
+        (["logD"], {"transform": "log10"}, "'logD' is a logarithm by its name"),
+        (
+            ["a", "b"],
+            {"transform": {"c": "log10"}},
+            "no target 'c' to give a transform; the columns are 'a', 'b'",
+        ),
+        (["a", "b"], {"unit": {"c": "nM"}}, "no target 'c' to give a unit"),
+    ],
+)
+def test_scales_that_are_none(columns: list[str], options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        scales_of(columns, **options)
+
+
+def test_names_of_scales() -> None:
+    def words(columns: list[str], **options: object) -> list[str]:
+        return [scale.words() for scale in scales_of(columns, **options)]  # type: ignore[arg-type]
+
+    assert words(["y"], transform="log10") == ["log10_y = log10 of 'y'"]
+    assert words(["a", "b"], transform="pKi", unit="uM") == [
+        "pKi_a = 6 - log10 of 'a' in uM",
+        "pKi_b = 6 - log10 of 'b' in uM",
+    ]
+    named = {"transform": {"a": "pKi"}, "unit": {"a": "M", "b": "kcal/mol"}}
+    assert words(["a", "b"], **named) == ["pKi = -log10 of 'a' in M", "'b' in kcal/mol"]
+    assert words(["IC50 [µM]"], transform="pIC50") == ["pIC50 = 6 - log10 of 'IC50 [µM]' in uM (by its name)"]
+    assert words(["item_m", "dose (uM)"]) == ["'item_m'", "'dose (uM)' in uM (by its name)"]
+    assert [scale.known for scale in scales_of(["item_m", "score"])] == [False, False]
