@@ -17,6 +17,7 @@ from daskrf.exports import lazy
 
 if TYPE_CHECKING:
     from daskrf.commands.check_space import check_space as check_space
+    from daskrf.commands.evaluate import evaluate as evaluate
     from daskrf.commands.featurize import featurize as featurize
     from daskrf.commands.fingerprint import fingerprint as fingerprint
     from daskrf.commands.fit import fit as fit

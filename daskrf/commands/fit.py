@@ -70,7 +70,15 @@ from daskrf.storage.model import load_model, save_model
 from daskrf.storage.rowstore import write_parquet
 from daskrf.storage.store import hash_of
 
-__all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
+__all__ = [
+    "FitReport",
+    "fit",
+    "job_of_fit",
+    "need_of_labels",
+    "need_of_solve",
+    "need_of_sums",
+    "size_of_sums",
+]
 
 Direction = Literal["maximize", "minimize"]
 Key = Literal["id", "smiles", "structure", "parent", "row"]
@@ -316,25 +324,68 @@ def fit(
     MemoryLimitError
         If M x M statistics do not fit into memory.
     """
-    fixed: dict[str, Any] = {
-        "mean": mean,
-        "signal_variance": signal_variance,
-        "noise_variance": noise_variance,
-    }
+    fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     if output is None:
         raise InputError("Give output, the directory of the model.")
+    job = job_of_fit(
+        source,
+        labels,
+        as_path(output),
+        feature_map=feature_map,
+        process=process,
+        kernel=kernel,
+        quick=quick,
+        key=key,
+        key_column=key_column,
+        target=target,
+        transform=transform,
+        unit=unit,
+        censored=censored,
+        drop_non_numbers=drop_non_numbers,
+        fixed=fixed,
+        direction=direction,
+        client=client,
+        cut=shard is not None or prepare,
+        model_options=model_options,
+    )
+    return run(job, client, progress, shard, prepare)
+
+
+def job_of_fit(
+    source: Paths,
+    labels: Paths | None,
+    output: PurePath,
+    *,
+    feature_map: FeatureMap | None,
+    process: ProcessName,
+    kernel: Kernel | None,
+    quick: bool,
+    key: Key | None,
+    key_column: str | int | None,
+    target: str | int | Sequence[str | int] | None,
+    transform: str | Mapping[str, str] | None,
+    unit: str | Mapping[str, str] | None,
+    censored: Literal["drop", "value"] | None,
+    drop_non_numbers: bool,
+    fixed: dict[str, float | None],
+    direction: Direction | Mapping[str, str] | None,
+    client: Client | None,
+    cut: bool = False,
+    model_options: Mapping[str, Any],
+) -> _Fit:
+    """Return the job of a fit with the arguments of `fit`; `cut` is whether it is made in shards."""
     options = _checked(fixed, **model_options)
     if quick:
         kernel = _quick(kernel, feature_map, process)
     targets = [target] if isinstance(target, (str, int)) else target
     if labels is None:
-        _check_alone(source, key, cut=shard is not None or prepare)
+        _check_alone(source, key, cut=cut)
     if process == "auto" and (
         feature_map is not None or (labels is not None and kind_of(source) == "features")
     ):
         process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
-    asked = (as_path(output), fixed, options, direction, exact, kernel, process == "auto", client)
+    asked = (output, fixed, options, direction, exact, kernel, process == "auto", client)
     reading = Reading(
         key or ("smiles" if labels is None else "id"),
         *(key_column, targets, drop_non_numbers, censored, transform, unit),
@@ -343,12 +394,11 @@ def fit(
         unmade = cast(FingerprintSource, None)  # `plan` makes it
         alone = _FitAlone(unmade, source, reading, *asked)
         alone.feature_map = feature_map
-        return run(alone, client, progress)
+        return alone
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    job = _Fit(features, labels, reading, *asked)
-    return run(job, client, progress, shard, prepare)
+    return _Fit(features, labels, reading, *asked)
 
 
 def _check_alone(source: Paths, key: str | None, cut: bool) -> None:
@@ -392,7 +442,7 @@ class _Fit(Job[FitReport]):
         return self.given.joined
 
     @property
-    def _kinds(self) -> dict[str, tuple[int, int]]:
+    def kinds(self) -> dict[str, tuple[int, int]]:
         """The columns of each kind of fingerprint."""
         return FingerprintSpec.from_state(self.features.store.spec["fingerprint"]).columns
 
@@ -417,7 +467,7 @@ class _Fit(Job[FitReport]):
         known = self.stored.directions if self.stored else {}
         self.toward = directions_of(self.direction, self.joined.names) or known
         if self.exact is not None:
-            columns = self._kinds if self.kernel is None else None
+            columns = self.kinds if self.kernel is None else None
             self.sums = [_Solve(self.features, self.given, self.spec, self.exact, columns)]
             return
         if len(self.parts) == 1:
@@ -431,6 +481,11 @@ class _Fit(Job[FitReport]):
             _Sums(self.features, targets, own, _spec(self.features, state, own.joined))
             for targets, own in self.parts
         ]
+
+    def gathering(self) -> Tree:
+        """Return the tree that gathers the fingerprints of all labels, whatever the process."""
+        raw = self.features if self.features.raw else open_source(self.features.path, raw=True)
+        return _Solve(raw, self.given, self.spec, cast(ExactGP, self.exact), None).tree("double")
 
     def _choose_process(self, run: Run, exact: ExactGP) -> None:
         """Take an exact process if it does not cost too much for the labels; say which, and why."""

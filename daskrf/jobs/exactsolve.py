@@ -44,6 +44,7 @@ __all__ = [
     "StoredProducts",
     "kernel_choice",
     "need_of_exact",
+    "need_of_gathering",
     "need_of_solution",
     "solve_exact",
     "why_not_exact",
@@ -336,7 +337,7 @@ def need_of_solution(gp: ExactGP, making: Making, n_labels: int) -> MemoryNeed:
     """Return the memory need of solving without kept tiles; `making` describes the fingerprints."""
 
     def solve(n_labels: int) -> MemoryNeed:
-        nonzeros = int(making.entries / max(1, making.rows) * n_labels)
+        nonzeros = int(_nonzeros(making, n_labels))
         size = gp.memory(n_labels, nonzeros)
         parts: dict[str, float] = {"labelled fingerprints": 2 * STORED * nonzeros}
         parts["vectors, landmarks and a few tiles"] = size
@@ -345,25 +346,34 @@ def need_of_solution(gp: ExactGP, making: Making, n_labels: int) -> MemoryNeed:
     return replace(solve(n_labels), smaller={"labels": (n_labels, 1000, solve)})
 
 
+def _nonzeros(making: Making, n_labels: int) -> float:
+    """Return the number of non-zeros of labelled fingerprints; `making` describes those of the library."""
+    return making.entries / max(1, making.rows) * n_labels
+
+
+def need_of_gathering(making: Making, n_labels: int, *phases: Mapping[str, float]) -> MemoryNeed:
+    """Return the memory need of a process that gathers labelled fingerprints, and has these other phases."""
+
+    def gather(making: Making) -> MemoryNeed:
+        rows = int(STORED * _nonzeros(making, n_labels))
+        gathered: dict[str, float] = {"labelled fingerprints": 3 * rows, "pieces": PIECES}
+        return peak("fit", dict(making.decoding), gathered, *map(dict, phases))
+
+    return making.need(gather, "rows")
+
+
 def need_of_exact(
     gp: ExactGP, making: Making, n_labels: int, folder: PurePath, client: Client | None
 ) -> Need:
     """Return the need of gathering labelled fingerprints and solving; tiles are kept if there is room."""
-    entries = making.entries / max(1, making.rows)  # per row
-
-    def gather(making: Making) -> MemoryNeed:
-        rows = int(STORED * entries * n_labels)
-        phases: list[dict[str, float]] = [dict(making.decoding)]
-        phases.append({"labelled fingerprints": 3 * rows, "pieces": PIECES})
-        if _on_workers(client, n_labels):
-            vectors = 4 * n_labels * (2 + gp.n_draws)
-            matrix = KernelMatrix.memory(int(entries * n_labels), 1)
-            phases.append({"labelled fingerprints": 2 * rows + matrix, "vectors": 2 * vectors})
-        return peak("fit", *phases)
-
+    more: dict[str, float] = {}
+    if _on_workers(client, n_labels):
+        nonzeros = _nonzeros(making, n_labels)
+        more["labelled fingerprints"] = 2 * int(STORED * nonzeros) + KernelMatrix.memory(int(nonzeros), 1)
+        more["vectors"] = 8 * n_labels * (2 + gp.n_draws)
     size = 4 * n_labels * (2 + gp.n_draws) * _PRODUCTS if gp.solver_for(n_labels) == "cg" else 0
     return Need(
-        worker=making.need(gather, "rows"),
+        worker=need_of_gathering(making, n_labels, more),
         finish=need_of_solution(gp, making, n_labels),
         disk=Disk(folder, "products with the kernel matrix", 0, size),
     )

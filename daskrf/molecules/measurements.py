@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -56,7 +56,7 @@ from daskrf.molecules.values import (
 )
 from daskrf.storage.backend import as_path
 
-__all__ = ["CENSORED_AS", "Labels", "Reading", "label_table", "label_words", "read_labels"]
+__all__ = ["CENSORED_AS", "Labels", "Reading", "label_table", "label_words", "read_column", "read_labels"]
 
 KEYS = {
     "id": "IDs",
@@ -247,6 +247,45 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
     found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
     where = f"{KEYS[key]} in {column_words(table.names, given.key_position)}{first}"
     return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
+
+
+def read_column(
+    path: str | os.PathLike[str], column: Column, reading: Reading | None = None, **options: Any
+) -> tuple[Labels, list[str]]:
+    """Return the keys of all rows as labels without values, and the text of another column in each row.
+
+    Parameters
+    ----------
+    path : path
+    column : str or int
+        A name, or a position counted from 0.
+    reading, **options : as for `read_labels`
+
+    Raises
+    ------
+    InputError
+        As `read_labels`, for the columns and keys.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "scores.csv")
+    ...     _ = path.write_text("id,score,date\\nA,-7.5,2021\\nB,-8,2020\\nA,-1,2022\\n")
+    ...     labels, dates = read_column(path, "date", targets=["score"])
+    >>> labels.keys.to_pylist(), labels.index.tolist(), dates
+    (['A', 'B'], [0, 1, 0], ['2021', '2020', '2022'])
+    """
+    given = _open(path, reading or Reading(**options))
+    key, position = given.reading.key, position_of(given.path, column, given.names, len(given.names))
+    keys: list[pa.Array] = [pa.nulls(0, pa.int64() if key == "row" else TEXT)]
+    texts: list[str] = []
+    for lines, own, (values,), *_ in _blocks(replace(given, targets=[position])):
+        keys.append(_keys(given, lines, own))
+        texts += values
+    encoded = pa.concat_arrays(keys).dictionary_encode()
+    index, y = encoded.indices.to_numpy().astype(np.int64), np.empty((len(texts), 0))
+    return Labels(encoded.dictionary, index, y, (), key, len(texts), 0, str(path)), texts
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,9 @@ from daskrf.report.recovery import Recovery
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["HeldOut", "plot_screen"]
+__all__ = ["HeldOut", "Panels", "plot_evaluation", "plot_screen"]
 
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#d9731a", "#8a8a8a"
 _ERROR_BARS = 60
@@ -51,22 +53,97 @@ def plot_screen(
     quantity : str
         Name and unit of the objective, for the axes.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13.5, 5.0), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
+    figure = _figure(13.5, 5.0)
     parity, curve, calibration = figure.subplots(1, 3)
     _parity(parity, held_out, r2, quantity)
     _recovery(curve, found)
     _calibration(calibration, held_out)
     for axes in (parity, curve, calibration):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.set_axisbelow(True)
-        # Below the axes, clear of the data.
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, fontsize=9)
+        _finish(axes)
     figure.savefig(path)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """What a picture shows of the evaluation of one target.
+
+    Attributes
+    ----------
+    held_out : HeldOut
+    r2 : float
+    quantity : str
+        Name of the target.
+    found : Recovery or None
+        Where the best molecules are in the ranking, if it is known which values are good.
+    curve : sequence of (int, dict of str to (float, float))
+        The learning curve: numbers of labels, and the RMSE of each predictor with its spread; may be empty.
+    """
+
+    held_out: HeldOut
+    r2: float
+    quantity: str
+    found: Recovery | None = None
+    curve: Sequence[tuple[int, Mapping[str, tuple[float, float]]]] = ()
+
+
+def plot_evaluation(path: str | Path, targets: Sequence[Panels], format: str = "png") -> None:
+    """Write one figure with a row for each target: parity, calibration, and what else is known.
+
+    Parameters
+    ----------
+    path : str or Path
+    targets : sequence of Panels
+        At least one; all have the same panels.
+    format : str
+        "png", "svg" or "pdf".
+    """
+    several = max(2 + (each.found is not None) + bool(each.curve) for each in targets)
+    figure = _figure(4.5 * several, 5.0 * len(targets))
+    for row, each in zip(figure.subplots(len(targets), several, squeeze=False), targets, strict=True):
+        left = list(row)
+        _parity(left.pop(0), each.held_out, each.r2, each.quantity)
+        _calibration(left.pop(0), each.held_out)
+        if each.found is not None:
+            _recovery(left.pop(0), each.found)
+        if each.curve:
+            _learning(left.pop(0), each)
+        for axes in row:
+            if axes in left:
+                axes.set_axis_off()
+            else:
+                _finish(axes)
+    figure.savefig(path, format=format)
+
+
+def _figure(width: float, height: float) -> Figure:
+    """Return a figure that needs no display."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _finish(axes: Axes) -> None:
+    """Give axes the style of all, with the legend below, clear of the data."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, fontsize=9)
+
+
+def _learning(axes: Axes, shown: Panels) -> None:
+    numbers = [n for n, _ in shown.curve]
+    for color, name in zip((_BLUE, _GREY), shown.curve[-1][1], strict=True):
+        values, spreads = np.array([own[name] for _, own in shown.curve]).T
+        axes.errorbar(
+            numbers, values, yerr=np.nan_to_num(spreads), color=color, marker="o", markersize=5, label=name
+        )
+    axes.set_xscale("log")
+    axes.set_xticks(numbers, [f"{n:,}" for n in numbers])
+    axes.minorticks_off()
+    axes.set(xlabel="labels", ylabel=f"RMSE of {shown.quantity}", title="What do more labels bring?")
 
 
 def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str) -> None:

@@ -1,0 +1,586 @@
+"""Labels -> how good a model of them is: cross-validation, beside predictors that everybody knows."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePath
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from distributed import Client
+from pyarrow import csv
+from sklearn.base import clone
+
+from daskrf import seeds
+from daskrf.commands.fit import CLI as FIT
+from daskrf.commands.fit import (
+    Direction,
+    Key,
+    Paths,
+    ProcessName,
+    job_of_fit,
+    need_of_solve,
+)
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.features import FeatureMap
+from daskrf.gp.baselines import nearest_neighbour, random_forest
+from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
+from daskrf.jobs.exactsolve import kernel_choice, need_of_gathering
+from daskrf.jobs.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
+from daskrf.jobs.job import Job, Need, Run, run
+from daskrf.jobs.pieces import Pieces
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.sources import making_of
+from daskrf.jobs.tree import Tree
+from daskrf.kernels import Kernel
+from daskrf.molecules.diversity import scaffolds
+from daskrf.molecules.measurements import read_column
+from daskrf.molecules.order import ordinals
+from daskrf.parameters import Command, Option
+from daskrf.quantities import amount, features_words
+from daskrf.report.evaluation import (
+    FOREST,
+    MEAN,
+    MODEL,
+    NEAREST,
+    CurvePoint,
+    EvaluationReport,
+    Figure,
+    TargetEvaluation,
+)
+from daskrf.report.merit import MEASURES, is_class, measured
+from daskrf.report.plots import HeldOut, Panels, plot_evaluation
+from daskrf.report.recovery import recovery
+from daskrf.storage.backend import as_path, backend, exists
+from daskrf.storage.files import file_errors, work_folder
+from daskrf.storage.inspection import kind_of
+from daskrf.storage.labels import match_labels
+from daskrf.storage.rowstore import write_parquet
+
+__all__ = ["EvaluationReport", "evaluate"]
+
+Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+Predictions = Array  # means and standard deviations, shape (2, n)
+
+CLI = Command(
+    "daskrf evaluate docking.csv --target score --split scaffold",
+    step=3,
+    options={
+        "direction": FIT.options["direction"],
+        "folds": Option(least=1),
+        "split": Option(metavar="random|scaffold|COLUMN"),
+        "seed": Option(least=0),
+    },
+    check=FIT.check,
+)
+
+_SPLITS = ("random", "scaffold")
+_TABLES, _PICTURES = (".csv", ".parquet"), (".png", ".svg", ".pdf")
+_CURVE = (8, 4, 2)  # parts of the labels of a learning curve
+_FEWEST = 20  # labels of its first point
+_BEST = 100  # labels of which the best 1 % is at least one
+_PAIRS = 2e10  # similarities that nearest neighbours may take: some minutes
+
+
+def evaluate(
+    source: Paths,
+    labels: Paths | None = None,
+    *,
+    output: Paths | None = None,
+    picture: Paths | None = None,
+    folds: int = 5,
+    split: str = "random",
+    baseline: Literal["forest"] | None = None,
+    learning_curve: bool = False,
+    feature_map: FeatureMap | None = None,
+    process: ProcessName = "auto",
+    kernel: Kernel | None = None,
+    quick: bool = False,
+    key: Key | None = None,
+    key_column: str | int | None = None,
+    target: str | int | Sequence[str | int] | None = None,
+    transform: str | Mapping[str, str] | None = None,
+    unit: str | Mapping[str, str] | None = None,
+    censored: Literal["drop", "value"] | None = None,
+    drop_non_numbers: bool = False,
+    mean: float | None = None,
+    signal_variance: float | None = None,
+    noise_variance: float | None = None,
+    direction: Direction | Mapping[str, str] | None = None,
+    seed: int = 0,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    **model_options: Any,
+) -> EvaluationReport:
+    """Say how good a model of the labels is, by cross-validation.
+
+    Fits the same process as fit does, several times, each time without some of the labels, and predicts
+    these. So every figure is of molecules that the model had not seen. Copies of a molecule are always left
+    out together. The mean and the variances are found anew in each fold; a kernel that is not given is chosen
+    once, on all labels, because that takes longest and has next to no influence on the figures. The same
+    labels are also predicted by their mean and by the most similar molecule: a model worth having is better
+    than both.
+
+    Parameters
+    ----------
+    source : path
+        A file of labels with SMILES. Or a fingerprint store, and then the labels.
+    labels : path, optional
+        As in `fit`.
+    output : path, optional
+        File for the predictions of all labels, each by the fold that did not know it: .csv or .parquet.
+    picture : path, optional
+        File for a picture: predictions beside the true values, and how far error bars can be trusted; .png,
+        .svg or .pdf.
+    folds : int
+        Number of parts that the labels are cut into; each is left out once.
+    split : str
+        How to cut: "random"; "scaffold", by Murcko scaffolds, none of which is in two folds, so that the
+        model has never seen the scaffolds that it predicts; or a column of the labels, with dates or numbers.
+        Then the labels are put in its order, and each fold is predicted from those before it.
+    baseline : {"forest"}, optional
+        Also compare with scikit-learn's random forest of 300 trees on the same fingerprints.
+    learning_curve : bool
+        Also fit to an eighth, a quarter and a half of the labels of each fold, to see what more labels bring.
+    feature_map, process, kernel, quick, key, key_column, target
+        As in `fit`.
+    transform, unit, censored, drop_non_numbers
+        As in `fit`.
+    mean, signal_variance, noise_variance, direction
+        As in `fit`.
+    seed : int
+        Seed of the random cut into folds.
+    client, progress
+        As in `fingerprint`. The calling process fits in any case.
+    **model_options
+        As in `fit`.
+
+    Returns
+    -------
+    EvaluationReport
+
+    Raises
+    ------
+    InputError
+        If labels cannot be read, match no molecule, are all the same, or cannot be cut into that many folds.
+    StoreError
+        If `output` or `picture` exists already.
+    MemoryLimitError
+        If it would not fit into memory.
+    """
+    seeds.check_seed(seed)
+    if folds < (least := 2 if split in _SPLITS else 1):
+        raise OptionError(f"--folds must be at least {least}, not {folds}.")
+    files = _file(output, _TABLES, "--output"), _file(picture, _PICTURES, "--picture")
+    if kind_of(source, missing_ok=True) == "model":
+        raise InputError(f"{source} is a model; give the labels that it was fitted to.")
+    if labels is not None and kind_of(source, missing_ok=True) == "features":
+        raise InputError(
+            f"{source} holds features, and similarities need fingerprints; give the fingerprint store."
+        )
+    fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
+    with nullcontext(None) if files[0] else tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
+        place = files[0] or as_path(str(folder)) / "evaluation"
+        own = job_of_fit(
+            source,
+            labels,
+            work_folder(place) / "model",
+            feature_map=feature_map,
+            process=process,
+            kernel=kernel,
+            quick=quick,
+            key=key,
+            key_column=key_column,
+            target=target,
+            transform=transform,
+            unit=unit,
+            censored=censored,
+            drop_non_numbers=drop_non_numbers,
+            fixed=fixed,
+            direction=direction,
+            client=client,
+            model_options=model_options,
+        )
+        job = _Evaluate(place, own, files, folds, split, baseline == "forest", learning_curve, seed)
+        found = run(job, client, progress)
+    assert isinstance(found, EvaluationReport)
+    return found
+
+
+def _file(path: Paths | None, endings: Sequence[str], option: str) -> PurePath | None:
+    """Return the path of a file to write; refuse other endings, and files that exist."""
+    if path is None:
+        return None
+    path = as_path(path)
+    if path.suffix.lower() not in endings:
+        raise OptionError(f"{option} {path} must end in {', '.join(endings[:-1])} or {endings[-1]}.")
+    if exists(path):
+        raise StoreError(f"{path} exists already; delete it, or give another name.")
+    return path
+
+
+@dataclass
+class _Evaluate(Job[EvaluationReport]):
+    """The job of an evaluation; `fit` is that of a fit to all labels, of which only the plan is made."""
+
+    output: PurePath
+    fit: Any
+    files: tuple[PurePath | None, PurePath | None]
+    n_folds: int
+    split: str
+    forest: bool
+    learning_curve: bool
+    seed: int
+    tree: Tree = field(init=False)
+    order: Array = field(init=False)
+
+    name = "evaluate"
+
+    @property
+    def locked(self) -> PurePath:
+        """The output is a file."""
+        return work_folder(self.output)
+
+    def plan(self, run: Run) -> None:
+        self.fit.plan(run)
+        if self.split not in _SPLITS:
+            self.order = self._order()
+
+    def need(self) -> Need:
+        found: Need = self.fit.need()
+        if self.fit.exact is not None:
+            return found
+        making, n_labels = making_of(self.fit.features), len(self.fit.joined.row)
+        return Need(
+            worker=need_of_gathering(making, n_labels),
+            finish=need_of_solve(making, n_labels, n_sums=2 + self.n_folds),
+        )
+
+    def pieces(self, run: Run) -> list[Pieces]:
+        self.tree = self.fit.gathering()
+        return [self.tree]
+
+    def finish(self, run: Run, made: int) -> EvaluationReport:
+        joined, X = self.fit.joined, self.tree.result()
+        molecules = self._molecules()
+        folds, words = self._folds(X, molecules["smiles"].to_pylist())
+        columns: dict[str, Any] = {name: molecules[name] for name in molecules.column_names}
+        targets: list[_Target] = []
+        for t, name in enumerate(joined.names):
+            there = np.flatnonzero(np.isfinite(joined.y[:, t]))
+            own = Folds(folds.block[there], folds.n_blocks, folds.ordered)
+            target = _Target(self, run, name, X[there], joined.y[there, t], own, run.work / f"target-{t}")
+            targets.append(target)
+            for column, values in target.columns().items():
+                several = len(joined.names) > 1 and column != name
+                full = f"{column}_{name}" if several else column
+                columns[full] = _column(values, there, len(joined.y), column)
+        report = EvaluationReport(
+            tuple(target.evaluation for target in targets),
+            words,
+            len(folds),
+            joined.n_molecules,
+            str(joined),
+            run.seconds,
+            pa.table(columns),
+            *self.files,
+            (self.fit.words,),
+        )
+        output, picture = self.files
+        _write(report.table, output)
+        if picture is not None:
+            with file_errors("write", picture), backend(picture).writing(picture) as staged:
+                plot_evaluation(staged, [target.panels() for target in targets], picture.suffix[1:].lower())
+        run.progress.finish()
+        return report
+
+    def _molecules(self) -> pa.Table:
+        """Return row, ID and SMILES of the molecule of each label."""
+        source, rows = self.fit.features, self.fit.joined.row
+        bounds, found = source.row_bounds, []
+        for p in np.flatnonzero(np.diff(np.searchsorted(rows, bounds))):
+            own = rows[slice(*np.searchsorted(rows, bounds[p : p + 2]))]
+            found.append(source.describe(int(p), np.unique(own)).select(["row", "id", "smiles"]))
+        table = pa.concat_tables(found)
+        return table.take(np.searchsorted(table["row"].to_numpy(), rows))
+
+    def _order(self) -> Array:
+        """Return the number or date of the molecule of each label; the smallest, if it has several."""
+        named = self.split if isinstance(self.split, int) or not self.split.isdigit() else int(self.split)
+        given, texts = read_column(self.fit.labels, named, self.fit.reading)
+        store, rows = self.fit.features.store, self.fit.joined.row
+        row = match_labels(given, store, range(store.n_partitions)).first_row[given.index]
+        known = np.flatnonzero(np.isin(row, rows))
+        values = ordinals([texts[i] for i in known], self.split)
+        distinct, place = np.unique(row[known], return_inverse=True)
+        first = np.full(len(distinct), np.inf)
+        np.minimum.at(first, place, values)
+        return first[np.searchsorted(distinct, rows)]
+
+    def _folds(self, X: Any, smiles: Sequence[str]) -> tuple[Folds, str]:
+        """Return the folds of all labels, and how they were cut."""
+        if self.split == "random":
+            groups = equal_rows(X)
+            copies = len(groups) - int(groups.max()) - 1
+            together = f"; {amount(copies, 'copies')} of other molecules stay with them" if copies else ""
+            folds = random_folds(groups, self.n_folds, self.seed)
+            return folds, f"{len(folds)} folds at random{together}"
+        if self.split != "scaffold":
+            folds = ordered_folds(self.order, equal_rows(X), self.n_folds, f"value of '{self.split}'")
+            first = int((folds.block == 0).sum())
+            return folds, (
+                f"{amount(len(folds), 'folds')} in the order of '{self.split}': each is predicted from what "
+                f"came before, the first {amount(first, 'labels')} not at all"
+            )
+        names = scaffolds(smiles)
+        groups = np.unique(names, return_inverse=True)[1]
+        folds = random_folds(groups, self.n_folds, self.seed, "Murcko scaffold")
+        sizes, without = np.bincount(groups), int((names == "").sum())
+        acyclic = f"; the {without:,} without rings count as one" if without else ""
+        return folds, (
+            f"{len(folds)} folds by Murcko scaffold: {amount(len(sizes), 'scaffolds')}, the largest with "
+            f"{amount(int(sizes.max()), 'labels')}, none of them in two folds{acyclic}"
+        )
+
+
+@dataclass
+class _Target:
+    """The evaluation of one target."""
+
+    job: _Evaluate
+    run: Run
+    name: str
+    X: Any
+    y: Array
+    folds: Folds
+    folder: PurePath
+    cautions: list[str] = field(default_factory=list)
+
+    @cached_property
+    def process(self) -> tuple[Process, str, str]:
+        """The process, in words, and what was chosen on all labels."""
+        fit = self.job.fit
+        in_fold = "mean and variances were found in each fold"
+        if fit.exact is None:
+            feature_map = fit.features.feature_map
+            filled = feature_map.n_filled
+            words = features_words(
+                feature_map.n_components if filled is None else filled, feature_map.n_components
+            )
+            held = FeaturesHeldOut(feature_map, fit.options, self.X, self.y)
+            return held, f"{words} of the kernel {feature_map.kernel_.words()}", in_fold
+        gp = clone(fit.exact)
+        chosen = "the kernel was given"
+        if fit.kernel is None:
+            choice = kernel_choice(self.run, gp, self.X, self.y, fit.kinds, self.folder)
+            gp.set_params(kernel=choice.kernel)
+            chosen = "the kernel was chosen on all labels, as fit does"
+        exact = ExactHeldOut(self.run, gp, self.X, self.y, self.folder)
+        return exact, f"an exact process with {gp.kernel.words()}", f"{chosen}; {in_fold}"
+
+    @cached_property
+    def direction(self) -> Any:
+        """Which values are good, if that is known."""
+        return self.job.fit.toward.get(self.name)
+
+    @cached_property
+    def classes(self) -> bool:
+        """Whether the labels are 0 and 1."""
+        return is_class(self.y)
+
+    @cached_property
+    def rows(self) -> list[tuple[Rows, Rows]]:
+        """The rows that each fold learns from, and those that it predicts."""
+        found = [self.folds.rows(fold) for fold in range(len(self.folds))]
+        for number, (known, own) in enumerate(found, start=1):
+            if not len(known) or not len(own):
+                raise InputError(f"Fold {number} has no label of {self.name}; take fewer --folds.")
+            if np.ptp(self.y[known]) == 0:
+                raise InputError(
+                    f"All labels of {self.name} outside of fold {number} are the same "
+                    f"({self.y[known[0]]:g}), so nothing can be learned from them; take other --folds."
+                )
+        return found
+
+    def _each(self, stage: str) -> Iterator[tuple[int, Rows, Rows]]:
+        """Yield each fold and its rows, and report the progress."""
+        for fold, (known, own) in enumerate(self.rows):
+            if fold == 0 or self.has_stages:
+                self.run.progress.start(stage, len(self.rows), "folds", fold)
+            yield fold, known, own
+            self.run.progress.advance(1)
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether fits report progress of their own."""
+        exact = self.job.fit.exact
+        return exact is not None and exact.solver_for(len(self.y)) == "cg"
+
+    @cached_property
+    def held_out(self) -> list[HeldOutFit]:
+        """What each fold predicts."""
+        self.process  # noqa: B018  # chooses the kernel first
+        found = []
+        for fold, _, _ in self._each("predict what is left out"):
+            found.append(self.process[0].fold(self.folds, fold))
+        self.cautions += dict.fromkeys(c for each in found for c in each.cautions)
+        return found
+
+    @cached_property
+    def nearest(self) -> tuple[Array, Array]:
+        """Label and similarity of the most similar molecule that each fold knows; NaN if not predicted."""
+        found = np.full((2, len(self.y)), np.nan)
+        pairs = sum(len(known) * float(len(own)) for known, own in self.rows)
+        for fold, (known, own) in enumerate(self.rows):
+            some = _some(own, min(1.0, _PAIRS / pairs), self.job.seed, f"evaluate/nearest/{fold}")
+            found[:, some] = nearest_neighbour(self.X[known], self.y[known], self.X[some])
+        return found[0], found[1]
+
+    @cached_property
+    def predictions(self) -> dict[str, Predictions]:
+        """Mean and standard deviation of each predictor; NaN for labels that it does not predict."""
+        found = {MODEL: self._nothing(), MEAN: self._nothing()}
+        for (known, own), fit in zip(self.rows, self.held_out, strict=True):
+            y = self.y[known]
+            found[MODEL][:, own] = fit.mean, fit.std
+            found[MEAN][:, own] = [[y.mean()], [y.std()]]
+        if self.job.forest:
+            found[FOREST] = self._nothing()
+            for _, known, own in self._each("random forest"):
+                X, y, seed = self.X, self.y[known], self.job.seed
+                found[FOREST][0, own] = random_forest(X[known], y, X[own], random_state=seed)
+        found[NEAREST] = np.stack([self.nearest[0], self._nothing()[1]])
+        return {name: found[name] for name in (MODEL, FOREST, NEAREST, MEAN) if name in found}
+
+    def _nothing(self) -> Predictions:
+        return np.full((2, len(self.y)), np.nan)
+
+    @cached_property
+    def evaluation(self) -> TargetEvaluation:
+        """All that there is to say."""
+        _, words, chosen = self.process
+        found = {name: self._figures(given, ranks=name != MEAN) for name, given in self.predictions.items()}
+        predicted = sum(len(own) for _, own in self.rows)
+        n_nearest = int(np.isfinite(self.nearest[0]).sum())
+        notes = list(self.cautions)
+        if n_nearest < predicted:
+            notes.append(f"the nearest neighbour is that of {n_nearest:,} of them, drawn at random")
+        if self.direction is None and not self.classes and predicted >= _BEST:
+            notes.append("with --direction the report says how many of the best 1 % are found")
+        curve = self._curve(found) if self.job.learning_curve else []
+        if self.job.learning_curve and not curve:
+            notes.append("there are too few labels for a learning curve")
+        return TargetEvaluation(
+            self.name,
+            len(self.y),
+            predicted,
+            words,
+            chosen,
+            self.direction,
+            found,
+            tuple(fit.hyperparameters for fit in self.held_out),
+            tuple(curve),
+            tuple(notes),
+            n_nearest,
+        )
+
+    def _figures(self, predicted: Predictions, *, ranks: bool = True) -> dict[str, Figure]:
+        """Return all figures of merit of a predictor."""
+        mean, std = predicted
+        options: dict[str, Any] = {"direction": self.direction, "classes": self.classes, "ranks": ranks}
+
+        def of(rows: Rows) -> dict[str, float]:
+            rows = rows[np.isfinite(mean[rows])]
+            if not len(rows):
+                return {measure.name: math.nan for measure in MEASURES}
+            own = std[rows] if np.isfinite(std[rows]).all() else None
+            return measured(self.y[rows], mean[rows], own, **options, seed=self.job.seed)
+
+        parts = [of(own) for _, own in self.rows]
+        whole = of(np.concatenate([own for _, own in self.rows]))
+        return {name: Figure.of(value, [part[name] for part in parts]) for name, value in whole.items()}
+
+    def _curve(self, whole: Mapping[str, Mapping[str, Figure]]) -> list[CurvePoint]:
+        """Return the learning curve, whose last point is that of the folds themselves."""
+        sizes = [len(known) for known, _ in self.rows]
+        points = [self._point(part) for part in _CURVE if min(sizes) // part >= _FEWEST]
+        if not points:
+            return []
+        return [*points, CurvePoint(_mean(sizes), {name: whole[name] for name in (MODEL, NEAREST)})]
+
+    def _point(self, part: int) -> CurvePoint:
+        """Return the point of a learning curve where each fold learns from a part of its labels."""
+        found, counts = {MODEL: self._nothing(), NEAREST: self._nothing()}, []
+        for fold, known, own in self._each(f"learn from 1/{part} of the labels"):
+            some = _some(known, 1 / part, self.job.seed, f"evaluate/curve/{fold}")
+            counts.append(len(some))
+            if np.ptp(self.y[some]) == 0:
+                continue
+            fit = self.process[0].predicted(some, own, f"curve-{part}-{fold}")
+            found[MODEL][:, own] = fit.mean, fit.std
+            asked = own[np.isfinite(self.nearest[0][own])]
+            found[NEAREST][0, asked] = nearest_neighbour(self.X[some], self.y[some], self.X[asked])[0]
+        return CurvePoint(_mean(counts), {name: self._figures(given) for name, given in found.items()})
+
+    def columns(self) -> dict[str, Array]:
+        """Return the columns of the table of predictions; NaN where there is nothing."""
+        fold = np.full(len(self.y), np.nan)
+        for number, (_, own) in enumerate(self.rows, start=1):
+            fold[own] = number
+        mean, std = self.predictions[MODEL]
+        nearest, similarity = self.nearest
+        values = {"fold": fold, "mean": mean, "std_y": std, "nearest": nearest, "similarity": similarity}
+        return {self.name: self.y, **values}
+
+    def panels(self) -> Panels:
+        """Return what the picture shows."""
+        mean, std = self.predictions[MODEL]
+        rows = np.flatnonzero(np.isfinite(mean))
+        ranking = None
+        if self.direction is not None and not self.classes and len(rows) >= _BEST:
+            sign = 1.0 if self.direction == "maximize" else -1.0
+            ranking = recovery(sign * self.y[rows], sign * mean[rows], round(len(rows) / 100))
+        held_out = HeldOut(self.y[rows], mean[rows], std[rows])
+        curve = [
+            (point.n_labels, {name: own["rmse"] for name, own in point.figures.items()})
+            for point in self.evaluation.curve
+        ]
+        plain = [(n, {name: (f.value, f.spread) for name, f in own.items()}) for n, own in curve]
+        r2 = self.evaluation.figures[MODEL]["r2"].value
+        return Panels(held_out, r2, self.name, ranking, plain)
+
+
+def _some(rows: Rows, share: float, seed: int, name: str) -> Rows:
+    """Return a share of some rows, drawn at random, ascending; those of a smaller share are among them."""
+    order = np.argsort(seeds.words(seed, name, len(rows)), kind="stable")
+    return np.sort(rows[order[: max(1, round(share * len(rows)))]])
+
+
+def _mean(counts: Sequence[int]) -> int:
+    return round(sum(counts) / len(counts))
+
+
+def _column(values: Array, there: Rows, n: int, name: str) -> pa.Array:
+    """Return a column of the table for all labels, from the values of some; NaN becomes null."""
+    found = np.full(n, np.nan)
+    found[there] = values
+    return pa.array(found, pa.int32() if name == "fold" else pa.float64(), mask=np.isnan(found), safe=False)
+
+
+def _write(table: pa.Table, output: PurePath | None) -> None:
+    """Write the predictions in the format that the ending says."""
+    if output is None:
+        return
+    with file_errors("write", output), backend(output).writing(output) as staged:
+        if output.suffix.lower() == ".csv":
+            csv.write_csv(table, staged)
+        else:
+            write_parquet(table, staged)

@@ -1,0 +1,185 @@
+"""Figures of merit of predictions for molecules whose values are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from daskrf import seeds
+from daskrf.errors import InputError
+from daskrf.gp.calibration import coverage, mean_log_probability, r2, rmse
+
+__all__ = ["MEASURES", "Measure", "area_under_curve", "is_class", "measured", "rank_correlation", "top_found"]
+
+Array = npt.NDArray[np.float64]
+
+_LEVELS = (0.5, 0.8, 0.95)
+_FEWEST = 100  # values of which the best 1 % is at least one
+
+
+class Measure(NamedTuple):
+    """A figure of merit.
+
+    Attributes
+    ----------
+    name : str
+        Its key in tables and JSON.
+    words : str
+        Its name in the report.
+    percent : bool
+        Whether it is a fraction, shown in percent.
+    scaled : bool
+        Whether it has the unit of the values.
+    """
+
+    name: str
+    words: str
+    percent: bool = False
+    scaled: bool = False
+
+
+MEASURES = (
+    Measure("r2", "R2"),
+    Measure("rmse", "RMSE", scaled=True),
+    Measure("mae", "MAE", scaled=True),
+    Measure("spearman", "Spearman rank correlation"),
+    Measure("auc", "AUC"),
+    Measure("log_probability", "mean log probability"),
+    Measure("coverage_50", "within the 50 % interval", percent=True),
+    Measure("coverage_80", "within the 80 % interval", percent=True),
+    Measure("coverage_95", "within the 95 % interval", percent=True),
+    Measure("recall_1", "best 1 % found in the first 1 %", percent=True),
+    Measure("recall_10", "best 1 % found in the first 10 %", percent=True),
+    Measure("enrichment_1", "enrichment in the first 1 %"),
+)
+"""All figures of merit, in the order of reports."""
+
+
+def is_class(y: npt.ArrayLike) -> bool:
+    """Return whether values are two classes: 0 and 1, with both of them there."""
+    y = np.asarray(y, dtype=np.float64)
+    return bool(((y == 0) | (y == 1)).all() and y.min(initial=1) < y.max(initial=0))
+
+
+def measured(
+    truth: npt.ArrayLike,
+    mean: npt.ArrayLike,
+    std: npt.ArrayLike | None = None,
+    *,
+    direction: Literal["maximize", "minimize"] | None = None,
+    classes: bool = False,
+    ranks: bool = True,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Return all figures of merit by name; those that are not defined are NaN.
+
+    Parameters
+    ----------
+    truth, mean : float arrays, shape (n,)
+        True and predicted values.
+    std : float array, optional
+        Standard deviations of the predictions, noise included.
+    direction : {"maximize", "minimize"}, optional
+        Which values are good. Without it, and with fewer than 100 values, nothing is said of the best 1 %.
+    classes : bool
+        Whether the true values are 0 and 1: then there is an AUC, and nothing is said of the best 1 %.
+    ranks : bool
+        Whether the predictions rank molecules at all.
+    seed : int
+        Molecules with equal predictions are ranked in a random order.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, there are no values, or a standard deviation is not positive.
+
+    Examples
+    --------
+    >>> found = measured([0.0, 1.0, 3.0], [0.0, 2.0, 3.0])
+    >>> round(found["rmse"], 3), found["spearman"], found["log_probability"]
+    (0.577, 1.0, nan)
+    """
+    truth, mean = np.asarray(truth, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    if truth.ndim != 1 or truth.shape != mean.shape or not len(truth):
+        raise InputError(
+            f"Truth and prediction must be vectors of one length, not {truth.shape}, {mean.shape}."
+        )
+    found = dict.fromkeys((measure.name for measure in MEASURES), math.nan)
+    found["r2"], found["rmse"] = r2(truth, mean), rmse(truth, mean)
+    found["mae"] = float(np.abs(truth - mean).mean())
+    if std is not None:
+        found["log_probability"] = mean_log_probability(truth, mean, std)
+        for level, share in zip(_LEVELS, coverage(truth, mean, std, _LEVELS).tolist(), strict=True):
+            found[f"coverage_{100 * level:.0f}"] = share
+    if not ranks:
+        return found
+    found["spearman"] = rank_correlation(truth, mean)
+    if classes:
+        found["auc"] = area_under_curve(truth > 0.5, mean)
+    elif direction is not None and len(truth) >= _FEWEST and np.ptp(mean) > 0:
+        sign = 1.0 if direction == "maximize" else -1.0
+        best = round(len(truth) / 100)
+        selected = (best, round(len(truth) / 10))
+        found["recall_1"], found["recall_10"] = top_found(sign * truth, sign * mean, best, selected, seed)
+        found["enrichment_1"] = found["recall_1"] * len(truth) / best
+    return found
+
+
+def rank_correlation(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Return Spearman's rank correlation, equal values with their mean rank; NaN if all of either are equal.
+
+    Examples
+    --------
+    >>> rank_correlation([1.0, 2.0, 9.0], [10.0, 30.0, 20.0])
+    0.5
+    """
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(np.asarray(values)) for values in (truth, predicted)]
+    a, b = (rank - rank.mean() for rank in ranks)
+    size = math.sqrt(float(a @ a) * float(b @ b))
+    return float(a @ b) / size if size > 0 else math.nan
+
+
+def area_under_curve(positive: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Return the probability that a positive is predicted above a negative, ties by half; NaN without both.
+
+    Source: Hanley & McNeil 1982, the area under the receiver operating characteristic.
+
+    Examples
+    --------
+    >>> area_under_curve([True, False, True, False], [0.9, 0.1, 0.4, 0.6])
+    0.75
+    """
+    from scipy.stats import rankdata
+
+    positive = np.asarray(positive, dtype=bool)
+    n, of = len(positive), int(positive.sum())
+    if of in (0, n):
+        return math.nan
+    ranks = rankdata(np.asarray(predicted, dtype=np.float64))
+    return float((ranks[positive].sum() - of * (of + 1) / 2) / (of * (n - of)))
+
+
+def top_found(
+    truth: npt.ArrayLike, predicted: npt.ArrayLike, n_best: int, selected: Sequence[int], seed: int = 0
+) -> list[float]:
+    """Return which fraction of the best is among the first of the ranking, for each number of these.
+
+    Larger is better in both. Values that equal the last of the best count, too, up to `n_best`; equal
+    predictions are ranked in a random order.
+
+    Examples
+    --------
+    >>> top_found([5.0, 4.0, 4.0, 1.0], [1.0, 0.0, 3.0, 2.0], 2, [1, 2, 3])
+    [0.5, 0.5, 1.0]
+    """
+    truth, predicted = np.asarray(truth, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    best = truth >= np.sort(truth)[-n_best]
+    order = np.lexsort([seeds.words(seed, "report/ties", len(truth)), -predicted])
+    found = np.minimum(np.cumsum(best[order]), n_best)
+    return [float(found[min(count, len(truth)) - 1]) / n_best for count in selected]
