@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
-from pyarrow import csv
 from sklearn.base import clone
 
 from daskrf import seeds
@@ -62,7 +61,7 @@ from daskrf.storage.backend import as_path, backend, exists
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.inspection import kind_of
 from daskrf.storage.labels import match_labels
-from daskrf.storage.rowstore import write_parquet
+from daskrf.storage.tablefiles import check_ending, write_molecules
 
 __all__ = ["EvaluationReport", "evaluate"]
 
@@ -74,16 +73,17 @@ CLI = Command(
     "daskrf evaluate docking.csv --target score --split scaffold",
     step=3,
     options={
-        "direction": FIT.options["direction"],
+        **FIT.options,
         "folds": Option(least=1),
         "split": Option(metavar="random|scaffold|COLUMN"),
         "seed": Option(least=0),
     },
     check=FIT.check,
+    prints=True,
 )
 
 _SPLITS = ("random", "scaffold")
-_TABLES, _PICTURES = (".csv", ".parquet"), (".png", ".svg", ".pdf")
+_PICTURES = (".png", ".svg", ".pdf")
 _CURVE = (8, 4, 2)  # parts of the labels of a learning curve
 _FEWEST = 20  # labels of its first point
 _BEST = 100  # labels of which the best 1 % is at least one
@@ -116,6 +116,7 @@ def evaluate(
     noise_variance: float | None = None,
     direction: Direction | Mapping[str, str] | None = None,
     seed: int = 0,
+    overwrite: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
     **model_options: Any,
@@ -136,7 +137,8 @@ def evaluate(
     labels : path, optional
         As in `fit`.
     output : path, optional
-        File for the predictions of all labels, each by the fold that did not know it: .csv or .parquet.
+        File for the predictions of all labels, each by the fold that did not know it: .csv, .parquet, .sdf
+        or .smi.
     picture : path, optional
         File for a picture: predictions beside the true values, and how far error bars can be trusted; .png,
         .svg or .pdf.
@@ -158,6 +160,8 @@ def evaluate(
         As in `fit`.
     seed : int
         Seed of the random cut into folds.
+    overwrite : bool
+        Replace files at `output` and `picture`.
     client, progress
         As in `fingerprint`. The calling process fits in any case.
     **model_options
@@ -172,14 +176,15 @@ def evaluate(
     InputError
         If labels cannot be read, match no molecule, are all the same, or cannot be cut into that many folds.
     StoreError
-        If `output` or `picture` exists already.
+        If there is a file at `output` or `picture`.
     MemoryLimitError
         If it would not fit into memory.
     """
     seeds.check_seed(seed)
     if folds < (least := 2 if split in _SPLITS else 1):
         raise OptionError(f"--folds must be at least {least}, not {folds}.")
-    files = _file(output, _TABLES, "--output"), _file(picture, _PICTURES, "--picture")
+    files = tuple(None if path is None else as_path(path) for path in (output, picture))
+    _check_files(*files, overwrite=overwrite)
     if kind_of(source, missing_ok=True) == "model":
         raise InputError(f"{source} is a model; give the labels that it was fitted to.")
     if labels is not None and kind_of(source, missing_ok=True) == "features":
@@ -215,16 +220,17 @@ def evaluate(
     return found
 
 
-def _file(path: Paths | None, endings: Sequence[str], option: str) -> PurePath | None:
-    """Return the path of a file to write; refuse other endings, and files that exist."""
-    if path is None:
-        return None
-    path = as_path(path)
-    if path.suffix.lower() not in endings:
-        raise OptionError(f"{option} {path} must end in {', '.join(endings[:-1])} or {endings[-1]}.")
-    if exists(path):
-        raise StoreError(f"{path} exists already; delete it, or give another name.")
-    return path
+def _check_files(output: PurePath | None, picture: PurePath | None, *, overwrite: bool) -> None:
+    """Refuse files to write with endings that are not known, and those that exist."""
+    if output is not None:
+        check_ending(output)
+    if picture is not None and picture.suffix.lower() not in _PICTURES:
+        raise OptionError(f"The picture {picture} must end in .png, .svg or .pdf.")
+    for path in (output, picture):
+        if path is not None and exists(path) and not overwrite:
+            raise StoreError(
+                f"{path} exists; give another path, or replace it by --overwrite (overwrite=True)"
+            )
 
 
 @dataclass
@@ -295,7 +301,9 @@ class _Evaluate(Job[EvaluationReport]):
             (self.fit.words,),
         )
         output, picture = self.files
-        _write(report.table, output)
+        if output is not None:
+            with file_errors("write", output), backend(output).writing(output) as staged:
+                write_molecules(report.table, staged, output)
         if picture is not None:
             with file_errors("write", picture), backend(picture).writing(picture) as staged:
                 plot_evaluation(staged, [target.panels() for target in targets], picture.suffix[1:].lower())
@@ -334,7 +342,7 @@ class _Evaluate(Job[EvaluationReport]):
             folds = random_folds(groups, self.n_folds, self.seed)
             return folds, f"{len(folds)} folds at random{together}"
         if self.split != "scaffold":
-            folds = ordered_folds(self.order, equal_rows(X), self.n_folds, f"value of '{self.split}'")
+            folds = ordered_folds(self.order, equal_rows(X), self.n_folds, f"value(s) of '{self.split}'")
             first = int((folds.block == 0).sum())
             return folds, (
                 f"{amount(len(folds), 'folds')} in the order of '{self.split}': each is predicted from what "
@@ -342,7 +350,7 @@ class _Evaluate(Job[EvaluationReport]):
             )
         names = scaffolds(smiles)
         groups = np.unique(names, return_inverse=True)[1]
-        folds = random_folds(groups, self.n_folds, self.seed, "Murcko scaffold")
+        folds = random_folds(groups, self.n_folds, self.seed, "Murcko scaffold(s)")
         sizes, without = np.bincount(groups), int((names == "").sum())
         acyclic = f"; the {without:,} without rings count as one" if without else ""
         return folds, (
@@ -573,14 +581,3 @@ def _column(values: Array, there: Rows, n: int, name: str) -> pa.Array:
     found = np.full(n, np.nan)
     found[there] = values
     return pa.array(found, pa.int32() if name == "fold" else pa.float64(), mask=np.isnan(found), safe=False)
-
-
-def _write(table: pa.Table, output: PurePath | None) -> None:
-    """Write the predictions in the format that the ending says."""
-    if output is None:
-        return
-    with file_errors("write", output), backend(output).writing(output) as staged:
-        if output.suffix.lower() == ".csv":
-            csv.write_csv(table, staged)
-        else:
-            write_parquet(table, staged)

@@ -76,7 +76,7 @@ def equal_rows(X: Any) -> Numbers:
     return found
 
 
-def random_folds(groups: npt.ArrayLike, n_folds: int, seed: int = 0, what: str = "molecule") -> Folds:
+def random_folds(groups: npt.ArrayLike, n_folds: int, seed: int = 0, what: str = "molecule(s)") -> Folds:
     """Return folds of about the same size; rows of one group are in the same fold.
 
     The largest groups are dealt first, each to the smallest fold so far; groups of one size in random order.
@@ -88,7 +88,7 @@ def random_folds(groups: npt.ArrayLike, n_folds: int, seed: int = 0, what: str =
     n_folds : int
     seed : int
     what : str
-        What a group is called in messages.
+        What a group is called in messages, with "(s)" for its plural.
 
     Raises
     ------
@@ -111,7 +111,9 @@ def random_folds(groups: npt.ArrayLike, n_folds: int, seed: int = 0, what: str =
     return Folds(fold_of[groups], n_folds)
 
 
-def ordered_folds(values: npt.ArrayLike, groups: npt.ArrayLike, n_folds: int, what: str = "value") -> Folds:
+def ordered_folds(
+    values: npt.ArrayLike, groups: npt.ArrayLike, n_folds: int, what: str = "value(s)"
+) -> Folds:
     """Return folds that learn from rows with smaller values, such as dates, and predict larger ones.
 
     There is one block more than there are folds, all of about the same size. Rows of one value are in the
@@ -124,7 +126,7 @@ def ordered_folds(values: npt.ArrayLike, groups: npt.ArrayLike, n_folds: int, wh
     groups : array of int, shape (n,)
     n_folds : int
     what : str
-        What is sorted, in messages.
+        What is sorted, in messages, with "(s)" for its plural.
 
     Raises
     ------
@@ -159,12 +161,13 @@ def _check(n_folds: int, there: int, what: str, *, more: int = 0) -> None:
     """Refuse more folds than there are groups; `more` groups are needed besides one for each fold."""
     if n_folds < 2 - more:
         raise InputError(f"there must be at least {2 - more} folds, not {n_folds}.")
+    one, several = what.replace("(s)", ""), what.replace("(s)", "s")
     if there < 2:
         raise InputError(
-            f"there is only one {what}, so no part can be left out; split the labels another way."
+            f"there is only one {one}, so no part can be left out; split the labels another way."
         )
     if there < n_folds + more:
         raise InputError(
-            f"there are only {there:,} different {what}s, too few for {n_folds:,} folds; take at most "
+            f"there are only {there:,} different {several}, too few for {n_folds:,} folds; take at most "
             f"{there - more:,}, or split the labels another way."
         )

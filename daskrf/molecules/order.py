@@ -47,7 +47,7 @@ def ordinals(texts: Iterable[str], column: str = "") -> npt.NDArray[np.float64]:
         text = texts[int(np.isnan(found).argmax())]
         what = f"holds {text!r}" if text else "is empty for some labels"
         raise InputError(
-            f"the column '{column}' {what}; labels are put in order by numbers or by dates, such as 2021-03-15"
+            f"the column '{column}' {what}; labels are ordered by numbers or by dates, such as 2021-03-15"
         )
     return found
 

@@ -23,6 +23,7 @@ __all__ = ["MODEL", "CurvePoint", "EvaluationReport", "Figure", "TargetEvaluatio
 MODEL, MEAN, NEAREST, FOREST = "daskrf", "mean", "nearest neighbour", "random forest"
 
 _STANDARD_ERRORS = 2.0  # by which a difference has to exceed zero to count
+_LEAST = 0.01  # by which an error has to be smaller to count
 _INTERVAL, _TOLERANCE = 0.95, 0.025  # coverage of the 95 % interval that is right, besides chance
 _MUCH = 0.5  # share of the variance
 _CURVE = ("r2", "rmse", "log_probability")
@@ -220,8 +221,8 @@ class EvaluationReport:
 def verdict(figures: Mapping[str, Mapping[str, Figure]], n: int) -> str:
     """Return the answer to "is it good?": the errors beside those of other predictors, and the intervals.
 
-    A predictor is better than another if its RMSE is smaller by more than two standard errors of the
-    differences over folds.
+    A predictor is better than another if its RMSE is smaller by at least 1 %, and by more than two standard
+    errors of the differences over folds.
 
     Parameters
     ----------
@@ -262,10 +263,12 @@ def _better(one: Figure, other: Figure) -> bool:
     """Return whether an error is clearly smaller than another, over folds."""
     difference = np.asarray(other.folds) - np.asarray(one.folds)
     difference = difference[np.isfinite(difference)]
+    if one.value > (1 - _LEAST) * other.value:
+        return False
     if len(difference) < 2:
-        return one.value < other.value
+        return True
     error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
-    return one.value < other.value and bool(difference.mean() > _STANDARD_ERRORS * error)
+    return bool(difference.mean() > _STANDARD_ERRORS * error)
 
 
 def _intervals(own: Mapping[str, Figure], n: int) -> str:

@@ -1,0 +1,347 @@
+"""`evaluate`: folds are those of refits, nothing leaks, and what is said of a model is true."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from matplotlib.figure import Figure
+from rdkit import Chem
+from rdkit.Chem.Scaffolds import MurckoScaffold
+from scipy import sparse
+
+from daskrf import FingerprintSpec, evaluate, fingerprint, fit
+from daskrf.cli.app import run
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.features import TanimotoMinMaxFeatures
+from daskrf.features.landmarks import LandmarkFeatures
+from daskrf.gp import RandomFeatureGP
+from daskrf.kernels import TanimotoMinMax
+from daskrf.molecules import Fingerprinter
+from daskrf.molecules.enumeration import ReactionLibrary
+from tests.naive import crossvalidation as naive
+
+N = 72
+SMILES = list(ReactionLibrary().smiles(0, N))
+SPEC = FingerprintSpec("morgan", radius=1)
+X = Fingerprinter(SPEC, "keep")(SMILES).fingerprints
+PLACES = np.unique(X.indices, return_inverse=True)[1]
+DENSE = sparse.csr_matrix((X.data, PLACES, X.indptr)).toarray().astype(float)
+RNG = np.random.default_rng(0)
+VALUES = (DENSE @ RNG.standard_normal(DENSE.shape[1]) + 0.2 * RNG.standard_normal(N)).round(3)
+DATES = [f"20{10 + k // 12}-{k % 12 + 1:02}-01" for k in RNG.permutation(N)]
+FIXED = {"mean": 0.1, "signal_variance": 2.0, "noise_variance": 0.3}
+
+
+def put(path: Path, columns: dict[str, Any]) -> Path:
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([columns.keys(), *zip(*columns.values(), strict=True)])
+    return path
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    return put(tmp_path / "labels.csv", {"smiles": SMILES, "y": VALUES, "date": DATES})
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("library")
+    others = list(ReactionLibrary().smiles(N, N + 20))
+    (folder / "lib.smi").write_text("".join(f"{s} M{k}\n" for k, s in enumerate([*SMILES, *others])))
+    fingerprint(folder / "lib.smi", folder / "store", spec=SPEC, rows_per_partition=40)
+    return folder / "store"
+
+
+@pytest.fixture
+def joined(tmp_path: Path) -> Path:
+    order = RNG.permutation(N)
+    ids, y, dates = (np.array(v)[order] for v in ([f"M{k}" for k in range(N)], VALUES, DATES))
+    return put(tmp_path / "joined.csv", {"id": ids, "y": y, "date": dates})
+
+
+def folds_of(report: Any, column: str = "fold") -> list[tuple[np.ndarray, np.ndarray]]:
+    """Known and predicted labels of each fold, from the table alone."""
+    fold = np.array([value or 0 for value in report.table[column].to_pylist()])
+    known = [fold != k if not (fold == 0).any() else fold < k for k in range(1, fold.max() + 1)]
+    return [(np.flatnonzero(rows), np.flatnonzero(fold == k)) for k, rows in enumerate(known, start=1)]
+
+
+def column(report: Any, name: str) -> np.ndarray:
+    return report.table[name].to_numpy()
+
+
+@pytest.mark.parametrize("options", [FIXED, {}, {"noise_variance": 0.5}])
+@pytest.mark.parametrize("split", ["random", "scaffold", "date"])
+def test_each_fold_is_a_process_of_the_other_labels(
+    library: Path, joined: Path, split: str, options: dict[str, float]
+) -> None:
+    report = evaluate(library, joined, target="y", split=split, kernel=TanimotoMinMax(), **options)
+    (target,) = report.targets
+    folds = folds_of(report)
+    assert len(folds) == report.n_folds == 5
+    parameters = [
+        tuple(own[name] for name in ("mean", "signal_variance", "noise_variance"))
+        for own in target.hyperparameters
+    ]
+    for own in target.hyperparameters:
+        assert {name: own[name] for name in options} == pytest.approx(options)
+    mean, std = naive.held_out(DENSE, VALUES, folds, parameters)
+    np.testing.assert_allclose(column(report, "mean"), mean, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(column(report, "std_y"), std, rtol=1e-6)
+    label, similarity = naive.nearest(DENSE, VALUES, folds)
+    np.testing.assert_allclose(column(report, "nearest"), label)
+    np.testing.assert_allclose(column(report, "similarity"), similarity)
+    np.testing.assert_array_equal(column(report, "y"), VALUES)
+    assert column(report, "smiles").tolist() == SMILES
+    assert column(report, "id").tolist() == [f"M{k}" for k in range(N)]
+    rows = np.isfinite(mean)
+    figures = target.figures["daskrf"]
+    assert figures["rmse"].value == pytest.approx(np.sqrt(np.mean((VALUES - mean)[rows] ** 2)))
+    each = [np.sqrt(np.mean((VALUES - mean)[own] ** 2)) for _, own in folds]
+    assert figures["rmse"].folds == pytest.approx(each)
+    assert figures["rmse"].spread == pytest.approx(np.std(each, ddof=1))
+    assert target.figures["nearest neighbour"]["mae"].value == pytest.approx(
+        np.mean(np.abs(VALUES - label)[rows])
+    )
+    by_mean = np.concatenate([(VALUES[own] - VALUES[known].mean()) ** 2 for known, own in folds])
+    assert target.figures["mean"]["rmse"].value == pytest.approx(np.sqrt(by_mean.mean()))
+
+
+def test_scaffolds_are_whole_and_dates_are_in_order(library: Path, joined: Path) -> None:
+    by_scaffold = evaluate(library, joined, target="y", split="scaffold", quick=True)
+    scaffolds = [
+        Chem.MolToSmiles(MurckoScaffold.GetScaffoldForMol(Chem.MolFromSmiles(s)), isomericSmiles=False)
+        for s in SMILES
+    ]
+    for known, own in folds_of(by_scaffold):
+        assert not {scaffolds[i] for i in known} & {scaffolds[i] for i in own}
+    assert f"{len(set(scaffolds))} scaffolds" in by_scaffold.split
+    by_date = evaluate(library, joined, target="y", split="date", quick=True, folds=3)
+    for known, own in folds_of(by_date):
+        assert max(DATES[i] for i in known) < min(DATES[i] for i in own)
+    assert by_date.targets[0].n_predicted == N - np.sum(column(by_date, "fold") != column(by_date, "fold"))
+    assert column(by_date, "fold")[np.argmin(np.array(DATES))] != column(by_date, "fold")[np.argmax(DATES)]
+
+
+def test_nothing_of_a_fold_is_known_when_it_is_predicted(labels: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"target": "y", "quick": True}
+    before = evaluate(labels, **options)
+    for k, (_, own) in enumerate(folds_of(before), start=1):
+        y = VALUES.copy()
+        y[own] = 7 * y[own][::-1] + 3
+        other = put(tmp_path / f"other-{k}.csv", {"smiles": SMILES, "y": y})
+        after = evaluate(other, **options)
+        for name in ("mean", "std_y", "nearest", "similarity"):
+            np.testing.assert_array_equal(column(before, name)[own], column(after, name)[own])
+        assert (column(before, "mean") != column(after, "mean")).sum() >= N - len(own)
+
+
+def test_copies_are_left_out_together(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    written = [Chem.MolToSmiles(Chem.MolFromSmiles(s), doRandom=True) for s in SMILES]
+    noise = rng.standard_normal(2 * N)  # copies say nothing of each other, and they know nothing else
+    path = put(tmp_path / "twice.csv", {"smiles": [*SMILES, *written], "y": np.r_[VALUES, VALUES] + noise})
+    report = evaluate(path, target="y", quick=True)
+    fold = dict(zip(column(report, "smiles"), column(report, "fold"), strict=True))
+    assert all(fold[s] == fold[w] for s, w in zip(SMILES, written, strict=True))
+    assert "72 copies of other molecules" in report.split
+    thrice = put(
+        tmp_path / "thrice.csv", {"smiles": SMILES * 3, "y": np.tile(VALUES, 3) + np.r_[noise, noise[:N]]}
+    )
+    report = evaluate(thrice, target="y", quick=True)
+    assert report.n_molecules == N
+    assert report.targets[0].n_predicted == 3 * N
+    molecule, fold = column(report, "row"), column(report, "fold")
+    assert len({(m, f) for m, f in zip(molecule, fold, strict=True)}) == N
+
+
+def test_with_and_without_a_library_it_is_the_same(labels: Path, library: Path, tmp_path: Path) -> None:
+    alone = evaluate(labels, target="y", quick=True)
+    (tmp_path / "lib.smi").write_text("".join(f"{s} M{k}\n" for k, s in enumerate(SMILES)))
+    fingerprint(tmp_path / "lib.smi", tmp_path / "store")
+    beside = evaluate(tmp_path / "store", labels, key="smiles", target="y", quick=True)
+    for name in ("y", "fold", "mean", "std_y", "nearest"):
+        np.testing.assert_array_equal(column(alone, name), column(beside, name))
+    assert alone.targets == beside.targets
+    assert "SMILES in 'smiles', target 'y'" in alone.inputs[0]
+
+
+def test_the_chosen_kernel_is_that_of_fit(labels: Path, tmp_path: Path) -> None:
+    report, model = evaluate(labels, target="y"), fit(labels, output=tmp_path / "model", target="y")
+    assert model.kernel in report.targets[0].process
+    assert "chosen on all labels" in str(report)
+
+
+@pytest.mark.parametrize("split", ["random", "date"])
+def test_features_are_summed_once_and_folds_are_those_of_refits(
+    library: Path, joined: Path, split: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feature_map, made = TanimotoMinMaxFeatures(256), []
+    transform = TanimotoMinMaxFeatures.transform_bits
+    monkeypatch.setattr(
+        TanimotoMinMaxFeatures,
+        "transform_bits",
+        lambda own, X: (made.append(X.shape[0]), transform(own, X))[1],
+    )
+    report = evaluate(library, joined, target="y", split=split, feature_map=feature_map)
+    predicted = report.targets[0].n_predicted
+    assert sum(made) == N + predicted  # once for the sums, once for the predictions
+    for known, own in folds_of(report):
+        gp = RandomFeatureGP(feature_map).fit(X[known], VALUES[known])
+        mean, std = gp.predict(X[own], return_std=True)
+        np.testing.assert_allclose(column(report, "mean")[own], mean, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(column(report, "std_y")[own], std, rtol=1e-4)
+    assert "256 features" in report.targets[0].process
+
+
+def test_maps_that_learn(library: Path, joined: Path) -> None:
+    report = evaluate(library, joined, target="y", feature_map=LandmarkFeatures(30))
+    assert report.targets[0].figures["daskrf"]["r2"].value > 0
+
+
+def test_conjugate_gradients_agree_with_a_factorization(library: Path, joined: Path) -> None:
+    options: dict[str, Any] = {"target": "y", "quick": True, **FIXED}
+    exact = evaluate(library, joined, **options)
+    found = evaluate(library, joined, **options, solver="cg", tolerance=1e-5)
+    np.testing.assert_allclose(column(found, "mean"), column(exact, "mean"), atol=1e-3)
+    assert not list(joined.parent.glob(".*"))
+
+
+def test_several_targets_with_gaps(library: Path, tmp_path: Path) -> None:
+    z = [("" if k % 3 == 0 else VALUES[k] ** 2) for k in range(N)]
+    path = put(tmp_path / "two.csv", {"id": [f"M{k}" for k in range(N)], "y": VALUES, "z": z})
+    options: dict[str, Any] = {"quick": True, "direction": {"y": "minimize", "z": "maximize"}}
+    both = evaluate(library, path, target=["y", "z"], drop_non_numbers=True, **options)
+    assert [target.n_labels for target in both.targets] == [N, 48]
+    assert [target.direction for target in both.targets] == ["minimize", "maximize"]
+    one = evaluate(library, path, target="y", drop_non_numbers=True, quick=True)
+    np.testing.assert_array_equal(column(both, "mean_y"), column(one, "mean"))
+    gaps = np.isnan(column(both, "mean_z"))
+    np.testing.assert_array_equal(gaps, np.arange(N) % 3 == 0)
+    assert column(both, "z").tolist()[1] == VALUES[1] ** 2
+
+
+def test_classes_have_an_area_under_the_curve(tmp_path: Path) -> None:
+    active = (np.median(VALUES) < VALUES).astype(int)
+    path = put(tmp_path / "classes.csv", {"smiles": SMILES, "active": active})
+    (target,) = evaluate(path, target="active", quick=True, direction="maximize").targets
+    area = target.figures["daskrf"]["auc"].value
+    assert 0.5 < area <= 1
+    assert np.isnan(target.figures["daskrf"]["recall_1"].value)
+    assert "AUC" in "\n".join(target.lines())
+
+
+def test_labels_without_a_pattern_are_said_to_be_none(tmp_path: Path) -> None:
+    path = put(tmp_path / "noise.csv", {"smiles": SMILES, "y": np.random.default_rng(5).standard_normal(N)})
+    (target,) = evaluate(path, target="y", quick=True).targets
+    assert target.verdict.startswith("Is it good? No")
+
+
+def test_the_forest_and_the_learning_curve(library: Path, joined: Path) -> None:
+    options: dict[str, Any] = {"target": "y", "quick": True, "baseline": "forest", "learning_curve": True}
+    report = evaluate(library, joined, **options, folds=2)
+    (target,) = report.targets
+    assert list(target.figures) == ["daskrf", "random forest", "nearest neighbour", "mean"]
+    assert target.figures["random forest"]["rmse"].value < target.figures["mean"]["rmse"].value
+    assert list(target.curve) == []  # 36 labels are too few for halves of 20
+    assert "too few labels for a learning curve" in str(report)
+    report = evaluate(library, joined, **options, folds=4)
+    sizes = [point.n_labels for point in report.targets[0].curve]
+    assert sizes == [27, 54]
+    last = report.targets[0].curve[-1].figures["daskrf"]
+    assert last["rmse"] == report.targets[0].figures["daskrf"]["rmse"]
+    assert "from 27 to 54 labels" in str(report)
+
+
+def test_files(labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda own, path, **o: (shown.append(own), save(own, path, **o)))
+    files = {"output": tmp_path / "found.csv", "picture": tmp_path / "found.svg"}
+    report = evaluate(labels, target="y", quick=True, learning_curve=True, folds=4, **files)
+    with open(files["output"]) as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["mean"]) for row in rows] == column(report, "mean").tolist()
+    assert [row["smiles"] for row in rows] == SMILES
+    assert files["picture"].read_text().startswith("<?xml")
+    titles = [axes.get_title() for axes in shown[0].axes]
+    assert "72 molecules" in titles[0]
+    assert titles[1:] == [
+        "Are the error bars right?",
+        "What do more labels bring?",
+    ]
+    evaluate(labels, target="y", quick=True, output=tmp_path / "found.parquet", split="date")
+    table = pq.read_table(tmp_path / "found.parquet")
+    assert table["fold"].null_count == table["mean"].null_count > 0
+    for name, path in files.items():
+        with pytest.raises(StoreError, match="replace it by --overwrite"):
+            evaluate(labels, target="y", quick=True, **{name: path})
+    again = evaluate(labels, target="y", quick=True, output=files["output"], overwrite=True, folds=2)
+    assert files["output"].read_text().count("\n") == 1 + N
+    assert again.n_folds == 2
+    with pytest.raises(OptionError, match="give it one of"):
+        evaluate(labels, target="y", output=tmp_path / "found.txt")
+    with pytest.raises(OptionError, match=r"must end in \.png, \.svg or \.pdf"):
+        evaluate(labels, target="y", picture=tmp_path / "found.txt")
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        (
+            {"y": VALUES},
+            {"folds": 100},
+            "only 72 different molecules, too few for 100 folds; take at most 72",
+        ),
+        ({"y": VALUES}, {"folds": 1}, "--folds must be at least 2, not 1"),
+        ({"y": np.ones(N)}, {}, "All labels of y are the same"),
+        ({"y": np.ones(N)}, FIXED, "All labels of y outside of fold 1 are the same"),
+        ({"y": [1] + [0] * (N - 1)}, {}, "are the same (0), so nothing can be learned"),
+        ({"y": VALUES}, {"split": "when"}, "has no column 'when'"),
+        ({"y": VALUES, "d": ["3/15/2021"] * N}, {"split": "d"}, "the column 'd' holds '3/15/2021'"),
+        ({"y": VALUES, "d": [""] * N}, {"split": "d"}, "the column 'd' is empty for some labels"),
+        ({"y": VALUES, "d": [2020] * N}, {"split": "d"}, "there is only one value of 'd'"),
+        ({"y": VALUES, "d": [2020, 2021] * 36}, {"split": "d"}, "2 different values of 'd', too few for 5"),
+    ],
+)
+def test_what_cannot_be_evaluated(
+    columns: dict[str, Any], options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = put(tmp_path / "labels.csv", {"smiles": SMILES, **columns})
+    with pytest.raises(InputError) as caught:
+        evaluate(path, target="y", quick=True, **options)
+    assert words in str(caught.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["labels.csv"]
+
+
+def test_one_scaffold_and_stores_that_do_not_do(library: Path, labels: Path, tmp_path: Path) -> None:
+    chains = put(tmp_path / "chains.csv", {"smiles": ["C" * k + "O" for k in range(1, 31)], "y": range(30)})
+    with pytest.raises(InputError, match="only one Murcko scaffold, so no part can be left out"):
+        evaluate(chains, target="y", quick=True, split="scaffold")
+    fit(labels, output=tmp_path / "model", target="y", quick=True)
+    with pytest.raises(InputError, match="is a model; give the labels"):
+        evaluate(tmp_path / "model")
+    with pytest.raises(InputError, match="is a store; give a file of labels"):
+        evaluate(library)
+
+
+def test_the_command(labels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["evaluate", str(labels), "--target", "y", "--quick", "--workers", "0"]
+    assert run(given) == 0
+    said = capsys.readouterr().out
+    assert "Is it good?" in said
+    assert "within the 95 % interval" in said
+    assert run([*given, "--json", "--split", "date", "--folds", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["n_folds"] == 3
+    (target,) = found["targets"]
+    assert target["verdict"].startswith("Is it good?")
+    assert target["figures"]["nearest neighbour"]["log_probability"]["value"] is None
+    assert len(target["hyperparameters"]) == 3
