@@ -54,7 +54,7 @@ from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.layout import smiles_column
-from daskrf.molecules.measurements import BY_SMILES, Reading, label_table, label_words, read_labels
+from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
 from daskrf.molecules.names import position_of
 from daskrf.molecules.tables import survey
 from daskrf.molecules.values import Scale, concentration_unit
@@ -65,7 +65,7 @@ from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
-from daskrf.storage.labels import JoinedLabels
+from daskrf.storage.labels import JoinedLabels, NoMatchError
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.rowstore import write_parquet
 from daskrf.storage.store import hash_of
@@ -73,7 +73,7 @@ from daskrf.storage.store import hash_of
 __all__ = ["FitReport", "fit", "need_of_labels", "need_of_solve", "need_of_sums", "size_of_sums"]
 
 Direction = Literal["maximize", "minimize"]
-Key = Literal["id", "smiles", "structure", "parent", "row"]
+Key = Literal["id", "smiles", "structure", "parent", "inchikey", "row"]
 ProcessName = Literal["auto", "exact", "features"]
 
 
@@ -261,11 +261,13 @@ def fit(
         see `daskrf.gp.choose_kernel`. The report lists what was tried.
     quick : bool
         Take the Tanimoto (min-max) kernel for an exact process, without trying others.
-    key : {"id", "smiles", "structure", "parent", "row"}
+    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
         the structure, however its SMILES is written; its parent, the largest fragment without charges, so
-        that salts are stripped on both sides; or the row number, counted from 0. By structure takes a few
-        minutes for a million rows, in this process. Default: the ID; without a library, SMILES.
+        that salts are stripped on both sides; the InChIKey, given or made of the SMILES; or the row number,
+        counted from 0. By structure takes a few minutes for a million rows, in this process, and by InChIKey
+        longer. Default: the ID, or the structure if no ID is in the library or the labels have none; without
+        a library, SMILES.
     key_column : str or int, optional
         Column of the labels file that holds the key: a name, or a position counted from 0. Default: the
         column named like the key, else the first; without a library, that of the SMILES.
@@ -347,7 +349,7 @@ def fit(
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    job = _Fit(features, labels, reading, *asked)
+    job = _Fit(features, labels, reading, *asked, any_key=key is None)
     return run(job, client, progress, shard, prepare)
 
 
@@ -376,6 +378,7 @@ class _Fit(Job[FitReport]):
     kernel: Kernel | None = None
     auto: bool = False
     client: Client | None = None
+    any_key: bool = False
     words: str = ""
     given: LabelFiles = field(init=False)
     parts: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
@@ -399,13 +402,7 @@ class _Fit(Job[FitReport]):
     def plan(self, run: Run) -> None:
         """Join the labels, check that there is memory for the sums, and only then fit the map."""
         check_output(self.output, "model")
-        self.words = label_words(self.labels, self.reading)
-        run.progress.note(self.words)
-
-        def check(n_labels: int, key_bytes: float) -> None:
-            run.check(Need(here=need_of_labels(n_labels, key_bytes)))
-
-        self.given = labels_of(self.labels, self.features.store, run.work, self.reading, check)
+        self.given = self._join(run)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
         if self.auto and self.exact is not None:
@@ -431,6 +428,27 @@ class _Fit(Job[FitReport]):
             _Sums(self.features, targets, own, _spec(self.features, state, own.joined))
             for targets, own in self.parts
         ]
+
+    def _join(self, run: Run) -> LabelFiles:
+        """Return the labels at their rows of the library, joined by the first key by which any is there."""
+
+        def check(n_labels: int, key_bytes: float) -> None:
+            run.check(Need(here=need_of_labels(n_labels, key_bytes)))
+
+        path, store, known = self.labels, self.features.store, (self.reading.key, self.reading.key_column)
+        for last, (key, column) in enumerate(keys := keys_of(path, known[1]) if self.any_key else [known], 1):
+            self.reading = replace(self.reading, key=key, key_column=column)
+            self.words = label_words(path, self.reading)
+            run.progress.note(self.words)
+            try:
+                return labels_of(path, store, run.work, self.reading, check)
+            except NoMatchError:
+                if last == len(keys):
+                    raise
+                run.progress.note(
+                    "None of these IDs is in the library, so the labels are joined by structure."
+                )
+        raise AssertionError("there is always a key")
 
     def _choose_process(self, run: Run, exact: ExactGP) -> None:
         """Take an exact process if it does not cost too much for the labels; say which, and why."""

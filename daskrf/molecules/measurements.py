@@ -24,6 +24,7 @@ from daskrf.molecules.formats import (
     reader_of,
     whole,
 )
+from daskrf.molecules.layout import mostly_smiles, smiles_column
 from daskrf.molecules.library import clean_smiles, file_words
 from daskrf.molecules.names import (
     ID_NAMES,
@@ -35,7 +36,7 @@ from daskrf.molecules.names import (
     normalised,
     position_of,
 )
-from daskrf.molecules.structures import canonical_smiles
+from daskrf.molecules.structures import canonical_smiles, inchikeys
 from daskrf.molecules.values import (
     AS_VALUES,
     CENSORED,
@@ -56,16 +57,18 @@ from daskrf.molecules.values import (
 )
 from daskrf.storage.backend import as_path
 
-__all__ = ["CENSORED_AS", "Labels", "Reading", "label_table", "label_words", "read_labels"]
+__all__ = ["CENSORED_AS", "Labels", "Reading", "keys_of", "label_table", "label_words", "read_labels"]
 
 KEYS = {
     "id": "IDs",
     "smiles": "SMILES",
     "structure": "SMILES, joined by structure,",
     "parent": "SMILES, joined by structure without salts and charges,",
+    "inchikey": "InChIKeys",
     "row": "row numbers",
 }
-BY_SMILES = ("smiles", "structure", "parent")
+BY_SMILES = ("smiles", "structure", "parent", "inchikey")
+_INCHIKEY_NAMES = ("inchikey", "standardinchikey", "stdinchikey", "inchikeystandard")
 CENSORED_AS = ("drop", "value")
 UNIT_NAMES = ("standardunits", "standardunit", "units", "unit", "activityunits", "concunit", "resultunit")
 RELATION_NAMES = ("standardrelation", "relation", "qualifier", "operator", "prefix", "modifier", "censor")
@@ -89,7 +92,7 @@ class Labels:
         Finite, or NaN where a label with several targets lacks a value for one of them.
     names : tuple of str
         Names of the targets.
-    key : {"id", "smiles", "structure", "parent", "row"}
+    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         What the keys are.
     read : int
         Number of rows in the file: ``len(index) + dropped``.
@@ -124,7 +127,7 @@ class Reading:
 
     Parameters
     ----------
-    key : {"id", "smiles", "structure", "parent", "row"}
+    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         The key that joins labels to the library; see `daskrf.fit`.
     key_column : str or int, optional
         Column of the key, by name or by position from 0; by default found by its usual names (for IDs, those
@@ -245,8 +248,43 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
     if given.relation is not None:
         found += f", {column_words(table.names, given.relation)} tells censored values"
     found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
-    where = f"{KEYS[key]} in {column_words(table.names, given.key_position)}{first}"
+    what = KEYS[key]
+    if key == "inchikey" and given.key_position != _named(given.names, _INCHIKEY_NAMES, ()):
+        what = "InChIKeys of the SMILES"
+    where = f"{what} in {column_words(table.names, given.key_position)}{first}"
     return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
+
+
+def keys_of(
+    path: str | os.PathLike[str], key_column: Column | None = None
+) -> tuple[tuple[str, Column | None], ...]:
+    """Return the keys by which a table of labels may be joined, with their columns, in the order to try them.
+
+    They are "id", if it has a column of IDs, or nothing else; and "structure", if it has SMILES.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scores.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("name,molecule,score\\nm1,CCO,-7.5\\nm2,CCN,-8\\n")
+    ...     keys_of(path), keys_of(path, "molecule"), keys_of(path, "name")
+    ((('id', None), ('structure', 1)), (('structure', 'molecule'),), (('id', 'name'),))
+    """
+    path = as_path(path)
+    head = label_table(path, "structure")
+    names = head.table.names or tuple(f"column {position}" for position in range(head.table.n_columns))
+    if key_column is not None:
+        values = head.values(position_of(path, key_column, names, len(names)))
+        return (("structure" if mostly_smiles(values) else "id", key_column),)
+    try:
+        structure = smiles_column(path, head)
+    except InputError:
+        return (("id", None),)
+    found = _find_key(head, names, "id")
+    by_structure = ("structure", structure)
+    return (by_structure,) if found in (None, structure) else (("id", None), by_structure)
 
 
 @dataclass(frozen=True)
@@ -372,6 +410,8 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     """Return the position of the key column found by its usual names, or None."""
     if key == "id":
         return find_id(names, head.values, title=head.title)
+    if key == "inchikey" and (named := _named(names, _INCHIKEY_NAMES, ())) is not None:
+        return named
     if key in BY_SMILES:
         return find_smiles(names) if head.structure is None else head.structure
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
@@ -533,6 +573,8 @@ def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
     """Return keys in the form of the library's: row numbers, stripped text, or SMILES as the key says."""
     if given.reading.key == "smiles":
         return pa.array(map(clean_smiles, keys), TEXT)
+    if given.reading.key == "inchikey":
+        return pa.array(inchikeys(map(clean_smiles, keys)), TEXT)
     if given.reading.key in BY_SMILES:
         return pa.array(canonical_smiles(map(clean_smiles, keys), given.reading.key == "parent"), TEXT)
     texts = list(map(str.strip, keys))
