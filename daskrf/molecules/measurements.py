@@ -75,6 +75,8 @@ RELATION_NAMES = ("standardrelation", "relation", "qualifier", "operator", "pref
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
+_SIGNS = f" {''.join(RELATIONS)}"
+_DIGITS = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma
 
 
@@ -394,7 +396,7 @@ def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> 
 
 def _has_commas(path: PurePath, head: Head, targets: Sequence[int]) -> bool:
     """Return whether the first values have decimal commas; refuse those that may separate thousands."""
-    values = [text.strip(f" {''.join(RELATIONS)}") for column in head.columns(targets) for text in column]
+    values = [text.strip(_SIGNS) for column in head.columns(targets) for text in column]
     commas = [text for text in values if DECIMAL_COMMA.fullmatch(text)]
     if not commas or head.table.delimiter == ";":  # which Excel writes where commas are decimal
         return bool(commas)
@@ -548,7 +550,7 @@ def _with_points(given: _Given, lines: list[int], texts: list[str]) -> list[str]
     if not given.comma:
         return texts
     for line, text in zip(lines, texts, strict=True):
-        if "." in text and is_value(text):
+        if "." in text and _DIGITS.fullmatch(text.strip(_SIGNS)):
             raise InputError(
                 f"{given.place(line)} has the value {text!r}, but others have decimal commas; "
                 "write all in one way"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, printable
 from daskrf.molecules.names import is_number, normalised
 
 __all__ = [
@@ -245,13 +245,13 @@ class Scale:
     def words(self) -> str:
         """Return what the scale is, in words."""
         unit = "mol/L" if self.is_p and self.units else self.unit
-        by = f" (converted from the units in '{self.units}')" if self.units else self.found
-        source = f"'{self.column}'{f' in {unit}' if unit else ''}{by}"
+        by = f" (converted from the units in '{printable(self.units, 60)}')" if self.units else self.found
+        source = f"'{printable(self.column, 60)}'{f' in {unit}' if unit else ''}{by}"
         if not self.transform:
-            return f"{self.name} is {source}" if self.name != self.column else source
+            return source
         decades = 0 if self.units else _DECADES.get(self.unit)
         how = f"{decades} - log10" if self.is_p and decades else "-log10" if self.is_p else self.transform
-        return f"{self.name} = {how} of {source}"
+        return f"{printable(self.name, 60)} = {how} of {source}"
 
     def state(self) -> dict[str, Any]:
         """Return a dict for JSON that rebuilds it."""
