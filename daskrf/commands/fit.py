@@ -220,6 +220,8 @@ def fit(
     unit: str | Mapping[str, str] | None = None,
     censored: Literal["drop", "value"] | None = None,
     drop_non_numbers: bool = False,
+    replicates: str | int | None = None,
+    replicate_std: str | int | None = None,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -288,6 +290,12 @@ def fit(
     drop_non_numbers : bool
         Leave out values that are no finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and those
         without a logarithm. Default: refuse them. All that is left out is counted.
+    replicates : str or int, optional
+        Column with the number of measurements of which each value is the mean: their mean has so much less
+        noise. Rows that repeat a molecule count as its measurements anyway.
+    replicate_std : str or int, optional
+        Column with the standard deviation of these measurements, on the scale of the model. Needed unless
+        the noise variance is given, because a mean alone says nothing of the noise.
     mean : float, optional
         Prior mean. Default: fitted.
     signal_variance : float, optional
@@ -326,6 +334,8 @@ def fit(
     if output is None:
         raise InputError("Give output, the directory of the model.")
     options = _checked(fixed, **model_options)
+    if replicates is not None and replicate_std is None and noise_variance is None:
+        raise OptionError("--replicates needs --replicate-std, or --noise-variance; add one of them.")
     if quick:
         kernel = _quick(kernel, feature_map, process)
     targets = [target] if isinstance(target, (str, int)) else target
@@ -339,7 +349,7 @@ def fit(
     asked = (as_path(output), fixed, options, direction, exact, kernel, process == "auto", client)
     reading = Reading(
         key or ("smiles" if labels is None else "id"),
-        *(key_column, targets, drop_non_numbers, censored, transform, unit),
+        *(key_column, targets, drop_non_numbers, censored, transform, unit, replicates, replicate_std),
     )
     if labels is None:
         unmade = cast(FingerprintSource, None)  # `plan` makes it

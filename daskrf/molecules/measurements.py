@@ -50,6 +50,7 @@ from daskrf.molecules.values import (
     UNIT,
     WORDS,
     Scale,
+    as_measured,
     is_value,
     numbers,
     scales_of,
@@ -75,6 +76,11 @@ RELATION_NAMES = ("standardrelation", "relation", "qualifier", "operator", "pref
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
+_SAID = {
+    "relations": "tells censored values",
+    "replicates": "tells of how many measurements each is the mean",
+    "deviations": "tells their standard deviation",
+}
 _SIGNS = f" {''.join(RELATIONS)}"
 _DIGITS = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma
@@ -97,7 +103,7 @@ class Labels:
     key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         What the keys are.
     read : int
-        Number of rows in the file: ``len(index) + dropped``.
+        Number of rows in the file: ``len(index) + dropped``, if no row counts for several measurements.
     dropped : int
         Number of rows without any finite value.
     path : str
@@ -142,6 +148,9 @@ class Reading:
         What to do with censored values, such as ">10000"; refused by default.
     transform, unit : str, or dict of str to str, optional
         See `daskrf.fit`.
+    replicates, replicate_std : str or int, optional
+        Columns with the number of measurements whose mean the value is, and their standard deviation; see
+        `as_measured`.
     """
 
     key: str = "id"
@@ -151,8 +160,12 @@ class Reading:
     censored: str | None = None
     transform: str | Mapping[str, str] | None = None
     unit: str | Mapping[str, str] | None = None
+    replicates: Column | None = None
+    replicate_std: Column | None = None
 
     def __post_init__(self) -> None:
+        if self.replicate_std is not None and self.replicates is None:
+            raise InputError("the deviation of replicates says nothing without their number; give replicates")
         if self.key not in KEYS:
             raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {self.key!r}")
         if self.censored not in (None, *CENSORED_AS):
@@ -198,12 +211,12 @@ def read_labels(path: str | os.PathLike[str], reading: Reading | None = None, **
     """
     given = _open(path, reading or Reading(**options))
     parts, n_read, unusual = _read_parts(given)
-    keys = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0)
+    keys = pa.concat_arrays([part for part, _, _ in parts]) if parts else pa.nulls(0)
     names = tuple(scale.name for scale in given.scales)
-    dropped = n_read - len(keys)
+    dropped = n_read - sum(n_rows for _, _, n_rows in parts)
     if not len(keys):
         raise InputError(f"{path} has no label left: no value in its {dropped:,} rows is a finite number")
-    y = np.concatenate([values for _, values in parts])
+    y = np.concatenate([values for _, values, _ in parts])
     for name, there in zip(names, np.isfinite(y).any(0), strict=True):
         if not there:
             raise InputError(f"{path} has no label of {name} left: none of its values is a finite number")
@@ -247,8 +260,9 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
     first = "" if known else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
     found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
     found += ", decimal commas" if given.comma else ""
-    if given.relation is not None:
-        found += f", {column_words(table.names, given.relation)} tells censored values"
+    for column, said in _SAID.items():
+        if column in given.more:
+            found += f", {column_words(table.names, given.more[column])} {said}"
     found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
     what = KEYS[key]
     if key == "inchikey" and given.key_position != _named(given.names, _INCHIKEY_NAMES, ()):
@@ -300,8 +314,7 @@ class _Given:
     key_position: int
     targets: list[int]
     scales: tuple[Scale, ...]
-    relation: int | None
-    units: int | None
+    more: Mapping[str, int]  # positions of further columns: relations, units, replicates and their deviations
     comma: bool
 
     def place(self, line: int) -> str:
@@ -365,26 +378,35 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         at = found
     else:
         at = next((k for k in range(len(names)) if k not in positions), 0)
+    own = {"replicates": reading.replicates, "deviations": reading.replicate_std}
+    more = {what: position(column) for what, column in own.items() if column is not None}
     if reading.targets is None:
-        positions = [_only_target(path, head, names, at)]
-    elif not positions or at in positions or len(set(positions)) != len(positions):
+        positions = [_only_target(path, head, names, (at, *more.values()))]
+    taken = (at, *more.values())
+    if (
+        not positions
+        or set(taken) & set(positions)
+        or len({*positions, *taken}) < len(positions) + len(taken)
+    ):
         raise InputError(
             f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
             f"are {listed(names)}"
         )
-    taken, alone = (at, *positions), len(positions) == 1  # of several targets it is not known which is meant
-    relation = _named(names, RELATION_NAMES, taken) if alone else None
-    units = _named(names, UNIT_NAMES, taken) if alone and reading.unit is None else None
+    if more and len(positions) > 1:
+        raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
+    if len(positions) == 1:  # of several targets it is not known which is meant
+        usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}
+        there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
+        more |= {what: place for what, place in there.items() if place is not None}
     scales = scales_of(
         [names[position] for position in positions],
         reading.transform,
         reading.unit,
-        None if units is None else (names[units], head.values(units)),
+        (names[more["units"]], head.values(more["units"])) if "units" in more else None,
     )
-    units = units if scales[0].units else None
-    return _Given(
-        path, head, names, reading, at, positions, scales, relation, units, _has_commas(path, head, positions)
-    )
+    if not scales[0].units:
+        more.pop("units", None)
+    return _Given(path, head, names, reading, at, positions, scales, more, _has_commas(path, head, positions))
 
 
 def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> int | None:
@@ -419,10 +441,10 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
 
-def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -> int:
-    """Return the position of the only numeric column besides the key."""
+def _only_target(path: PurePath, head: Head, names: tuple[str, ...], taken: Sequence[int]) -> int:
+    """Return the position of the only numeric column besides the key and others that are taken."""
     known = {*ID_NAMES, *SMILES_NAMES, "row"}
-    others = [k for k, name in enumerate(names) if k != key and normalised(name) not in known]
+    others = [k for k, name in enumerate(names) if k not in taken and normalised(name) not in known]
     found = [
         position
         for position, values in zip(others, head.columns(others), strict=True)
@@ -443,22 +465,52 @@ def _mostly_numbers(values: Sequence[str]) -> bool:
 
 def _read_parts(
     given: _Given,
-) -> tuple[list[tuple[pa.Array, np.ndarray]], int, dict[str, tuple[int, str]]]:
-    """Return keys and values of rows with a value, in blocks; the number of rows; and what was unusual."""
+) -> tuple[list[tuple[pa.Array, np.ndarray, int]], int, dict[str, tuple[int, str]]]:
+    """Return keys, values and number of rows with a value, by block; how many were read; what was unusual."""
     parts, n_read, unusual = [], 0, _Unusual(given)
-    for lines, keys, columns, relations, units in _blocks(given):
-        y, kinds = np.empty((len(lines), len(columns))), np.empty((len(lines), len(columns)), np.uint8)
-        for t, (texts, scale) in enumerate(zip(columns, given.scales, strict=True)):
-            texts = _with_relations(_with_points(given, lines, texts), relations)
+    for block in _blocks(given):
+        shape = len(block.lines), len(block.columns)
+        y, kinds = np.empty(shape), np.empty(shape, np.uint8)
+        for t, (texts, scale) in enumerate(zip(block.columns, given.scales, strict=True)):
+            texts = _with_relations(_with_points(given, block.lines, texts), block.more.get("relations"))
             values, kinds[:, t] = numbers(texts)
-            y[:, t], lost = scale.apply(values, units)
+            y[:, t], lost = scale.apply(values, block.more.get("units"))
             kinds[lost != NUMBER, t] = lost[lost != NUMBER]
-        left = unusual.count(lines, columns, kinds, relations, units)
-        n_read += len(lines)
+        left = unusual.count(block, kinds)
+        n_read += len(block.lines)
         y[left] = np.nan
         some = ~left.all(axis=1)
-        parts.append((_keys(given, lines, keys).filter(pa.array(some)), y[some]))
+        keys, y = _keys(given, block.lines, block.keys).filter(pa.array(some)), y[some]
+        n_rows = len(keys)
+        if "replicates" in given.more:
+            index, values = _measured(given, block, y[:, 0], np.flatnonzero(some))
+            keys, y = keys.take(pa.array(index)), values[:, None]
+        parts.append((keys, y, n_rows))
     return parts, n_read, unusual.found
+
+
+def _measured(
+    given: _Given, block: _Block, means: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return measurements in the place of their means, and of which of some rows of a block each is."""
+
+    def column(what: str, least: float) -> np.ndarray:
+        texts = [block.more[what][row].strip() for row in rows.tolist()]
+        values, kinds = numbers([text.replace(",", ".") for text in texts] if given.comma else texts)
+        bad = (kinds != NUMBER) | (values < least) | ((values % 1 != 0) if what == "replicates" else False)
+        if what == "deviations":
+            bad &= ~((kinds == EMPTY) & (times == 1))  # one measurement has none
+        if bad.any():
+            at = int(np.argmax(bad))
+            name, how = given.names[given.more[what]], "a whole number of at least 1"
+            how = how if what == "replicates" else "a standard deviation"
+            place = given.place(block.lines[int(rows[at])])
+            raise InputError(f"{place}: '{printable(name, 60)}' holds {texts[at]!r}, not {how}; correct it")
+        return np.nan_to_num(values)
+
+    times = column("replicates", 1.0)
+    std = column("deviations", 0.0) if "deviations" in given.more else np.zeros(len(times))
+    return as_measured(means, times.astype(np.int64), std)
 
 
 class _Unusual:
@@ -468,14 +520,7 @@ class _Unusual:
         self._given = given
         self.found: dict[str, tuple[int, str]] = {}
 
-    def count(
-        self,
-        lines: list[int],
-        columns: list[list[str]],
-        kinds: np.ndarray,
-        relations: list[str] | None,
-        units: list[str] | None,
-    ) -> np.ndarray:
+    def count(self, block: _Block, kinds: np.ndarray) -> np.ndarray:
         """Count the unusual values of a block; return which are left out, as bool of shape (rows, targets).
 
         Raises
@@ -483,6 +528,8 @@ class _Unusual:
         InputError
             For the first value that is neither a number nor to be left out.
         """
+        relations, units = block.more.get("relations"), block.more.get("units")
+        lines, columns = block.lines, block.columns
         left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._given.reading.censored == "value"))
         refused = left & ~np.isin(kinds, [kind for kind in LEFT_OUT if self._given.reading.drops(kind)])
 
@@ -524,13 +571,20 @@ class _Unusual:
         return f"'{name}' {what}, or leave out values that are no numbers with --drop-non-numbers"
 
 
-def _blocks(
-    given: _Given,
-) -> Iterator[tuple[list[int], list[str], list[list[str]], list[str] | None, list[str] | None]]:
-    """Yield lines, keys, values, relations and units, as text; blank lines are skipped."""
+@dataclass(frozen=True)
+class _Block:
+    """Lines, keys, values of each target, and further columns of some rows, as text."""
+
+    lines: list[int]
+    keys: list[str]
+    columns: list[list[str]]
+    more: dict[str, list[str]]
+
+
+def _blocks(given: _Given) -> Iterator[_Block]:
+    """Yield the rows of a table; blank lines are skipped."""
     table = given.head.table
-    more = [position for position in (given.relation, given.units) if position is not None]
-    columns = [given.key_position, *given.targets, *more]
+    columns = [given.key_position, *given.targets, *given.more.values()]
     view = View(given.path, table, columns, _purpose(given.reading.key))
     for rows in reader_of(table).read(view, [whole(table)]):
         for fault in rows.faults:
@@ -540,9 +594,9 @@ def _blocks(
                 )
         if len(rows.row):
             keys, *values = ([text or "" for text in column] for column in rows.columns)
-            units = None if given.units is None else values.pop()
-            relations = None if given.relation is None else values.pop()
-            yield rows.line.tolist(), keys, values, relations, units
+            n = len(given.targets)
+            more = dict(zip(given.more, values[n:], strict=True))
+            yield _Block(rows.line.tolist(), keys, values[:n], more)
 
 
 def _with_points(given: _Given, lines: list[int], texts: list[str]) -> list[str]:

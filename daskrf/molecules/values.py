@@ -28,6 +28,7 @@ __all__ = [
     "UNIT",
     "WORDS",
     "Scale",
+    "as_measured",
     "concentration_unit",
     "is_value",
     "numbers",
@@ -141,6 +142,42 @@ def _number(text: str) -> tuple[float, int]:
     if found is None or not is_number(found[2]):
         return math.nan, WORDS
     return float(found[2]), NUMBER if found[1] == "=" else CENSORED
+
+
+def as_measured(
+    means: Floats, times: npt.NDArray[np.int64], std: Floats
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Return measurements that have given means, numbers and standard deviations.
+
+    A Gaussian likelihood depends on repeated measurements by these three alone, so that a fit to any such
+    measurements is the fit to the true ones.
+
+    Parameters
+    ----------
+    means : float64 array, shape (n,)
+    times : int64 array, shape (n,)
+        At least 1.
+    std : float64 array, shape (n,)
+        Of a sample, with n - 1 in the denominator; not used of one measurement.
+
+    Returns
+    -------
+    index : int64 array, shape (sum of times,)
+        Of which mean each is one.
+    values : float64 array of the same shape
+        Evenly spaced about each mean.
+
+    Examples
+    --------
+    >>> index, values = as_measured(np.array([5.0, 1.0]), np.array([3, 1]), np.array([0.5, 0.0]))
+    >>> index.tolist(), values.tolist()
+    ([0, 0, 0, 1], [4.5, 5.0, 5.5, 1.0])
+    """
+    index = np.repeat(np.arange(len(means)), times)
+    place = np.arange(len(index)) - np.repeat(np.cumsum(times) - times, times)
+    # The sum of squares of n numbers 1 apart, about their mean, is n (n^2 - 1) / 12.
+    step = std * np.sqrt(12.0 / (times * (times + 1.0)))
+    return index, means[index] + step[index] * (place - (times[index] - 1) / 2)
 
 
 def concentration_unit(text: str) -> str | None:
