@@ -50,6 +50,7 @@ ONLY = {
     "numba": {"engine"},
     "llvmlite": {"engine"},
     "obstore": {"backend"},
+    "openpyxl": {"molecules"},
     "pyarrow": {"molecules", "storage", "jobs", "commands", "report"},
     "click": {"cli"},
     "rich": {"cli"},

@@ -40,7 +40,7 @@ from daskrf.jobs.sources import making_of
 from daskrf.jobs.tree import Tree
 from daskrf.kernels import Kernel
 from daskrf.molecules.diversity import scaffolds
-from daskrf.molecules.measurements import read_column
+from daskrf.molecules.measurements import Reading, read_column
 from daskrf.molecules.order import ordinals
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
@@ -181,17 +181,11 @@ def evaluate(
         If it would not fit into memory.
     """
     seeds.check_seed(seed)
-    if folds < (least := 2 if split in _SPLITS else 1):
-        raise OptionError(f"--folds must be at least {least}, not {folds}.")
-    files = tuple(None if path is None else as_path(path) for path in (output, picture))
+    _check(source, labels, folds, split)
+    files = (None if output is None else as_path(output), None if picture is None else as_path(picture))
     _check_files(*files, overwrite=overwrite)
-    if kind_of(source, missing_ok=True) == "model":
-        raise InputError(f"{source} is a model; give the labels that it was fitted to.")
-    if labels is not None and kind_of(source, missing_ok=True) == "features":
-        raise InputError(
-            f"{source} holds features, and similarities need fingerprints; give the fingerprint store."
-        )
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
+    targets = [target] if isinstance(target, (str, int)) else target
     with nullcontext(None) if files[0] else tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
         place = files[0] or as_path(str(folder)) / "evaluation"
         own = job_of_fit(
@@ -202,13 +196,11 @@ def evaluate(
             process=process,
             kernel=kernel,
             quick=quick,
-            key=key,
-            key_column=key_column,
-            target=target,
-            transform=transform,
-            unit=unit,
-            censored=censored,
-            drop_non_numbers=drop_non_numbers,
+            reading=Reading(
+                key or ("smiles" if labels is None else "id"),
+                *(key_column, targets, drop_non_numbers, censored, transform, unit),
+            ),
+            any_key=key is None,
             fixed=fixed,
             direction=direction,
             client=client,
@@ -218,6 +210,19 @@ def evaluate(
         found = run(job, client, progress)
     assert isinstance(found, EvaluationReport)
     return found
+
+
+def _check(source: Paths, labels: Paths | None, folds: int, split: str) -> None:
+    """Refuse what cannot be evaluated, before anything is read."""
+    if folds < (least := 2 if split in _SPLITS else 1):
+        raise OptionError(f"--folds must be at least {least}, not {folds}.")
+    kind = kind_of(source, missing_ok=True)
+    if kind == "model":
+        raise InputError(f"{source} is a model; give the labels that it was fitted to.")
+    if labels is not None and kind == "features":
+        raise InputError(
+            f"{source} holds features, and similarities need fingerprints; give the fingerprint store."
+        )
 
 
 def _check_files(output: PurePath | None, picture: PurePath | None, *, overwrite: bool) -> None:

@@ -54,7 +54,7 @@ from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.layout import smiles_column
-from daskrf.molecules.measurements import BY_SMILES, Reading, label_table, label_words, read_labels
+from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
 from daskrf.molecules.names import position_of
 from daskrf.molecules.tables import survey
 from daskrf.molecules.values import Scale, concentration_unit
@@ -65,7 +65,7 @@ from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
-from daskrf.storage.labels import JoinedLabels
+from daskrf.storage.labels import JoinedLabels, NoMatchError
 from daskrf.storage.model import load_model, save_model
 from daskrf.storage.rowstore import write_parquet
 from daskrf.storage.store import hash_of
@@ -81,7 +81,7 @@ __all__ = [
 ]
 
 Direction = Literal["maximize", "minimize"]
-Key = Literal["id", "smiles", "structure", "parent", "row"]
+Key = Literal["id", "smiles", "structure", "parent", "inchikey", "row"]
 ProcessName = Literal["auto", "exact", "features"]
 
 
@@ -228,6 +228,8 @@ def fit(
     unit: str | Mapping[str, str] | None = None,
     censored: Literal["drop", "value"] | None = None,
     drop_non_numbers: bool = False,
+    replicates: str | int | None = None,
+    replicate_std: str | int | None = None,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -269,11 +271,13 @@ def fit(
         see `daskrf.gp.choose_kernel`. The report lists what was tried.
     quick : bool
         Take the Tanimoto (min-max) kernel for an exact process, without trying others.
-    key : {"id", "smiles", "structure", "parent", "row"}
+    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
         the structure, however its SMILES is written; its parent, the largest fragment without charges, so
-        that salts are stripped on both sides; or the row number, counted from 0. By structure takes a few
-        minutes for a million rows, in this process. Default: the ID; without a library, SMILES.
+        that salts are stripped on both sides; the InChIKey, given or made of the SMILES; or the row number,
+        counted from 0. By structure takes a few minutes for a million rows, in this process, and by InChIKey
+        longer. Default: the ID, or the structure if no ID is in the library or the labels have none; without
+        a library, SMILES.
     key_column : str or int, optional
         Column of the labels file that holds the key: a name, or a position counted from 0. Default: the
         column named like the key, else the first; without a library, that of the SMILES.
@@ -294,6 +298,12 @@ def fit(
     drop_non_numbers : bool
         Leave out values that are no finite numbers, such as empty ones, NaN, "inactive" and "n.d.", and those
         without a logarithm. Default: refuse them. All that is left out is counted.
+    replicates : str or int, optional
+        Column with the number of measurements of which each value is the mean: their mean has so much less
+        noise. Rows that repeat a molecule count as its measurements anyway.
+    replicate_std : str or int, optional
+        Column with the standard deviation of these measurements, on the scale of the model. Needed unless
+        the noise variance is given, because a mean alone says nothing of the noise.
     mean : float, optional
         Prior mean. Default: fitted.
     signal_variance : float, optional
@@ -327,6 +337,7 @@ def fit(
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     if output is None:
         raise InputError("Give output, the directory of the model.")
+    targets = [target] if isinstance(target, (str, int)) else target
     job = job_of_fit(
         source,
         labels,
@@ -335,13 +346,11 @@ def fit(
         process=process,
         kernel=kernel,
         quick=quick,
-        key=key,
-        key_column=key_column,
-        target=target,
-        transform=transform,
-        unit=unit,
-        censored=censored,
-        drop_non_numbers=drop_non_numbers,
+        reading=Reading(
+            key or ("smiles" if labels is None else "id"),
+            *(key_column, targets, drop_non_numbers, censored, transform, unit, replicates, replicate_std),
+        ),
+        any_key=key is None,
         fixed=fixed,
         direction=direction,
         client=client,
@@ -360,36 +369,32 @@ def job_of_fit(
     process: ProcessName,
     kernel: Kernel | None,
     quick: bool,
-    key: Key | None,
-    key_column: str | int | None,
-    target: str | int | Sequence[str | int] | None,
-    transform: str | Mapping[str, str] | None,
-    unit: str | Mapping[str, str] | None,
-    censored: Literal["drop", "value"] | None,
-    drop_non_numbers: bool,
+    reading: Reading,
+    any_key: bool,
     fixed: dict[str, float | None],
     direction: Direction | Mapping[str, str] | None,
     client: Client | None,
     cut: bool = False,
     model_options: Mapping[str, Any],
 ) -> _Fit:
-    """Return the job of a fit with the arguments of `fit`; `cut` is whether it is made in shards."""
+    """Return the job of a fit with the arguments of `fit`.
+
+    `any_key` is whether labels may be joined by another key than that of `reading`, and `cut` whether the
+    job is made in shards.
+    """
     options = _checked(fixed, **model_options)
+    if reading.replicates is not None and reading.replicate_std is None and fixed["noise_variance"] is None:
+        raise OptionError("--replicates needs --replicate-std, or --noise-variance; add one of them.")
     if quick:
         kernel = _quick(kernel, feature_map, process)
-    targets = [target] if isinstance(target, (str, int)) else target
     if labels is None:
-        _check_alone(source, key, cut=cut)
+        _check_alone(source, reading.key, cut=cut)
     if process == "auto" and (
         feature_map is not None or (labels is not None and kind_of(source) == "features")
     ):
         process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
     asked = (output, fixed, options, direction, exact, kernel, process == "auto", client)
-    reading = Reading(
-        key or ("smiles" if labels is None else "id"),
-        *(key_column, targets, drop_non_numbers, censored, transform, unit),
-    )
     if labels is None:
         unmade = cast(FingerprintSource, None)  # `plan` makes it
         alone = _FitAlone(unmade, source, reading, *asked)
@@ -398,14 +403,14 @@ def job_of_fit(
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    return _Fit(features, labels, reading, *asked)
+    return _Fit(features, labels, reading, *asked, any_key=any_key)
 
 
-def _check_alone(source: Paths, key: str | None, cut: bool) -> None:
+def _check_alone(source: Paths, key: str, cut: bool) -> None:
     """Refuse what does not go with labels that bring their own molecules."""
     if kind_of(source, missing_ok=True) is not None:
         raise InputError(f"{source} is a store; give a file of labels for its molecules, too.")
-    if key not in (None, *BY_SMILES):
+    if key not in BY_SMILES:
         raise InputError(f"Labels without a library have SMILES, so they cannot be joined by {key}.")
     if cut:
         raise InputError("A fit without a library is not cut into shards; fingerprint the file first.")
@@ -426,6 +431,7 @@ class _Fit(Job[FitReport]):
     kernel: Kernel | None = None
     auto: bool = False
     client: Client | None = None
+    any_key: bool = False
     words: str = ""
     given: LabelFiles = field(init=False)
     parts: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
@@ -449,13 +455,7 @@ class _Fit(Job[FitReport]):
     def plan(self, run: Run) -> None:
         """Join the labels, check that there is memory for the sums, and only then fit the map."""
         check_output(self.output, "model")
-        self.words = label_words(self.labels, self.reading)
-        run.progress.note(self.words)
-
-        def check(n_labels: int, key_bytes: float) -> None:
-            run.check(Need(here=need_of_labels(n_labels, key_bytes)))
-
-        self.given = labels_of(self.labels, self.features.store, run.work, self.reading, check)
+        self.given = self._join(run)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
         if self.auto and self.exact is not None:
@@ -486,6 +486,27 @@ class _Fit(Job[FitReport]):
         """Return the tree that gathers the fingerprints of all labels, whatever the process."""
         raw = self.features if self.features.raw else open_source(self.features.path, raw=True)
         return _Solve(raw, self.given, self.spec, cast(ExactGP, self.exact), None).tree("double")
+
+    def _join(self, run: Run) -> LabelFiles:
+        """Return the labels at their rows of the library, joined by the first key by which any is there."""
+
+        def check(n_labels: int, key_bytes: float) -> None:
+            run.check(Need(here=need_of_labels(n_labels, key_bytes)))
+
+        path, store, known = self.labels, self.features.store, (self.reading.key, self.reading.key_column)
+        for last, (key, column) in enumerate(keys := keys_of(path, known[1]) if self.any_key else [known], 1):
+            self.reading = replace(self.reading, key=key, key_column=column)
+            self.words = label_words(path, self.reading)
+            run.progress.note(self.words)
+            try:
+                return labels_of(path, store, run.work, self.reading, check)
+            except NoMatchError:
+                if last == len(keys):
+                    raise
+                run.progress.note(
+                    "None of these IDs is in the library, so the labels are joined by structure."
+                )
+        raise AssertionError("there is always a key")
 
     def _choose_process(self, run: Run, exact: ExactGP) -> None:
         """Take an exact process if it does not cost too much for the labels; say which, and why."""

@@ -96,7 +96,7 @@ def labels_of(
         return LabelFiles(found, folder, there=True)
     check(n_rows, 0.0)
     given = read_labels(path, reading)
-    check(given.read, 0.0 if reading.key == "row" else given.keys.nbytes / len(given.keys) - 8)
+    check(len(given), 0.0 if reading.key == "row" else given.keys.nbytes / len(given.keys) - 8)
     joined = join_labels(given, store)
     del given
     pa.default_memory_pool().release_unused()  # up to three times what is left, and Arrow would keep it

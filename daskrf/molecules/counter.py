@@ -177,6 +177,25 @@ def canonizer(parent: bool = False) -> Callable[[str], str]:
     return canonical
 
 
+def inchikeyer() -> Callable[[str], str]:
+    """Return a function from a SMILES to its standard InChIKey, or to "" if there is none.
+
+    Examples
+    --------
+    >>> inchikeyer()("OCC")
+    'LFQSCWFLJHTTHZ-UHFFFAOYSA-N'
+    """
+    silence = rdBase.BlockLogs()
+
+    def key(text: str) -> str:
+        assert silence is not None  # for the lifetime of the function
+        refused = refusal_of_text(text, "keep") or refusal_of_rings(text)
+        molecule = None if refused else Chem.MolFromSmiles(text)
+        return "" if molecule is None else str(Chem.MolToInchiKey(molecule))
+
+    return key
+
+
 def mol_reader() -> Callable[[str], list[str] | str]:
     """Return a function from a MOL block to its SMILES, in a list, or to the reason why RDKit rejects it.
 

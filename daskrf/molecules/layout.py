@@ -99,13 +99,18 @@ def smiles_column(path: PurePath, head: Head, position: int | None = None) -> in
     names = head.table.names
     at = _find_smiles(path, names, head, None) if position is None else position
     values = head.values(at)
-    if 2 * sum(map(_is_smiles, values)) < max(1, len(values)):
+    if not mostly_smiles(values):
         shown = f", such as {values[0]!r}" if values else ""
         raise InputError(
             f"{path} has no SMILES in {column_words(names, at)}{shown}; name their column with --key-column, "
             "or give a library that the labels belong to"
         )
     return at
+
+
+def mostly_smiles(values: Sequence[str]) -> bool:
+    """Return whether at least half of some values, and at least one, are SMILES."""
+    return 2 * sum(map(_is_smiles, values)) >= max(1, len(values))
 
 
 def _is_header(fields: Sequence[str], below: Sequence[Sequence[str]], fmt: TableFormat) -> bool:

@@ -24,6 +24,7 @@ from daskrf.molecules.formats import (
     reader_of,
     whole,
 )
+from daskrf.molecules.layout import mostly_smiles, smiles_column
 from daskrf.molecules.library import clean_smiles, file_words
 from daskrf.molecules.names import (
     ID_NAMES,
@@ -35,7 +36,7 @@ from daskrf.molecules.names import (
     normalised,
     position_of,
 )
-from daskrf.molecules.structures import canonical_smiles
+from daskrf.molecules.structures import canonical_smiles, inchikeys
 from daskrf.molecules.values import (
     AS_VALUES,
     CENSORED,
@@ -49,6 +50,7 @@ from daskrf.molecules.values import (
     UNIT,
     WORDS,
     Scale,
+    as_measured,
     is_value,
     numbers,
     scales_of,
@@ -56,22 +58,40 @@ from daskrf.molecules.values import (
 )
 from daskrf.storage.backend import as_path
 
-__all__ = ["CENSORED_AS", "Labels", "Reading", "label_table", "label_words", "read_column", "read_labels"]
+__all__ = [
+    "CENSORED_AS",
+    "Labels",
+    "Reading",
+    "keys_of",
+    "label_table",
+    "label_words",
+    "read_column",
+    "read_labels",
+]
 
 KEYS = {
     "id": "IDs",
     "smiles": "SMILES",
     "structure": "SMILES, joined by structure,",
     "parent": "SMILES, joined by structure without salts and charges,",
+    "inchikey": "InChIKeys",
     "row": "row numbers",
 }
-BY_SMILES = ("smiles", "structure", "parent")
+BY_SMILES = ("smiles", "structure", "parent", "inchikey")
+_INCHIKEY_NAMES = ("inchikey", "standardinchikey", "stdinchikey", "inchikeystandard")
 CENSORED_AS = ("drop", "value")
 UNIT_NAMES = ("standardunits", "standardunit", "units", "unit", "activityunits", "concunit", "resultunit")
 RELATION_NAMES = ("standardrelation", "relation", "qualifier", "operator", "prefix", "modifier", "censor")
 LONGEST = 1 << 22  # bytes per line
 # large_string has 64-bit offsets: the keys of one array may take more than 2 GiB.
 TEXT = pa.large_string()
+_SAID = {
+    "relations": "tells censored values",
+    "replicates": "tells of how many measurements each is the mean",
+    "deviations": "tells their standard deviation",
+}
+_SIGNS = f" {''.join(RELATIONS)}"
+_DIGITS = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or a decimal comma
 
 
@@ -89,10 +109,10 @@ class Labels:
         Finite, or NaN where a label with several targets lacks a value for one of them.
     names : tuple of str
         Names of the targets.
-    key : {"id", "smiles", "structure", "parent", "row"}
+    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         What the keys are.
     read : int
-        Number of rows in the file: ``len(index) + dropped``.
+        Number of rows in the file: ``len(index) + dropped``, if no row counts for several measurements.
     dropped : int
         Number of rows without any finite value.
     path : str
@@ -124,7 +144,7 @@ class Reading:
 
     Parameters
     ----------
-    key : {"id", "smiles", "structure", "parent", "row"}
+    key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         The key that joins labels to the library; see `daskrf.fit`.
     key_column : str or int, optional
         Column of the key, by name or by position from 0; by default found by its usual names (for IDs, those
@@ -137,6 +157,9 @@ class Reading:
         What to do with censored values, such as ">10000"; refused by default.
     transform, unit : str, or dict of str to str, optional
         See `daskrf.fit`.
+    replicates, replicate_std : str or int, optional
+        Columns with the number of measurements whose mean the value is, and their standard deviation; see
+        `as_measured`.
     """
 
     key: str = "id"
@@ -146,8 +169,12 @@ class Reading:
     censored: str | None = None
     transform: str | Mapping[str, str] | None = None
     unit: str | Mapping[str, str] | None = None
+    replicates: Column | None = None
+    replicate_std: Column | None = None
 
     def __post_init__(self) -> None:
+        if self.replicate_std is not None and self.replicates is None:
+            raise InputError("the deviation of replicates says nothing without their number; give replicates")
         if self.key not in KEYS:
             raise InputError(f"labels are joined by {', '.join(KEYS)}, not by {self.key!r}")
         if self.censored not in (None, *CENSORED_AS):
@@ -193,12 +220,12 @@ def read_labels(path: str | os.PathLike[str], reading: Reading | None = None, **
     """
     given = _open(path, reading or Reading(**options))
     parts, n_read, unusual = _read_parts(given)
-    keys = pa.concat_arrays([part for part, _ in parts]) if parts else pa.nulls(0)
+    keys = pa.concat_arrays([part for part, _, _ in parts]) if parts else pa.nulls(0)
     names = tuple(scale.name for scale in given.scales)
-    dropped = n_read - len(keys)
+    dropped = n_read - sum(n_rows for _, _, n_rows in parts)
     if not len(keys):
         raise InputError(f"{path} has no label left: no value in its {dropped:,} rows is a finite number")
-    y = np.concatenate([values for _, values in parts])
+    y = np.concatenate([values for _, values, _ in parts])
     for name, there in zip(names, np.isfinite(y).any(0), strict=True):
         if not there:
             raise InputError(f"{path} has no label of {name} left: none of its values is a finite number")
@@ -242,10 +269,14 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
     first = "" if known else f" (none of {every} is a usual name for {KEYS[key].partition(',')[0]})"
     found = f"target{'s' if len(given.targets) > 1 else ''} {column_words(table.names, *given.targets)}"
     found += ", decimal commas" if given.comma else ""
-    if given.relation is not None:
-        found += f", {column_words(table.names, given.relation)} tells censored values"
+    for column, said in _SAID.items():
+        if column in given.more:
+            found += f", {column_words(table.names, given.more[column])} {said}"
     found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
-    where = f"{KEYS[key]} in {column_words(table.names, given.key_position)}{first}"
+    what = KEYS[key]
+    if key == "inchikey" and given.key_position != _named(given.names, _INCHIKEY_NAMES, ()):
+        what = "InChIKeys of the SMILES"
+    where = f"{what} in {column_words(table.names, given.key_position)}{first}"
     return f"{file_words(path)}: {reader_of(table).words(table)}; {where}, {found}"
 
 
@@ -280,12 +311,44 @@ def read_column(
     key, position = given.reading.key, position_of(given.path, column, given.names, len(given.names))
     keys: list[pa.Array] = [pa.nulls(0, pa.int64() if key == "row" else TEXT)]
     texts: list[str] = []
-    for lines, own, (values,), *_ in _blocks(replace(given, targets=[position])):
-        keys.append(_keys(given, lines, own))
-        texts += values
+    for block in _blocks(replace(given, targets=[position], more={})):
+        keys.append(_keys(given, block.lines, block.keys))
+        texts += block.columns[0]
     encoded = pa.concat_arrays(keys).dictionary_encode()
     index, y = encoded.indices.to_numpy().astype(np.int64), np.empty((len(texts), 0))
     return Labels(encoded.dictionary, index, y, (), key, len(texts), 0, str(path)), texts
+
+
+def keys_of(
+    path: str | os.PathLike[str], key_column: Column | None = None
+) -> tuple[tuple[str, Column | None], ...]:
+    """Return the keys by which a table of labels may be joined, with their columns, in the order to try them.
+
+    They are "id", if it has a column of IDs, or nothing else; and "structure", if it has SMILES.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "scores.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("name,molecule,score\\nm1,CCO,-7.5\\nm2,CCN,-8\\n")
+    ...     keys_of(path), keys_of(path, "molecule"), keys_of(path, "name")
+    ((('id', None), ('structure', 1)), (('structure', 'molecule'),), (('id', 'name'),))
+    """
+    path = as_path(path)
+    head = label_table(path, "structure")
+    names = head.table.names or tuple(f"column {position}" for position in range(head.table.n_columns))
+    if key_column is not None:
+        values = head.values(position_of(path, key_column, names, len(names)))
+        return (("structure" if mostly_smiles(values) else "id", key_column),)
+    try:
+        structure = smiles_column(path, head)
+    except InputError:
+        return (("id", None),)
+    found = _find_key(head, names, "id")
+    by_structure = ("structure", structure)
+    return (by_structure,) if found in (None, structure) else (("id", None), by_structure)
 
 
 @dataclass(frozen=True)
@@ -299,8 +362,7 @@ class _Given:
     key_position: int
     targets: list[int]
     scales: tuple[Scale, ...]
-    relation: int | None
-    units: int | None
+    more: Mapping[str, int]  # positions of further columns: relations, units, replicates and their deviations
     comma: bool
 
     def place(self, line: int) -> str:
@@ -364,26 +426,35 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         at = found
     else:
         at = next((k for k in range(len(names)) if k not in positions), 0)
+    own = {"replicates": reading.replicates, "deviations": reading.replicate_std}
+    more = {what: position(column) for what, column in own.items() if column is not None}
     if reading.targets is None:
-        positions = [_only_target(path, head, names, at)]
-    elif not positions or at in positions or len(set(positions)) != len(positions):
+        positions = [_only_target(path, head, names, (at, *more.values()))]
+    taken = (at, *more.values())
+    if (
+        not positions
+        or set(taken) & set(positions)
+        or len({*positions, *taken}) < len(positions) + len(taken)
+    ):
         raise InputError(
             f"the targets of {path} must be distinct columns other than the key ({names[at]}); its columns "
             f"are {listed(names)}"
         )
-    taken, alone = (at, *positions), len(positions) == 1  # of several targets it is not known which is meant
-    relation = _named(names, RELATION_NAMES, taken) if alone else None
-    units = _named(names, UNIT_NAMES, taken) if alone and reading.unit is None else None
+    if more and len(positions) > 1:
+        raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
+    if len(positions) == 1:  # of several targets it is not known which is meant
+        usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}
+        there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
+        more |= {what: place for what, place in there.items() if place is not None}
     scales = scales_of(
         [names[position] for position in positions],
         reading.transform,
         reading.unit,
-        None if units is None else (names[units], head.values(units)),
+        (names[more["units"]], head.values(more["units"])) if "units" in more else None,
     )
-    units = units if scales[0].units else None
-    return _Given(
-        path, head, names, reading, at, positions, scales, relation, units, _has_commas(path, head, positions)
-    )
+    if not scales[0].units:
+        more.pop("units", None)
+    return _Given(path, head, names, reading, at, positions, scales, more, _has_commas(path, head, positions))
 
 
 def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> int | None:
@@ -395,7 +466,7 @@ def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> 
 
 def _has_commas(path: PurePath, head: Head, targets: Sequence[int]) -> bool:
     """Return whether the first values have decimal commas; refuse those that may separate thousands."""
-    values = [text.strip(f" {''.join(RELATIONS)}") for column in head.columns(targets) for text in column]
+    values = [text.strip(_SIGNS) for column in head.columns(targets) for text in column]
     commas = [text for text in values if DECIMAL_COMMA.fullmatch(text)]
     if not commas or head.table.delimiter == ";":  # which Excel writes where commas are decimal
         return bool(commas)
@@ -411,15 +482,17 @@ def _find_key(head: Head, names: tuple[str, ...], key: str) -> int | None:
     """Return the position of the key column found by its usual names, or None."""
     if key == "id":
         return find_id(names, head.values, title=head.title)
+    if key == "inchikey" and (named := _named(names, _INCHIKEY_NAMES, ())) is not None:
+        return named
     if key in BY_SMILES:
         return find_smiles(names) if head.structure is None else head.structure
     return next((k for k, name in enumerate(names) if normalised(name) == "row"), None)
 
 
-def _only_target(path: PurePath, head: Head, names: tuple[str, ...], key: int) -> int:
-    """Return the position of the only numeric column besides the key."""
+def _only_target(path: PurePath, head: Head, names: tuple[str, ...], taken: Sequence[int]) -> int:
+    """Return the position of the only numeric column besides the key and others that are taken."""
     known = {*ID_NAMES, *SMILES_NAMES, "row"}
-    others = [k for k, name in enumerate(names) if k != key and normalised(name) not in known]
+    others = [k for k, name in enumerate(names) if k not in taken and normalised(name) not in known]
     found = [
         position
         for position, values in zip(others, head.columns(others), strict=True)
@@ -440,22 +513,52 @@ def _mostly_numbers(values: Sequence[str]) -> bool:
 
 def _read_parts(
     given: _Given,
-) -> tuple[list[tuple[pa.Array, np.ndarray]], int, dict[str, tuple[int, str]]]:
-    """Return keys and values of rows with a value, in blocks; the number of rows; and what was unusual."""
+) -> tuple[list[tuple[pa.Array, np.ndarray, int]], int, dict[str, tuple[int, str]]]:
+    """Return keys, values and number of rows with a value, by block; how many were read; what was unusual."""
     parts, n_read, unusual = [], 0, _Unusual(given)
-    for lines, keys, columns, relations, units in _blocks(given):
-        y, kinds = np.empty((len(lines), len(columns))), np.empty((len(lines), len(columns)), np.uint8)
-        for t, (texts, scale) in enumerate(zip(columns, given.scales, strict=True)):
-            texts = _with_relations(_with_points(given, lines, texts), relations)
+    for block in _blocks(given):
+        shape = len(block.lines), len(block.columns)
+        y, kinds = np.empty(shape), np.empty(shape, np.uint8)
+        for t, (texts, scale) in enumerate(zip(block.columns, given.scales, strict=True)):
+            texts = _with_relations(_with_points(given, block.lines, texts), block.more.get("relations"))
             values, kinds[:, t] = numbers(texts)
-            y[:, t], lost = scale.apply(values, units)
+            y[:, t], lost = scale.apply(values, block.more.get("units"))
             kinds[lost != NUMBER, t] = lost[lost != NUMBER]
-        left = unusual.count(lines, columns, kinds, relations, units)
-        n_read += len(lines)
+        left = unusual.count(block, kinds)
+        n_read += len(block.lines)
         y[left] = np.nan
         some = ~left.all(axis=1)
-        parts.append((_keys(given, lines, keys).filter(pa.array(some)), y[some]))
+        keys, y = _keys(given, block.lines, block.keys).filter(pa.array(some)), y[some]
+        n_rows = len(keys)
+        if "replicates" in given.more:
+            index, values = _measured(given, block, y[:, 0], np.flatnonzero(some))
+            keys, y = keys.take(pa.array(index)), values[:, None]
+        parts.append((keys, y, n_rows))
     return parts, n_read, unusual.found
+
+
+def _measured(
+    given: _Given, block: _Block, means: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return measurements in the place of their means, and of which of some rows of a block each is."""
+
+    def column(what: str, least: float) -> np.ndarray:
+        texts = [block.more[what][row].strip() for row in rows.tolist()]
+        values, kinds = numbers([text.replace(",", ".") for text in texts] if given.comma else texts)
+        bad = (kinds != NUMBER) | (values < least) | ((values % 1 != 0) if what == "replicates" else False)
+        if what == "deviations":
+            bad &= ~((kinds == EMPTY) & (times == 1))  # one measurement has none
+        if bad.any():
+            at = int(np.argmax(bad))
+            name, how = given.names[given.more[what]], "a whole number of at least 1"
+            how = how if what == "replicates" else "a standard deviation"
+            place = given.place(block.lines[int(rows[at])])
+            raise InputError(f"{place}: '{printable(name, 60)}' holds {texts[at]!r}, not {how}; correct it")
+        return np.nan_to_num(values)
+
+    times = column("replicates", 1.0)
+    std = column("deviations", 0.0) if "deviations" in given.more else np.zeros(len(times))
+    return as_measured(means, times.astype(np.int64), std)
 
 
 class _Unusual:
@@ -465,14 +568,7 @@ class _Unusual:
         self._given = given
         self.found: dict[str, tuple[int, str]] = {}
 
-    def count(
-        self,
-        lines: list[int],
-        columns: list[list[str]],
-        kinds: np.ndarray,
-        relations: list[str] | None,
-        units: list[str] | None,
-    ) -> np.ndarray:
+    def count(self, block: _Block, kinds: np.ndarray) -> np.ndarray:
         """Count the unusual values of a block; return which are left out, as bool of shape (rows, targets).
 
         Raises
@@ -480,6 +576,8 @@ class _Unusual:
         InputError
             For the first value that is neither a number nor to be left out.
         """
+        relations, units = block.more.get("relations"), block.more.get("units")
+        lines, columns = block.lines, block.columns
         left = (kinds != NUMBER) & ~((kinds == CENSORED) & (self._given.reading.censored == "value"))
         refused = left & ~np.isin(kinds, [kind for kind in LEFT_OUT if self._given.reading.drops(kind)])
 
@@ -521,13 +619,20 @@ class _Unusual:
         return f"'{name}' {what}, or leave out values that are no numbers with --drop-non-numbers"
 
 
-def _blocks(
-    given: _Given,
-) -> Iterator[tuple[list[int], list[str], list[list[str]], list[str] | None, list[str] | None]]:
-    """Yield lines, keys, values, relations and units, as text; blank lines are skipped."""
+@dataclass(frozen=True)
+class _Block:
+    """Lines, keys, values of each target, and further columns of some rows, as text."""
+
+    lines: list[int]
+    keys: list[str]
+    columns: list[list[str]]
+    more: dict[str, list[str]]
+
+
+def _blocks(given: _Given) -> Iterator[_Block]:
+    """Yield the rows of a table; blank lines are skipped."""
     table = given.head.table
-    more = [position for position in (given.relation, given.units) if position is not None]
-    columns = [given.key_position, *given.targets, *more]
+    columns = [given.key_position, *given.targets, *given.more.values()]
     view = View(given.path, table, columns, _purpose(given.reading.key))
     for rows in reader_of(table).read(view, [whole(table)]):
         for fault in rows.faults:
@@ -537,9 +642,9 @@ def _blocks(
                 )
         if len(rows.row):
             keys, *values = ([text or "" for text in column] for column in rows.columns)
-            units = None if given.units is None else values.pop()
-            relations = None if given.relation is None else values.pop()
-            yield rows.line.tolist(), keys, values, relations, units
+            n = len(given.targets)
+            more = dict(zip(given.more, values[n:], strict=True))
+            yield _Block(rows.line.tolist(), keys, values[:n], more)
 
 
 def _with_points(given: _Given, lines: list[int], texts: list[str]) -> list[str]:
@@ -547,7 +652,7 @@ def _with_points(given: _Given, lines: list[int], texts: list[str]) -> list[str]
     if not given.comma:
         return texts
     for line, text in zip(lines, texts, strict=True):
-        if "." in text and is_value(text):
+        if "." in text and _DIGITS.fullmatch(text.strip(_SIGNS)):
             raise InputError(
                 f"{given.place(line)} has the value {text!r}, but others have decimal commas; "
                 "write all in one way"
@@ -572,6 +677,8 @@ def _keys(given: _Given, lines: list[int], keys: list[str]) -> pa.Array:
     """Return keys in the form of the library's: row numbers, stripped text, or SMILES as the key says."""
     if given.reading.key == "smiles":
         return pa.array(map(clean_smiles, keys), TEXT)
+    if given.reading.key == "inchikey":
+        return pa.array(inchikeys(map(clean_smiles, keys)), TEXT)
     if given.reading.key in BY_SMILES:
         return pa.array(canonical_smiles(map(clean_smiles, keys), given.reading.key == "parent"), TEXT)
     texts = list(map(str.strip, keys))

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from daskrf.molecules.isolation import Lost, each
 
-__all__ = ["KnownStructures", "Molecules", "canonical_smiles", "same_structures"]
+__all__ = ["KnownStructures", "Molecules", "canonical_smiles", "inchikeys", "same_structures"]
 
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _RING = re.compile(r"%\(\d+\)|%\d\d|\d")
+_INCHIKEY = re.compile(r"[A-Z]{14}-[A-Z]{10}-[A-Z]")
 _STEREO = re.compile(r"@(?:TH|AL|SP|TB|OH)\d*")
 
 
@@ -30,6 +31,22 @@ def canonical_smiles(smiles: Iterable[str], parent: bool = False) -> list[str]:
     texts = list(smiles)
     found = each("daskrf.molecules.counter:canonizer", (parent,), texts)
     return [text if isinstance(name, Lost) else name for text, name in zip(texts, found, strict=True)]
+
+
+def inchikeys(smiles: Iterable[str]) -> list[str]:
+    """Return standard InChIKeys; a text that is one already, or has none, is left unchanged.
+
+    Examples
+    --------
+    >>> inchikeys(["OCC", "LFQSCWFLJHTTHZ-UHFFFAOYSA-N", "?"])
+    ['LFQSCWFLJHTTHZ-UHFFFAOYSA-N', 'LFQSCWFLJHTTHZ-UHFFFAOYSA-N', '?']
+    """
+    texts = list(smiles)
+    asked = [at for at, text in enumerate(texts) if text and not _INCHIKEY.fullmatch(text)]
+    keys = each("daskrf.molecules.counter:inchikeyer", (), [texts[at] for at in asked])
+    for at, key in zip(asked, keys, strict=True):
+        texts[at] = texts[at] if isinstance(key, Lost) or not key else key
+    return texts
 
 
 def composition(smiles: str) -> tuple[int, ...]:

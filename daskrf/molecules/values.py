@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, printable
 from daskrf.molecules.names import is_number, normalised
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "UNIT",
     "WORDS",
     "Scale",
+    "as_measured",
     "concentration_unit",
     "is_value",
     "numbers",
@@ -143,6 +144,42 @@ def _number(text: str) -> tuple[float, int]:
     return float(found[2]), NUMBER if found[1] == "=" else CENSORED
 
 
+def as_measured(
+    means: Floats, times: npt.NDArray[np.int64], std: Floats
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Return measurements that have given means, numbers and standard deviations.
+
+    A Gaussian likelihood depends on repeated measurements by these three alone, so that a fit to any such
+    measurements is the fit to the true ones.
+
+    Parameters
+    ----------
+    means : float64 array, shape (n,)
+    times : int64 array, shape (n,)
+        At least 1.
+    std : float64 array, shape (n,)
+        Of a sample, with n - 1 in the denominator; not used of one measurement.
+
+    Returns
+    -------
+    index : int64 array, shape (sum of times,)
+        Of which mean each is one.
+    values : float64 array of the same shape
+        Evenly spaced about each mean.
+
+    Examples
+    --------
+    >>> index, values = as_measured(np.array([5.0, 1.0]), np.array([3, 1]), np.array([0.5, 0.0]))
+    >>> index.tolist(), values.tolist()
+    ([0, 0, 0, 1], [4.5, 5.0, 5.5, 1.0])
+    """
+    index = np.repeat(np.arange(len(means)), times)
+    place = np.arange(len(index)) - np.repeat(np.cumsum(times) - times, times)
+    # The sum of squares of n numbers 1 apart, about their mean, is n (n^2 - 1) / 12.
+    step = std * np.sqrt(12.0 / (times * (times + 1.0)))
+    return index, means[index] + step[index] * (place - (times[index] - 1) / 2)
+
+
 def concentration_unit(text: str) -> str | None:
     """Return the usual sign of a unit of concentration, or None if it is no such unit.
 
@@ -245,13 +282,13 @@ class Scale:
     def words(self) -> str:
         """Return what the scale is, in words."""
         unit = "mol/L" if self.is_p and self.units else self.unit
-        by = f" (converted from the units in '{self.units}')" if self.units else self.found
-        source = f"'{self.column}'{f' in {unit}' if unit else ''}{by}"
+        by = f" (converted from the units in '{printable(self.units, 60)}')" if self.units else self.found
+        source = f"'{printable(self.column, 60)}'{f' in {unit}' if unit else ''}{by}"
         if not self.transform:
-            return f"{self.name} is {source}" if self.name != self.column else source
+            return source
         decades = 0 if self.units else _DECADES.get(self.unit)
         how = f"{decades} - log10" if self.is_p and decades else "-log10" if self.is_p else self.transform
-        return f"{self.name} = {how} of {source}"
+        return f"{printable(self.name, 60)} = {how} of {source}"
 
     def state(self) -> dict[str, Any]:
         """Return a dict for JSON that rebuilds it."""

@@ -123,8 +123,8 @@ def as_path(given: str | os.PathLike[str]) -> PurePath:
     Raises
     ------
     InputError
-        An empty text, another scheme, a URL without a bucket, a URL mangled by `pathlib`, or a name that is not UTF-8
-        text, as JSON and Parquet require.
+        An empty text, another scheme, a URL without a bucket, a URL mangled by `pathlib`, or a name that is
+        not UTF-8 text, as JSON and Parquet require.
     StoreError
         obstore is not installed.
 

@@ -14,15 +14,19 @@ import pyarrow.compute as pc
 from daskrf.errors import InputError, printable
 from daskrf.molecules.measurements import BY_SMILES, Labels
 from daskrf.molecules.names import listed
-from daskrf.molecules.structures import same_structures
+from daskrf.molecules.structures import inchikeys, same_structures
 from daskrf.molecules.values import AS_VALUES, Scale
 from daskrf.quantities import amount
 from daskrf.storage.files import canonical_json
 from daskrf.storage.rowstore import RowStore
 
-__all__ = ["JoinedLabels", "Matches", "join_labels", "match_labels"]
+__all__ = ["JoinedLabels", "Matches", "NoMatchError", "join_labels", "match_labels"]
 
 JOIN_ROWS = 1_000_000
+
+
+class NoMatchError(InputError):
+    """No label is in the library."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +217,8 @@ def _key_blocks(
         if labels.key in ("structure", "parent"):
             found = same_structures(known, keys.to_pylist(), labels.key == "parent")
             keys = pa.array(found, labels.keys.type)
+        elif labels.key == "inchikey":
+            keys = pa.array(inchikeys(keys.to_pylist()), labels.keys.type)
         return table["row"].to_numpy(), keys
 
     for p in partitions:
@@ -246,7 +252,7 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
 
     Raises
     ------
-    InputError
+    NoMatchError
         No label is in the library.
     """
     if matches is None:
@@ -254,7 +260,7 @@ def join_labels(labels: Labels, store: RowStore, matches: Matches | None = None)
     there = matches.first_row >= 0
     missing = labels.keys.take(pa.array(np.flatnonzero(~there)[:5])).to_pylist()
     if not there.any():
-        raise InputError(
+        raise NoMatchError(
             f"none of the {len(labels):,} labels of {labels.path} is in {store.path}: there is no "
             f"{labels.key} {missing[0]!r} in it; choose the key and its column, or another library"
         )

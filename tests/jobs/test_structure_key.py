@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rdkit import Chem
 
-from daskrf import fingerprint, fit
+from daskrf import TanimotoMinMaxFeatures, fingerprint, fit
 from daskrf.errors import InputError
+from daskrf.jobs.progress import Progress
 from daskrf.molecules.enumeration import ReactionLibrary
-from daskrf.molecules.measurements import label_words, read_labels
+from daskrf.molecules.measurements import keys_of, label_words, read_labels
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.labels import JoinedLabels, join_labels
 
 N = 150
+GIVEN: dict[str, Any] = {
+    "feature_map": TanimotoMinMaxFeatures(64),
+    "mean": 0.0,
+    "signal_variance": 1.0,
+    "noise_variance": 0.1,
+}
+
+
+class Heard(Progress):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
 
 
 def joined(folder: Path, library: list[str], labels: list[str], key: str) -> JoinedLabels:
@@ -27,7 +45,7 @@ def joined(folder: Path, library: list[str], labels: list[str], key: str) -> Joi
     return join_labels(found, FingerprintStore.open(folder / "store"))
 
 
-@pytest.mark.parametrize("key", ["structure", "parent"])
+@pytest.mark.parametrize("key", ["structure", "parent", "inchikey"])
 def test_any_way_of_writing_meets_its_row(key: str, tmp_path: Path) -> None:
     library = list(ReactionLibrary().smiles(0, N))
     order = np.random.default_rng(0).permutation(N)
@@ -62,6 +80,63 @@ def test_salts_are_stripped_if_asked(key: str, rows: list[tuple[int, float]], tm
     found = joined(tmp_path, LIBRARY, LABELS, key)
     assert list(zip(found.row.tolist(), found.y.ravel().tolist(), strict=True)) == rows
     assert (found.unmatched, found.library_duplicates) == (len(LABELS) - len(rows), 1)
+
+
+TAUTOMERS = ["Cc1c[nH]cn1", "CC(=O)O", "C[C@H](N)O", "CCO"]
+
+
+def test_inchikeys_are_given_or_made(tmp_path: Path) -> None:
+    """Tautomers have one InChIKey; labels may have keys, SMILES or both, and what has neither is counted."""
+    labels = ["Cc1cnc[nH]1", "C[C@@H](N)O", Chem.MolToInchiKey(Chem.MolFromSmiles("OCC")), "?"]
+    found = joined(tmp_path, TAUTOMERS, labels, "inchikey")
+    assert list(zip(found.row.tolist(), found.y.ravel().tolist(), strict=True)) == [(0, 0.0), (3, 2.0)]
+    assert (found.unmatched, found.unmatched_keys[1]) == (2, "?")
+    assert "InChIKeys of the SMILES in 'smiles'" in label_words(tmp_path / "labels.csv", key="inchikey")
+    keys = [Chem.MolToInchiKey(Chem.MolFromSmiles(text)) for text in TAUTOMERS[:2]]
+    (tmp_path / "keys.csv").write_text(f"smiles,InChIKey,y\nC,{keys[0]},5\nC,{keys[1]},6\n")
+    given = read_labels(tmp_path / "keys.csv", key="inchikey")
+    again = join_labels(given, FingerprintStore.open(tmp_path / "store"))
+    assert list(zip(again.row.tolist(), again.y.ravel().tolist(), strict=True)) == [(0, 5.0), (1, 6.0)]
+    assert "; InChIKeys in 'InChIKey'" in label_words(tmp_path / "keys.csv", key="inchikey")
+
+
+@pytest.mark.parametrize(
+    ("header", "ids", "keys", "said"),
+    [
+        ("smiles,y", False, ["structure"], "SMILES, joined by structure, in 'smiles'"),
+        ("molecule,y", False, ["structure"], "SMILES, joined by structure, in 'molecule'"),
+        ("smiles,name,y", True, ["id", "structure"], "None of these IDs is in the library"),
+        ("mol,code,y", True, ["id", "structure"], "None of these IDs is in the library"),
+    ],
+)
+def test_the_key_is_found(header: str, ids: bool, keys: list[str], said: str, tmp_path: Path) -> None:
+    """Labels without IDs, or none of whose IDs is in the library, are joined by structure, which is said."""
+    library = list(ReactionLibrary().smiles(0, 40))
+    labels = [Chem.MolToSmiles(Chem.MolFromSmiles(smiles), doRandom=True) for smiles in library]
+    rows = "".join(f"{s},{f'X-{k},' if ids else ''}{k}\n" for k, s in enumerate(labels))
+    (tmp_path / "other.csv").write_text(f"{header}\n{rows}")
+    assert [key for key, _ in keys_of(tmp_path / "other.csv")] == keys
+    (tmp_path / "lib.smi").write_text("".join(f"{smiles} m{k}\n" for k, smiles in enumerate(library)))
+    fingerprint(tmp_path / "lib.smi", tmp_path / "store")
+    progress = Heard()
+    report = fit(tmp_path / "store", tmp_path / "other.csv", tmp_path / "model", progress=progress, **GIVEN)
+    assert report.labels.row.tolist() == list(range(40))
+    assert report.labels.y.ravel().tolist() == list(range(40))
+    assert any(said in note for note in progress.notes)
+    assert "joined by structure" in report.inputs[0]
+
+
+def test_ids_that_match_go_before_structures(tmp_path: Path) -> None:
+    library = list(ReactionLibrary().smiles(0, 30))
+    (tmp_path / "lib.smi").write_text("".join(f"{smiles} m{k}\n" for k, smiles in enumerate(library)))
+    fingerprint(tmp_path / "lib.smi", tmp_path / "store")
+    rows = "".join(f"{smiles},m{29 - k},{k}\n" for k, smiles in enumerate(library))
+    (tmp_path / "labels.csv").write_text(f"smiles,id,y\n{rows}")
+    report = fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", **GIVEN)
+    assert report.labels.y.ravel().tolist() == list(range(29, -1, -1))
+    (tmp_path / "none.csv").write_text("code,y\nX1,1\nX2,2\n")
+    with pytest.raises(InputError, match=r"none of the 2 labels .* there is no id 'X1'"):
+        fit(tmp_path / "store", tmp_path / "none.csv", tmp_path / "other", **GIVEN)
 
 
 def test_measurements_of_one_structure_are_repeats(tmp_path: Path) -> None:

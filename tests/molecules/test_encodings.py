@@ -61,7 +61,7 @@ def test_labels_as_a_spreadsheet_saves_them(encoding: str, tmp_path: Path) -> No
     assert (found.keys.to_pylist(), found.y.ravel().tolist()) == (["S\xe4ure", "B", "C;\xe4"], [-7.25, 8, 15])
     words = label_words(path)
     assert f"{WORDS[encoding]}, separated by semicolons, with a header; IDs in 'Name'" in words
-    assert words.endswith("decimal commas")
+    assert words.endswith("decimal commas, 'IC50\\n(\xb5M)' in uM (by its name)")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_decimal_commas(text: str, tmp_path: Path) -> None:
     [
         ("id\tscore\nA\t1,234\nB\t2,345\n", "holds '1,234', which may mean 1.234 or 1234"),
         ("id;score\nA;7,5\nB;8.1\n", r"line 3 has the value '8.1', but others have decimal commas"),
-        ("id;score\nA;7.5\nB;1.234,5\n", r"line 3 has the value '1.234,5'"),
+        ("id;score\nA;7.5\nB;1.234,5\n", r"line 3: 'score' holds '1.234,5', which is not a number"),
         ("id;score\nA;1\nB;1,234,567\n", r"line 3: 'score' holds '1,234,567', which is not a number"),
     ],
 )

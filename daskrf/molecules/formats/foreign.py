@@ -76,17 +76,12 @@ def refuse_foreign(path: PurePath, head: bytes) -> None:
         )
 
 
-def _is_excel(head: bytes) -> bool:
-    return head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
-
-
 def _is_pdb(head: bytes) -> bool:
     lines = [line for line in head.split(b"\n")[:25] if line.strip()]
     return bool(lines) and 2 * sum(_PDB_LINE.match(line) is not None for line in lines) > len(lines)
 
 
 _KINDS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
-    (_is_excel, "an Excel workbook", _AS_TABLE),
     (lambda head: head.startswith(b"PK\x03\x04"), "a zip archive", _UNPACK),
     (lambda head: head[257:262] == b"ustar", "a tar archive", _UNPACK),
     (lambda head: b"@<TRIPOS>MOLECULE" in head, "a MOL2 file", _TO_SMILES),

@@ -24,6 +24,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 _SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"}
 _HEAD_BYTES = 1 << 20
 _OPEN = "unbalanced quote"
+_SEPARATOR = re.compile(r"\"?sep=(.)\"?", re.IGNORECASE)  # a first line that Excel understands
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # which is no decimal comma
 
 Record = tuple[int, int, list[str] | str | None]
@@ -55,7 +56,7 @@ class TextReader(Streamed):
         parts = table.layers
         if table.n_columns:
             parts.append(f"separated by {_SEPARATED.get(table.delimiter, repr(table.delimiter))}")
-        parts.append("with a header" if table.header else "without a header")
+        parts.append("with a header" if table.header and table.names else "without a header")
         return ", ".join(parts)
 
     def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
@@ -65,8 +66,10 @@ class TextReader(Streamed):
         a table read strictly, wherever it fits.
         """
         lines = _first_lines(path, blocks, purpose)
-        hint = purpose.asked.delimiter or _BY_ENDING.get(_suffix(path), "")
-        delimiter = purpose.asked.delimiter or _delimiter(lines, hint, purpose)
+        named = _SEPARATOR.fullmatch(lines[0]) if lines else None
+        lines = lines[1:] if named else lines
+        hint = purpose.asked.delimiter or (named[1] if named else "") or _BY_ENDING.get(_suffix(path), "")
+        delimiter = purpose.asked.delimiter or (named and named[1]) or _delimiter(lines, hint, purpose)
         exact = purpose.strict or delimiter not in "\t " or (delimiter == "\t" and bool(hint))
         records = _records(lines, delimiter, purpose, exact=exact)
         header, names = _header(records, purpose)
@@ -74,7 +77,7 @@ class TextReader(Streamed):
         widths = Counter(map(len, rows))
         n_columns = len(names) if names else (widths.most_common(1)[0][0] if widths else 0)
         return Head(
-            Table(self.name, compression, delimiter, exact, header, names, n_columns),
+            Table(self.name, compression, delimiter, exact, header + bool(named), names, n_columns),
             n_rows=len(rows),
             width=max(widths, default=0),
             text=range(max(n_columns, *widths, 0)),

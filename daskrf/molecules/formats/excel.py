@@ -1,0 +1,175 @@
+"""Excel workbooks (.xlsx), if openpyxl is installed: the rows of the first sheet that has any."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from daskrf.errors import InputError, printable
+from daskrf.molecules.formats import (
+    BATCH_ROWS,
+    EMPTY,
+    HEAD_ROWS,
+    MAX_TEXT,
+    Fault,
+    Head,
+    Purpose,
+    Reader,
+    Rows,
+    Segment,
+    Table,
+    View,
+)
+from daskrf.molecules.spool import Spool, SpoolWriter
+from daskrf.storage.backend import backend
+
+__all__ = ["ExcelReader"]
+
+# What openpyxl raises on files that are no workbooks.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, EOFError, SyntaxError),
+)
+
+
+class ExcelReader(Reader):
+    """Cells as Excel shows their values: of formulas the last result, numbers to the last bit.
+
+    `Table.delimiter` is the name of the sheet.
+    """
+
+    name = "excel"
+
+    def sniff(self, head: bytes) -> bool:
+        """See `Reader`: a zip archive with the parts of a workbook."""
+        return head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
+
+    def words(self, table: Table) -> str:
+        """See `Reader`."""
+        header = "with" if table.header and table.names else "without"
+        return f"Excel workbook, sheet '{printable(table.delimiter, 60)}', {header} a header"
+
+    def open(self, path: PurePath, compression: str, blocks: Iterator[bytes], purpose: Purpose) -> Head:
+        """See `Reader`; the first row that is not empty is the header, or the first row of the table."""
+        with _workbook(path) as book:
+            found = (
+                (sheet.title, list(itertools.islice(_cells(sheet), HEAD_ROWS + 1)))
+                for sheet in book.worksheets
+            )
+            title, rows = next(((title, rows) for title, rows in found if any(map(any, rows))), ("", []))
+        first = next((k for k, row in enumerate(rows) if any(row)), 0)
+        below = [row for row in rows[first + 1 :] if any(row)]
+        asked = purpose.asked.header
+        with_header = bool(rows) and (purpose.is_header(rows[first], below) if asked is None else asked)
+        names = tuple(text.strip() for text in rows[first]) if with_header else None
+        head = below if with_header else [row for row in rows[first:] if any(row)]
+        width = max(map(len, rows), default=0)
+        if names is not None:
+            names = (*names, *("" for _ in range(width - len(names))))
+        return Head(
+            Table(self.name, "", title, True, first + with_header, names, width),
+            n_rows=len(head),
+            width=width,
+            text=range(width),
+            columns=lambda positions: [[row[at] for row in head if at < len(row)] for at in positions],
+        )
+
+    def scan(
+        self, path: PurePath, table: Table, blocks: Iterator[bytes], spool: SpoolWriter | None = None
+    ) -> tuple[int, list[int]]:
+        """See `Reader`; empty rows at the end are none."""
+        for _ in blocks:
+            pass
+        last = 0
+        if not table.delimiter:  # no sheet has rows
+            return 0, []
+        with _workbook(path) as book:
+            for k, row in enumerate(_cells(_sheet(path, book, table)), 1):
+                last = k if any(row) else last
+        return max(0, last - table.header), []
+
+    def read(self, view: View, segments: Iterable[Segment], spool: Spool | None = None) -> Iterator[Rows]:
+        """See `Reader`; a workbook is parsed from its beginning for each segment."""
+        header = view.table.header
+        for segment in segments:
+            with _workbook(view.path) as book:
+                start = header + segment.first_row
+                cells = _cells(_sheet(view.path, book, view.table), start + 1)
+                cells = itertools.islice(cells, min(segment.n_rows, 1 << 20))
+                at = segment.first_row
+                while part := list(itertools.islice(cells, BATCH_ROWS)):
+                    yield _rows(part, at, view)
+                    at += len(part)
+
+
+@contextmanager
+def _workbook(path: PurePath) -> Iterator[Any]:
+    """Open a workbook, and name it in errors."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise InputError(
+            f"{path} is an Excel workbook; install openpyxl to read it (pip install 'daskrf[excel]'), or "
+            "save it as CSV."
+        ) from None
+    try:
+        with backend(path).open(path) as file:
+            yield openpyxl.load_workbook(file, read_only=True, data_only=True)
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        SyntaxError,
+    ) as error:
+        reason = printable(str(error), 200) or type(error).__name__
+        raise InputError(f"{path} is damaged, or not an Excel workbook ({reason}); save it again.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror or error}).", errno=error.errno) from None
+
+
+def _sheet(path: PurePath, book: Any, table: Table) -> Any:
+    if table.delimiter not in book.sheetnames:
+        raise InputError(
+            f"{path} has no sheet {table.delimiter!r} any more; restore it or start a new store."
+        )
+    return book[table.delimiter]
+
+
+def _cells(sheet: Any, first: int = 1) -> Iterator[list[str]]:
+    """Yield the rows of a sheet as text, from row `first`, counted from 1."""
+    sheet.reset_dimensions()  # which programs other than Excel write wrongly
+    for row in sheet.iter_rows(min_row=first, values_only=True):
+        yield [_text(value) for value in row]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float):
+        return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    return str(value)
+
+
+def _rows(part: Sequence[list[str]], first: int, view: View) -> Rows:
+    """Return rows of text, starting at row `first`; an empty one cannot be read."""
+    line = view.table.header + first + 1
+    good = [k for k, row in enumerate(part) if any(row)]
+    faults = [Fault(first + k, line + k, "", EMPTY) for k, row in enumerate(part) if not any(row)]
+    columns = [[part[k][at] if at < len(part[k]) else None for k in good] for at in view.columns]
+    row = first + np.array(good, dtype=np.int64)
+    shown = [" ".join(filter(None, part[k]))[:MAX_TEXT] for k in good]
+    return Rows(row, view.table.header + row + 1, columns, faults, lambda k: shown[k])

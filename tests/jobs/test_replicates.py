@@ -1,0 +1,109 @@
+"""Means of several measurements, with their number and standard deviation, in the place of measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import daskrf
+from daskrf import LandmarkFeatures, TanimotoMinMaxFeatures
+from daskrf.errors import InputError
+from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules.measurements import read_labels
+from daskrf.molecules.values import as_measured
+
+N = 50
+SMILES = list(ReactionLibrary().smiles(0, N))
+
+PROCESSES: dict[str, dict[str, Any]] = {
+    "exact": {"quick": True},
+    "bits": {"feature_map": TanimotoMinMaxFeatures(200, random_state=1)},
+    "floats": {"feature_map": TanimotoMinMaxFeatures(60, distribution="gaussian", random_state=1)},
+    "landmarks": {"feature_map": LandmarkFeatures(30, random_state=1)},
+}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 8).flatmap(lambda n: st.tuples(
+    arrays(float, n, elements=st.floats(-1e3, 1e3)), arrays(int, n, elements=st.integers(1, 9)),
+    arrays(float, n, elements=st.floats(0, 100)))))  # fmt: skip
+def test_measurements_have_these_means_and_deviations(
+    drawn: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    means, times, std = drawn
+    index, values = as_measured(means, times, std)
+    for k in range(len(means)):
+        own = values[index == k]
+        assert len(own) == times[k]
+        np.testing.assert_allclose(own.mean(), means[k], rtol=1e-9, atol=1e-9)
+        if times[k] > 1:
+            np.testing.assert_allclose(own.std(ddof=1), std[k], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_fit_to_means_is_that_to_measurements(name: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    f = np.array([text.count("c") - 2.0 * text.count("N") for text in SMILES]) / 3
+    times = rng.integers(1, 5, N)
+    measured = [f[k] + 0.6 * rng.standard_normal(times[k]) for k in range(N)]
+    every = [f"m{k},{value!r}\n" for k in range(N) for value in measured[k].tolist()]
+    (tmp_path / "every.csv").write_text("id,y\n" + "".join(every))
+    rows = [
+        f"m{k},{float(own.mean())!r},{len(own)},{repr(float(own.std(ddof=1))) if len(own) > 1 else ''}\n"
+        for k, own in enumerate(measured)
+    ]
+    (tmp_path / "means.csv").write_text("id,y,n,sd\n" + "".join(rows))
+    (tmp_path / "lib.smi").write_text("".join(f"{text} m{k}\n" for k, text in enumerate(SMILES)))
+    daskrf.fingerprint(tmp_path / "lib.smi", tmp_path / "store")
+    options = PROCESSES[name]
+    one = daskrf.fit(tmp_path / "store", tmp_path / "every.csv", tmp_path / "one", **options)
+    other = daskrf.fit(
+        tmp_path / "store", tmp_path / "means.csv", tmp_path / "other",
+        replicates="n", replicate_std="sd", **options,
+    )  # fmt: skip
+    assert other.labels.matched == one.labels.matched == times.sum()
+    assert other.labels.n_molecules == N
+    assert other.labels.equal_repeats == 0
+    assert "'n' tells of how many measurements each is the mean, 'sd' tells their standard" in other.inputs[0]
+    for attribute in ("mean", "signal_variance", "noise_variance", "log_marginal_likelihood"):
+        np.testing.assert_allclose(getattr(other, attribute), getattr(one, attribute), rtol=1e-3)
+    for found, want in zip(
+        daskrf.load(tmp_path / "other").predict(SMILES),
+        daskrf.load(tmp_path / "one").predict(SMILES),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-3)
+
+
+def test_replicates_that_cannot_be(tmp_path: Path) -> None:
+    def read(text: str, **options: Any) -> Any:
+        (tmp_path / "labels.csv").write_text(f"id,y,n,sd\n{text}")
+        return read_labels(tmp_path / "labels.csv", **({"replicates": "n", "replicate_std": "sd"} | options))
+
+    assert read("A,1,2,0.5\nB,2,1,\n").y.ravel().tolist() == pytest.approx(
+        [1 - 0.125**0.5, 1 + 0.125**0.5, 2]
+    )
+    for text, message in {
+        "A,1,0,0.5\n": r"line 2: 'n' holds '0', not a whole number of at least 1",
+        "A,1,1.5,0.5\n": "'n' holds '1.5', not a whole number",
+        "A,1,x,0.5\n": "'n' holds 'x', not a whole number",
+        "A,1,2,\n": r"'sd' holds '', not a standard deviation",
+        "A,1,2,-1\n": r"'sd' holds '-1', not a standard deviation",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            read(text)
+    assert len(read("A,NA,0,\nB,2,2,0\n", drop_non_numbers=True)) == 2  # no value, no replicates
+    with pytest.raises(InputError, match="says nothing without their number"):
+        read("A,1,2,1\n", replicates=None)
+    with pytest.raises(InputError, match="several targets, and it is not known whose replicates"):
+        read("A,1,2,1\n", replicate_std=None, targets=["y", "sd"])
+    with pytest.raises(InputError, match="must be distinct columns other than the key"):
+        read("A,1,2,1\n", targets=["n"])
+    with pytest.raises(InputError, match="--replicates needs --replicate-std, or --noise-variance"):
+        daskrf.fit(tmp_path / "labels.csv", output=tmp_path / "model", replicates="n")

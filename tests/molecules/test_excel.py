@@ -1,0 +1,106 @@
+"""Excel workbooks, and the first line "sep=;" of tables that Excel writes."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daskrf.errors import InputError
+from daskrf.molecules import read_partition, scan
+from daskrf.molecules.measurements import label_words, read_labels
+
+ROWS: list[list[Any]] = [
+    ["Compound ID", "SMILES", "IC50 (nM)", "measured"],
+    ["A", "CCO", 1.5, True],
+    ["B", "c1ccccc1", 12, False],
+    [],
+    [7, "CC", 0.123456789012345, None],
+]
+
+
+def workbook(path: Path, **sheets: list[list[Any]]) -> Path:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def test_a_workbook_is_a_library_and_labels(tmp_path: Path) -> None:
+    """The first sheet with rows counts, whatever the name of the file; lines are those that Excel shows."""
+    path = workbook(tmp_path / "data.csv", Notes=[], Data=[[], *ROWS], More=[["x"]])
+    library = scan(path)
+    (batch,) = read_partition(library, 0)
+    assert batch.smiles == ["CCO", "c1ccccc1", "CC"]
+    assert batch.id == ["A", "B", "7"]
+    assert batch.line.tolist() == [3, 4, 6]
+    assert [(reject.line, reject.reason) for reject in batch.rejects] == [(5, "empty line")]
+    labels = read_labels(path, targets=["IC50 (nM)"])
+    assert dict(zip(labels.keys.to_pylist(), labels.y.ravel().tolist(), strict=True)) == {
+        "A": 1.5,
+        "B": 12.0,
+        "7": 0.123456789012345,
+    }
+    assert "data.csv: Excel workbook, sheet 'Data', with a header; IDs in 'Compound ID'" in label_words(
+        path, targets=["IC50 (nM)"]
+    )
+    with pytest.raises(InputError, match=r"data\.csv, row 6: 'measured' is empty"):
+        read_labels(path, targets=["measured"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 25), st.booleans())
+def test_partitions_of_a_workbook(
+    tmp_path_factory: pytest.TempPathFactory, n: int, per_partition: int, header: bool
+) -> None:
+    rows = [["smiles", "id"], *(["C" * (k % 9 + 1), f"m{k}"] for k in range(n))][not header :]
+    path = workbook(tmp_path_factory.mktemp("excel") / "a.xlsx", S=rows)
+    library = scan(path, rows_per_partition=per_partition)
+    batches = [batch for p in range(len(library.partitions)) for batch in read_partition(library, p)]
+    assert [text for batch in batches for text in batch.smiles] == ["C" * (k % 9 + 1) for k in range(n)]
+    assert [name for batch in batches for name in batch.id] == [f"m{k}" for k in range(n)]
+    assert [row for batch in batches for row in batch.row.tolist()] == list(range(n))
+
+
+def test_workbooks_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = workbook(tmp_path / "a.xlsx", S=ROWS)
+    (tmp_path / "cut.xlsx").write_bytes(path.read_bytes()[:2_000])
+    with pytest.raises(InputError, match=r"cut\.xlsx is damaged, or not an Excel workbook"):
+        scan(tmp_path / "cut.xlsx")
+    (tmp_path / "zipped.gz").write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(InputError, match=r"zipped\.gz is excel compressed with gzip; decompress it"):
+        scan(tmp_path / "zipped.gz")
+    with pytest.raises(InputError, match="holds no rows"):
+        scan(workbook(tmp_path / "empty.xlsx", S=[]))
+    with pytest.raises(InputError, match="is empty"):
+        read_labels(tmp_path / "empty.xlsx")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(InputError, match=r"install openpyxl to read it \(pip install 'daskrf\[excel\]'\)"):
+        scan(path)
+
+
+@pytest.mark.parametrize("first", ["sep=;", "sep=|", "SEP=\t", '"sep=,"', "\ufeffsep=;"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_first_line_that_names_the_separator(first: str, end: str, tmp_path: Path) -> None:
+    mark = first.rstrip('"')[-1]
+    lines = [first, "id;SMILES;score", "A;CCO;1.5", "B;CC;2"]
+    text = end.join([lines[0], *(line.replace(";", mark) for line in lines[1:]), ""])
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
+    (batch,) = read_partition(scan(tmp_path / "a.csv"), 0)
+    assert (batch.smiles, batch.id, batch.line.tolist()) == (["CCO", "CC"], ["A", "B"], [3, 4])
+    labels = read_labels(tmp_path / "a.csv")
+    assert labels.y.ravel().tolist() == [1.5, 2.0]
+    (tmp_path / "b.csv").write_text(text.replace(end.join(text.split(end)[1:2]) + end, ""), newline="")
+    (batch,) = read_partition(scan(tmp_path / "b.csv"), 0)
+    assert (batch.smiles, batch.line.tolist()) == (["CCO", "CC"], [2, 3])
+    assert "without a header" in label_words(tmp_path / "b.csv", key="row", key_column=0, targets=[2])
