@@ -344,13 +344,14 @@ class _Suggest(_Screen):
         """Yield the labelled molecules, and those of files, to exclude by structure."""
         smiles, reason = labelled_smiles(self.model, self.path, self.features)
         labels = load_model(self.path, names=["labels"]).arrays["labels"][:, self.target]
-        self.smiles = [text for text, y in zip(smiles, labels.tolist(), strict=False) if math.isfinite(y)]
-        if len(self.smiles) > _MOST_LABELLED:
-            reason = f"there are {len(self.smiles):,}"
+        known = zip(smiles, labels.tolist(), strict=False)
+        self.smiles = [text for text, y in known if text and math.isfinite(y)]
+        many = len(self.smiles) > _MOST_LABELLED
+        reason = f"there are {len(self.smiles):,}" if many else reason
         if reason:
-            rows = "only by their rows in this library" if self.exclude_labelled else "not at all"
-            self._note(run, f"labelled molecules are left out {rows}, and not by structure: {reason}")
-        else:
+            rows = "by their rows in this library" if self.exclude_labelled else "as far as known"
+            self._note(run, f"labelled molecules are left out {rows}, and not all by structure: {reason}")
+        if self.smiles and not many:
             yield Excluded.of("a labelled molecule", canonical_smiles(dict.fromkeys(self.smiles)), run.work)
         for path in self.demands.exclude:
             found = canonical_smiles(_molecules_of(path))
