@@ -27,7 +27,7 @@ def campaign(model: Path, library: Path, command: list[str], folder: Path, round
         if not scores.exists():
             subprocess.run([*command, batch, folder / "unfinished.csv"], check=True)
             (folder / "unfinished.csv").rename(scores)
-        print(daskrf.add(model, scores, drop_non_finite=True))
+        print(daskrf.add(model, scores, drop_non_numbers=True))
 
 
 def score(batch: Path, scores: Path) -> None:

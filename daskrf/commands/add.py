@@ -33,9 +33,10 @@ from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.rounds import best_of, rounds_of
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.measurements import label_table, label_words, read_labels
-from daskrf.molecules.names import find_smiles, listed
+from daskrf.molecules.measurements import Labels, Reading, label_table, label_words, read_labels
+from daskrf.molecules.names import find_smiles, listed, position_of
 from daskrf.molecules.structures import KnownStructures, canonical_smiles
+from daskrf.molecules.values import Scale, scales_in
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.storage.backend import as_path
@@ -136,7 +137,8 @@ def add(
     key: Key | None = None,
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
-    drop_non_finite: bool = False,
+    censored: Literal["drop", "value"] | None = None,
+    drop_non_numbers: bool = False,
     library: Paths | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
@@ -163,9 +165,12 @@ def add(
     key_column : str or int, optional
         As in `fit`.
     target : str or int, or sequence of them, optional
-        Columns of the targets, in the order of the model's targets, if they have other names there.
-    drop_non_finite : bool
-        Leave out labels that are empty, NaN or infinite, such as those of molecules that could not be scored.
+        Columns of the targets, in the order of the model's targets, if they have other names there. The
+        transform and the unit of the fit apply.
+    censored : {"drop", "value"}, optional
+        As in `fit`.
+    drop_non_numbers : bool
+        Leave out labels that are no finite numbers, such as those of molecules that could not be scored.
     library : path, optional
         For IDs: the fingerprint store with the molecules, if that of the model has moved.
     client, progress
@@ -185,7 +190,7 @@ def add(
     path = as_path(model)
     made = path if output is None else as_path(output)
     targets = [target] if isinstance(target, (str, int)) else target
-    job = _Add(path, labels, made, key, key_column, targets, drop_non_finite, library)
+    job = _Add(path, labels, made, key, key_column, targets, censored, drop_non_numbers, library)
     report = run(job, client, progress)
     assert isinstance(report, AddReport)
     return report
@@ -221,7 +226,8 @@ class _Add(Job[AddReport]):
     key: str | None
     key_column: str | int | None
     target: Sequence[str | int] | None
-    drop_non_finite: bool
+    censored: Literal["drop", "value"] | None
+    drop_non_numbers: bool
     library: Paths | None
     old: Model = field(init=False)
     new: _New = field(init=False)
@@ -257,27 +263,17 @@ class _Add(Job[AddReport]):
 
     def _read(self, run: Run) -> _New:
         """Read the labels, and fingerprint their molecules."""
-        names, path = self.old.targets, as_path(self.labels)
+        path = as_path(self.labels)
         head = label_table(path, self.key or "smiles")
         columns = head.table.names or tuple(f"column {k}" for k in range(head.table.n_columns))
         smiles = find_smiles(columns) if head.structure is None else head.structure
         key = self.key or ("id" if smiles is None and self.key_column is None else "smiles")
-        targets = list(names if self.target is None else self.target)
-        if len(targets) != len(names):
-            raise InputError(f"The model has the targets {listed(names)}; give a column for each of them.")
-        for name in targets:
-            if isinstance(name, str) and name not in columns:
-                raise InputError(
-                    f"{path} has no column '{name}', the target of the model {self.path}, but "
-                    f"{listed(columns)}; if one of them is the same quantity in the same unit, name it with "
-                    "--target (target=...)."
-                )
-        column = self.key_column
-        if column is None and key == "smiles":
-            column = smiles
-        self.words = label_words(path, key, column, targets)
+        column = smiles if self.key_column is None and key == "smiles" else self.key_column
+        reading = self._reading(path, key, column, columns)
+        self.words = label_words(path, reading)
         run.progress.note(self.words)
-        given = read_labels(path, key, column, targets, self.drop_non_finite)
+        given = read_labels(path, reading)
+        self._check_units(path, given)
         if key == "id":
             joined = join_labels(given, store := self._library())
             texts = smiles_of_rows(store, joined.row)
@@ -288,6 +284,41 @@ class _Add(Job[AddReport]):
             keys = given.keys.take(pa.array(given.index)).to_pylist()
             found = _New(keys, np.full(len(keys), -1), given.y, None, given.dropped)
         return self._fingerprinted(found)
+
+    def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
+        """Return how the file is read: as that of the fit, with the same targets, transforms and units."""
+        scales = scales_in(self.old.metadata) or [Scale(name, name) for name in self.old.targets]
+        asked: list[str | int] = list(self.target or [])
+        if not asked:
+            for scale in scales:  # a column with the values of the fit, or with those of its scale
+                found = next((name for name in (scale.column, scale.name) if name in columns), None)
+                if found is None:
+                    raise InputError(
+                        f"{path} has no column '{scale.column}', the target of the model {self.path}, but "
+                        f"{listed(columns)}; if one of them is the same quantity, name it with --target "
+                        "(target=...)."
+                    )
+                asked.append(found)
+        if len(asked) != len(scales):
+            raise InputError(
+                f"The model has the targets {listed(self.old.targets)}; give a column for each of them."
+            )
+        names = [columns[position_of(path, name, columns, len(columns))] for name in asked]
+        pairs = list(zip(names, scales, strict=True))
+        transform = {name: own.transform for name, own in pairs if own.transform and name != own.name}
+        unit = {name: own.unit for name, own in pairs if name == own.column and own.unit and not own.units}
+        return Reading(
+            *(key, column, names, self.drop_non_numbers, self.censored, transform or None, unit or None)
+        )
+
+    def _check_units(self, path: PurePath, given: Labels) -> None:
+        """Refuse values in other units than those of the model, where no transform converts them."""
+        for old, new in zip(scales_in(self.old.metadata), given.scales, strict=False):
+            if not old.transform and old.unit and new.unit and old.unit != new.unit:
+                raise InputError(
+                    f"{path}: '{new.column}' is in {new.unit}, and the model's '{old.name}' in {old.unit}; "
+                    "convert the values."
+                )
 
     def _library(self) -> Any:
         """Return the library that IDs are looked up in."""

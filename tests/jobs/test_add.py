@@ -226,7 +226,7 @@ def test_molecules_that_could_not_be_scored_are_left_out(made: Path, tmp_path: P
     new.loc[3, "score"] = None
     new.loc[12] = ["C1CC", -3.0]
     new.to_csv(tmp_path / "some.csv", index=False)
-    report = add(tmp_path / "model", tmp_path / "some.csv", drop_non_finite=True)
+    report = add(tmp_path / "model", tmp_path / "some.csv", drop_non_numbers=True)
     assert (report.n_added, report.dropped, report.rejected) == (9, 1, 1)
     assert "the first unusable molecule is 'C1CC': RDKit cannot parse" in str(report)
     other = pd.read_csv(made / "new.csv")[20:30].rename(columns={"score": "docking"})
@@ -241,13 +241,13 @@ def test_several_targets_with_gaps(feature_map: FeatureMap | None, made: Path, t
     labels.loc[::3, "weight"] = None
     for name, part in (("first", labels[:150]), ("new", labels[150:]), ("all", labels)):
         part.to_csv(tmp_path / f"{name}.csv", index=False)
-    options: dict[str, Any] = {"target": ["score", "weight"], "drop_non_finite": True, "key_column": "id"}
+    options: dict[str, Any] = {"target": ["score", "weight"], "drop_non_numbers": True, "key_column": "id"}
     options |= {"quick": True} if feature_map is None else {"feature_map": feature_map}
     fit(made / "fp", tmp_path / "first.csv", tmp_path / "model", **options)
     fit(made / "fp", tmp_path / "all.csv", tmp_path / "whole", **options)
     with pytest.raises(InputError, match="is empty"):
         add(tmp_path / "model", tmp_path / "new.csv")
-    report = add(tmp_path / "model", tmp_path / "new.csv", drop_non_finite=True)
+    report = add(tmp_path / "model", tmp_path / "new.csv", drop_non_numbers=True)
     counts = [found.n for found in report.agreement if found is not None]
     assert counts == [100, int(labels[150:].weight.notna().sum())]
     smiles = list(labels.smiles)
@@ -268,3 +268,33 @@ def test_the_kernel_is_chosen_again_when_labels_have_doubled(
     monkeypatch.setattr(adding, "_CHOOSE_AGAIN", 1.5)
     add(model, made / "new.csv")
     assert read_model(model).gp.kernel_choice_.n_rows == 250  # type: ignore[union-attr]
+
+
+def test_the_transform_and_the_unit_of_the_fit_apply(made: Path, tmp_path: Path) -> None:
+    """New labels in nM go to the model of pIC50; in uM, too, if their column says so; other units do not."""
+    labels = pd.read_csv(made / "all.csv")
+    labels["IC50 (nM)"] = 10.0 ** (9 + labels.score.clip(-9, 0))
+    labels["IC50 (uM)"], labels["pIC50"] = labels["IC50 (nM)"] / 1000, -labels.score.clip(-9, 0)
+    labels[:150][["smiles", "IC50 (nM)"]].to_csv(tmp_path / "first.csv", index=False)
+    fit(tmp_path / "first.csv", output=tmp_path / "model", transform="pIC50", quick=True)
+    found = []
+    for name in ("IC50 (nM)", "IC50 (uM)", "pIC50"):
+        labels[150:][["smiles", name]].to_csv(tmp_path / "new.csv", index=False)
+        model, options = tmp_path / name[-5:], {"target": name} if "uM" in name else {}
+        add(tmp_path / "model", tmp_path / "new.csv", output=model, **options)
+        y = storage.load_model(model, ["labels"]).arrays["labels"]
+        np.testing.assert_allclose(y[150:, 0], labels.pIC50[150:], atol=1e-9)
+        found.append(daskrf.load(model).predict(list(labels.smiles)))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-6)
+
+    fit(tmp_path / "first.csv", output=tmp_path / "plain", quick=True)
+    labels[150:][["smiles", "IC50 (uM)"]].to_csv(tmp_path / "new.csv", index=False)
+    with pytest.raises(InputError, match=r"is in uM, and the model's .* in nM; convert"):
+        add(tmp_path / "plain", tmp_path / "new.csv", target="IC50 (uM)")
+
+
+def test_a_data_frame(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(shared(made), tmp_path / "model")
+    assert add(tmp_path / "model", pd.read_csv(made / "new.csv")).n_added == 100
+    assert add(tmp_path / "model", made / "new.csv").added is False
