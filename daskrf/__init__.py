@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from daskrf.exports import lazy
 
 if TYPE_CHECKING:
+    from daskrf.commands.add import add as add
     from daskrf.commands.check_space import check_space as check_space
     from daskrf.commands.evaluate import evaluate as evaluate
     from daskrf.commands.featurize import featurize as featurize

@@ -97,7 +97,7 @@ class FunctionCommand(Command):
         elif parameter.positional and name != "output":
             yield Argument(_explained(parameter))
         elif name != "progress" and not parameter.class_below(Kernel):
-            needs = name == "output" and not self.own.prints
+            needs = name == "output" and parameter.positional and not self.own.prints
             needed = replace(parameter, default=GIVEN) if needs else parameter
             yield option_of(_explained(needed), more)
 

@@ -305,6 +305,9 @@ class _Screen(Job[ScreenReport]):
         self.features = source_for(run, self.model, *self.files, keep_columns=True)
         if self.exclude_labelled:
             _check_library(self.model, self.features)
+            n_added = int((load_model(self.path, ["labelled_rows"]).arrays["labelled_rows"] < 0).sum())
+            added = f"{n_added:,} labels were added without rows of this library, and may be among the hits"
+            self.notes = (*self.notes, *([added] if n_added else []))
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self.spec, name)
         if earlier is not None and earlier.is_of(self.spec):

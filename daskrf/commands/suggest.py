@@ -71,6 +71,7 @@ CLI = Command(
         "shortlist": Option(metavar="FRACTION|none", convert=_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
+        "rounds_left": Option(least=1),
         "target": Option(metavar="NAME", repeated=True, convert=_one_target),
         "where": Option(metavar="CONDITION", section=_PASSING.section),
         "smarts": Option(metavar="SMARTS", section=_PASSING.section),
@@ -87,6 +88,7 @@ CLI = Command(
 )
 
 _TAKEN = ("mean", "std", "std_y", "acquisition")  # of the candidates, and given again for the batch
+_KAPPA, _MOST_KAPPA = 0.5, 1.0  # of ucb: best in campaigns of five batches (benchmarks/campaign.py)
 _CHUNK = 1024  # molecules tested at a time
 _DEEPER = 4  # times as many candidates, where those there are do not make a batch
 _MOST_DRAWS = 100  # of Thompson sampling: each costs additions at every molecule
@@ -153,7 +155,8 @@ def suggest(
     output: Paths,
     *,
     n: int = 500,
-    acquisition: Acquisition | str = "greedy",
+    acquisition: Acquisition | str | None = None,
+    rounds_left: int | None = None,
     batch: Batch = "ranked",
     maximize: bool | None = None,
     where: str | Sequence[str] = (),
@@ -191,10 +194,15 @@ def suggest(
         The batch. Its ending decides how it is written: .csv, .parquet, .sdf or .smi, also with .gz.
     n : int
         Number of molecules.
-    acquisition : Acquisition or str
+    acquisition : Acquisition or str, optional
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
         improvement (pi), or draws of the whole function from the posterior (thompson): each pick is the best
-        molecule of another draw, as long as the model has draws. In Python also the rule itself.
+        molecule of another draw, as long as the model has draws. In Python also the rule itself. Default: ucb
+        with a small kappa, see rounds_left.
+    rounds_left : int, optional
+        Batches that are still to be measured, with this one. The more there are, the more it pays to learn:
+        for ucb, kappa is a quarter of the batches after this one, up to 1, so that the last batch is simply
+        the best. Default: kappa is 0.5.
     batch : {"ranked", "believer"}
         How ucb, ei and pi choose a batch: by their scores (ranked), or one by one, where each pick counts as
         measured at its mean, so that molecules like it become less interesting (believer).
@@ -254,7 +262,7 @@ def suggest(
     Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
     """
     output = as_path(output)
-    rule, maximize = _asked_for(acquisition, maximize, settings)
+    rule, maximize = _asked_for(*_default(acquisition, rounds_left, maximize, settings))
     _check(n, rule, batch, max_similarity, per_scaffold, shortlist, seed, output)
     files = (source, format, fragments, accept_rejects)
     demands = _Demands(
@@ -344,13 +352,14 @@ class _Suggest(_Screen):
         """Yield the labelled molecules, and those of files, to exclude by structure."""
         smiles, reason = labelled_smiles(self.model, self.path, self.features)
         labels = load_model(self.path, names=["labels"]).arrays["labels"][:, self.target]
-        self.smiles = [text for text, y in zip(smiles, labels.tolist(), strict=False) if math.isfinite(y)]
-        if len(self.smiles) > _MOST_LABELLED:
-            reason = f"there are {len(self.smiles):,}"
+        known = zip(smiles, labels.tolist(), strict=False)
+        self.smiles = [text for text, y in known if text and math.isfinite(y)]
+        many = len(self.smiles) > _MOST_LABELLED
+        reason = f"there are {len(self.smiles):,}" if many else reason
         if reason:
-            rows = "only by their rows in this library" if self.exclude_labelled else "not at all"
-            self._note(run, f"labelled molecules are left out {rows}, and not by structure: {reason}")
-        else:
+            rows = "by their rows in this library" if self.exclude_labelled else "as far as known"
+            self._note(run, f"labelled molecules are left out {rows}, and not all by structure: {reason}")
+        if self.smiles and not many:
             yield Excluded.of("a labelled molecule", canonical_smiles(dict.fromkeys(self.smiles)), run.work)
         for path in self.demands.exclude:
             found = canonical_smiles(_molecules_of(path))
@@ -415,13 +424,15 @@ class _Suggest(_Screen):
             write_molecules(table, file, self.output)
         counts = [f"left out, {name}: {number:,}" for name, number in left_out.items() if number]
         tested = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
-        notes = (*self.notes, *((tested,) if self.passing.filters.words else ()), *counts, similar)
+        ranked = f"chosen from the {self.k:,} best means that pass"
+        some = [*([ranked] if self.rule.needs_std else []), *([tested] if self.passing.filters.words else [])]
+        notes = (*self.notes, *some, *counts, similar)
         return SuggestReport(
             self.output,
             table,
             found.n_scored,
             rejected,
-            self.rule.name,
+            _words_of(self.rule),
             self.model.targets[self.target],
             "maximize" if self.rule.maximize else "minimize",
             left_out,
@@ -702,11 +713,43 @@ def _check(
     check_ending(output)
 
 
+def _default(
+    acquisition: Acquisition | str | None,
+    rounds_left: int | None,
+    maximize: bool | None,
+    settings: dict[str, Any],
+) -> tuple[Acquisition | str, bool | None, dict[str, Any]]:
+    """Return rule, direction and settings, with the default rule, and the kappa that suits what is left."""
+    if rounds_left is not None and rounds_left < 1:
+        raise OptionError(f"rounds_left counts this batch, so that it is at least 1, not {rounds_left}.")
+    by_rounds = acquisition is None or (acquisition == "ucb" and rounds_left is not None)
+    if rounds_left is not None and (not by_rounds or settings.get("kappa") is not None):
+        raise OptionError("--rounds-left sets the kappa of ucb; leave it out with another rule or a kappa.")
+    if by_rounds and settings.get("kappa") is None:
+        kappa = _KAPPA if rounds_left is None else min(_MOST_KAPPA, _KAPPA / 2 * (rounds_left - 1))
+        settings = {**settings, "kappa": kappa}
+    return acquisition or "ucb", maximize, settings
+
+
 def _molecules_of(path: Paths) -> list[str]:
     """Return the SMILES of a file of molecules."""
     library = scan_files(lay_out(path, None), None)
     parts = range(len(library.partitions))
     return [text for p in parts for batch in read_partition(library, p) for text in batch.smiles]
+
+
+def _words_of(rule: Acquisition) -> str:
+    """Return a rule with its settings.
+
+    Examples
+    --------
+    >>> from daskrf.acquisition import acquisition_for
+    >>> _words_of(acquisition_for("ucb", kappa=0.5)), _words_of(acquisition_for("greedy"))
+    ('ucb (kappa 0.5)', 'greedy')
+    """
+    state = {name: value for name, value in rule.state().items() if name not in ("rule", "maximize")}
+    told = ", ".join(f"{name} {value:g}" for name, value in state.items() if value is not None)
+    return f"{rule.name} ({told})" if told else rule.name
 
 
 def _without(name: str) -> str:

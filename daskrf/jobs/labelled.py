@@ -55,7 +55,7 @@ def smiles_of_rows(store: RowStore, rows: npt.NDArray[np.int64]) -> list[str] | 
 def labelled_smiles(
     model: Model, path: str | os.PathLike[str], source: Source | None = None
 ) -> tuple[list[str], str]:
-    """Return the SMILES of each label of the model at `path`, or none and the reason why not.
+    """Return the SMILES of each label of the model at `path`, empty or none if unknown, and the reason why.
 
     Parameters
     ----------
@@ -68,15 +68,18 @@ def labelled_smiles(
     entries = load_model(path, ()).entries
     if SMILES in entries:
         text = load_model(path, [SMILES]).arrays[SMILES].tobytes().decode()
-        return text.split("\n"), ""
+        found = text.split("\n")
+        unknown = found.count("")
+        return found, f"the SMILES of {unknown:,} of them are not known" if unknown else ""
     try:
         store = library_of_model(model, path, source)
         if store is None:
             return [], "the library that the model was fitted to is not where it was"
-        found = smiles_of_rows(store, load_model(path, names=["labelled_rows"]).arrays["labelled_rows"])
+        rows = load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
+        texts = smiles_of_rows(store, rows)
     except StoreError as error:
         return [], str(error)
-    return ([], "they are spread over too much of the library") if found is None else (found, "")
+    return ([], "they are spread over too much of the library") if texts is None else (texts, "")
 
 
 def library_of_model(

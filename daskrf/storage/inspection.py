@@ -49,6 +49,7 @@ __all__ = [
     "verify",
 ]
 
+_ROUNDS = 12  # of a model, shown at most
 _SHOWN = 2_000  # characters of a line at most, whatever a plan contains
 REASON_PARTITIONS = 100
 REJECT_FILES = 2_000  # read at most, so that a status is quick
@@ -428,8 +429,24 @@ def _model_words(metadata: dict[str, Any]) -> list[str]:
     if isinstance(metadata.get("labels"), dict):
         counts = (f"{value:,} {key.replace('_', ' ')}" for key, value in metadata["labels"].items())
         words.append(f"labels: {', '.join(counts)}")
+    words += _round_words(metadata.get("rounds", []), metadata.get("targets", []))
     if metadata.get("spec_hash"):
         words.append(f"hash: {metadata['spec_hash'][:12]}")
+    return words
+
+
+def _round_words(rounds: list[dict[str, Any]], targets: list[str]) -> list[str]:
+    """Describe the last rounds of labels that `daskrf add` has brought, a line each."""
+    words = []
+    for number, each in list(enumerate(rounds, 1))[-_ROUNDS:]:
+        parts = [f"round {number}: {each['labels']:,} labels" + (" (fit)" if number == 1 else "")]
+        agreements = each.get("agreement") or [None] * len(targets)
+        for name, best, found in zip(targets, each["best"], agreements, strict=False):
+            own = [f"best so far {best:.6g}"] if best is not None else []
+            if found is not None:
+                own.append(f"{found['within_95']:.0%} within 95 % intervals, mean z^2 {found['mean_z2']:.2f}")
+            parts += [f"{name} {text}" if len(targets) > 1 else text for text in own]
+        words.append(", ".join(parts))
     return words
 
 

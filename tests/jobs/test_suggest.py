@@ -103,7 +103,8 @@ def test_the_batch_is_that_of_testing_everything(
     name: str, model: str, made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path
 ) -> None:
     options, passes, different = CASES[name]
-    report = suggest(made / model, made / "fp", tmp_path / "batch.csv", n=25, **options)
+    options = {"n": 25, "acquisition": "greedy", **options}
+    report = suggest(made / model, made / "fp", tmp_path / "batch.csv", **options)
     picks = naive.batch(
         list(library.smiles),
         gains(made, library, model),
@@ -131,6 +132,7 @@ def test_prices_and_files(made: Path, library: pd.DataFrame, labelled: list[str]
         made / "fp",
         tmp_path / "batch.parquet",
         n=30,
+        acquisition="greedy",
         where="price < 40",
         exclude=[tmp_path / "vendor.smi"],
     )
@@ -173,7 +175,8 @@ def test_looks_deeper_until_there_are_enough(
         return search(self, run)
 
     monkeypatch.setattr(suggesting._Suggest, "search", told)
-    suggest(made / "exact", made / "fp", tmp_path / "batch.csv", n=20, max_similarity=0.18)
+    options: dict[str, Any] = {"n": 20, "acquisition": "greedy", "max_similarity": 0.18}
+    suggest(made / "exact", made / "fp", tmp_path / "batch.csv", **options)
     picks = naive.batch(
         list(library.smiles), gains(made, library, "exact"), 20, excluded=labelled, max_similarity=0.18
     )
@@ -242,6 +245,18 @@ def test_draws_of_thompson_are_the_functions_ranked(made: Path, library: pd.Data
     assert together.shape == (len(library), 3)
 
 
+@pytest.mark.parametrize(("left", "kappa"), [(None, 0.5), (1, 0.0), (2, 0.25), (5, 1.0), (9, 1.0)])
+def test_the_last_batch_is_the_best_means(left: int | None, kappa: float, made: Path, tmp_path: Path) -> None:
+    store = made / "fp"
+    found = suggest(made / "exact", store, tmp_path / "a.csv", n=10, rounds_left=left)
+    same = suggest(made / "exact", store, tmp_path / "b.csv", n=10, acquisition="ucb", kappa=kappa)
+    assert found.table.equals(same.table)
+    assert found.acquisition == f"ucb (kappa {kappa:g})"
+    table = found.table.to_pandas()
+    np.testing.assert_allclose(table.acquisition, -table["mean"] + kappa * table["std"])
+    assert table.acquisition.is_monotonic_decreasing
+
+
 def test_too_few_molecules(made: Path, tmp_path: Path) -> None:
     path = tmp_path / "batch.csv"
     with pytest.raises(InputError, match=r"only (\d+) can be chosen.*ask for -n \1, or") as error:
@@ -256,7 +271,10 @@ def test_too_few_molecules(made: Path, tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "n": ({"n": 0}, "at least 1"),
     "batch": ({"batch": "best"}, "batch is one of ranked, believer"),
-    "greedy believer": ({"batch": "believer"}, "greedy does not use standard deviations"),
+    "believer": (
+        {"acquisition": "greedy", "batch": "believer"},
+        "greedy does not use standard deviations",
+    ),
     "seed": ({"seed": 3}, "--seed is for random draws"),
     "similarity": ({"max_similarity": 70}, "from 0 to 1"),
     "scaffold": ({"per_scaffold": 0}, "at least 1"),
@@ -264,7 +282,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "name": ({"where": "wieght < 400"}, "'wieght' is neither a column"),
     "smarts": ({"smarts": "C1CC"}, "RDKit cannot read the SMARTS 'C1CC'"),
     "alerts": ({"alerts": "pain"}, "no catalog of alerts 'pain'"),
-    "kappa": ({"kappa": 2.0}, "--kappa goes with"),
+    "kappa": ({"acquisition": "greedy", "kappa": 2.0}, "--kappa goes with"),
+    "rounds": ({"rounds_left": 0}, "at least 1"),
+    "rounds of greedy": ({"acquisition": "greedy", "rounds_left": 2}, "--rounds-left sets the kappa of ucb"),
+    "rounds and kappa": ({"kappa": 0.1, "rounds_left": 2}, "--rounds-left sets the kappa of ucb"),
     "shortlist": ({"shortlist": 0.5}, "A shortlist works only for"),
 }
 

@@ -1,0 +1,552 @@
+"""Model + new labels -> the same model with more labels, without another pass over the old ones."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from distributed import Client
+from scipy import sparse
+from sklearn.base import clone
+
+from daskrf.commands.fit import need_of_solve
+from daskrf.errors import InputError, StoreError, printable
+from daskrf.gp.agreement import Agreement, agreement
+from daskrf.gp.exact import ExactGP
+from daskrf.gp.kernelchoice import KernelChoice
+from daskrf.gp.roundoff import CoarseSumsError
+from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
+from daskrf.gp.shapes import SumsShape
+from daskrf.jobs.exactsolve import need_of_solution, solve_exact
+from daskrf.jobs.job import Job, Need, Run, run
+from daskrf.jobs.labelled import SMILES, labelled_smiles, library_of_model, smiles_array, smiles_of_rows
+from daskrf.jobs.memory import Making
+from daskrf.jobs.models import Model, feature_map_of, read_model
+from daskrf.jobs.pieces import Pieces
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.rounds import best_of, rounds_of
+from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules.measurements import Labels, Reading, label_table, label_words, read_labels
+from daskrf.molecules.names import find_smiles, listed, position_of
+from daskrf.molecules.structures import KnownStructures, canonical_smiles
+from daskrf.molecules.values import Scale, scales_in
+from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
+from daskrf.storage.backend import as_path
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.inspection import check_output, kind_of
+from daskrf.storage.labels import join_labels
+from daskrf.storage.model import load_model, save_model
+from daskrf.storage.store import hash_of
+
+__all__ = ["AddReport", "add"]
+
+Paths = str | os.PathLike[str]
+Key = Literal["smiles", "id"]
+
+CLI = Command(
+    "daskrf add docking.model scores-of-batch.csv",
+    step=5,
+    options={"target": Option(metavar="COLUMN")},
+    resumable=True,
+    workers_with="workers",
+)
+
+_CHOOSE_AGAIN = 2  # times the labels that the kernel was chosen with: then it is chosen anew
+_MOST_CHOSEN = 12_000  # labels that a choice of the kernel uses at most
+_FEW_JOINTLY = 300  # labels tested jointly with conjugate gradients: each takes a solve
+
+
+@dataclass(frozen=True)
+class AddReport:
+    """What `add` did.
+
+    Attributes
+    ----------
+    model : Path
+    n_added, n_labels : int
+        New labels, and all labels of the model now.
+    rejected, dropped, unmatched : int
+        Labels left out: of molecules that RDKit cannot use, without a number, or not in the library.
+    repeats, equal_repeats : int
+        New labels of molecules that had one already, and those with exactly the same value.
+    agreement : tuple of Agreement or None
+        For each target, how the new labels agree with what the model had predicted of them.
+    rounds : tuple of dict
+        History of the model, the fit first; see `daskrf status`.
+    added : bool
+        False if the model held these labels already.
+    seconds : float
+    warnings : tuple of str
+    inputs : tuple of str
+        How the labels were read.
+    """
+
+    model: PurePath
+    n_added: int
+    n_labels: int
+    rejected: int
+    dropped: int
+    unmatched: int
+    repeats: int
+    equal_repeats: int
+    agreement: tuple[Agreement | None, ...]
+    rounds: tuple[dict[str, Any], ...]
+    targets: tuple[str, ...]
+    added: bool
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.added:
+            return f"{self.model} holds these labels already, {self.n_labels:,} in all; nothing was added"
+        lines = [
+            f"{amount(self.n_added, 'labels')} added, {self.n_labels:,} in all, in {self.model} "
+            f"({self.seconds:.1f} s)"
+        ]
+        lines += [f"  {words}" for words in self.inputs]
+        left = {"unusable molecules": self.rejected, "no number": self.dropped}
+        left["not in the library"] = self.unmatched
+        lines += [f"  left out, {name}: {n:,}" for name, n in left.items() if n]
+        if self.repeats:
+            equal = f", {self.equal_repeats:,} of them with the same value" if self.equal_repeats else ""
+            lines.append(f"  labels of molecules that had one: {self.repeats:,}{equal}; each counts")
+        before, after = self.rounds[-2]["best"], self.rounds[-1]["best"]
+        for t, name in enumerate(self.targets):
+            shown = printable(name, 60)
+            if after[t] is not None:
+                lines.append(f"  {shown}: best so far {after[t]:.6g}, before {before[t]:.6g}")
+            if (found := self.agreement[t]) is not None:
+                lines.append(f"  {shown}: {found}")
+        return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
+
+
+def add(
+    model: Paths,
+    labels: Paths,
+    *,
+    output: Paths | None = None,
+    key: Key | None = None,
+    key_column: str | int | None = None,
+    target: str | int | Sequence[str | int] | None = None,
+    censored: Literal["drop", "value"] | None = None,
+    drop_non_numbers: bool = False,
+    library: Paths | None = None,
+    client: Client | None = None,
+    progress: Progress | None = None,
+) -> AddReport:
+    """Add new labels to a model.
+
+    The molecules that the model knows already are not read or fingerprinted again: an exact process starts
+    from its last solution, and sums over features are added to. First, the new labels are compared with what
+    the model had predicted of them, and a contradiction is reported. A file that was added before is not
+    added again, so that a command that was interrupted may be repeated. Until the new model is complete, the
+    old one stays as it is.
+
+    Parameters
+    ----------
+    model : path
+        Directory of the model.
+    labels : path
+        The new labels, in any format that `fit` reads, with a column named like the model's target, and the
+        SMILES of the molecules, or their IDs in the library of the model.
+    output : path, optional
+        Directory of the new model. Default: the model itself.
+    key : {"smiles", "id"}, optional
+        What tells the molecule. Default: the SMILES if there are any, else the ID in the library.
+    key_column : str or int, optional
+        As in `fit`.
+    target : str or int, or sequence of them, optional
+        Columns of the targets, in the order of the model's targets, if they have other names there. The
+        transform and the unit of the fit apply.
+    censored : {"drop", "value"}, optional
+        As in `fit`.
+    drop_non_numbers : bool
+        Leave out labels that are no finite numbers, such as those of molecules that could not be scored.
+    library : path, optional
+        For IDs: the fingerprint store with the molecules, if that of the model has moved.
+    client, progress
+        As in `fit`.
+
+    Returns
+    -------
+    AddReport
+
+    Raises
+    ------
+    InputError
+        If the file lacks the model's target, labels cannot be read, or none of the molecules can be used.
+    StoreError
+        If there is no model, or another model at `output`.
+    """
+    path = as_path(model)
+    made = path if output is None else as_path(output)
+    targets = [target] if isinstance(target, (str, int)) else target
+    job = _Add(path, labels, made, key, key_column, targets, censored, drop_non_numbers, library)
+    report = run(job, client, progress)
+    assert isinstance(report, AddReport)
+    return report
+
+
+@dataclass(frozen=True)
+class _New:
+    """New labels with their molecules."""
+
+    smiles: list[str]
+    row: npt.NDArray[np.int64]
+    y: npt.NDArray[np.float64]
+    X: Any
+    dropped: int = 0
+    unmatched: int = 0
+    rejected: int = 0
+    reason: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The same for the same labels, whatever file they came from."""
+        values = [[None if math.isnan(v) else v for v in row] for row in self.y.tolist()]
+        return hash_of([self.smiles, values])
+
+
+@dataclass
+class _Add(Job[AddReport]):
+    """The job of `add`; see `daskrf.jobs.job.Job`. `plan` sets `old` and the fields below it."""
+
+    path: PurePath
+    labels: Paths
+    output: PurePath
+    key: str | None
+    key_column: str | int | None
+    target: Sequence[str | int] | None
+    censored: Literal["drop", "value"] | None
+    drop_non_numbers: bool
+    library: Paths | None
+    old: Model = field(init=False)
+    new: _New = field(init=False)
+    words: str = ""
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    done: bool = False
+
+    name = "add"
+
+    def plan(self, run: Run) -> None:
+        """Read the model and the labels, and find out whether they are in it already."""
+        check_output(self.output, "model")
+        self.old = read_model(self.path)
+        self.new = self._read(run)
+        self.rounds = rounds_of(self.old)
+        digest = self.new.digest
+        known = [i for i, each in enumerate(self.rounds) if i and each["digest"] == digest]
+        if known and self.output != self.path:
+            raise InputError(
+                f"{self.path} holds the labels of {self.labels} already (round {known[0] + 1}); it can be "
+                "used as it is."
+            )
+        self.done = bool(known)
+        if self.output != self.path and kind_of(self.output, missing_ok=True) is not None:
+            there = read_model(self.output, statistics=False)
+            if there.metadata["spec_hash"] != self._identity:
+                raise StoreError(f"{self.output} holds another model; give another output path, or delete it")
+            self.done, self.rounds = True, rounds_of(there)
+
+    @property
+    def _identity(self) -> str:
+        return hash_of([self.old.metadata["spec_hash"], self.new.digest])
+
+    def _read(self, run: Run) -> _New:
+        """Read the labels, and fingerprint their molecules."""
+        path = as_path(self.labels)
+        head = label_table(path, self.key or "smiles")
+        columns = head.table.names or tuple(f"column {k}" for k in range(head.table.n_columns))
+        smiles = find_smiles(columns) if head.structure is None else head.structure
+        key = self.key or ("id" if smiles is None and self.key_column is None else "smiles")
+        column = smiles if self.key_column is None and key == "smiles" else self.key_column
+        reading = self._reading(path, key, column, columns)
+        self.words = label_words(path, reading)
+        run.progress.note(self.words)
+        given = read_labels(path, reading)
+        self._check_units(path, given)
+        if key == "id":
+            joined = join_labels(given, store := self._library())
+            texts = smiles_of_rows(store, joined.row)
+            if texts is None:
+                raise InputError(f"{store.path} is too large to look up IDs; give SMILES in {path}.")
+            found = _New(texts, joined.row, joined.y, None, given.dropped, joined.unmatched)
+        else:
+            keys = given.keys.take(pa.array(given.index)).to_pylist()
+            found = _New(keys, np.full(len(keys), -1), given.y, None, given.dropped)
+        return self._fingerprinted(found)
+
+    def _reading(self, path: PurePath, key: str, column: str | int | None, columns: Sequence[str]) -> Reading:
+        """Return how the file is read: as that of the fit, with the same targets, transforms and units."""
+        scales = scales_in(self.old.metadata) or [Scale(name, name) for name in self.old.targets]
+        asked: list[str | int] = list(self.target or [])
+        if not asked:
+            for scale in scales:  # a column with the values of the fit, or with those of its scale
+                found = next((name for name in (scale.column, scale.name) if name in columns), None)
+                if found is None:
+                    raise InputError(
+                        f"{path} has no column '{scale.column}', the target of the model {self.path}, but "
+                        f"{listed(columns)}; if one of them is the same quantity, name it with --target "
+                        "(target=...)."
+                    )
+                asked.append(found)
+        if len(asked) != len(scales):
+            raise InputError(
+                f"The model has the targets {listed(self.old.targets)}; give a column for each of them."
+            )
+        names = [columns[position_of(path, name, columns, len(columns))] for name in asked]
+        pairs = list(zip(names, scales, strict=True))
+        transform = {name: own.transform for name, own in pairs if own.transform and name != own.name}
+        unit = {name: own.unit for name, own in pairs if name == own.column and own.unit and not own.units}
+        return Reading(
+            *(key, column, names, self.drop_non_numbers, self.censored, transform or None, unit or None)
+        )
+
+    def _check_units(self, path: PurePath, given: Labels) -> None:
+        """Refuse values in other units than those of the model, where no transform converts them."""
+        for old, new in zip(scales_in(self.old.metadata), given.scales, strict=False):
+            if not old.transform and old.unit and new.unit and old.unit != new.unit:
+                raise InputError(
+                    f"{path}: '{new.column}' is in {new.unit}, and the model's '{old.name}' in {old.unit}; "
+                    "convert the values."
+                )
+
+    def _library(self) -> Any:
+        """Return the library that IDs are looked up in."""
+        if self.library is not None:
+            return FingerprintStore.open(self.library)
+        store = library_of_model(self.old, self.path)
+        if store is None:
+            raise InputError(
+                "The library of the model is not where it was; name it with --library, or give the SMILES of "
+                "the molecules."
+            )
+        return store
+
+    def _fingerprinted(self, found: _New) -> _New:
+        """Return the labels of molecules that have fingerprints."""
+        metadata = self.old.metadata
+        spec = FingerprintSpec.from_state(metadata["fingerprint"])
+        block = Fingerprinter(spec, metadata["fragments"])(found.smiles)
+        if not len(block.kept):
+            raise InputError(
+                f"None of the {len(found.smiles):,} molecules of {self.labels} can be used, such as "
+                f"{found.smiles[0][:80]!r} ({block.rejects[0][1]}); name their column with --key-column."
+            )
+        first = block.rejects[0] if block.rejects else None
+        reason = "" if first is None else f"{found.smiles[first[0]][:80]!r}: {first[1]}"
+        return replace(
+            found,
+            smiles=[found.smiles[i] for i in block.kept.tolist()],
+            row=found.row[block.kept],
+            y=found.y[block.kept],
+            X=block.fingerprints,
+            rejected=len(block.rejects),
+            reason=reason,
+        )
+
+    def need(self) -> Need:
+        """Return what a solve for all labels needs."""
+        if self.done:
+            return Need()
+        n_new, first = len(self.new.y), processes_of(self.old.gp)[0]
+        if isinstance(first, ExactGP):
+            n = max(each.n_rows_ for each in processes_of(self.old.gp) if isinstance(each, ExactGP)) + n_new
+            nonzeros = int(self.new.X.nnz / n_new * n)
+            making = Making(1, n, True, nonzeros=nonzeros)
+            return Need(here=need_of_solution(_unfitted(first), making, n))
+        feature_map = feature_map_of(self.old)
+        M = feature_map.n_components
+        making = Making(M, n_new, self.old.gp.one_bit_, SumsShape.of(feature_map), self.new.X.nnz)
+        return Need(here=need_of_solve(making, n_new, n_sums=len(processes_of(self.old.gp)) + 1))
+
+    def pieces(self, run: Run) -> Sequence[Pieces]:
+        """Return none: new labels are few."""
+        return []
+
+    def finish(self, run: Run, made: int) -> AddReport:
+        """Compare, solve, and replace the model."""
+        if self.done:
+            return self._report(run, [None] * len(self.old.targets), 0, 0)
+        found = self._agreement()
+        gp = self._solved(run)
+        repeats, equal = self._repeats()
+        old, new, metadata = load_model(self.path, _OF_LABELS).arrays, self.new, self.old.metadata
+        y = np.concatenate([old["labels"], new.y])
+        known, _ = labelled_smiles(self.old, self.path)
+        smiles = [*(known or [""] * len(old["labels"])), *new.smiles]
+        self.rounds.append(
+            {
+                "labels": len(new.y),
+                "total": len(y),
+                "digest": new.digest,
+                "best": best_of(y, self.old.targets, self.old.directions),
+                "agreement": [None if each is None else each.state() for each in found],
+            }
+        )
+        counts = dict(metadata["labels"])
+        more = {"matched": len(new.y), "repeats": repeats, "equal_repeats": equal, "dropped": new.dropped}
+        counts |= {name: int(counts.get(name, 0)) + n for name, n in more.items()}
+        spec = dict(metadata["spec"])
+        spec |= {"rows": len(y), "labels": hash_of([spec["labels"], new.digest])}
+        arrays = {
+            **gp.arrays(),
+            "labelled_rows": np.concatenate([old["labelled_rows"], new.row]),
+            "labels": y,
+            SMILES: smiles_array(smiles),
+        }
+        changed = {
+            "gp": {**gp.state(), "feature_map": None},
+            "labels": counts,
+            "range": np.column_stack([np.nanmin(y, 0), np.nanmax(y, 0)]).tolist(),
+            "spec": spec,
+            "spec_hash": self._identity,
+            "rounds": self.rounds,
+        }
+        save_model(self.output, arrays, {**metadata, **changed})
+        run.progress.finish()
+        return self._report(run, found, repeats, equal)
+
+    def _repeats(self) -> tuple[int, int]:
+        """Return how many new labels are of molecules with a label, and how many have the same value."""
+        known, _ = labelled_smiles(self.old, self.path)
+        new = canonical_smiles(self.new.smiles)
+        alike = KnownStructures(new).among(known)
+        some = [i for i, there in enumerate(alike) if there]
+        names = canonical_smiles([known[i] for i in some])
+        y = load_model(self.path, ["labels"]).arrays["labels"]
+        values = {(name, y[i].tobytes()) for name, i in zip(names, some, strict=True)}
+        labelled, repeats, equal = set(names), 0, 0
+        for name, own in zip(new, self.new.y, strict=True):
+            repeats += name in labelled
+            equal += (name, own.tobytes()) in values
+            labelled.add(name)
+            values.add((name, own.tobytes()))
+        return repeats, equal
+
+    def _agreement(self) -> list[Agreement | None]:
+        """Compare the new labels of each target with their predictions by the old model."""
+        feature_map = feature_map_of(self.old)
+        found: list[Agreement | None] = []
+        for t in range(len(self.old.targets)):
+            process, own = process_of(self.old.gp, t)
+            there = np.isfinite(self.new.y[:, t])
+            if not there.any():
+                found.append(None)
+                continue
+            X, y = self.new.X[there], self.new.y[there, t]
+            if not isinstance(process, ExactGP):
+                process.feature_map_ = feature_map
+            mean, std = process.predict(X, return_std=True, target=own)
+
+            def covariance(
+                rows: npt.NDArray[np.int64], process: Process = process, own: int = own, X: Any = X
+            ) -> npt.NDArray[np.float64]:
+                joint = process.predict(X[rows], return_cov=True)[1]
+                return joint if joint.ndim == 2 else joint[:, :, own]
+
+            most = {"most": _FEW_JOINTLY} if getattr(process, "solver_", "") == "cg" else {}
+            found.append(agreement(y, mean, std, covariance, **most))
+        return found
+
+    def _solved(self, run: Run) -> Any:
+        """Return the process of all labels, or one for each set of targets."""
+        gp = self.old.gp
+        parts: list[tuple[Process, tuple[int, ...]]] = (
+            list(zip(gp.parts, gp.targets, strict=True))
+            if isinstance(gp, SeparateGP)
+            else [(gp, tuple(range(len(self.old.targets))))]
+        )
+        solved = [self._solved_part(run, *part, number) for number, part in enumerate(parts)]
+        return SeparateGP(solved, gp.targets) if isinstance(gp, SeparateGP) else solved[0]
+
+    def _solved_part(self, run: Run, process: Process, targets: tuple[int, ...], number: int) -> Any:
+        """Return one process with the new labels of its targets."""
+        y = self.new.y[:, list(targets)]
+        there = np.isfinite(y).all(axis=1)
+        if (np.isfinite(y).any(axis=1) & ~there).any():
+            names = listed([self.old.targets[t] for t in targets], "'")
+            raise InputError(
+                f"The targets {names} of this model share their molecules, and {self.labels} lacks some "
+                "values of one of them: leave these rows out, or fit all labels again."
+            )
+        if not there.any():
+            return process
+        X, y = self.new.X[there], y[there]
+        if isinstance(process, ExactGP):
+            return self._solved_exactly(run, process, X, y[:, 0], number)
+        run.progress.start("solve", 1, "models")
+        process.feature_map_ = feature_map_of(self.old)
+        try:
+            process.partial_fit(X, y)
+        except CoarseSumsError:
+            raise InputError(
+                "These labels have so little noise that the sums must be made again in double precision: "
+                "fit all labels again."
+            ) from None
+        run.progress.advance(1)
+        return process
+
+    def _solved_exactly(
+        self, run: Run, process: ExactGP, X: Any, y: npt.NDArray[np.float64], number: int
+    ) -> ExactGP:
+        """Return an exact process with more labels; its kernel is chosen anew if they have doubled."""
+        whole = sparse.vstack([process.X_train_, X], format="csr", dtype=process.X_train_.dtype)
+        values = np.concatenate([process.y_train_, y])
+        choice, asked, columns = process.kernel_choice_, _unfitted(process), None
+        if choice is not None and _is_outgrown(choice, len(values)):
+            columns = FingerprintSpec.from_state(self.old.metadata["fingerprint"]).columns
+            run.progress.note(
+                f"The kernel was chosen with {amount(choice.n_rows, 'labels')}; with {len(values):,} it is "
+                "chosen again."
+            )
+        run.progress.start("solve", 1, "models")
+        folder, start = run.work / f"target-{number}", None if columns is not None else process
+        gp = solve_exact(run, asked, whole, values, folder, start, columns=columns)
+        if columns is None:
+            gp.kernel_choice_ = choice
+        return gp
+
+    def _report(self, run: Run, found: Sequence[Agreement | None], repeats: int, equal: int) -> AddReport:
+        new, last = self.new, self.rounds[-1]
+        warnings = [f"the first unusable molecule is {new.reason}"] if new.reason else []
+        return AddReport(
+            self.output,
+            0 if self.done else len(new.y),
+            last["total"],
+            new.rejected,
+            new.dropped,
+            new.unmatched,
+            repeats,
+            equal,
+            tuple(found),
+            tuple(self.rounds),
+            tuple(self.old.targets),
+            not self.done,
+            run.seconds,
+            tuple(warnings),
+            (self.words,),
+        )
+
+
+_OF_LABELS = ("labelled_rows", "labels")
+
+
+def _unfitted(process: ExactGP) -> ExactGP:
+    """Return an exact process with the options of a fitted one; instead of factorizing it may iterate."""
+    asked: ExactGP = clone(process)
+    return asked.set_params(solver="auto") if process.solver_ == "cholesky" else asked
+
+
+def _is_outgrown(choice: KernelChoice, n_labels: int) -> bool:
+    """Return whether there are so many more labels that another kernel may be better."""
+    return n_labels >= _CHOOSE_AGAIN * choice.n_rows and choice.n_rows < _MOST_CHOSEN

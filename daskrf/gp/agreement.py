@@ -1,0 +1,139 @@
+"""Whether new labels agree with what was predicted of them, error bars included."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
+from scipy.stats import chi2
+
+from daskrf import seeds
+from daskrf.errors import InputError
+
+__all__ = ["Agreement", "agreement"]
+
+_INTERVAL = 1.959963984540054  # standard deviations: 95 % of a normal distribution
+_MOST = 1000  # labels tested jointly
+_DOUBT = 1e-3  # probability, below which the labels contradict the error bars
+_FACTOR = 1.2  # by which deviations must be wrong to be worth a warning
+
+Double = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How new labels compare with their predictions.
+
+    Attributes
+    ----------
+    n : int
+    within_95 : float
+        Share of the labels within their 95 % intervals.
+    mean_z2 : float
+        Mean of ((y - mean) / std)^2; 1 is expected.
+    mean_error : float
+        Mean of y - mean.
+    n_tested : int
+        Labels in the test: all, or a random 1,000.
+    factor : float
+        What all standard deviations would have to be multiplied by to fit the labels tested.
+    p_value : float
+        Probability, if the model is right, of errors that are as much too large or too small, jointly.
+    """
+
+    n: int
+    within_95: float
+    mean_z2: float
+    mean_error: float
+    n_tested: int
+    factor: float
+    p_value: float
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the labels contradict the error bars, by chance in fewer than 1 of 1,000 cases."""
+        return self.p_value < _DOUBT and not 1 / _FACTOR < self.factor < _FACTOR
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.within_95:.0%} of the {self.n:,} new labels lie within the 95 % intervals predicted for "
+            f"them; mean z^2 {self.mean_z2:.2f}, mean error {self.mean_error:+.3g}"
+        )
+        if not self.contradicts:
+            return text
+        how = "small" if self.factor > 1 else "large"
+        return (
+            f"{text}. They contradict the error bars: standard deviations were too {how}, and would agree if "
+            f"they were {self.factor:.2f} times as large (joint test, p = {self.p_value:.1g})"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return a JSON-able description."""
+        return asdict(self)
+
+
+def agreement(
+    y: npt.ArrayLike,
+    mean: npt.ArrayLike,
+    std: npt.ArrayLike,
+    covariance: Callable[[npt.NDArray[np.int64]], Double],
+    most: int = _MOST,
+) -> Agreement:
+    """Compare labels with predictions that were made without them.
+
+    Errors of similar molecules are alike, so a test of each z as if it were independent would find
+    contradictions where there are none. Under the model the errors e are jointly normal with the predictive
+    covariance C, so that e^T C^-1 e has a chi-squared distribution. It does not matter how the molecules were
+    chosen, as long as their labels were not known.
+
+    Parameters
+    ----------
+    y, mean, std : float arrays, shape (n,)
+        Labels, and their predictive means and standard deviations, noise included.
+    covariance : callable
+        Returns the predictive covariance of some of them, noise included, given their positions.
+    most : int
+        How many of them to test jointly; beyond that, as many are drawn at random.
+
+    Raises
+    ------
+    InputError
+        If there is no label, or shapes differ.
+
+    Notes
+    -----
+    Source: Bastos & O'Hagan 2009, Diagnostics for Gaussian process emulators (Technometrics 51), section 3.2.
+
+    Examples
+    --------
+    >>> z = np.array([0.5, -1.0, 1.5, 0.2])
+    >>> found = agreement(z, np.zeros(4), np.ones(4), lambda rows: np.eye(len(rows)))
+    >>> found.within_95, round(found.mean_z2, 3), round(found.p_value, 2), found.contradicts
+    (1.0, 0.885, 0.94, False)
+    """
+    values, means, deviations = (np.asarray(v, dtype=np.float64) for v in (y, mean, std))
+    if not len(values) or not values.shape == means.shape == deviations.shape:
+        raise InputError("labels and predictions must be as many, and at least one.")
+    errors = values - means
+    z = errors / deviations
+    rows = np.arange(len(z))
+    if len(z) > most:
+        order = np.argsort(seeds.words(0, "gp/agreement", len(z)), kind="stable")
+        rows = np.sort(order[:most])
+    joint, own = covariance(rows), errors[rows]
+    statistic = float(own @ cho_solve(cho_factor(joint, lower=True), own))
+    tails = chi2.cdf(statistic, len(rows)), chi2.sf(statistic, len(rows))
+    return Agreement(
+        len(z),
+        float((np.abs(z) <= _INTERVAL).mean()),
+        float((z**2).mean()),
+        float(errors.mean()),
+        len(rows),
+        math.sqrt(statistic / len(rows)),
+        float(min(1.0, 2 * min(tails))),
+    )
