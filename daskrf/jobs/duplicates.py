@@ -26,7 +26,12 @@ _MOST_PARSED = 50_000  # labelled molecules with the same composition as a hit: 
 
 
 def duplicates(
-    smiles: pa.ChunkedArray, model: Model, path: str | os.PathLike[str], source: Source, *, labelled: bool
+    smiles: pa.ChunkedArray,
+    model: Model,
+    path: str | os.PathLike[str],
+    source: Source | None,
+    *,
+    labelled: bool,
 ) -> str:
     """Return one sentence on the hits that are the same molecule as a better hit or a labelled molecule.
 
@@ -39,8 +44,8 @@ def duplicates(
     model : Model
     path : path
         Of the model.
-    source : Source
-        The screened library.
+    source : Source or None
+        The screened library; None for a space.
     labelled : bool
         Whether labelled molecules themselves may be among the hits.
     """
@@ -60,7 +65,9 @@ def duplicates(
     return f"{repeats}, and {n_copies:,} are {what}"
 
 
-def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source) -> tuple[int, str]:
+def _count(
+    hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source | None
+) -> tuple[int, str]:
     """Return how many hits are labelled molecules, or why they were not counted."""
     store, n_labels = _library(model, path, source), int(model.metadata["labels"]["matched"])
     if store is None:
@@ -79,7 +86,7 @@ def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: 
     return hits.n_found(), ""
 
 
-def _library(model: Model, model_path: str | os.PathLike[str], source: Source) -> RowStore | None:
+def _library(model: Model, model_path: str | os.PathLike[str], source: Source | None) -> RowStore | None:
     """Return the store the model was fitted on: the screened one, or the one at its recorded path."""
     library = model.metadata["library"]
     if isinstance(source, StoreSource) and source.store.library_hash == library:

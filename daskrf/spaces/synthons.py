@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rdkit import Chem, rdBase
-from rdkit.Chem import Descriptors, rdChemReactions, rdFingerprintGenerator
+from rdkit.Chem import rdChemReactions, rdFingerprintGenerator, rdMolDescriptors
 
 from daskrf.errors import InputError
 from daskrf.molecules.spec import FingerprintSpec
@@ -134,7 +134,7 @@ class Cutter:
 
     def _described(self, smiles: str, molecule: Chem.Mol) -> Synthon:
         heavy = sum(atom.GetAtomicNum() > 1 for atom in molecule.GetAtoms())
-        sums = float(heavy), float(Descriptors.MolWt(molecule))
+        sums = float(heavy), float(rdMolDescriptors._CalcMolWt(molecule))
         return Synthon(smiles, *self._environments.of_synthon(molecule), sums)
 
 
