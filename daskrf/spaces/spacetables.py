@@ -21,7 +21,7 @@ from daskrf.spaces.reactions import Reaction
 from daskrf.storage.backend import as_path, backend
 from daskrf.storage.files import file_errors
 
-__all__ = ["Space", "read_space", "space_among"]
+__all__ = ["Space", "is_space", "read_space", "space_among"]
 
 _TABLES = ("reactions", "blocks", "slots")
 _ENDINGS = (".tsv", ".csv", ".tsv.gz", ".csv.gz")
@@ -66,17 +66,17 @@ def space_among(source: Any) -> PurePath | None:
     """
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
     found = [
-        as_path(path) for path in paths if isinstance(path, (str, os.PathLike)) and _is_space(as_path(path))
+        as_path(path) for path in paths if isinstance(path, (str, os.PathLike)) and is_space(as_path(path))
     ]
     if found and len(paths) > 1:
         raise InputError(f"{found[0]} is a space; screen one space at a time, and nothing else with it.")
     return found[0] if found else None
 
 
-def _is_space(path: PurePath) -> bool:
+def is_space(path: str | os.PathLike[str]) -> bool:
     """Tell whether a path is a folder with a table of reactions."""
     try:
-        names = backend(path).names(path)
+        names = backend(as_path(path)).names(as_path(path))
     except OSError:
         return False
     return any(f"reactions{ending}" in names for ending in _ENDINGS)
