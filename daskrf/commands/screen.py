@@ -32,12 +32,14 @@ from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample
 from daskrf.jobs.sources import Block, Source, making_of
+from daskrf.jobs.spacescreen import SpaceScreen
 from daskrf.jobs.tree import Reduction, Root, Tree
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.screening import TopK
+from daskrf.spaces.sources import space_among
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits, write_rejects
@@ -182,8 +184,9 @@ def screen(
     model : path
         Directory of the model, as written by fit.
     source : path, or sequence of paths
-        A fingerprint store, a feature store, or SMILES files. Features made here are not stored. In Python
-        also a DataFrame, a list of SMILES, or a list of RDKit molecules.
+        A fingerprint store, a feature store, SMILES files, or a make-on-demand space (see `check_space`),
+        whose products are never listed. Features made here are not stored. In Python also a DataFrame, a list
+        of SMILES, or a list of RDKit molecules.
     output : path
         File of the hits, best first; its ending chooses the format: .csv, .parquet, .sdf or .smi, also
         .csv.gz and so on. What the hits depend on is in the metadata of a Parquet file, and in a hidden
@@ -242,6 +245,11 @@ def screen(
         raise OptionError(f"{rule.name} needs standard deviations to rank by: do not set --std none.")
     if seed is not None and not rule.needs_sample:
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
+    space = space_among(source)
+    if space is not None:
+        _check_space_options(files, shortlist, exclude_labelled)
+        own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
+        return run(SpaceScreen(*own, ScreenReport), client, progress, shard, prepare)
     job = _Screen(
         *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
         *(overwrite, shortlist),
@@ -515,6 +523,23 @@ def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) 
             f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
         )
     check_ending(output)
+
+
+def _check_space_options(
+    files: tuple[Any, TableFormat | None, str | None, bool], shortlist: float | None, exclude_labelled: bool
+) -> None:
+    """Refuse options that a space has no use for."""
+    _, format, fragments, accept_rejects = files
+    given = {
+        "--shortlist": shortlist is not None,
+        "--exclude-labelled": exclude_labelled,
+        "--fragments": fragments is not None,
+        "--accept-rejects": accept_rejects,
+        "options on how to read SMILES files": format is not None and format != TableFormat(),
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise OptionError(f"A space is not a library of SMILES or of rows: leave out {name}.")
 
 
 def _asked_for(

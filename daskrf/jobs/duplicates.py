@@ -22,7 +22,12 @@ _MOST_PARSED = 50_000  # labelled molecules with the same composition as a hit: 
 
 
 def duplicates(
-    smiles: pa.ChunkedArray, model: Model, path: str | os.PathLike[str], source: Source, *, labelled: bool
+    smiles: pa.ChunkedArray,
+    model: Model,
+    path: str | os.PathLike[str],
+    source: Source | None,
+    *,
+    labelled: bool,
 ) -> str:
     """Return one sentence on the hits that are the same molecule as a better hit or a labelled molecule.
 
@@ -35,8 +40,8 @@ def duplicates(
     model : Model
     path : path
         Of the model.
-    source : Source
-        The screened library.
+    source : Source or None
+        The screened library; None for a space.
     labelled : bool
         Whether labelled molecules themselves may be among the hits.
     """
@@ -56,7 +61,9 @@ def duplicates(
     return f"{repeats}, and {n_copies:,} are {what}"
 
 
-def _count(hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source) -> tuple[int, str]:
+def _count(
+    hits: Molecules, model: Model, path: str | os.PathLike[str], source: Source | None
+) -> tuple[int, str]:
     """Return how many hits are labelled molecules, or why they were not counted."""
     store, n_labels = library_of_model(model, path, source), int(model.metadata["labels"]["matched"])
     if store is None:

@@ -44,6 +44,7 @@ __all__ = [
     "held_by_model",
     "libraries_of",
     "need_of_model",
+    "need_of_products",
     "need_of_scores",
     "peak",
 ]
@@ -313,6 +314,31 @@ def need_of_model(
         {**kernel, "rows that are described": ROW_BYTES * making.rows if not k else 0},
     )
     return need.plus(RDKIT, HELPER) if making.nonzeros is None else need
+
+
+def need_of_products(rows: int, n_components: int, tables: int, k: int) -> MemoryNeed:
+    """Return the need of a task that scores products of a space; see `daskrf.spaces.ranking`.
+
+    Parameters
+    ----------
+    rows : int
+        Synthons of the largest piece, all slots together.
+    n_components : int
+    tables : int
+        Bytes of the counts of synthons.
+    k : int
+        Products that are kept.
+    """
+    row = 4 * n_components
+    return peak(
+        "screen",
+        {
+            "tables of the space, also while they are read": 3 * tables,
+            "factors of synthons": 4 * rows * row,
+            "a tile of scores": 64 * MIB,
+            "the best k": 64 * 20 * k,
+        },
+    )
 
 
 def fewer_rows(rows: int, nonzeros: int | None, need_of: Callable[[int, int | None], MemoryNeed]) -> Smaller:

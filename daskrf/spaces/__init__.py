@@ -2,9 +2,9 @@
 
 from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.comparison import Comparison, compare
-from daskrf.spaces.cut import CutSpace, Entries, cut
+from daskrf.spaces.cut import CutSpace, Entries, cut, n_cuts
 from daskrf.spaces.reactions import Reaction
-from daskrf.spaces.sources import is_space, read_space
+from daskrf.spaces.sources import is_space, read_space, space_among
 from daskrf.spaces.spacetables import Space
 
 __all__ = [
@@ -17,5 +17,7 @@ __all__ = [
     "compare",
     "cut",
     "is_space",
+    "n_cuts",
     "read_space",
+    "space_among",
 ]

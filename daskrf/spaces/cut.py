@@ -18,7 +18,7 @@ from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
-from daskrf.spaces.synthons import Synthon, check_spec
+from daskrf.spaces.synthons import Reach, Synthon, check_spec
 
 __all__ = ["CutSpace", "Entries", "cut", "in_helpers", "n_cuts"]
 
@@ -62,6 +62,12 @@ class CutSpace:
         Counts of the environments of each synthon that end before its cuts.
     edge : int64 array
         What environments over a cut depend on in each synthon: see `daskrf.spaces.synthons.Synthon`.
+    reaches : list of Reach
+        The distinct reaches of synthons.
+    reach : int32 array
+        The position of each synthon's.
+    sums : float64 array, shape (n_synthons, 2)
+        Heavy atoms and molecular weight of each synthon.
     entries : list of list of Entries
         By reaction and slot; none where the reaction is refused.
     """
@@ -71,6 +77,9 @@ class CutSpace:
     smiles: list[str]
     own: sparse.csr_matrix
     edge: Integers
+    reaches: list[Reach]
+    reach: npt.NDArray[np.int32]
+    sums: npt.NDArray[np.float64]
     entries: list[list[Entries]]
 
     @property
@@ -104,14 +113,63 @@ class CutSpace:
         csr_matrix
             The same as `daskrf.molecules.Fingerprinter` gives for the SMILES of the products.
         """
-        # Products with the same edges have the same environments over the cuts: counted in one of them.
-        _, first, place = np.unique(self.edge[synthons], axis=0, return_index=True, return_inverse=True)
-        over = in_helpers("daskrf.spaces.synthons:Edges", (self.spec,), self._texts(synthons[first]))
-        total = _counts_matrix(over, self.spec)[place.ravel()]
-        for slot in synthons.T:
-            total = total + self.own[slot]
+        total = sparse.csr_matrix((len(synthons), self.spec.n_columns), dtype=np.int64)
+        for slot, (table, row) in zip(synthons.T, self.overlaps(synthons), strict=True):
+            total = total + self.own[slot] + table[row]
         total.data = np.minimum(total.data, MAX_COUNT).astype(np.uint16)
         return total
+
+    def overlaps(self, synthons: npt.NDArray[np.integer]) -> list[tuple[sparse.csr_matrix, Integers]]:
+        """Return the counts of environments over the cuts, around the atoms of each slot.
+
+        Synthons with the same edge, and partners that look the same from there, have the same counts, which
+        are counted once.
+
+        Parameters
+        ----------
+        synthons : integer array, shape (n, slots)
+            The synthons of each product.
+
+        Returns
+        -------
+        list of (csr_matrix of int64, int64 array of shape (n,))
+            For each slot, distinct counts, and which of them each product has.
+        """
+        places, firsts = [], []
+        classes, of = np.unique(self.reach[synthons], axis=0, return_inverse=True)
+        for slot in range(synthons.shape[1]):
+            views: dict[tuple[int, ...], int] = {}
+            view = [views.setdefault(self.view(slot, row), len(views)) for row in classes.tolist()]
+            key = np.column_stack([self.edge[synthons[:, slot]], np.array(view, np.int64)[of.ravel()]])
+            _, first, place = np.unique(key, axis=0, return_index=True, return_inverse=True)
+            firsts.append(first)
+            places.append(place.ravel())
+        joined, sources = _covering(places, firsts)
+        found = in_helpers(
+            "daskrf.spaces.synthons:Edges", (self.spec,), self._texts(synthons[np.array(joined, int)])
+        )
+        tables = (
+            _counts_matrix([found[j][slot] for j in source], self.spec) for slot, source in enumerate(sources)
+        )
+        return list(zip(tables, places, strict=True))
+
+    def view(self, slot: int, classes: Sequence[int]) -> tuple[int, ...]:
+        """Return what environments around the atoms of a slot see of its partners.
+
+        Parameters
+        ----------
+        slot : int
+        classes : sequence of int
+            The position of each synthon's reach in `reaches`, by slot.
+        """
+        every = [self.reaches[c] for c in classes]
+        found = []
+        for number in every[slot].cuts:
+            partner = next(r for s, r in enumerate(every) if s != slot and number in r.cuts)
+            if partner.shared:
+                return tuple(classes)
+            found.append(partner.seen[partner.cuts.index(number)])
+        return tuple(found)
 
     def _texts(self, synthons: npt.NDArray[np.integer]) -> list[str]:
         return [" ".join(self.smiles[synthon] for synthon in row) for row in synthons.tolist()]
@@ -146,6 +204,9 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
         list(table.number),
         _counts_matrix(table.own, spec),
         np.array(table.edge, np.int64),
+        list(table.reaches),
+        np.array(table.reach, np.int32),
+        np.array(table.sums).reshape(-1, 2),
         entries,
     )
 
@@ -169,7 +230,8 @@ class _Table:
 
     def __init__(self, spec: FingerprintSpec) -> None:
         self.spec, self.number = spec, dict[str, int]()
-        self.own, self.edge = list[dict[int, int]](), list[int]()
+        self.own, self.edge, self.sums = list[dict[int, int]](), list[int](), list[tuple[float, ...]]()
+        self.reaches, self.reach = dict[Reach, int](), list[int]()
 
     def cut(
         self, half: Half, blocks: list[int], smiles: Sequence[str], tell: Callable[[int], None]
@@ -188,7 +250,30 @@ class _Table:
         if number == len(self.own):
             self.own.append(synthon.own)
             self.edge.append(synthon.edge)
+            self.reach.append(self.reaches.setdefault(synthon.reach, len(self.reaches)))
+            self.sums.append(synthon.sums)
         return number
+
+
+def _covering(
+    places: Sequence[Integers], firsts: Sequence[npt.NDArray[np.intp]]
+) -> tuple[list[int], list[Integers]]:
+    """Return products that show each key of each slot, and which of them shows it, by slot.
+
+    Parameters
+    ----------
+    places, firsts : list of integer arrays
+        For each slot, the key of each product, and the first product with each key.
+    """
+    joined: list[int] = []
+    for place, first in zip(places, firsts, strict=True):
+        shown = np.zeros(len(first), bool)
+        shown[place[joined]] = True
+        joined += first[~shown].tolist()
+    sources = [np.zeros(len(first), np.int64) for first in firsts]
+    for place, source in zip(places, sources, strict=True):
+        source[place[joined]] = np.arange(len(joined))
+    return joined, sources
 
 
 def _entries(made: Mapping[int, list[int] | str], blocks: npt.NDArray[np.int32]) -> Entries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from pathlib import PurePath
+from typing import Any
 
 from daskrf.errors import InputError
 from daskrf.spaces.reagentfolders import has_reagents, read_reagents
@@ -14,18 +15,38 @@ from daskrf.spaces.texttable import TextTable
 from daskrf.storage.backend import as_path, backend
 from daskrf.storage.files import file_errors
 
-__all__ = ["is_space", "read_space"]
+__all__ = ["is_space", "read_space", "space_among"]
 
 _HEAD = 1 << 16  # bytes that show the header of a table
+
+
+def space_among(source: Any) -> PurePath | None:
+    """Return the path of a space if `source` is one; None if it is something else, such as SMILES files.
+
+    Raises
+    ------
+    InputError
+        If it is several paths, one of them a space.
+    """
+    paths = list(source) if isinstance(source, (list, tuple)) else [source]
+    found = [
+        as_path(path) for path in paths if isinstance(path, (str, os.PathLike)) and is_space(as_path(path))
+    ]
+    if found and len(paths) > 1:
+        raise InputError(f"{found[0]} is a space; screen one space at a time, and nothing else with it.")
+    return found[0] if found else None
 
 
 def is_space(path: str | os.PathLike[str]) -> bool:
     """Tell whether a path holds a space: a folder of tables or of reagents, or a table of synthons."""
     place = as_path(path)
-    if (size := backend(place).size(place)) is None:
-        names = backend(place).names(place)
-        return has_tables(names) or has_reagents(names)
-    return size > 0 and is_synthon_table(TextTable(place, _head(place)).header)
+    try:
+        if (size := backend(place).size(place)) is None:
+            names = backend(place).names(place)
+            return has_tables(names) or has_reagents(names)
+        return size > 0 and is_synthon_table(TextTable(place, _head(place)).header)
+    except OSError:
+        return False
 
 
 def read_space(path: str | os.PathLike[str]) -> Space:

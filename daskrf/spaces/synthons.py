@@ -6,7 +6,7 @@ Why counts of products are sums, exactly. A cut is a single bond of no ring, so 
 rings nor aromaticity, nor charges or hydrogen counts of atoms. An environment of radius r around an atom of
 one synthon then depends on that synthon alone, unless it reaches over the cut; those that do are around atoms
 fewer than r bonds from the attachment point. What they see of the partner is, for r = 1, the invariant of the
-atom behind the cut, and for r = 2, also the bonds and invariants of its neighbours: the `reach` of the
+atom behind the cut, and for r = 2, also the bonds and invariants of its neighbours: the `Reach` of the
 partner. RDKit drops an environment whose bonds another one has already. Bonds of one environment around each
 synthon can be the same only for r = 2, when every bond lies next to the cut (and for r = 1, when the product
 has two atoms); so that is a part of the reach, too.
@@ -21,16 +21,34 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rdkit import Chem, rdBase
-from rdkit.Chem import rdChemReactions, rdFingerprintGenerator
+from rdkit.Chem import rdChemReactions, rdFingerprintGenerator, rdMolDescriptors
 
 from daskrf.errors import InputError
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.spaces.reactions import Half, Reaction
 
-__all__ = ["Cutter", "Edges", "Opener", "Reactor", "Synthon", "check_spec", "join", "joiner"]
+__all__ = ["Cutter", "Edges", "Opener", "Reach", "Reactor", "Synthon", "check_spec", "join", "joiner"]
 
 LARGEST_RADIUS = 2
 _URANIUM = 92  # and the three elements after it: attachment points in tables that avoid dummy atoms
+
+
+class Reach(NamedTuple):
+    """What environments of other synthons see of one.
+
+    Attributes
+    ----------
+    cuts : tuple of int
+        The numbers of its cuts, ascending.
+    seen : tuple of int
+        What is seen over each cut: equal numbers, equal counts.
+    shared : bool
+        Whether several cuts are at one atom: then a partner's environment may reach on to another partner.
+    """
+
+    cuts: tuple[int, ...]
+    seen: tuple[int, ...]
+    shared: bool
 
 
 class Synthon(NamedTuple):
@@ -43,12 +61,19 @@ class Synthon(NamedTuple):
     own : dict of int to int
         Counts of the environments that end before the cuts, by column.
     edge : int
-        What the environments that reach over a cut depend on in this synthon: equal numbers, equal counts.
+        What the environments of its own atoms that reach over a cut depend on, as far as it is concerned:
+        equal numbers, equal counts.
+    reach : Reach
+        What they depend on in a partner.
+    sums : tuple of float
+        Heavy atoms, and molecular weight: those of a product are sums over its synthons.
     """
 
     smiles: str
     own: dict[int, int]
     edge: int
+    reach: Reach
+    sums: tuple[float, ...]
 
 
 def check_spec(spec: FingerprintSpec) -> None:
@@ -62,7 +87,7 @@ def check_spec(spec: FingerprintSpec) -> None:
     ...
     daskrf.errors.InputError: Fingerprints of the kind 'atompair' do not compose of those of synthons; ...
     """
-    take = f"take counts of Morgan environments of radius 1 or {LARGEST_RADIUS} (--kind morgan:1)"
+    take = f"take counts of Morgan environments of radius 1 or {LARGEST_RADIUS}, such as --kind morgan:2"
     for kind in spec.kinds:
         if kind.kind != "morgan" or kind.radius > LARGEST_RADIUS or kind.features:
             raise InputError(
@@ -98,7 +123,7 @@ class Cutter:
             return "RDKit cannot read it"
         if "." in text:
             return "it has several fragments; strip salts and solvents"
-        if any(atom.GetAtomicNum() == 0 for atom in block.GetAtoms()):
+        if any(atom.GetAtomicNum() == 0 for atom in _atoms(block)):
             return "it has a dummy atom"
         found: dict[str, Chem.Mol] = {}
         left = products(self._reaction, [block], [self._half.hydrogens])
@@ -106,10 +131,9 @@ class Cutter:
             found.setdefault(smiles, Chem.MolFromSmiles(smiles))
         if not found:
             return "it does not match its slot"
-        return [self._described(smiles, molecule) for smiles, molecule in sorted(found.items())]
-
-    def _described(self, smiles: str, molecule: Chem.Mol) -> Synthon:
-        return Synthon(smiles, *self._environments.of_synthon(molecule))
+        return [
+            _described(smiles, molecule, self._environments) for smiles, molecule in sorted(found.items())
+        ]
 
 
 class Opener:
@@ -150,7 +174,12 @@ class Opener:
             asked = ", ".join(map(str, self._points))
             return f"its attachment points are not those of most of its slot ({asked})"
         smiles = canonical(molecule)
-        return [Synthon(smiles, *self._environments.of_synthon(Chem.MolFromSmiles(smiles)))]
+        return [_described(smiles, Chem.MolFromSmiles(smiles), self._environments)]
+
+
+def _described(smiles: str, molecule: Chem.Mol, environments: _Environments) -> Synthon:
+    sums = float(molecule.GetNumHeavyAtoms()), float(rdMolDescriptors._CalcMolWt(molecule))
+    return Synthon(smiles, *environments.of_synthon(molecule), sums)
 
 
 class Reactor:
@@ -182,7 +211,7 @@ def products(
     met = set()
     for (product,) in reaction.RunReactants(molecules, maxProducts=0):
         if len(blocks) == 1:  # hydrogen atoms that may stand for each other give the same product again
-            kept = frozenset(_origin(atom) for atom in product.GetAtoms() if atom.GetAtomicNum() != 1)
+            kept = frozenset(_origin(atom) for atom in _atoms(product) if atom.GetAtomicNum() != 1)
             if kept in met:
                 continue
             met.add(kept)
@@ -217,7 +246,7 @@ def join(synthons: list[str]) -> Chem.Mol:
     whole = None
     for slot, smiles in enumerate(synthons):
         molecule = Chem.MolFromSmiles(smiles)
-        for atom in molecule.GetAtoms():
+        for atom in _atoms(molecule):
             atom.SetIntProp("slot", slot)
             atom.SetIntProp("atom", atom.GetIdx())
         whole = molecule if whole is None else Chem.CombineMols(whole, molecule)
@@ -240,24 +269,27 @@ def joiner() -> Any:
 
 
 class Edges:
-    """Function from synthons, with spaces between, to the counts of environments over cuts, by column."""
+    """Function from synthons, with spaces between, to the counts of environments over cuts.
+
+    There is one dict by column for each synthon, of the environments around its atoms.
+    """
 
     def __init__(self, spec: FingerprintSpec) -> None:
         self._silence = rdBase.BlockLogs()
         self._environments = _Environments(spec)
 
-    def __call__(self, text: str) -> dict[int, int]:
-        """Return the counts."""
+    def __call__(self, text: str) -> list[dict[int, int]]:
+        """Return the counts of each synthon."""
         synthons = text.split()
         molecule = join(synthons)
         near = [_near(Chem.MolFromSmiles(text)) for text in synthons]
-        found = Counter[int]()
+        found = [Counter[int]() for _ in synthons]
         for identifier, atom, radius in self._environments.kept(molecule):
             centre = molecule.GetAtomWithIdx(atom)
-            own = near[centre.GetIntProp("slot")]
-            if min(own.get(centre.GetIntProp("atom"), (radius,))) < radius:
-                found.update(self._environments.columns(identifier, radius))
-        return dict(found)
+            slot = centre.GetIntProp("slot")
+            if min(near[slot].get(centre.GetIntProp("atom"), (radius,))) < radius:
+                found[slot].update(self._environments.columns(identifier, radius))
+        return [dict(counts) for counts in found]
 
 
 class _Environments:
@@ -291,31 +323,39 @@ class _Environments:
             for atom, radius in places:
                 yield identifier, atom, radius
 
-    def of_synthon(self, molecule: Chem.Mol) -> tuple[dict[int, int], int]:
-        """Return the attributes `own` and `edge` of a synthon."""
+    def of_synthon(self, molecule: Chem.Mol) -> tuple[dict[int, int], int, Reach]:
+        """Return the attributes `own`, `edge` and `reach` of a synthon."""
         near = _near(molecule)
         kept = {(atom, radius): identifier for identifier, atom, radius in self.kept(molecule)}
-        dummies = {atom.GetIdx() for atom in molecule.GetAtoms() if _number(atom)}
+        numbers = {atom.GetIdx(): number for atom in _atoms(molecule) if (number := _number(atom))}
         own = Counter[int]()
         for (atom, radius), identifier in kept.items():
-            if atom not in dummies and (atom not in near or min(near[atom]) >= radius):
+            if atom not in numbers and (atom not in near or min(near[atom]) >= radius):
                 own.update(self.columns(identifier, radius))
         every = {(atom, radius): identifier for identifier, atom, radius in self._each(self._all, molecule)}
-        reach = tuple(self._reach(molecule, end, every) for end in _ends(molecule))
+        ends = _ends(molecule)
+        seen = tuple(self._seen(molecule, end, every) for end in ends)
+        cuts = tuple(sorted(numbers.values()))
+        reach = Reach(cuts, seen, len(set(ends)) < len(ends))
         edge = sorted(
             (near[atom], radius, identifier, (atom, radius) in kept)
             for (atom, radius), identifier in every.items()
             if atom in near and min(near[atom]) < max(radius, 1)
         )
-        return dict(own), _digest(edge, reach)
+        return dict(own), _digest(edge, reach), reach
 
-    def _reach(self, molecule: Chem.Mol, end: int, every: dict[tuple[int, int], int]) -> int:
+    def _seen(self, molecule: Chem.Mol, end: int, every: dict[tuple[int, int], int]) -> int:
         """Return a number for what environments of a partner see behind the cut at atom `end`."""
         if self.radius < LARGEST_RADIUS:
             return _digest(every[end, 0])
         atom = molecule.GetAtomWithIdx(end)
         star = all(n.GetDegree() == 1 for n in atom.GetNeighbors())
         return _digest(every[end, 0], every.get((end, 1)), star)
+
+
+def _atoms(molecule: Chem.Mol) -> list[Chem.Atom]:
+    """Return the atoms of a molecule; RDKit's own sequence takes several times as long."""
+    return [molecule.GetAtomWithIdx(i) for i in range(molecule.GetNumAtoms())]
 
 
 def _number(atom: Chem.Atom) -> int:
@@ -332,7 +372,7 @@ def _point(atom: Chem.Atom) -> int:
 
 def _ends(molecule: Chem.Mol) -> list[int]:
     """Return the atom at each cut of a synthon, in the order of the cuts."""
-    found = [(number, atom) for atom in molecule.GetAtoms() if (number := _number(atom))]
+    found = [(number, atom) for atom in _atoms(molecule) if (number := _number(atom))]
     return [atom.GetNeighbors()[0].GetIdx() for _, atom in sorted(found, key=itemgetter(0))]
 
 

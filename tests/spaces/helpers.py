@@ -19,6 +19,10 @@ AMINE = "[*:1][N:2]([H])[*:3].[F,Cl,Br,I][*:4]>>[*:1][N:2]([*:3])[*:4]"
 AZETIDINE = (  # the first block closes a ring on its own
     "[H][N:1]([H])[C:2][C:3][C:4]Br.[OH1][C:5]([*:6])=[O:7]>>[N:1]1([C:2][C:3][C:4]1)[C:5]([*:6])=[O:7]"
 )
+IMIDE = (  # two cuts at one atom
+    "[N:1]([H])([H])[*:2].[OH1][C:3]([*:4])=[O:5].[OH1][C:6]([*:7])=[O:8]"
+    ">>[N:1]([C:3]([*:4])=[O:5])([C:6]([*:7])=[O:8])[*:2]"
+)
 
 AMINES = [
     *(
@@ -74,6 +78,7 @@ SPACES = {
     "ester": (ESTER, [ACIDS, HALIDES]),
     "amine": (AMINE, [AMINES, HALIDES]),
     "azetidine": (AZETIDINE, [BROMIDES, ACIDS]),
+    "imide": (IMIDE, [PRIMARY, ACIDS[:7], ACIDS[2:9]]),
 }
 
 

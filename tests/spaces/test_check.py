@@ -21,7 +21,7 @@ def test_all_is_equal(tmp_path):
     assert report.exit_code == 0
     assert [reaction.name for reaction in report.reactions] == list(SPACES)
     assert all(reaction.combinations == 10 and reaction.products for reaction in report.reactions)
-    assert f"{sum(reaction.products for reaction in report.reactions):,} products of 8 reactions" in str(
+    assert f"{sum(reaction.products for reaction in report.reactions):,} products of 9 reactions" in str(
         report
     )
 

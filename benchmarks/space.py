@@ -1,0 +1,194 @@
+"""Make-on-demand spaces: the exact top of all products of 13 reactions of a real space.
+
+A process on Fourier features (Morgan counts, radius 1, Gaussian kernel) of 40,000 docking scores ranks all
+pairs of the 12 two-component reactions by `daskrf screen`, everything included: cutting blocks, tables of
+counts, search, SMILES and standard deviations of the hits. Of the three-component reaction, a part of the
+pieces is searched and the whole extrapolated. "means": means of random products of each reaction, as the
+search finds them, beside predictions from their SMILES.
+
+    python benchmarks/space.py [--components 1024] [--radius 1] [--parts pairs triples means] [--workers 2]
+                               [--every 1] [--share 0.01]
+
+``--every 10`` takes each tenth block. CPU seconds count all processes.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.common import data_folder, parser, peak_gib, print_header, write_results
+from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, fingerprint, fit
+from daskrf.jobs.models import feature_map_of, read_model
+from daskrf.jobs.spacesearch import Chosen
+from daskrf.molecules import Fingerprinter
+from daskrf.screening import TopK
+from daskrf.spaces import cut, read_space
+from daskrf.spaces.families import families
+from daskrf.spaces.ranking import amplitudes, pieces_of, score_piece
+from daskrf.spaces.spacetables import Space
+
+TRIPLES = "275592"
+LENGTH_SCALE = {1: 8.0, 2: 12.0}
+
+
+def sub_space(folder: Path, every: int, *, triples: bool) -> Path:
+    """Write a space of the two-component reactions, or of the three-component one, with some blocks."""
+    source = data_folder() / "real_space"
+    folder.mkdir(parents=True)
+    (folder / "blocks.csv.gz").write_bytes((source / "blocks.csv.gz").read_bytes())
+    header, *lines = (source / "reactions.tsv").read_text().splitlines()
+    kept = [line for line in lines if line.startswith(TRIPLES) == triples]
+    (folder / "reactions.tsv").write_text("\n".join([header, *kept]) + "\n")
+    with gzip.open(source / "slots.csv.gz", "rt") as file:
+        head, *rows = csv.reader(file)
+    rows = [row for row in rows if (row[0] == TRIPLES) == triples][::every]
+    (folder / "slots.csv").write_text("\n".join(map(",".join, [head, *rows])) + "\n")
+    return folder
+
+
+def fitted(folder: Path, n_components: int, radius: int) -> Path:
+    """Fit to 40,000 docking scores of Enamine50k; return the model."""
+    with gzip.open(data_folder() / "Enamine50k_scores.csv.gz", "rt") as file:
+        rows = [line.rsplit(",", 1) for line in file.read().splitlines()[1:]]
+    order = np.random.default_rng(0).permutation(len(rows))[:40_000]
+    (folder / "lib.smi").write_text("".join(f"{rows[i][0]} m{i}\n" for i in order))
+    (folder / "y.csv").write_text("id,score\n" + "".join(f"m{i},{rows[i][1]}\n" for i in order))
+    fingerprint(folder / "lib.smi", folder / "fp", spec=FingerprintSpec(radius=radius))
+    feature_map = RandomFourierFeatures(Gaussian(LENGTH_SCALE[radius]), n_components=n_components)
+    fit(folder / "fp", folder / "y.csv", folder / "model", feature_map=feature_map, direction="minimize")
+    return folder / "model"
+
+
+def pairs(folder: Path, model: Path, every: int, k: int, workers: int) -> dict[str, Any]:
+    """Screen the two-component reactions by the command; return figures."""
+    space = sub_space(folder / "pairs", every, triples=False)
+    command = [str(Path(sys.executable).with_name("daskrf")), "screen", str(model), str(space)]
+    command += ["-o", str(folder / "hits.parquet"), "-k", str(k), "--workers", str(workers)]
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(done.stdout, done.stderr if done.returncode else "", sep="\n")
+    return {
+        "wall_s": time.perf_counter() - start,
+        "cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "peak_gib_of_a_process": after.ru_maxrss / 2**20,
+        "exit": done.returncode,
+    }
+
+
+def triples(folder: Path, model: Path, every: int, share: float, k: int) -> dict[str, Any]:
+    """Search a part of the three-component reaction; return figures, and the whole extrapolated."""
+    found = read_model(model)
+    gp: Any = found.gp
+    spec = FingerprintSpec.from_state(found.metadata["fingerprint"])
+    clock = Clock()
+    space = cut(read_space(sub_space(folder / "triples", every, triples=True)), spec)
+    cutting = clock.lap()
+    (family,) = families(space)
+    tables = clock.lap()
+    feature_map: Any = feature_map_of(found)
+    pieces = pieces_of([family], feature_map.n_components)
+    chosen = pieces[:: max(1, round(1 / share))]
+    top, beta, done = TopK(k), amplitudes(-gp.weights_[:, 0]), 0
+    clock.lap()
+    for piece in chosen:
+        best = Chosen(family, top)
+        score_piece(piece, family, space.own, feature_map, beta, [], best)
+        top, done = best.top(), done + piece.size
+    search = clock.lap()
+    total = space.sizes[0]
+    return {
+        "cut": cutting,
+        "tables": tables,
+        "search": search,
+        "products": done,
+        "of": total,
+        "products_a_cpu_s": done / search["cpu_s"],
+        "extrapolated_cpu_h": search["cpu_s"] * total / done / 3600,
+        "peak_gib": peak_gib(),
+    }
+
+
+class Clock:
+    """Wall and CPU seconds since the last look."""
+
+    def __init__(self) -> None:
+        self._last = self._now()
+
+    def _now(self) -> tuple[float, float]:
+        own, others = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return time.perf_counter(), own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+    def lap(self) -> dict[str, float]:
+        """Return the seconds, and start again. Children count when they have ended."""
+        last, self._last = self._last, self._now()
+        return {"wall_s": self._last[0] - last[0], "cpu_s": self._last[1] - last[1]}
+
+
+def means(folder: Path, model: Path, every: int, n: int) -> dict[str, Any]:
+    """Compare means of random products, as sums over synthons, with those of their SMILES."""
+    found = read_model(model)
+    gp, feature_map = found.gp, feature_map_of(found)
+    spec = FingerprintSpec.from_state(found.metadata["fingerprint"])
+    random, worst, rates = np.random.default_rng(0), 0.0, []
+    for which in (False, True):
+        read: Space = read_space(sub_space(folder / f"means-{which}", every, triples=which))
+        space = cut(read, spec)
+        for entries in space.entries:
+            rows = np.column_stack(
+                [own.synthon[random.integers(len(own.synthon), size=n)] for own in entries]
+            )
+            start = time.process_time()
+            composed = space.fingerprints(rows)
+            rates.append(n / (time.process_time() - start))
+            smiles = Fingerprinter(spec)(space.product_smiles(rows)).fingerprints
+            one, other = (gp.predict(feature_map.transform(x)).ravel() for x in (composed, smiles))
+            worst = max(worst, float(np.abs(one - other).max() / np.ptp(other)))
+    return {
+        "products_a_reaction": n,
+        "largest_error_of_the_spread": worst,
+        "composed_a_cpu_s": float(np.median(rates)),
+    }
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--components", type=int, default=1024)
+    arguments.add_argument("--radius", type=int, default=1, choices=[1, 2])
+    arguments.add_argument("--parts", nargs="+", default=["pairs", "triples", "means"])
+    arguments.add_argument("--workers", type=int, default=2)
+    arguments.add_argument("--every", type=int, default=1)
+    arguments.add_argument("--share", type=float, default=0.01)
+    arguments.add_argument("-k", type=int, default=1000)
+    given = arguments.parse_args()
+    print_header(given.seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = fitted(folder, given.components, given.radius)
+        results: dict[str, Any] = {}
+        if "pairs" in given.parts:
+            results["pairs"] = pairs(folder, model, given.every, given.k, given.workers)
+        if "triples" in given.parts:
+            results["triples"] = triples(folder, model, given.every, given.share, given.k)
+        if "means" in given.parts:
+            results["means"] = means(folder, model, max(given.every, 20), 10_000)
+    for part, figures in results.items():
+        print(part, *(f"  {key}: {value}" for key, value in figures.items()), sep="\n")
+    write_results(given.output, "space", seed=given.seed, settings=vars(given), results=results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Products of a space, by number, and the reactions that make the same products of the same synthons."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from daskrf.errors import InputError
+from daskrf.spaces.cut import CutSpace
+from daskrf.spaces.reactions import Half
+
+__all__ = ["Family", "Product", "Side", "decoded", "families", "identifiers", "starts_of"]
+
+Integers = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
+
+
+class Product(NamedTuple):
+    """A product.
+
+    Attributes
+    ----------
+    reaction : int
+    blocks, synthons : tuple of int
+        By slot.
+    site : int
+        Which of the products of these blocks it is, from 0.
+    """
+
+    reaction: int
+    blocks: tuple[int, ...]
+    synthons: tuple[int, ...]
+    site: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """The distinct synthons of a slot of a family, by reach and then by edge.
+
+    Attributes
+    ----------
+    synthon : int32 array, shape (n,)
+    reach, edge : int32 arrays, shape (n,)
+        Positions: of the reach in `CutSpace.reaches`, and of the edge in `overlap`.
+    overlap : int32 array, shape (n_edges, n_views)
+        Row of `counts` for an edge and a view, -1 if they do not occur together.
+    counts : csr_matrix of int64
+        Counts of environments over the cuts.
+    places : int32 array, shape (n_reactions, n)
+        The first entry of each synthon in each reaction of the family; -1 without one.
+    """
+
+    synthon: Places
+    reach: Places
+    edge: Places
+    overlap: Places
+    counts: sparse.csr_matrix
+    places: Places
+
+    def __len__(self) -> int:
+        return len(self.synthon)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Reactions that leave the same of their blocks, so that equal synthons give equal products.
+
+    Attributes
+    ----------
+    reactions : tuple of int
+    starts : tuple of int
+        Number of the first product of each reaction.
+    shapes : tuple of tuple of int
+        Entries by slot of each reaction.
+    sides : list of Side
+        By slot.
+    groups : int32 array, shape (n_groups, n_slots)
+        Reaches that occur together, by slot: their products get the same counts over the cuts.
+    views : int32 array of the same shape
+        What each slot sees of the others: columns of `Side.overlap`.
+    """
+
+    reactions: tuple[int, ...]
+    starts: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    sides: list[Side]
+    groups: Places
+    views: Places
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Distinct synthons by slot."""
+        return tuple(map(len, self.sides))
+
+    def number(self, rows: Sequence[npt.NDArray[np.integer]]) -> Integers:
+        """Return the lowest number of some products; -1 where no reaction has all of the synthons.
+
+        Parameters
+        ----------
+        rows : list of integer arrays, shape (n,)
+            Rows of the sides, by slot.
+        """
+        found = np.full(len(rows[0]), -1, np.int64)
+        for r in reversed(range(len(self.reactions))):
+            there, number = np.ones(len(found), bool), np.zeros(len(found), np.int64)
+            for side, row, size in zip(self.sides, rows, self.shapes[r], strict=True):
+                place = side.places[r, row].astype(np.int64)
+                there &= place >= 0
+                number = number * size + place
+            found[there] = self.starts[r] + number[there]
+        return found
+
+
+def starts_of(cut: CutSpace) -> list[int]:
+    """Return the number of the first product of each reaction, and of all products.
+
+    Products are numbered by reaction, then by the entries of the first slot, then of the second, and so on.
+
+    Raises
+    ------
+    InputError
+        If there are 2**63 products or more.
+    """
+    starts = [0, *itertools.accumulate(cut.sizes)]
+    if starts[-1] >= 2**63:
+        raise InputError(f"{cut.space.path} has {starts[-1]:.1e} products; split it into several spaces.")
+    return starts
+
+
+def decoded(cut: CutSpace, numbers: Sequence[int]) -> list[Product]:
+    """Return products by number.
+
+    Raises
+    ------
+    InputError
+        If there is no such product.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from daskrf.molecules import FingerprintSpec
+    >>> from daskrf.spaces import cut, read_space
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> amide = "[N:1]([H])[*:2].[OH][C:3]=[O:4],[*:2][N:1][C:3]=[O:4]"
+    >>> _ = (folder / "reactions.csv").write_text(f"reaction,reactants,product\\namide,{amide}\\n")
+    >>> _ = (folder / "blocks.csv").write_text("block,smiles\\na,NCCNC\\nb,CC(=O)O\\n")
+    >>> _ = (folder / "slots.csv").write_text("reaction,slot,block\\namide,0,a\\namide,1,b\\n")
+    >>> space = cut(read_space(folder), FingerprintSpec())
+    >>> products = decoded(space, [0, 1])
+    >>> products[1].blocks, products[1].site, identifiers(space, products)
+    ((0, 1), 1, ['amide-a-b', 'amide-a-b.2'])
+    """
+    starts, found = starts_of(cut), []
+    for number in map(int, numbers):
+        if not 0 <= number < starts[-1]:
+            raise InputError(f"There is no product {number}; {cut.space.path} has {starts[-1]:,}.")
+        reaction = int(np.searchsorted(np.array(starts[1:]), number, side="right"))
+        rest, entries = number - starts[reaction], cut.entries[reaction]
+        places = []
+        for slot in reversed(entries):
+            rest, place = divmod(rest, len(slot.block))
+            places.append(place)
+        places.reverse()
+        blocks = tuple(int(own.block[p]) for own, p in zip(entries, places, strict=True))
+        synthons = tuple(int(own.synthon[p]) for own, p in zip(entries, places, strict=True))
+        site = 0
+        for own, block, place in zip(entries, blocks, places, strict=True):
+            first, stop = np.searchsorted(own.block, [block, block + 1])
+            site = site * int(stop - first) + place - int(first)
+        found.append(Product(reaction, blocks, synthons, site))
+    return found
+
+
+def identifiers(cut: CutSpace, products: Sequence[Product]) -> list[str]:
+    """Return the IDs of products: the reaction and its blocks, and which product it is if not the first."""
+    names, blocks = [reaction.name for reaction in cut.space.reactions], cut.space.blocks
+    return [
+        "-".join([names[p.reaction], *(blocks[b] for b in p.blocks)]) + (f".{p.site + 1}" if p.site else "")
+        for p in products
+    ]
+
+
+def families(cut: CutSpace) -> list[Family]:
+    """Return the families of a space, of reactions that have products."""
+    alike: dict[tuple[tuple[Half, ...], str], list[int]] = {}
+    for r, reaction in enumerate(cut.space.reactions):
+        if cut.sizes[r]:
+            # Reactions of a table of synthons share few of these; as one family, most pairs would be of none.
+            own = "" if reaction.smarts else reaction.name
+            alike.setdefault((tuple(reaction.halves), own), []).append(r)
+    starts = starts_of(cut)
+    return [_family(cut, starts, tuple(reactions)) for reactions in alike.values()]
+
+
+def _family(cut: CutSpace, starts: list[int], reactions: tuple[int, ...]) -> Family:
+    n_slots = len(cut.entries[reactions[0]])
+    of_slot = [[cut.entries[r][slot].synthon for r in reactions] for slot in range(n_slots)]
+    synthons = []
+    for every in of_slot:
+        own = np.unique(np.concatenate(every))
+        synthons.append(own[np.lexsort((own, cut.edge[own], cut.reach[own]))])
+    edges = [
+        np.unique(np.column_stack([cut.reach[own], cut.edge[own]]), axis=0, return_inverse=True)
+        for own in synthons
+    ]
+    groups = np.array(list(itertools.product(*(np.unique(cut.reach[own]) for own in synthons))), np.int32)
+    views = np.empty_like(groups)
+    for slot in range(n_slots):
+        numbers: dict[tuple[int, ...], int] = {}
+        views[:, slot] = [numbers.setdefault(cut.view(slot, g), len(numbers)) for g in groups.tolist()]
+    tables = _overlaps(cut, synthons, [place.ravel() for _, place in edges], groups, views)
+    sides = [
+        Side(
+            own.astype(np.int32),
+            cut.reach[own],
+            place.ravel().astype(np.int32),
+            overlap,
+            counts,
+            np.array([_first_places(entries, own) for entries in every]),
+        )
+        for own, (_, place), (overlap, counts), every in zip(synthons, edges, tables, of_slot, strict=True)
+    ]
+    shapes = tuple(tuple(len(slot.block) for slot in cut.entries[r]) for r in reactions)
+    return Family(reactions, tuple(starts[r] for r in reactions), shapes, sides, groups, views)
+
+
+def _first_places(entries: Places, synthons: npt.NDArray[np.integer]) -> Places:
+    """Return the first position of each synthon in the entries of a slot; -1 if it has none."""
+    there, first = np.unique(entries, return_index=True)
+    at = np.minimum(np.searchsorted(there, synthons), len(there) - 1)
+    return np.where(there[at] == synthons, first[at], -1).astype(np.int32)
+
+
+def _overlaps(
+    cut: CutSpace,
+    synthons: Sequence[npt.NDArray[np.integer]],
+    edges: list[npt.NDArray[np.intp]],
+    groups: Places,
+    views: Places,
+) -> list[tuple[Places, sparse.csr_matrix]]:
+    """Return `Side.overlap` and `Side.counts` of each slot, from one product of each edge and view."""
+    lengths = np.array([len(smiles) for smiles in cut.smiles])
+    shown = []  # by slot: the shortest synthon of each edge, which is parsed fastest
+    for own, edge in zip(synthons, edges, strict=True):
+        order = np.lexsort((lengths[own], edge))
+        shown.append(own[order[np.unique(edge[order], return_index=True)[1]]])
+    reach = [cut.reach[own] for own in shown]
+    products, of = [], []
+    met: list[set[tuple[int, int]]] = [set() for _ in shown]
+    for g, (classes, seen) in enumerate(zip(groups.tolist(), views.tolist(), strict=True)):
+        with_reach = [np.flatnonzero(r == c) for r, c in zip(reach, classes, strict=True)]
+        new = [(c, v) not in known for c, v, known in zip(classes, seen, met, strict=True)]
+        n = max((len(some) for some, first in zip(with_reach, new, strict=True) if first), default=0)
+        products.append(np.column_stack([some[np.arange(n) % len(some)] for some in with_reach]))
+        of.append(np.full(n, g))
+        for c, v, known in zip(classes, seen, met, strict=True):
+            known.add((c, v))
+    chosen, group = np.concatenate(products), np.concatenate(of)
+    found = cut.overlaps(np.column_stack([own[chosen[:, s]] for s, own in enumerate(shown)]))
+    tables = []
+    for slot, (counts, row) in enumerate(found):
+        overlap = np.full((len(shown[slot]), int(views[:, slot].max()) + 1), -1, np.int32)
+        overlap[chosen[:, slot], views[group, slot]] = row
+        tables.append((overlap, counts))
+    return tables

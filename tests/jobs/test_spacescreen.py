@@ -1,0 +1,285 @@
+"""Screens of spaces: their hits are those that a list of all products would give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from daskrf import (
+    FastfoodFeatures,
+    FingerprintSpec,
+    Gaussian,
+    Matern,
+    RandomFourierFeatures,
+    fingerprint,
+    fit,
+    screen,
+)
+from daskrf.cli.app import run
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.jobs import spacescreen
+from daskrf.jobs.models import feature_map_of, read_model
+from daskrf.jobs.spacesearch import SpaceSearch
+from daskrf.molecules import Fingerprinter
+from daskrf.spaces import cut, ranking, read_space
+from daskrf.spaces.families import families
+from tests.naive.spaces import Made, best_products, every_product
+from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
+
+# Two reactions alike, which share blocks; a molecule that the boc reaction makes in two ways; two and three
+# slots; several sites a block.
+REACTIONS = {
+    **{name: SPACES[name] for name in ("amide", "boc", "urea", "imide")},
+    "amide2": (AMIDE, [AMINES[3:], [*ACIDS[:4], "OC(=O)CCN"]]),
+}
+SPECS = {"radius 1": FingerprintSpec(), "radii 1 and 2": FingerprintSpec(["morgan:1", "morgan:2"], size=4096)}
+MAPS = {
+    "radius 1": RandomFourierFeatures(Gaussian(4.0), n_components=151),
+    "radii 1 and 2": FastfoodFeatures(Matern(9.0), n_components=128),
+}
+
+
+@pytest.fixture(scope="module", params=SPECS)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A space, a model of labels of some of its products, and two small pieces for each."""
+    out = tmp_path_factory.mktemp("space")
+    spec = SPECS[request.param]
+    space = cut(read_space(write_space(out / "space", REACTIONS)), spec)
+    smiles = [one.smiles for one in every_product(space, lambda smiles: np.zeros(len(smiles)))][::7]
+    random = np.random.default_rng(5)
+    (out / "lib.smi").write_text("".join(f"{s} m{i}\n" for i, s in enumerate(smiles)))
+    scores = [f"m{i},{s.count('N') - 0.1 * len(s) + random.normal()}\n" for i, s in enumerate(smiles)]
+    (out / "y.csv").write_text("id,score\n" + "".join(scores))
+    fingerprint(out / "lib.smi", out / "fp", spec=spec)
+    fit(out / "fp", out / "y.csv", out / "model", feature_map=MAPS[request.param], direction="maximize")
+    return out
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the small space into many pieces and tiles."""
+    monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
+    monkeypatch.setattr(ranking, "LEAST_ROWS", 9)
+    monkeypatch.setattr(ranking, "LEADING", 2)
+    monkeypatch.setattr(ranking, "TILE", (3, 4))
+
+
+def means(path: Path, smiles: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return the means of molecules by the model, from their SMILES."""
+    model = read_model(path)
+    spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
+    # One by one: equal fingerprints get exactly equal means.
+    distinct = sorted(set(smiles))
+    rows = Fingerprinter(spec)(distinct).fingerprints
+    first: dict[bytes, float] = {}
+    found = {}
+    for i, text in enumerate(distinct):
+        key = rows[i].indices.tobytes() + rows[i].data.tobytes()
+        if key not in first:
+            first[key] = float(model.gp.predict(feature_map_of(model).transform(rows[i])).ravel()[0])
+        found[text] = first[key]
+    return np.array([found[text] for text in smiles])
+
+
+@pytest.fixture(scope="module")
+def every(made: Path) -> list[Made]:
+    """All products, scored by their means."""
+    spec = FingerprintSpec.from_state(read_model(made / "model").metadata["fingerprint"])
+    space = cut(read_space(made / "space"), spec)
+    return every_product(space, lambda smiles: means(made / "model", smiles))
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_hits_are_those_of_a_list(made: Path, every: list[Made], tmp_path: Path, maximize: bool) -> None:
+    if not maximize:
+        every = [one._replace(score=-one.score) for one in every]
+    for k in (1, 40, 10_000):
+        report = screen(made / "model", made / "space", tmp_path / f"{k}.parquet", k=k, maximize=maximize)
+        expected, table = best_products(every, k), report.table.to_pydict()
+        assert table["smiles"] == [one.smiles for one in expected]
+        assert table["row"] == [one.number for one in expected]
+        assert table["reaction"] == [one.reaction for one in expected]
+        blocks = zip(table["block_0"], table["block_1"], table["block_2"], strict=True)
+        assert [tuple(filter(None, own)) for own in blocks] == [one.blocks for one in expected]
+        np.testing.assert_allclose(
+            table["acquisition"], [one.score for one in expected], rtol=1e-9, atol=1e-9
+        )
+        assert len(set(table["smiles"])) == len(set(table["id"])) == len(expected)
+    assert 500 < len(expected) < len(every)
+    assert f"these are all: {len(expected):,} molecules" in str(report)
+    assert "products that are the same molecule as a better one" in str(report)
+
+
+def test_scores_of_all_products_are_those_of_their_smiles(made: Path, every: list[Made]) -> None:
+    model = read_model(made / "model")
+    spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
+    space = cut(read_space(made / "space"), spec)
+    feature_map: Any = feature_map_of(model)
+    beta = ranking.amplitudes(model.gp.weights_[:, 0])
+    own = families(space)
+    scores: dict[int, float] = {}
+
+    class All:
+        def __init__(self, number: Any) -> None:
+            self.number = number
+
+        def look(self, found: npt.NDArray[np.float32], rows_of: ranking.RowsOf) -> None:
+            numbers = self.number(rows_of(np.arange(len(found))))
+            scores.update((n, s) for n, s in zip(numbers.tolist(), found.tolist(), strict=True) if n >= 0)
+
+    for piece in ranking.pieces_of(own, feature_map.n_components):
+        family = own[piece.family]
+        ranking.score_piece(piece, family, space.own, feature_map, beta, [], All(family.number))
+    # Of products that can be made in several ways, families have the first number.
+    assert set(scores) <= {one.number for one in every}
+    assert {every[n].smiles for n in scores} == {one.smiles for one in every}
+    expected = np.array([every[n].score for n in scores])
+    error = np.abs(np.array(list(scores.values())) + model.gp.mean_[0] - expected)
+    assert error.max() < 1e-5 * np.ptp(expected)
+
+
+def test_a_draw_is_maximized(made: Path, every: list[Made], tmp_path: Path) -> None:
+    model = read_model(made / "model")
+    smiles = [one.smiles for one in every]
+    spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
+    rows = feature_map_of(model).transform(Fingerprinter(spec)(smiles).fingerprints)
+    values = model.gp.draw(3).predict(rows)
+    report = screen(
+        made / "model", made / "space", tmp_path / "h.parquet", k=5, acquisition="thompson", seed=3
+    )
+    best = np.sort(np.unique(values.round(9)))[::-1]
+    np.testing.assert_allclose(report.table["acquisition"].to_numpy()[0], best[0], rtol=1e-5)
+    means_of = dict(zip(smiles, (one.score for one in every), strict=True))
+    hits = report.table.to_pydict()
+    np.testing.assert_allclose(hits["mean"], [means_of[s] for s in hits["smiles"]], rtol=1e-6)
+
+
+def test_rules_with_deviations_rank_the_best_means(made: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"k": 12, "acquisition": "ucb", "kappa": 3.0}
+    report = screen(made / "model", made / "space", tmp_path / "h.parquet", **options)
+    table = report.table.to_pydict()
+    np.testing.assert_allclose(table["acquisition"], np.array(table["mean"]) + 3.0 * np.array(table["std"]))
+    assert table["acquisition"] == sorted(table["acquisition"], reverse=True)
+    assert "ranked among the 120 best means" in str(report)
+
+
+def test_shards_and_a_resumed_run_give_the_same_hits(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = screen(made / "model", made / "space", tmp_path / "whole.parquet", k=30).table
+    for shard in ("0/2", "1/2"):
+        screen(made / "model", made / "space", tmp_path / "shards.parquet", k=30, shard=shard)
+    found = screen(made / "model", made / "space", tmp_path / "shards.parquet", k=30).table
+    assert found.equals(whole)
+    add, left = SpaceSearch.add, [3]
+
+    def interrupted(self: SpaceSearch, total: Any, block: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        add(self, total, block)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SpaceSearch, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            screen(made / "model", made / "space", tmp_path / "again.parquet", k=30)
+    with monkeypatch.context() as patch:
+        patch.setattr("daskrf.jobs.cutspaces.cut", None)  # what is cut stays
+        patch.setattr("daskrf.jobs.cutspaces.families", None)
+        resumed = screen(made / "model", made / "space", tmp_path / "again.parquet", k=30).table
+    assert resumed.equals(whole)
+    assert sorted(p.name for p in tmp_path.glob("*.parquet")) == [
+        "again.parquet",
+        "shards.parquet",
+        "whole.parquet",
+    ]
+
+
+def test_the_same_search_finds_its_hits_and_another_is_refused(made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "h.parquet"
+    first = screen(made / "model", made / "space", path, k=5)
+    again = screen(made / "model", made / "space", path, k=5)
+    assert again.table.equals(first.table)
+    assert f"{path} already holds exactly these hits" in again.notes
+    with pytest.raises(StoreError, match="another search"):
+        screen(made / "model", made / "space", path, k=6)
+
+
+def test_more_is_kept_where_many_products_are_one_molecule(
+    made: Path, every: list[Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spacescreen, "MORE", 1)  # at first too few
+    report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=200)
+    expected = best_products(every, 200)
+    assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
+
+
+def test_reactions_that_differ_from_rdkit_are_left_out(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = spacescreen.compare
+
+    def compare(found: Any, reaction: int, n: int) -> Any:
+        done = real(found, reaction, n)
+        return done._replace(difference="it differs") if reaction == 0 else done
+
+    monkeypatch.setattr(spacescreen, "compare", compare)
+    report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=9999)
+    assert set(report.table["reaction"].to_pylist()) == set(REACTIONS) - {"amide"}
+    assert "left out: 1 reaction (amide)" in str(report)
+
+
+def test_what_cannot_rank_a_space_is_refused(made: Path, tmp_path: Path) -> None:
+    fit(made / "fp", made / "y.csv", tmp_path / "minmax", direction="maximize", process="features")
+    with pytest.raises(InputError, match=r"on Fourier features.*--map fourier --kernel gaussian"):
+        screen(tmp_path / "minmax", made / "space", tmp_path / "h.parquet")
+    spec = FingerprintSpec("morgan:2:features")
+    fingerprint(made / "lib.smi", tmp_path / "fp", spec=spec)
+    options: dict[str, Any] = {"feature_map": MAPS["radius 1"], "direction": "maximize"}
+    fit(tmp_path / "fp", made / "y.csv", tmp_path / "classes", **options)
+    with pytest.raises(InputError, match=r"'morgan:2:features' do not compose.*--kind morgan:2"):
+        screen(tmp_path / "classes", made / "space", tmp_path / "h.parquet")
+    assert not (tmp_path / "h.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"std": "all"}, "leave out --std all"),
+        ({"shortlist": 0.5}, "leave out --shortlist"),
+        ({"exclude_labelled": True}, "leave out --exclude-labelled"),
+        ({"fragments": "keep"}, "leave out --fragments"),
+    ],
+)
+def test_options_of_libraries_are_refused(
+    made: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        screen(made / "model", made / "space", tmp_path / "h.parquet", **options)
+
+
+def test_bad_spaces_are_refused(made: Path, tmp_path: Path) -> None:
+    hits = tmp_path / "h.parquet"
+    with pytest.raises(InputError, match="screen one space at a time"):
+        screen(made / "model", [made / "space", made / "lib.smi"], hits)
+    nothing = write_space(tmp_path / "nothing", {"amide": (AMIDE, [["CCO"], ["CC(=O)O"]])})
+    with pytest.raises(InputError, match="has no products: no block matches its slot"):
+        screen(made / "model", nothing, hits)
+    one = write_space(tmp_path / "one", {"amide": (AMIDE, [["CN"], ["CC(=O)O"]])})
+    report = screen(made / "model", one, hits)
+    assert report.table["smiles"].to_pylist() == ["CNC(C)=O"]
+    assert "these are all: 1 molecule" in str(report)
+
+
+def test_the_command(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "h.parquet"
+    arguments = ["screen", str(made / "model"), str(made / "space"), "-o", str(path), "-k", "3"]
+    assert run([*arguments, "--workers", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "best 3 of" in printed
+    assert "products of 5 reactions" in printed
