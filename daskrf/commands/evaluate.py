@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -207,9 +207,7 @@ def evaluate(
             model_options=model_options,
         )
         job = _Evaluate(place, own, files, folds, split, baseline == "forest", learning_curve, seed)
-        found = run(job, client, progress)
-    assert isinstance(found, EvaluationReport)
-    return found
+        return cast(EvaluationReport, run(job, client, progress))
 
 
 def _check(source: Paths, labels: Paths | None, folds: int, split: str) -> None:
