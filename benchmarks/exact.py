@@ -1,14 +1,15 @@
 """The exact process by conjugate gradients, on real docking scores (Enamine50k) and beside its peers.
 
-40,000 molecules to fit, 9,706 to test, Morgan counts of radius 1, min-max Tanimoto kernel; each fit in a
-fresh process. "kept": tiles of the kernel matrix are kept in memory. "anew": they are made anew for every
-product. "kinds": Morgan counts of radius 2 and torsions side by side, with the same kernel. Then 5,000
-molecules, where a factorization serves, too: the same hyperparameters for conjugate gradients, for the
-factorization, and for scikit-learn's process on the same kernel matrix. "gpytorch", which must be installed
-for it: its conjugate gradients and ours on the same kernel matrix of 10,000 molecules. "choice": what
-comparing kernels costs before a fit, and what it takes, for radius 1 and for radius 2 with feature classes.
+40,000 molecules to fit, 9,706 to test; each fit in a fresh process. "default": what a user gets without
+options, the default fingerprints and the kernel that is chosen for them. The others have the min-max Tanimoto
+kernel, and Morgan counts of radius 1 unless said otherwise. "kept": tiles of the kernel matrix are kept in
+memory. "anew": they are made anew for every product. "kinds": radius 2 and torsions side by side. "choice":
+what comparing kernels costs before a fit, and what it takes, for radius 1 and for radius 2 and torsions.
+"peers": 5,000 molecules, where a factorization serves, too: the same hyperparameters for conjugate gradients,
+for the factorization, and for scikit-learn's process on the same kernel matrix. "gpytorch", which must be
+installed for it: its conjugate gradients and ours on the same kernel matrix of 10,000 molecules.
 
-    python benchmarks/exact.py [--labels 40000] [--parts large kinds choice peers rates gpytorch]
+    python benchmarks/exact.py [--labels 40000] [--parts default large kinds choice peers rates gpytorch]
 """
 
 from __future__ import annotations
@@ -30,20 +31,23 @@ from daskrf.gp import choose_kernel
 from daskrf.gp.conjugategradients import solve
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
-from daskrf.kernels import Mean, TanimotoMinMax
+from daskrf.kernels import Kernel, Mean, TanimotoMinMax
 from daskrf.molecules import FingerprintSpec
 
+PARTS = ["default", "large", "kinds", "choice", "peers", "rates"]
 N_PEERS, N_SOLVED = 5000, 10_000
 RATIO = 0.2
 TILE = 2048
 
 
-def large(n_labels: int, cache_bytes: int, kinds: list[str], seed: int) -> dict[str, Any]:
+def large(
+    n_labels: int, cache_bytes: int, kinds: list[str], seed: int, kernel: Kernel | None = None
+) -> dict[str, Any]:
     """Fit to n_labels molecules and predict the test molecules; return figures."""
     data = enamine50k(spec=FingerprintSpec(kinds))
     train = data.train[:n_labels]
     start = time.perf_counter(), time.process_time()
-    gp = ExactGP(TanimotoMinMax(), solver="cg", cache_bytes=cache_bytes, random_state=seed)
+    gp = ExactGP(kernel or TanimotoMinMax(), solver="cg", cache_bytes=cache_bytes, random_state=seed)
     gp.fit(data.X[train], data.y[train])
     fitted = time.perf_counter(), time.process_time()
     mean, std = gp.predict(data.X[data.test], return_std=True)
@@ -59,6 +63,15 @@ def large(n_labels: int, cache_bytes: int, kinds: list[str], seed: int) -> dict[
     }
 
 
+def default(n_labels: int, seed: int) -> dict[str, Any]:
+    """Choose a kernel for the default fingerprints of n_labels molecules and fit it; return figures."""
+    kinds = [kind.name for kind in FingerprintSpec().kinds]
+    chosen = choice(n_labels, kinds, seed)
+    kernel = chosen.pop("kernel")
+    fitted = large(n_labels, KernelMatrix.bytes_of(n_labels), kinds, seed, kernel)
+    return {f"choice: {name}": value for name, value in chosen.items()} | fitted
+
+
 def choice(n_labels: int, kinds: list[str], seed: int) -> dict[str, Any]:
     """Choose a kernel for n_labels molecules; return what was tried, and the time."""
     data, spec = enamine50k(spec=FingerprintSpec(kinds)), FingerprintSpec(kinds)
@@ -68,7 +81,7 @@ def choice(n_labels: int, kinds: list[str], seed: int) -> dict[str, Any]:
     found = choose_kernel(data.X[train], data.y[train], columns, random_state=seed)
     times = {"wall_s": time.perf_counter() - start[0], "cpu_s": time.process_time() - start[1]}
     tried = {trial.name: f"R2 {trial.r2:.4f}, {trial.log_probability:.4f}" for trial in found.trials}
-    return {**times, **tried, "taken": found.kernel.words()}
+    return {**times, **tried, "taken": found.kernel.words(), "kernel": found.kernel}
 
 
 def peers(seed: int) -> dict[str, Any]:
@@ -232,10 +245,15 @@ def main() -> None:
     """Run what the command line asks for."""
     options = parser(__doc__)
     options.add_argument("--labels", type=int, default=40_000, help="to fit (default: %(default)s)")
-    options.add_argument("--parts", nargs="+", default=["large", "kinds", "choice", "peers", "rates"])
+    options.add_argument(
+        "--parts", nargs="+", default=["default", "large", "kinds", "choice", "peers", "rates"]
+    )
     given = options.parse_args()
     print_header(given.seed)
     results: dict[str, Any] = {}
+    if "default" in given.parts:
+        found, cost = run_fresh(default, given.labels, given.seed)
+        results["default"] = {**found, "peak_gib": cost.peak_gib}
     whole = KernelMatrix.bytes_of(given.labels)
     for part, name, cache, kinds in (
         ("large", "kept", whole, ["morgan:1"]),
@@ -245,9 +263,10 @@ def main() -> None:
         if part in given.parts:
             found, cost = run_fresh(large, given.labels, cache, kinds, given.seed)
             results[name] = {**found, "peak_gib": cost.peak_gib}
-    for kinds in (["morgan:1"], ["morgan:2", "morgan:2:features"]):
+    for kinds in (["morgan:1"], ["morgan:2", "torsion"]):
         if "choice" in given.parts:
             found, _ = run_fresh(choice, given.labels, kinds, given.seed)
+            found.pop("kernel")
             results[f"choice, {' and '.join(kinds)}"] = found
     for name, part in (("peers", peers), ("rates", rates), ("gpytorch", gpytorch)):
         if name in given.parts:

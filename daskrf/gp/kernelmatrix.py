@@ -102,10 +102,30 @@ class KernelMatrix:
         self._chosen.clear()
 
     def product(self, vectors: Single) -> Single:
-        """Return k(X, X) times vectors, float32 of shape (n, any)."""
+        """Return k(X, X) times vectors, float32 of shape (n, any).
+
+        Each tile k(X_p, X_q) = k(X_q, X_p)^T is made once and serves the rows of both panels. In each round
+        it is the turn of panels equally far apart, cyclically. Each then has two tiles, which are added in
+        an order that does not depend on threads.
+        """
         if len(self._kept) < len(self._chosen):
             self._keep()
-        return np.concatenate([np.empty((0, vectors.shape[1]), np.float32), *self.panels(vectors)])
+        self._prepare()
+        found = np.zeros((self.n_rows, vectors.shape[1]), np.float32)
+        for apart in range(self.n_panels // 2 + 1):
+            # Half way round, p and q are opposite each other: each pair would come twice.
+            n_pairs = apart if 2 * apart == self.n_panels else self.n_panels
+            pairs = [(p, (p + apart) % self.n_panels) for p in range(n_pairs)]
+
+            def both(pair: tuple[int, int]) -> tuple[Single, Single | None]:
+                tile, (rows, columns) = self._tile(*pair), (self._slices[p] for p in pair)
+                return tile @ vectors[columns], None if rows == columns else tile.T @ vectors[rows]
+
+            for (p, q), (own, other) in zip(pairs, self._each(both, pairs), strict=True):
+                found[self._slices[p]] += own
+                if other is not None:
+                    found[self._slices[q]] += other
+        return found
 
     def panels(self, vectors: Single, numbers: Sequence[int] | None = None) -> list[Single]:
         """Return the rows of a product in the panels with the given numbers, or in all panels."""
