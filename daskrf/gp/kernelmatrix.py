@@ -238,12 +238,17 @@ class _Squares:
     def __init__(self, n_rows: int, scales: Single) -> None:
         self.largest, self.total = np.zeros(n_rows, np.float32), np.zeros(n_rows, np.float32)
         self._scales = scales
+        # Where k(x, x) is the same for all x, so are the scales: then sums are scaled in place of values.
+        self._common = scales[0] if scales.size and (scales == scales[0]).all() else None
 
     def add(self, tile: Single, columns: slice) -> None:
         """Count the kernel values with some of the own rows."""
         for start in range(0, len(tile), _SCALED):
             rows = slice(start, start + _SCALED)
-            scaled = tile[rows] * self._scales[columns]
+            common, scaled = self._common, tile[rows]
+            if common is None:
+                common, scaled = np.float32(1), scaled * self._scales[columns]
             # Negative values, which only some kernels have, do not count as the largest, but in the sum.
-            self.largest[rows] = np.maximum(self.largest[rows], scaled.max(axis=1, initial=0.0) ** 2)
-            self.total[rows] += np.einsum("ij,ij->i", scaled, scaled)
+            largest = (common * scaled.max(axis=1, initial=0.0)) ** 2
+            self.largest[rows] = np.maximum(self.largest[rows], largest)
+            self.total[rows] += common**2 * np.einsum("ij,ij->i", scaled, scaled)

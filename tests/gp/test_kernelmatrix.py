@@ -41,8 +41,9 @@ def test_products_are_those_of_the_whole_matrix(kernel, kept) -> None:
 
 @pytest.mark.parametrize("kernel", [TanimotoMinMax(), Gaussian(2.0)])
 @pytest.mark.parametrize("kept", [0.0, 0.4])
-def test_the_largest_and_the_sum_of_squares_are_those_of_the_whole_matrix(kernel, kept) -> None:
-    X, scales = rows(), np.random.default_rng(1).uniform(0.5, 2, N).astype(np.float32)
+@pytest.mark.parametrize("low", [0.5, 2])  # of scales that differ, and of equal ones
+def test_the_largest_and_the_sum_of_squares_are_those_of_the_whole_matrix(kernel, kept, low) -> None:
+    X, scales = rows(), np.random.default_rng(1).uniform(low, 2, N).astype(np.float32)
     vectors = np.ones((N, 2), np.float32)
     matrix = KernelMatrix(kernel, X, keep_bytes=int(kept * KernelMatrix.bytes_of(N)))
     own = (kernel(X) * scales) ** 2
