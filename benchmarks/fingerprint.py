@@ -30,7 +30,8 @@ from rdkit.Chem import rdFingerprintGenerator
 from daskrf.molecules import Fingerprinter, FingerprintSpec, read_partition, sample_rows, scan
 
 SPECS = {
-    "Morgan radius 1": FingerprintSpec(),
+    "default": FingerprintSpec(),
+    "Morgan radius 1": FingerprintSpec(radius=1),
     "Morgan radius 2": FingerprintSpec(radius=2),
     "atom pairs": FingerprintSpec("atompair"),
     "torsions": FingerprintSpec("torsion"),
@@ -42,7 +43,10 @@ SPECS = {
 def plain_generator(spec: FingerprintSpec) -> object:
     """Return RDKit's generator for the plain loop."""
     if spec.kind == "morgan":
-        return rdFingerprintGenerator.GetMorganGenerator(radius=spec.radius)
+        invariants = rdFingerprintGenerator.GetMorganFeatureAtomInvGen() if spec.features else None
+        return rdFingerprintGenerator.GetMorganGenerator(
+            radius=spec.radius, atomInvariantsGenerator=invariants
+        )
     if spec.kind == "atompair":
         return rdFingerprintGenerator.GetAtomPairGenerator()
     if spec.kind == "torsion":

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from daskrf import TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
+from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, featurize, fingerprint, fit, predict, screen
 from daskrf.storage.fingerprintstore import FingerprintStore
 
 
@@ -40,7 +40,9 @@ def one_round(smiles: str, directory: Path, n_components: int, n_labels: int) ->
     features = TanimotoMinMaxFeatures(n_components)
     fp, phi, model = directory / "fp", directory / "phi", directory / "model"
     pred, hits, labels = directory / "pred", directory / "hits.parquet", directory / "labels.csv"
-    seconds = {"fingerprint": cpu_seconds(lambda: fingerprint(smiles, fp), fp)}
+    seconds = {
+        "fingerprint": cpu_seconds(lambda: fingerprint(smiles, fp, spec=FingerprintSpec("morgan")), fp)
+    }
     n = FingerprintStore.open(fp).counts()["kept"]
     n_labels = min(n_labels, n // 2)
     rows = np.sort(np.random.default_rng(0).permutation(n)[:n_labels])

@@ -40,7 +40,7 @@ from simulation import simulate
 from synthesis import Composer, check
 
 from daskrf import TanimotoMinMaxFeatures, plan
-from daskrf.molecules import Fingerprinter
+from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.quantities import format_bytes
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -142,7 +142,7 @@ def _prepare(folder: Path, sizes: tuple[int, ...], seed: int) -> dict[str, float
     starts = np.linspace(0, len(library) - 500, 6).astype(np.int64)
     checked = check(composer, library, starts, 500)
     smiles = library.smiles(0, RDKIT_ROWS)
-    rdkit = RDKIT_ROWS / _seconds(lambda: Fingerprinter()(smiles))
+    rdkit = RDKIT_ROWS / _seconds(lambda: Fingerprinter(FingerprintSpec("morgan"))(smiles))
     composed = 50_000 / _seconds(lambda: composer(0, 50_000))
     written = write_library(folder / "library", rows, min(sizes), seed)
     print(

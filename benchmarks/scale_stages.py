@@ -196,7 +196,7 @@ def _fingerprint(job: Job, path: Path, cluster: Cluster, times: Times) -> None:
     """Do what `daskrf.fingerprint` does, with `ComposeStage` in place of its own stage."""
     files = [library_file(Path(job.files_folder), i) for i in range(job.files)]
     library = scan_inputs(files, None, job.rows_per_partition, None, times, accept_rejects=False)
-    store = create_store(path, library, FingerprintSpec(), "keep")
+    store = create_store(path, library, FingerprintSpec("morgan"), "keep")
     stage = ComposeStage(str(store.path.resolve()), store.spec_hash, job.composer)
     rows = [p.stop - p.start for p in library.partitions]
     with StoreLock(store.path, "scale.py"):

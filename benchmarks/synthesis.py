@@ -22,7 +22,7 @@ from rdkit.Chem import rdMolDescriptors
 from scipy import sparse
 
 from daskrf.engine.cpu.jit import jit
-from daskrf.molecules import Fingerprinter
+from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.building_blocks import Synthon, load_slot
 from daskrf.molecules.enumeration import RECIPES, Permutation, ReactionLibrary
 
@@ -238,7 +238,7 @@ def check(composer: Composer, library: ReactionLibrary, starts: npt.NDArray[np.i
         If any count differs.
     """
     for start in starts.tolist():
-        expected = Fingerprinter()(library.smiles(start, start + n)).fingerprints
+        expected = Fingerprinter(FingerprintSpec("morgan"))(library.smiles(start, start + n)).fingerprints
         found = composer(start, start + n)
         for name in ("indptr", "indices", "data"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

@@ -177,7 +177,7 @@ def check_space(
     InputError
         If the tables cannot be read, or the fingerprints are no sums over synthons.
     """
-    progress, spec, seed = progress or Progress(), spec or FingerprintSpec(), check_seed(seed)
+    progress, spec, seed = progress or Progress(), spec or FingerprintSpec("morgan"), check_seed(seed)
     if sample < 1:
         raise InputError(f"sample must be at least 1, not {sample}.")
     check_spec(spec)

@@ -140,7 +140,7 @@ def fingerprint(
     output : path
         Directory of the store: a new one, or that of an earlier run with the same options.
     spec : FingerprintSpec, optional
-        Default: Morgan counts, unfolded.
+        Default: unfolded counts of two kinds, as `FingerprintSpec()`.
     format : TableFormat, optional
         Columns and header. Default: detected.
     fragments : {"keep", "largest", "reject"}

@@ -28,7 +28,7 @@ from daskrf.features import default_map
 from daskrf.gp import Calibration, calibration_report
 from daskrf.jobs.execution import Task, run_tasks
 from daskrf.jobs.progress import Progress
-from daskrf.molecules import objective
+from daskrf.molecules import FingerprintSpec, objective
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.parameters import Command, Option
 from daskrf.report.plots import HeldOut, plot_screen
@@ -190,7 +190,8 @@ def quickstart(
     store, labels, model, features = map(run.path, ("fingerprints", "labels.csv", "model", "features"))
     here: dict[str, Any] = {"client": client, "progress": run.progress}
     with run.timed("fingerprint"):
-        fingerprint([run.path("library.smi")], store, **here)
+        # For features this kind is better than the default; see docs/maps.md.
+        fingerprint([run.path("library.smi")], store, spec=FingerprintSpec("morgan"), **here)
     with run.timed("featurize"):
         feature_map = default_map().set_params(n_components=n_components, random_state=seed)
         featurize(store, feature_map, features, **here)

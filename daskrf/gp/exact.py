@@ -85,7 +85,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
     n_features : int
         Random features that their prior is made of; more are closer to the kernel.
     n_landmarks : int, optional
-        Rows that precondition conjugate gradients; default: n / 20, from 500 to 2,000.
+        Rows that precondition conjugate gradients; default: n / 20, from 500 to 4,000, and at most 2,000
+        above 200,000 rows.
     tolerance : float
         Of the residuals of conjugate gradients, relative to the right-hand sides. The one of the mean is a
         tenth of it.
@@ -354,7 +355,9 @@ class ExactGP(RegressorMixin, BaseEstimator):
 
     def landmarks_of(self, n_rows: int) -> int:
         """Return the number of landmarks for `n_rows` rows."""
-        wanted = self.n_landmarks or min(2000, max(500, n_rows // 20))
+        # Each product with K that they save takes n^2 kernel values.
+        most = max(2000, min(4000, 400_000_000 // max(1, n_rows)))
+        wanted = self.n_landmarks or min(most, max(500, n_rows // 20))
         return min(wanted, n_rows)
 
     def _fit_factor(self, X: Any, y: Array, m: float | None, a: float | None, s: float | None) -> None:

@@ -102,10 +102,30 @@ class KernelMatrix:
         self._chosen.clear()
 
     def product(self, vectors: Single) -> Single:
-        """Return k(X, X) times vectors, float32 of shape (n, any)."""
+        """Return k(X, X) times vectors, float32 of shape (n, any).
+
+        Each tile k(X_p, X_q) = k(X_q, X_p)^T is made once and serves the rows of both panels. In each round
+        it is the turn of panels equally far apart, cyclically. Each then has two tiles, which are added in
+        an order that does not depend on threads.
+        """
         if len(self._kept) < len(self._chosen):
             self._keep()
-        return np.concatenate([np.empty((0, vectors.shape[1]), np.float32), *self.panels(vectors)])
+        self._prepare()
+        found = np.zeros((self.n_rows, vectors.shape[1]), np.float32)
+        for apart in range(self.n_panels // 2 + 1):
+            # Half way round, p and q are opposite each other: each pair would come twice.
+            n_pairs = apart if 2 * apart == self.n_panels else self.n_panels
+            pairs = [(p, (p + apart) % self.n_panels) for p in range(n_pairs)]
+
+            def both(pair: tuple[int, int]) -> tuple[Single, Single | None]:
+                tile, (rows, columns) = self._tile(*pair), (self._slices[p] for p in pair)
+                return tile @ vectors[columns], None if rows == columns else tile.T @ vectors[rows]
+
+            for (p, q), (own, other) in zip(pairs, self._each(both, pairs), strict=True):
+                found[self._slices[p]] += own
+                if other is not None:
+                    found[self._slices[q]] += other
+        return found
 
     def panels(self, vectors: Single, numbers: Sequence[int] | None = None) -> list[Single]:
         """Return the rows of a product in the panels with the given numbers, or in all panels."""
@@ -218,12 +238,17 @@ class _Squares:
     def __init__(self, n_rows: int, scales: Single) -> None:
         self.largest, self.total = np.zeros(n_rows, np.float32), np.zeros(n_rows, np.float32)
         self._scales = scales
+        # Where k(x, x) is the same for all x, so are the scales: then sums are scaled in place of values.
+        self._common = scales[0] if scales.size and (scales == scales[0]).all() else None
 
     def add(self, tile: Single, columns: slice) -> None:
         """Count the kernel values with some of the own rows."""
         for start in range(0, len(tile), _SCALED):
             rows = slice(start, start + _SCALED)
-            scaled = tile[rows] * self._scales[columns]
+            common, scaled = self._common, tile[rows]
+            if common is None:
+                common, scaled = np.float32(1), scaled * self._scales[columns]
             # Negative values, which only some kernels have, do not count as the largest, but in the sum.
-            self.largest[rows] = np.maximum(self.largest[rows], scaled.max(axis=1, initial=0.0) ** 2)
-            self.total[rows] += np.einsum("ij,ij->i", scaled, scaled)
+            largest = (common * scaled.max(axis=1, initial=0.0)) ** 2
+            self.largest[rows] = np.maximum(self.largest[rows], largest)
+            self.total[rows] += common**2 * np.einsum("ij,ij->i", scaled, scaled)

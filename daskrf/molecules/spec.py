@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 from daskrf.errors import InputError
 from daskrf.parameters import Option
 
-__all__ = ["FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
+__all__ = ["DEFAULT_KINDS", "FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
 
 Fragments = Literal["keep", "largest", "reject"]
-_MOST = 10  # bonds in a radius
+_MOST, _RADIUS = 10, 1  # bonds in a radius: the most, and if none is given
 FRAGMENTS = get_args(Fragments)
 KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo")
+DEFAULT_KINDS = ("morgan:2", "morgan:2:features")
+"""What is counted by default; docs/maps.md has the comparison."""
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
 _USUAL = {"morgan": 20, "atompair": 220, "torsion": 45, "rdkit": 750, "lingo": 50}
@@ -28,14 +30,15 @@ class FingerprintSpec:
 
     Parameters
     ----------
-    kind : str or sequence of str, default "morgan"
+    kind : str or sequence of str, optional
         "morgan" (circular environments), "atompair" (pairs of atoms), "torsion" (topological torsions),
         "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), or "lingo" (windows of four characters of
         RDKit's canonical SMILES, see `daskrf.molecules.lingo`). Morgan may have a radius of its own, as in
         "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (give --kind several times)
-        are put side by side in a row, each in columns of its own.
-    radius : int, default 1
-        Radius of Morgan environments, unless the kind gives one. Other kinds have no radius.
+        are put side by side in a row, each in columns of its own. Default: "morgan:2" and
+        "morgan:2:features", or "morgan" if `radius` or `features` is given.
+    radius : int, optional
+        Radius of Morgan environments, unless the kind gives one. Default: 1. Other kinds have no radius.
     counts : bool, default True
         Count how often a feature occurs, or only whether it does (0 or 1).
     size : int, default 0
@@ -62,6 +65,8 @@ class FingerprintSpec:
     Examples
     --------
     >>> from daskrf.molecules import FingerprintSpec
+    >>> FingerprintSpec().name, FingerprintSpec(radius=2).name
+    ('morgan:2 + morgan:2:features', 'morgan:2')
     >>> FingerprintSpec(radius=2, size=2048).n_columns
     2048
     >>> several = FingerprintSpec(["morgan:1", "torsion"])
@@ -77,21 +82,22 @@ class FingerprintSpec:
         "counts": Option("--counts/--binary"),
     }
 
-    kind: str | Sequence[str] = "morgan"
-    radius: int = 1
+    kind: str | Sequence[str] = cast(str, None)  # names, and a number, once it is made
+    radius: int = cast(int, None)
     counts: bool = True
     size: int = 0
     chirality: bool = False
     features: bool = False
 
     def __post_init__(self) -> None:
-        for name, low, high in (("radius", 0, _MOST), ("size", 0, 2**31 - 1)):
+        limits = [("size", 0, 2**31 - 1), *([] if self.radius is None else [("radius", 0, _MOST)])]
+        for name, low, high in limits:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise InputError(
                     f"fingerprint {name} must be an integer from {low} to {high}, not {value!r}."
                 )
-        given = [str(text) for text in (self.kind if isinstance(self.kind, (list, tuple)) else [self.kind])]
+        given = self._given_kinds()
         if len(given) == 1:
             self._take(*_parsed(given[0], self.radius, self.features))
             self._check_kind()
@@ -101,7 +107,7 @@ class FingerprintSpec:
             dataclasses.replace(
                 self,
                 kind=text,
-                radius=self.radius if text in own else 1,
+                radius=self.radius if text in own else cast(int, None),
                 features=text in own and self.features,
             )
             for text in given
@@ -109,9 +115,15 @@ class FingerprintSpec:
         names = tuple(kind.name for kind in kinds)
         if len(set(names)) < len(names) or not names:
             raise InputError(f"fingerprint kinds must be different ones, not {', '.join(names) or 'none'}.")
-        self._take(names, 1, False)  # each name holds its own radius and features
+        self._take(names, None, False)  # each name holds its own radius and features
 
-    def _take(self, kind: str | tuple[str, ...], radius: int, features: bool) -> None:
+    def _given_kinds(self) -> list[str]:
+        """Return the names of the kinds as they were given, or those of the default."""
+        if self.kind is None:
+            return [*DEFAULT_KINDS] if self.radius is None and not self.features else ["morgan"]
+        return [str(text) for text in (self.kind if isinstance(self.kind, (list, tuple)) else [self.kind])]
+
+    def _take(self, kind: str | tuple[str, ...], radius: int | None, features: bool) -> None:
         for name, value in (("kind", kind), ("radius", radius), ("features", features)):
             object.__setattr__(self, name, value)
 
@@ -177,7 +189,8 @@ class FingerprintSpec:
         if "kinds" not in state:
             return cls._of(state)
         kinds = [cls._of({k: v for k, v in own.items() if k != "columns"}) for own in state["kinds"]]
-        spec = dataclasses.replace(kinds[0], kind=[kind.name for kind in kinds], radius=1, features=False)
+        names = [kind.name for kind in kinds]
+        spec = dataclasses.replace(kinds[0], kind=names, radius=cast(int, None), features=False)
         if spec.state() != state:
             raise InputError(
                 "fingerprint kinds are arranged in a way that is unknown to this version of daskrf."
@@ -192,7 +205,7 @@ class FingerprintSpec:
         return cls(**state)
 
 
-def _parsed(text: str, radius: int, features: bool) -> tuple[str, int, bool]:
+def _parsed(text: str, radius: int | None, features: bool) -> tuple[str, int, bool]:
     """Return a kind, its radius, and whether it counts atom classes, from its name and the parameters."""
     kind, *words = text.split(":")
     if kind not in KINDS:
@@ -205,9 +218,9 @@ def _parsed(text: str, radius: int, features: bool) -> tuple[str, int, bool]:
                 f"fingerprint kind {text!r} is unknown; only a radius of Morgan environments, up to {_MOST}, "
                 "stands behind a kind, as in 'morgan:2', or the word 'features', as in 'morgan:2:features'."
             )
-        if radius not in (1, int(words[0])):
+        if radius not in (None, int(words[0])):
             raise InputError(
                 f"fingerprint radius is {radius}, but the kind is {text!r}; leave one of them out."
             )
         radius = int(words[0])
-    return kind, radius, features
+    return kind, _RADIUS if radius is None else radius, features

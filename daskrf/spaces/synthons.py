@@ -105,7 +105,7 @@ class Cutter:
     --------
     >>> from daskrf.spaces.reactions import Half
     >>> acid = Half("([O&H1][C:1]([*:2])=[O:3])>>([C:1]([*:2])(=[O:3])-[1*])", False, (1,))
-    >>> cut = Cutter(acid, FingerprintSpec())
+    >>> cut = Cutter(acid, FingerprintSpec("morgan"))
     >>> [synthon.smiles for synthon in cut("CC(=O)O")], cut("CCO")
     (['[1*]C(C)=O'], 'it does not match its slot')
     """

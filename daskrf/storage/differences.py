@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from daskrf.errors import StoreError, printable
+from daskrf.errors import InputError, StoreError, printable
 from daskrf.exports import declared
 from daskrf.features.featuremap import known_maps
 from daskrf.kernels.kernel import Kernel
+from daskrf.molecules.spec import FingerprintSpec
 
 __all__ = ["differences", "made_with_others"]
 
@@ -77,7 +78,7 @@ def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str
     >>> differences({"labels": 64 * "a", "k": 3}, {"labels": 64 * "b", "k": 3})
     'the labels are others'
     """
-    first, second = dict(_leaves(old)), dict(_leaves(new))
+    first, second = (dict(_leaves(spec)) for spec in _by_kind(old, new))
     keys = [*first, *(key for key in second if key not in first)]
     keys = [key for key in keys if first.get(key, second) != second.get(key, first)]
     # A kernel that was not given is a leaf, None; the parts of the one that was given are the difference.
@@ -131,6 +132,23 @@ def _value(value: Any) -> str:
     if len(text) <= _SHOWN:
         return printable(text)
     return f"{len(text):,} characters with SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _by_kind(old: dict[str, Any], new: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield two specifications, with kinds of fingerprints by name if either has several kinds."""
+    states = [spec.get("fingerprint") for spec in (old, new)]
+    several = any(isinstance(state, dict) and "kinds" in state for state in states)
+    for spec, state in zip((old, new), states, strict=True):
+        if not (several and isinstance(state, dict)):
+            yield spec
+            continue
+        try:
+            kinds = FingerprintSpec.from_state(state)
+        except InputError:
+            yield spec
+            continue
+        options = {name: getattr(kinds, name) for name in ("counts", "size", "chirality")}
+        yield {**spec, "fingerprint": {"kind": kinds.name, **options}}
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
@@ -14,6 +14,7 @@ from typing import Any
 
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
+from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.kernel import short
 from daskrf.molecules.values import scales_in
@@ -432,7 +433,18 @@ def _model_words(metadata: dict[str, Any]) -> list[str]:
     words += _round_words(metadata.get("rounds", []), metadata.get("targets", []))
     if metadata.get("spec_hash"):
         words.append(f"hash: {metadata['spec_hash'][:12]}")
-    return words
+    return words + _choice_words(metadata.get("gp", {}), metadata.get("targets") or [])
+
+
+def _choice_words(state: dict[str, Any], targets: Sequence[str]) -> list[str]:
+    """Return the kernels that were compared for each target of an exact process, a line each."""
+    parts = state.get("parts") or [state]
+    lines: list[str] = []
+    for place, part in enumerate(parts):
+        if part.get("kernel_choice"):
+            head, *rest = str(KernelChoice.from_state(part["kernel_choice"])).splitlines()
+            lines += [f"{targets[place]}: {head}" if len(parts) > 1 else head, *rest]
+    return lines
 
 
 def _round_words(rounds: list[dict[str, Any]], targets: list[str]) -> list[str]:

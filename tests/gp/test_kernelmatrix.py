@@ -41,8 +41,9 @@ def test_products_are_those_of_the_whole_matrix(kernel, kept) -> None:
 
 @pytest.mark.parametrize("kernel", [TanimotoMinMax(), Gaussian(2.0)])
 @pytest.mark.parametrize("kept", [0.0, 0.4])
-def test_the_largest_and_the_sum_of_squares_are_those_of_the_whole_matrix(kernel, kept) -> None:
-    X, scales = rows(), np.random.default_rng(1).uniform(0.5, 2, N).astype(np.float32)
+@pytest.mark.parametrize("low", [0.5, 2])  # of scales that differ, and of equal ones
+def test_the_largest_and_the_sum_of_squares_are_those_of_the_whole_matrix(kernel, kept, low) -> None:
+    X, scales = rows(), np.random.default_rng(1).uniform(low, 2, N).astype(np.float32)
     vectors = np.ones((N, 2), np.float32)
     matrix = KernelMatrix(kernel, X, keep_bytes=int(kept * KernelMatrix.bytes_of(N)))
     own = (kernel(X) * scales) ** 2
@@ -74,25 +75,34 @@ def test_no_tile_is_made_that_is_kept_and_no_more_are_kept_than_allowed(monkeypa
     own = KernelMatrix._made
     monkeypatch.setattr(KernelMatrix, "_made", lambda self, p, q: made.append((p, q)) or own(self, p, q))
     vectors = np.ones((N, 1), np.float32)
-    n_tiles = -(-N // 16)
+    n_tiles = -(-N // 16) * (-(-N // 16) + 1) // 2  # of the lower triangle: one serves both sides
     whole = KernelMatrix(TanimotoMinMax(), rows(), keep_bytes=KernelMatrix.bytes_of(N))
     whole.product(vectors)
-    assert len(made) == n_tiles * (n_tiles + 1) // 2
+    assert len(made) == n_tiles
     made.clear()
     whole.product(vectors)
     assert not made
     allowed = 4 * 16 * 16 * 5
     part = KernelMatrix(TanimotoMinMax(), rows(), keep_bytes=allowed)
     part.product(vectors)
-    first = len(made)
+    assert len(made) == n_tiles
     made.clear()
     part.product(vectors)
-    assert n_tiles**2 - 10 <= len(made) < n_tiles**2
-    assert 4 <= first - len(made) <= 5
+    assert 4 <= n_tiles - len(made) <= 5
     part.forget()
     made.clear()
     part.product(vectors)
-    assert len(made) == n_tiles**2
+    assert len(made) == n_tiles
+
+
+@pytest.mark.parametrize("n", [0, 1, 16, 17, 32, 40, 64, 80])
+def test_every_number_of_tiles(n) -> None:
+    X, vectors = rows(n), np.random.default_rng(1).standard_normal((n, 3)).astype(np.float32)
+    for matrix in (KernelMatrix(TanimotoMinMax(), X), KernelMatrix(TanimotoMinMax(), X, keep_bytes=10**6)):
+        np.testing.assert_allclose(matrix.product(vectors), TanimotoMinMax()(X) @ vectors, atol=2e-5)
+        np.testing.assert_allclose(
+            matrix.product(vectors), np.vstack([vectors[:0], *matrix.panels(vectors)]), atol=2e-5
+        )
 
 
 def test_rows_of_their_own_kind() -> None:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from daskrf import ExactGP
 from daskrf.errors import InputError
-from daskrf.gp import model_from_state
+from daskrf.gp import model_from_state, pathwise
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.gp.pathwise import ProcessParameters, fit_pathwise
 from daskrf.gp.priordraws import PriorDraws
@@ -110,6 +110,21 @@ def test_hyperparameters_maximize_the_evidence(fixed: tuple[int, ...]) -> None:
             assert found[i] == GIVEN[i]
         lost = best.log_marginal_likelihood_value_ - best.log_marginal_likelihood(*found)
         assert -1e-6 < lost < 0.5
+
+
+def test_a_search_that_begins_with_some_rows_ends_at_the_same_place_with_fewer_products(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, kernel = rows(1200), TanimotoMinMax()
+    y = labels(X, kernel)
+    options: dict[str, Any] = {"given": FREE, "start": ProcessParameters(0.0, 1.0, 0.02), "tolerance": 1e-3}
+    whole = fitted(X, y, **options)
+    monkeypatch.setattr(pathwise, "_MANY", 1000)
+    some = fitted(X, y, **options)
+    assert some.n_iterations < 0.9 * whole.n_iterations
+    best = exact(X, y, kernel)
+    lost = [best.log_marginal_likelihood(*each.hyperparameters) for each in (whole, some)]
+    assert abs(lost[0] - lost[1]) < 0.5
 
 
 def test_results_follow_from_the_seed() -> None:

@@ -288,11 +288,15 @@ def test_the_kernel_is_chosen_printed_and_kept(
     store: Path, inputs: tuple[Path, Path], tmp_path: Path, labelled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = fit(store, inputs[1], tmp_path / "model", process="exact")
-    expected = choose_kernel(*labelled, {})
+    expected = choose_kernel(*labelled, FingerprintSpec().columns)
     (choice,) = report.choices
     assert choice == expected
     assert report.kernel == expected.kernel.words()
     assert str(expected).splitlines()[0] in str(report)
+    assert (
+        list(status(tmp_path / "model").words[-len(str(expected).splitlines()) :])
+        == str(expected).splitlines()
+    )
     assert kernel_from_state(load_model(tmp_path / "model").metadata["gp"]["kernel"]) == expected.kernel
     monkeypatch.setattr("daskrf.jobs.exactsolve.choose_kernel", None)  # nothing is tried again
     again = fit(store, inputs[1], tmp_path / "model", process="exact", noise_variance=0.5)

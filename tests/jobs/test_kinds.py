@@ -71,7 +71,9 @@ def test_the_same_bytes_by_shards_and_workers(
         "topological-torsion fingerprints, counts, unfolded (32-bit identifiers), columns 4,294,967,296"
         in words
     )
-    with pytest.raises(StoreError, match=r"kinds\[0\].kind \(was morgan, now torsion\)"):
+    with pytest.raises(
+        StoreError, match=r"--kind \(was morgan:1 \+ torsion \+ .*, now torsion \+ morgan:1\)"
+    ):
         fingerprint(inputs[0], store, spec=FingerprintSpec(["torsion", "morgan:1"]), rows_per_partition=130)
 
 

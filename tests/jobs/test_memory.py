@@ -53,7 +53,7 @@ SLACK = 1.25  # a prediction is at most this much above what was measured
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fingerprint store of 20,000 made-up molecules, and labels for all of them."""
     directory = tmp_path_factory.mktemp("memory")
-    spec = FingerprintSpec()
+    spec = FingerprintSpec("morgan")
     store = FingerprintStore.new(
         directory / "fp",
         library={},

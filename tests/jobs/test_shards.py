@@ -82,7 +82,7 @@ def test_a_shard_of_another_job_is_refused(inputs: tuple[Path, Path], tmp_path: 
     before = data_digests(tmp_path / "fp")
     with no_scan():
         for options, differing in (
-            ({"spec": FingerprintSpec(radius=2)}, "--radius"),
+            ({"spec": FingerprintSpec(radius=2)}, r"--kind \(was .*, now morgan:2\)"),
             ({"fragments": "reject"}, "fragments"),
             ({"rows_per_partition": 51}, r"--rows-per-partition \(was 50, now 51\)"),
         ):

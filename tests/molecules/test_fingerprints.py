@@ -22,6 +22,7 @@ from tests.naive import fingerprints as naive
 
 SPECS = [
     FingerprintSpec(),
+    FingerprintSpec("morgan"),
     FingerprintSpec(radius=0, counts=False),
     FingerprintSpec(radius=3, size=1000),
     FingerprintSpec(chirality=True, features=True),
@@ -167,9 +168,9 @@ def test_rows_without_feature_are_kept_and_counted() -> None:
 
 def test_nothing_in_nothing_out() -> None:
     block = Fingerprinter()([])
-    assert block.fingerprints.shape == (0, 2**32)
+    assert block.fingerprints.shape == (0, 2**33)
     assert (len(block.kept), block.rejects, block.empty) == (0, [], 0)
-    assert Fingerprinter()(["CX"]).fingerprints.shape == (0, 2**32)
+    assert Fingerprinter()(["CX"]).fingerprints.shape == (0, 2**33)
 
 
 @pytest.mark.parametrize(
@@ -307,9 +308,20 @@ def test_specifications_that_cannot_be(state: dict) -> None:
         Fingerprinter(fragments="all")
 
 
+def test_two_kinds_are_counted_unless_something_is_said_of_one() -> None:
+    assert FingerprintSpec() == FingerprintSpec(["morgan:2", "morgan:2:features"])
+    assert FingerprintSpec(size=64).columns == {"morgan:2": (0, 64), "morgan:2:features": (64, 128)}
+    assert FingerprintSpec("morgan") == FingerprintSpec(radius=1) == FingerprintSpec("morgan:1")
+    assert FingerprintSpec(features=True) == FingerprintSpec("morgan:1:features")
+    assert FingerprintSpec(radius=2) == FingerprintSpec("morgan:2")
+    for kinds in ("morgan:2", ["morgan:2", "morgan:2:features"], ["morgan:2", "torsion"]):
+        with pytest.raises(InputError, match="radius"):
+            FingerprintSpec(kinds, radius=1)
+
+
 def test_kinds_are_named_with_what_is_their_own() -> None:
     assert FingerprintSpec("morgan:2:features") == FingerprintSpec(radius=2, features=True)
-    assert FingerprintSpec(["morgan:1"]).state() == FingerprintSpec().state()
+    assert FingerprintSpec(["morgan:1"]).state() == FingerprintSpec("morgan").state()
     several = FingerprintSpec(("torsion", "morgan", "morgan:3:features"), radius=3, size=10)
     assert several.columns == {"torsion": (0, 10), "morgan:3": (10, 20), "morgan:3:features": (20, 30)}
     assert several.kinds == (

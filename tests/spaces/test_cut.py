@@ -114,7 +114,7 @@ def test_a_missing_product_is_a_difference(whole: CutSpace) -> None:
 def test_sizes_count_sites(tmp_path) -> None:
     blocks = [["NCCNC", "CN", "CCO"], ["CC(=O)O", "CC(=O)[O-].[Na+]", "nonsense", "*C(=O)O"]]
     space = read_space(write_space(tmp_path, {"amide": (AMIDE, blocks)}))
-    found = cut(space, FingerprintSpec())
+    found = cut(space, FingerprintSpec("morgan"))
     assert found.sizes == [3]
     assert n_cuts(space) == 7
     assert [own.refused for own in found.entries[0]] == [
@@ -129,7 +129,7 @@ def test_sizes_count_sites(tmp_path) -> None:
 
 def test_equal_blocks_have_one_synthon(tmp_path) -> None:
     space = read_space(write_space(tmp_path, {"amide": (AMIDE, [["CN", "NC", "C[NH2]"], ["CC(=O)O"]])}))
-    found = cut(space, FingerprintSpec())
+    found = cut(space, FingerprintSpec("morgan"))
     assert found.smiles == ["[1*]NC", "[1*]C(C)=O"]
     assert found.sizes == [3]
 
@@ -146,5 +146,5 @@ def test_what_does_not_compose_is_refused(tmp_path, spec: FingerprintSpec) -> No
 def test_progress_is_told(tmp_path) -> None:
     told: list[int] = []
     space = read_space(write_space(tmp_path, {"amide": (AMIDE, [AMINES, ACIDS])}))
-    cut(space, FingerprintSpec(), told.append)
+    cut(space, FingerprintSpec("morgan"), told.append)
     assert sum(told) == n_cuts(space) == len(AMINES) + len(ACIDS)
