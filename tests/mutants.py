@@ -92,7 +92,7 @@ TESTS = {
     "commands/quickstart": "../test_quickstart",
     "commands/screen": "../jobs/test_hits ../jobs/test_exact ../jobs/test_variants",
     "commands/verify": "../jobs/test_maps ../storage/test_inspection ../cli/test_pipeline",
-    "spaces/": "cut reactions spacetables check",
+    "spaces/": "cut reactions spacetables spacefiles check",
     "engine/cpu/popcount": "popcount ../features/test_composed",
     "engine/cpu/hadamard": "hadamard ../features/test_fourier",
     "engine/cpu/hashes": "minima without_jit ../features/test_cws ../features/test_minmax",

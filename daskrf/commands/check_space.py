@@ -16,7 +16,7 @@ from daskrf.report.tabulation import text_table
 from daskrf.seeds import check_seed
 from daskrf.spaces.comparison import compare
 from daskrf.spaces.cut import CutSpace, cut, n_cuts
-from daskrf.spaces.sources import read_space
+from daskrf.spaces.spacefiles import read_space
 from daskrf.spaces.synthons import check_spec
 
 __all__ = ["CheckedReaction", "CheckedSlot", "SpaceReport", "check_space"]

@@ -39,7 +39,7 @@ from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.screening import TopK
-from daskrf.spaces.sources import space_among
+from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits, write_rejects

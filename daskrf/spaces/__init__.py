@@ -4,7 +4,7 @@ from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.comparison import Comparison, compare
 from daskrf.spaces.cut import CutSpace, Entries, cut, n_cuts
 from daskrf.spaces.reactions import Reaction
-from daskrf.spaces.sources import is_space, read_space, space_among
+from daskrf.spaces.spacefiles import is_space, read_space, space_among
 from daskrf.spaces.spacetables import Space
 
 __all__ = [

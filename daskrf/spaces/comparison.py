@@ -54,7 +54,7 @@ def compare(cut: CutSpace, reaction: int, n: int, seed: int = 0) -> Comparison:
     >>> import pathlib, tempfile
     >>> from daskrf.molecules import FingerprintSpec
     >>> from daskrf.spaces.cut import cut
-    >>> from daskrf.spaces.sources import read_space
+    >>> from daskrf.spaces.spacefiles import read_space
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> amide = "[N:1]([H])[*:2].[OH][C:3]=[O:4],[*:2][N:1][C:3]=[O:4]"
     >>> _ = (folder / "reactions.csv").write_text(f"reaction,reactants,product\\namide,{amide}\\n")

@@ -15,7 +15,7 @@ from daskrf.errors import InputError
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.spaces.comparison import compare
 from daskrf.spaces.cut import CutSpace, cut, n_cuts
-from daskrf.spaces.sources import read_space
+from daskrf.spaces.spacefiles import read_space
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
 SPEC = FingerprintSpec(["morgan:1", "morgan:2"])

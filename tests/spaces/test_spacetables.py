@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from daskrf.errors import InputError
-from daskrf.spaces.sources import is_space, read_space
+from daskrf.spaces.spacefiles import is_space, read_space
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
 
