@@ -34,7 +34,7 @@ from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
 from daskrf.jobs.directions import directions_of
 from daskrf.jobs.exactsolve import Fingerprints, need_of_exact, solve_exact, why_not_exact
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
-from daskrf.jobs.joinedlabels import LabelFiles, labels_of
+from daskrf.jobs.joinedlabels import LabelFiles, labels_of, other_molecules
 from daskrf.jobs.labelled import SMILES, smiles_array, smiles_of_rows
 from daskrf.jobs.learner import prepared
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
@@ -433,6 +433,7 @@ class _Fit(Job[FitReport]):
     client: Client | None = None
     any_key: bool = False
     words: str = ""
+    caution: str = ""
     given: LabelFiles = field(init=False)
     parts: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
     spec: dict[str, Any] = field(init=False)
@@ -499,7 +500,11 @@ class _Fit(Job[FitReport]):
             self.words = label_words(path, self.reading)
             run.progress.note(self.words)
             try:
-                return labels_of(path, store, run.work, self.reading, check)
+                found = labels_of(path, store, run.work, self.reading, check)
+                if key == "id" and len(keys) > 1:
+                    by_text = replace(self.reading, key="smiles", key_column=keys[1][1])
+                    self.caution = other_molecules(path, by_text, found.joined, store)
+                return found
             except NoMatchError:
                 if last == len(keys):
                     raise
@@ -602,6 +607,7 @@ class _Fit(Job[FitReport]):
         names = [printable(name, 60) for name in joined.names]
         solved = [(each.kernel.words(), each.words()) for each in processes_of(gp) if each.kernel]
         warnings = [] if self.exact else [*self.features.feature_map.cautions()]
+        warnings += [self.caution] if self.caution else []
         warnings += [f"{name}: {caution}" for t, name in enumerate(names) for caution in gp.cautions(t)]
         warnings += [
             advice

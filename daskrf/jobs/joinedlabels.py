@@ -14,7 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf.errors import StoreError
+from daskrf.jobs.labelled import labelled_batches
 from daskrf.molecules.measurements import Reading, label_table, read_labels
+from daskrf.molecules.structures import Molecules
 from daskrf.molecules.tables import survey
 from daskrf.molecules.values import Scale
 from daskrf.storage.backend import as_path, backend, is_file
@@ -23,9 +25,10 @@ from daskrf.storage.labels import JoinedLabels, join_labels
 from daskrf.storage.rowstore import RowStore
 from daskrf.storage.store import hash_of
 
-__all__ = ["LabelFiles", "kept_arrays", "labels_of"]
+__all__ = ["LabelFiles", "kept_arrays", "labels_of", "other_molecules"]
 
 _RECORD, _ROWS, _LABELS = "joined.json", "rows.npy", "labels.npy"
+_COMPARED, _MOST_LABELS = 500, 200_000  # molecules that are compared, if there are not more labels
 _ADVICE = "run the same command again, which makes it anew"
 
 
@@ -101,6 +104,29 @@ def labels_of(
     del given
     pa.default_memory_pool().release_unused()  # up to three times what is left, and Arrow would keep it
     return LabelFiles(joined, folder, there=False, damaged=there)
+
+
+def other_molecules(
+    path: str | os.PathLike[str], reading: Reading, joined: JoinedLabels, store: RowStore
+) -> str:
+    """Return a caution if labels that are joined by ID have the structures of other molecules, or nothing.
+
+    `reading` reads the structures of the labels. Some hundred molecules are compared.
+    """
+    if joined.matched > _MOST_LABELS:
+        return ""
+    rows = np.unique(joined.row)
+    _, batches = labelled_batches(store, rows[:: -(-len(rows) // _COMPARED)])
+    known = [text for batch in batches for text in batch]
+    molecules = Molecules(known)
+    molecules.look(read_labels(path, reading).keys.to_pylist())
+    if molecules.exhausted or 2 * molecules.n_found() >= len(known):
+        return ""
+    return (
+        f"{len(known) - molecules.n_found():,} of {len(known):,} labelled molecules of the library are not "
+        "among the SMILES of the labels, though their IDs are: see that the IDs mean the same molecules, or "
+        "join by structure with --key structure"
+    )
 
 
 def kept_arrays(folder: PurePath) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

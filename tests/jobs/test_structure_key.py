@@ -134,6 +134,11 @@ def test_ids_that_match_go_before_structures(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text(f"smiles,id,y\n{rows}")
     report = fit(tmp_path / "store", tmp_path / "labels.csv", tmp_path / "model", **GIVEN)
     assert report.labels.y.ravel().tolist() == list(range(29, -1, -1))
+    assert "see that the IDs mean the same molecules" not in str(report)
+    rows = "".join(f"{smiles},m{k},{k}\n" for k, smiles in enumerate(ReactionLibrary().smiles(1000, 1030)))
+    (tmp_path / "wrong.csv").write_text(f"smiles,id,y\n{rows}")
+    report = fit(tmp_path / "store", tmp_path / "wrong.csv", tmp_path / "wrong", **GIVEN)
+    assert "30 of 30 labelled molecules of the library are not among the SMILES of the labels" in str(report)
     (tmp_path / "none.csv").write_text("code,y\nX1,1\nX2,2\n")
     with pytest.raises(InputError, match=r"none of the 2 labels .* there is no id 'X1'"):
         fit(tmp_path / "store", tmp_path / "none.csv", tmp_path / "other", **GIVEN)
