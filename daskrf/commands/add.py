@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.commands.fit import need_of_solve
-from daskrf.errors import InputError, StoreError, printable
+from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.gp.agreement import Agreement, agreement
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice
@@ -139,6 +139,8 @@ def add(
     target: str | int | Sequence[str | int] | None = None,
     censored: Literal["drop", "value"] | None = None,
     drop_non_numbers: bool = False,
+    replicates: str | int | None = None,
+    replicate_std: str | int | None = None,
     library: Paths | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
@@ -171,6 +173,8 @@ def add(
         As in `fit`.
     drop_non_numbers : bool
         Leave out labels that are no finite numbers, such as those of molecules that could not be scored.
+    replicates, replicate_std : str or int, optional
+        As in `fit`; both are needed.
     library : path, optional
         For IDs: the fingerprint store with the molecules, if that of the model has moved.
     client, progress
@@ -190,7 +194,10 @@ def add(
     path = as_path(model)
     made = path if output is None else as_path(output)
     targets = [target] if isinstance(target, (str, int)) else target
-    job = _Add(path, labels, made, key, key_column, targets, censored, drop_non_numbers, library)
+    if (replicates is None) != (replicate_std is None):
+        raise OptionError("--replicates and --replicate-std go together; add the other one.")
+    measured = (replicates, replicate_std)
+    job = _Add(path, labels, made, key, key_column, targets, censored, drop_non_numbers, library, measured)
     report = run(job, client, progress)
     assert isinstance(report, AddReport)
     return report
@@ -229,6 +236,7 @@ class _Add(Job[AddReport]):
     censored: Literal["drop", "value"] | None
     drop_non_numbers: bool
     library: Paths | None
+    measured: tuple[str | int | None, str | int | None]
     old: Model = field(init=False)
     new: _New = field(init=False)
     words: str = ""
@@ -308,7 +316,8 @@ class _Add(Job[AddReport]):
         transform = {name: own.transform for name, own in pairs if own.transform and name != own.name}
         unit = {name: own.unit for name, own in pairs if name == own.column and own.unit and not own.units}
         return Reading(
-            *(key, column, names, self.drop_non_numbers, self.censored, transform or None, unit or None)
+            *(key, column, names, self.drop_non_numbers, self.censored, transform or None, unit or None),
+            *self.measured,
         )
 
     def _check_units(self, path: PurePath, given: Labels) -> None:

@@ -111,6 +111,8 @@ def evaluate(
     unit: str | Mapping[str, str] | None = None,
     censored: Literal["drop", "value"] | None = None,
     drop_non_numbers: bool = False,
+    replicates: str | int | None = None,
+    replicate_std: str | int | None = None,
     mean: float | None = None,
     signal_variance: float | None = None,
     noise_variance: float | None = None,
@@ -154,7 +156,7 @@ def evaluate(
         Also fit to an eighth, a quarter and a half of the labels of each fold, to see what more labels bring.
     feature_map, process, kernel, quick, key, key_column, target
         As in `fit`.
-    transform, unit, censored, drop_non_numbers
+    transform, unit, censored, drop_non_numbers, replicates, replicate_std
         As in `fit`.
     mean, signal_variance, noise_variance, direction
         As in `fit`.
@@ -199,6 +201,7 @@ def evaluate(
             reading=Reading(
                 key or ("smiles" if labels is None else "id"),
                 *(key_column, targets, drop_non_numbers, censored, transform, unit),
+                *(replicates, replicate_std),
             ),
             any_key=key is None,
             fixed=fixed,

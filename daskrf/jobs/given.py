@@ -209,7 +209,7 @@ def _check_smiles(words: Sequence[str]) -> None:
 def _folder(output: Any, keep: bool) -> Iterator[PurePath]:
     """Yield the folder for the data of a command, beside its output, and delete it at the end."""
     if not isinstance(output, (str, os.PathLike)):  # none, or one that the command refuses
-        with tempfile.TemporaryDirectory(prefix="daskrf-") as temporary:
+        with tempfile.TemporaryDirectory(prefix="daskrf-", suffix=".given") as temporary:
             yield Path(temporary)
         return
     path = as_path(output)

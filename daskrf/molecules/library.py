@@ -224,7 +224,12 @@ class RowBatch:
 
 
 def file_words(path: str | os.PathLike[str]) -> str:
-    """Return a file name for a message: relative to the working directory if the file is below it."""
+    """Return a file name for a message: relative to the working directory if the file is below it.
+
+    Of data that were given in the place of a file, only their name: see `daskrf.jobs.given`.
+    """
+    if Path(path).parent.name.endswith(".given"):
+        return Path(path).name.removesuffix(".parquet")
     text, here = str(path), f"{Path.cwd()}{os.sep}"
     return printable(text.removeprefix(here))
 

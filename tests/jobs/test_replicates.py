@@ -81,6 +81,39 @@ def test_a_fit_to_means_is_that_to_measurements(name: str, tmp_path: Path) -> No
         np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-3)
 
 
+def test_means_in_evaluations_and_added(tmp_path: Path) -> None:
+    """Folds keep the measurements of a molecule together, and errors are those of measurements."""
+    rng = np.random.default_rng(4)
+    f = np.array([text.count("c") - 2.0 * text.count("N") for text in SMILES]) / 3
+    measured = f[:, None] + 0.6 * rng.standard_normal((N, 3))
+    every = "".join(f"{SMILES[k]},{value!r}\n" for k in range(N) for value in measured[k].tolist())
+    (tmp_path / "every.csv").write_text("smiles,y\n" + every)
+    means, std = measured.mean(1).tolist(), measured.std(1, ddof=1).tolist()
+    rows = [f"{text},{mean!r},3,{s!r}\n" for text, mean, s in zip(SMILES, means, std, strict=True)]
+    (tmp_path / "means.csv").write_text("smiles,y,n,sd\n" + "".join(rows))
+    columns = {"replicates": "n", "replicate_std": "sd"}
+    fixed: dict[str, Any] = {"quick": True, "mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.36}
+    one = daskrf.evaluate(tmp_path / "every.csv", folds=3, **fixed)
+    other = daskrf.evaluate(tmp_path / "means.csv", folds=3, **columns, **fixed)
+    assert other.table.num_rows == one.table.num_rows == 3 * N
+    assert other.n_molecules == N
+    errors = [
+        np.square(np.subtract(*(report.table[name].to_numpy() for name in ("y", "mean")))).mean()
+        for report in (one, other)
+    ]
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-6)
+    head, *lines = (tmp_path / "means.csv").read_text().splitlines(keepends=True)
+    for name, part in {"first": lines[:40], "rest": lines[40:]}.items():
+        (tmp_path / f"{name}.csv").write_text(head + "".join(part))
+    daskrf.fit(tmp_path / "first.csv", output=tmp_path / "model", **columns, **fixed)
+    daskrf.fit(tmp_path / "means.csv", output=tmp_path / "all", **columns, **fixed)
+    with pytest.raises(InputError, match="--replicates and --replicate-std go together"):
+        daskrf.add(tmp_path / "model", tmp_path / "rest.csv", replicates="n")
+    daskrf.add(tmp_path / "model", tmp_path / "rest.csv", **columns)
+    found, want = (daskrf.load(tmp_path / path).predict(SMILES) for path in ("model", "all"))
+    np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-3)
+
+
 def test_replicates_that_cannot_be(tmp_path: Path) -> None:
     def read(text: str, **options: Any) -> Any:
         (tmp_path / "labels.csv").write_text(f"id,y,n,sd\n{text}")
