@@ -25,6 +25,7 @@ from daskrf.gp.roundoff import CoarseSumsError
 from daskrf.gp.separate import Process, SeparateGP, process_of, processes_of
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.exactsolve import need_of_solution, solve_exact
+from daskrf.jobs.given import Data
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.labelled import SMILES, labelled_smiles, library_of_model, smiles_array, smiles_of_rows
 from daskrf.jobs.memory import Making
@@ -131,7 +132,7 @@ class AddReport:
 
 def add(
     model: Paths,
-    labels: Paths,
+    labels: Data,
     *,
     output: Paths | None = None,
     key: Key | None = None,

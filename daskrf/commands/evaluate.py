@@ -32,6 +32,7 @@ from daskrf.features import FeatureMap
 from daskrf.gp.baselines import nearest_neighbour, random_forest
 from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
 from daskrf.jobs.exactsolve import kernel_choice, need_of_gathering
+from daskrf.jobs.given import Data
 from daskrf.jobs.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
@@ -91,8 +92,8 @@ _PAIRS = 2e10  # similarities that nearest neighbours may take: some minutes
 
 
 def evaluate(
-    source: Paths,
-    labels: Paths | None = None,
+    source: Data,
+    labels: Data | None = None,
     *,
     output: Paths | None = None,
     picture: Paths | None = None,

@@ -16,6 +16,7 @@ from scipy import sparse
 from daskrf.commands import READING
 from daskrf.errors import InputError, StoreError, check_type
 from daskrf.jobs import memory
+from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import library_of, tables_of
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
@@ -112,7 +113,7 @@ class FingerprintReport:
 
 
 def fingerprint(
-    inputs: Paths | Sequence[Paths],
+    inputs: Data | Sequence[Data],
     output: Paths,
     *,
     spec: FingerprintSpec | None = None,

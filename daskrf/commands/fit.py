@@ -33,6 +33,7 @@ from daskrf.gp.statistics import Precision
 from daskrf.gp.sums import STRIP_BYTES, Statistics, Summation, precision_for
 from daskrf.jobs.directions import directions_of
 from daskrf.jobs.exactsolve import Fingerprints, need_of_exact, solve_exact, why_not_exact
+from daskrf.jobs.given import Data
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of, other_molecules
 from daskrf.jobs.labelled import SMILES, smiles_array, smiles_of_rows
@@ -213,8 +214,8 @@ class FitReport:
 
 
 def fit(
-    source: Paths,
-    labels: Paths | None = None,
+    source: Data,
+    labels: Data | None = None,
     output: Paths | None = None,
     *,
     feature_map: FeatureMap | None = None,

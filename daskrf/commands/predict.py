@@ -15,6 +15,7 @@ from distributed import Client
 
 from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError
+from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.memory import need_of_model
@@ -120,7 +121,7 @@ class PredictReport:
 
 def predict(
     model: Paths,
-    source: Paths | Sequence[Paths],
+    source: Data | Sequence[Data],
     output: Paths | None = None,
     *,
     std: bool = True,

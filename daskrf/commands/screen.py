@@ -23,6 +23,7 @@ from daskrf.errors import InputError, OptionError, StoreError, check_type, print
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
 from daskrf.jobs.duplicates import duplicates
+from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.learner import sampled_rows
@@ -144,7 +145,7 @@ class ScreenReport:
 
 def screen(
     model: Paths,
-    source: Paths | Sequence[Paths],
+    source: Data | Sequence[Data],
     output: Paths,
     *,
     k: int = 1000,

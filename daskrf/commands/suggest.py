@@ -31,6 +31,7 @@ from daskrf.commands.screen import (
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.gp.separate import process_of
 from daskrf.jobs.directions import words
+from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for
 from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.labelled import labelled_smiles
@@ -151,7 +152,7 @@ class SuggestReport:
 
 def suggest(
     model: Paths,
-    source: Paths | Sequence[Paths],
+    source: Data | Sequence[Data],
     output: Paths,
     *,
     n: int = 500,
@@ -163,7 +164,7 @@ def suggest(
     smarts: str | Sequence[str] = (),
     without_smarts: str | Sequence[str] = (),
     alerts: str | Sequence[str] = (),
-    exclude: Paths | Sequence[Paths] = (),
+    exclude: Data | Sequence[Data] = (),
     max_similarity: float | None = None,
     per_scaffold: int | None = None,
     shortlist: float | None = None,

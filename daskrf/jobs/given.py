@@ -33,7 +33,10 @@ from daskrf.storage.backend import (
 from daskrf.storage.files import private_folder
 from daskrf.storage.rowstore import write_parquet
 
-__all__ = ["STDIN", "as_files", "taking_data"]
+__all__ = ["STDIN", "Data", "as_files", "taking_data"]
+
+Data = str | os.PathLike[str] | Any
+"""A path, or data in its place: a table or molecules; see `as_files`."""
 
 STDIN = "-"
 """In the place of a file: standard input."""

@@ -124,6 +124,18 @@ def test_predictions_and_hits_of_what_is_in_memory(model: Path, tmp_path: Path) 
         daskrf.predict(model, FRAME[:10], tmp_path / "frame")
 
 
+def test_every_command_takes_data(model: Path, tmp_path: Path) -> None:
+    others = list(ReactionLibrary().smiles(N, 2 * N))
+    batch = daskrf.suggest(
+        model, pd.Series(others), tmp_path / "batch.parquet", n=5, maximize=True, exclude=others[:40]
+    ).table
+    assert batch.num_rows == 5
+    assert not {*others[:40]} & {*batch["smiles"].to_pylist()}
+    assert daskrf.evaluate(FRAME, target="y", folds=3, quick=True).n_molecules == N
+    new = pd.DataFrame({"smiles": ["CCO", "CCN"], "y": [0.1, 0.2]})
+    assert "2 labels added" in str(daskrf.add(model, new, output=tmp_path / "more"))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
