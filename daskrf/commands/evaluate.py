@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
-from sklearn.base import clone
 
 from daskrf import seeds
 from daskrf.commands.fit import CLI as FIT
@@ -31,9 +31,9 @@ from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import FeatureMap
 from daskrf.gp.baselines import nearest_neighbour, random_forest
 from daskrf.gp.folds import Folds, equal_rows, ordered_folds, random_folds
-from daskrf.jobs.exactsolve import kernel_choice, need_of_gathering
+from daskrf.jobs.exactsolve import need_of_gathering
 from daskrf.jobs.given import Data
-from daskrf.jobs.heldout import ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
+from daskrf.jobs.heldout import FEW_LABELS, ExactHeldOut, FeaturesHeldOut, HeldOutFit, Process
 from daskrf.jobs.job import Job, Need, Run, run
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.progress import Progress
@@ -128,8 +128,8 @@ def evaluate(
 
     Fits the same process as fit does, several times, each time without some of the labels, and predicts
     these. So every figure is of molecules that the model had not seen. Copies of a molecule are always left
-    out together. The mean and the variances are found anew in each fold; a kernel that is not given is chosen
-    once, on all labels, because that takes longest and has next to no influence on the figures. The same
+    out together. Mean and variances are found anew in each fold, and so is a kernel that is not given; above
+    1,000 labels the kernel is chosen once, on all labels, which has next to no influence there. The same
     labels are also predicted by their mean and by the most similar molecule: a model worth having is better
     than both.
 
@@ -183,10 +183,8 @@ def evaluate(
     MemoryLimitError
         If it would not fit into memory.
     """
-    seeds.check_seed(seed)
-    _check(source, labels, folds, split)
-    files = (None if output is None else as_path(output), None if picture is None else as_path(picture))
-    _check_files(*files, overwrite=overwrite)
+    files = _files(output, picture, overwrite=overwrite)
+    _check(source, labels, folds, split, seed)
     fixed = {"mean": mean, "signal_variance": signal_variance, "noise_variance": noise_variance}
     targets = [target] if isinstance(target, (str, int)) else target
     with nullcontext(None) if files[0] else tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
@@ -214,30 +212,35 @@ def evaluate(
         return cast(EvaluationReport, run(job, client, progress))
 
 
-def _check(source: Paths, labels: Paths | None, folds: int, split: str) -> None:
+def _check(source: Paths, labels: Paths | None, folds: int, split: str, seed: int) -> None:
     """Refuse what cannot be evaluated, before anything is read."""
+    seeds.check_seed(seed)
     if folds < (least := 2 if split in _SPLITS else 1):
         raise OptionError(f"--folds must be at least {least}, not {folds}.")
     kind = kind_of(source, missing_ok=True)
     if kind == "model":
         raise InputError(f"{source} is a model; give the labels that it was fitted to.")
-    if labels is not None and kind == "features":
+    if kind == "features" and labels is not None:
         raise InputError(
             f"{source} holds features, and similarities need fingerprints; give the fingerprint store."
         )
 
 
-def _check_files(output: PurePath | None, picture: PurePath | None, *, overwrite: bool) -> None:
-    """Refuse files to write with endings that are not known, and those that exist."""
-    if output is not None:
-        check_ending(output)
-    if picture is not None and picture.suffix.lower() not in _PICTURES:
-        raise OptionError(f"The picture {picture} must end in .png, .svg or .pdf.")
-    for path in (output, picture):
+def _files(
+    output: Paths | None, picture: Paths | None, *, overwrite: bool
+) -> tuple[PurePath | None, PurePath | None]:
+    """Return the files to write; refuse endings that are not known, and files that exist."""
+    table, image = (None if path is None else as_path(path) for path in (output, picture))
+    if table is not None:
+        check_ending(table)
+    if image is not None and image.suffix.lower() not in _PICTURES:
+        raise OptionError(f"The picture {image} must end in .png, .svg or .pdf.")
+    for path in (table, image):
         if path is not None and exists(path) and not overwrite:
             raise StoreError(
                 f"{path} exists; give another path, or replace it by --overwrite (overwrite=True)"
             )
+    return table, image
 
 
 @dataclass
@@ -380,26 +383,31 @@ class _Target:
     cautions: list[str] = field(default_factory=list)
 
     @cached_property
-    def process(self) -> tuple[Process, str, str]:
-        """The process, in words, and what was chosen on all labels."""
+    def process(self) -> Process:
+        """What is fitted to parts of the labels."""
         fit = self.job.fit
-        in_fold = "mean and variances were found in each fold"
         if fit.exact is None:
-            feature_map = fit.features.feature_map
-            filled = feature_map.n_filled
-            words = features_words(
-                feature_map.n_components if filled is None else filled, feature_map.n_components
-            )
-            held = FeaturesHeldOut(feature_map, fit.options, self.X, self.y)
-            return held, f"{words} of the kernel {feature_map.kernel_.words()}", in_fold
-        gp = clone(fit.exact)
-        chosen = "the kernel was given"
-        if fit.kernel is None:
-            choice = kernel_choice(self.run, gp, self.X, self.y, fit.kinds, self.folder)
-            gp.set_params(kernel=choice.kernel)
-            chosen = "the kernel was chosen on all labels, as fit does"
-        exact = ExactHeldOut(self.run, gp, self.X, self.y, self.folder)
-        return exact, f"an exact process with {gp.kernel.words()}", f"{chosen}; {in_fold}"
+            return FeaturesHeldOut(fit.features.feature_map, fit.options, self.X, self.y)
+        columns = fit.kinds if fit.kernel is None else None
+        return ExactHeldOut(self.run, fit.exact, self.X, self.y, self.folder, columns)
+
+    def words(self) -> tuple[str, str]:
+        """Return the process in words, and what was chosen on all labels."""
+        kernels = Counter(fit.kernel for fit in self.held_out)
+        kernel = " and ".join(
+            f"{words} ({amount(n, 'folds')})" if len(kernels) > 1 else words for words, n in kernels.items()
+        )
+        in_fold = "mean and variances were found in each fold"
+        if self.job.fit.exact is None:
+            feature_map = self.job.fit.features.feature_map
+            n, filled = feature_map.n_components, feature_map.n_filled
+            return f"{features_words(n if filled is None else filled, n)} of {kernel}", in_fold
+        process = f"an exact process with {kernel}"
+        if self.job.fit.kernel is not None:
+            return process, f"the kernel was given; {in_fold}"
+        if max(len(known) for known, _ in self.rows) <= FEW_LABELS:
+            return process, "kernel, mean and variances were found in each fold"
+        return process, f"the kernel was chosen on all labels; {in_fold}"
 
     @cached_property
     def direction(self) -> Any:
@@ -442,10 +450,10 @@ class _Target:
     @cached_property
     def held_out(self) -> list[HeldOutFit]:
         """What each fold predicts."""
-        self.process  # noqa: B018  # chooses the kernel first
+        self.rows  # noqa: B018  # refuses folds before the first fit
         found = []
         for fold, _, _ in self._each("predict what is left out"):
-            found.append(self.process[0].fold(self.folds, fold))
+            found.append(self.process.fold(self.folds, fold))
         self.cautions += dict.fromkeys(c for each in found for c in each.cautions)
         return found
 
@@ -481,7 +489,7 @@ class _Target:
     @cached_property
     def evaluation(self) -> TargetEvaluation:
         """All that there is to say."""
-        _, words, chosen = self.process
+        words, chosen = self.words()
         found = {name: self._figures(given, ranks=name != MEAN) for name, given in self.predictions.items()}
         predicted = sum(len(own) for _, own in self.rows)
         n_nearest = int(np.isfinite(self.nearest[0]).sum())
@@ -501,7 +509,7 @@ class _Target:
             chosen,
             self.direction,
             found,
-            tuple(fit.hyperparameters for fit in self.held_out),
+            tuple({"kernel": fit.kernel, **fit.hyperparameters} for fit in self.held_out),
             tuple(curve),
             tuple(notes),
             n_nearest,
@@ -539,7 +547,7 @@ class _Target:
             counts.append(len(some))
             if np.ptp(self.y[some]) == 0:
                 continue
-            fit = self.process[0].predicted(some, own, f"curve-{part}-{fold}")
+            fit = self.process.predicted(some, own, f"curve-{part}-{fold}")
             found[MODEL][:, own] = fit.mean, fit.std
             asked = own[np.isfinite(self.nearest[0][own])]
             found[NEAREST][0, asked] = nearest_neighbour(self.X[some], self.y[some], self.X[asked])[0]

@@ -87,7 +87,7 @@ class TargetEvaluation:
     figures : dict of str to dict of str to Figure
         By predictor and figure of merit.
     hyperparameters : tuple of dict
-        Mean, signal variance and noise variance of each fold.
+        Kernel in words, mean, signal variance and noise variance of each fold.
     curve : tuple of CurvePoint
     notes : tuple of str
     n_nearest : int
@@ -101,7 +101,7 @@ class TargetEvaluation:
     chosen: str
     direction: str | None
     figures: Mapping[str, Mapping[str, Figure]]
-    hyperparameters: tuple[Mapping[str, float], ...]
+    hyperparameters: tuple[Mapping[str, Any], ...]
     curve: tuple[CurvePoint, ...] = ()
     notes: tuple[str, ...] = ()
     n_nearest: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.features.landmarks import LandmarkFeatures
-from daskrf.gp import RandomFeatureGP
+from daskrf.gp import RandomFeatureGP, choose_kernel
+from daskrf.gp.exact import ExactGP
+from daskrf.jobs import heldout
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumeration import ReactionLibrary
@@ -172,10 +175,38 @@ def test_with_and_without_a_library_it_is_the_same(labels: Path, library: Path, 
     assert "SMILES in 'smiles', target 'y'" in alone.inputs[0]
 
 
-def test_the_chosen_kernel_is_that_of_fit(labels: Path, tmp_path: Path) -> None:
+def test_a_kernel_is_chosen_in_each_fold_by_what_it_knows(library: Path, joined: Path) -> None:
+    report = evaluate(library, joined, target="y")
+    (target,) = report.targets
+    for (known, own), found in zip(folds_of(report), target.hyperparameters, strict=True):
+        choice = choose_kernel(X[known], VALUES[known], SPEC.columns)
+        assert found["kernel"] == choice.kernel.words()
+        mean = ExactGP(choice.kernel).fit(X[known], VALUES[known]).predict(X[own])
+        np.testing.assert_allclose(column(report, "mean")[own], mean, rtol=1e-7)
+    assert "kernel, mean and variances were found in each fold" in str(report)
+
+
+def test_the_kernel_of_many_labels_is_that_of_fit(
+    labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (heldout, sys.modules["daskrf.commands.evaluate"]):
+        monkeypatch.setattr(module, "FEW_LABELS", 10)
     report, model = evaluate(labels, target="y"), fit(labels, output=tmp_path / "model", target="y")
-    assert model.kernel in report.targets[0].process
-    assert "chosen on all labels" in str(report)
+    assert {own["kernel"] for own in report.targets[0].hyperparameters} == {model.kernel}
+    assert "the kernel was chosen on all labels" in str(report)
+
+
+def test_data_in_memory(labels: Path) -> None:
+    report = evaluate({"smiles": SMILES, "y": VALUES}, target="y", quick=True)
+    np.testing.assert_array_equal(
+        column(report, "mean"), column(evaluate(labels, target="y", quick=True), "mean")
+    )
+
+
+def test_logarithms(tmp_path: Path) -> None:
+    path = put(tmp_path / "ic50.csv", {"smiles": SMILES, "IC50 (nM)": 10 ** (9 - VALUES)})
+    report = evaluate(path, quick=True, transform="pIC50")
+    np.testing.assert_allclose(column(report, report.targets[0].name), VALUES, atol=1e-9)
 
 
 @pytest.mark.parametrize("split", ["random", "date"])
