@@ -333,7 +333,9 @@ class _Suggest(_Screen):
         """Return how many candidates to look for first."""
         demands = self.demands
         if self.batch == "believer":
-            return max(2 * self.n, min(_CANDIDATES * self.n, _JOINT))
+            process, _ = process_of(self.model.gp, self.target)
+            solves = getattr(process, "solver_", "") == "cg"  # one for each candidate
+            return 2 * self.n if solves else max(2 * self.n, min(_CANDIDATES * self.n, _JOINT))
         if self.rule.needs_std:
             return _CANDIDATES * self.n
         return (
