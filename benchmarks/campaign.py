@@ -10,10 +10,11 @@ Published there (mean and standard deviation of 5): random forest greedy 59.1 (2
 74.8 (1.1), message-passing network greedy 72.9 (1.3) and ucb 72.7.
 
     python benchmarks/campaign.py [--seeds 0 1 2] [--rules default greedy ucb thompson]
-                                  [--kinds morgan:1 morgan:2 torsion] [--batch 503] [--rounds 5]
+                                  [--kinds morgan:1 morgan:2 torsion] [--batch 503] [--rounds 5] [--found]
 
 Rules are those of `daskrf suggest --acquisition`, a rule and its kappa ("ucb:1"), "believer" for ucb one by
-one, or "default". Scores are read from the folder that DASKRF_DATA names.
+one, or "default": ucb that is told how many rounds are left. With --found, `daskrf found` estimates
+after each round how much of the best has been found. Scores are read from the folder that DASKRF_DATA names.
 """
 
 from __future__ import annotations
@@ -67,28 +68,37 @@ class Oracle:
         return 100 * sum(min(times, there[score]) for score, times in self.best.items()) / BEST
 
 
-def options_of(rule: str) -> dict[str, Any]:
-    """Return the options of `daskrf.suggest` for a rule."""
+def options_of(rule: str, left: int) -> dict[str, Any]:
+    """Return the options of `daskrf.suggest` for a rule, with so many rounds left."""
     if rule == "default":
-        return {}
+        return {"rounds_left": left}
     name, _, kappa = rule.partition(":")
     options: dict[str, Any] = {"batch": "believer"} if name == "believer" else {}
     options["acquisition"] = "ucb" if name == "believer" else name
     return options | ({"kappa": float(kappa)} if kappa else {})
 
 
-def campaign(oracle: Oracle, library: Path, work: Path, rule: str, seed: int, settings: Any) -> list[float]:
-    """Return the share of the best found after each round, the random one first."""
+def campaign(
+    oracle: Oracle, library: Path, work: Path, rule: str, seed: int, settings: Any
+) -> tuple[list[float], list[tuple[float, ...]]]:
+    """Return the share of the best found after each round, the random one first, and estimates of it."""
     oracle.asked = []
     labels, unscored, model = work / "labels.csv", work / "unscored.smi", work / "model"
     first = np.random.default_rng(seed).choice(len(oracle.library), settings.batch, replace=False)
     oracle.score([oracle.library[i] for i in first.tolist()], labels, unscored)
     daskrf.fit(library, labels, model, key="smiles", direction="minimize")
-    shares = [oracle.found]
+    shares, estimates = [oracle.found], []
     for number in range(settings.rounds):
         batch = work / f"batch-{number}.parquet"
         tried = unscored if unscored.stat().st_size else ()  # molecules without a score: not again
-        found = daskrf.suggest(model, library, batch, n=settings.batch, exclude=tried, **options_of(rule))
+        found = daskrf.suggest(
+            model,
+            library,
+            batch,
+            n=settings.batch,
+            exclude=tried,
+            **options_of(rule, settings.rounds - number),
+        )
         oracle.score(found.table["smiles"].to_pylist(), labels, unscored)
         report = daskrf.add(model, labels)
         shares.append(oracle.found)
@@ -99,7 +109,11 @@ def campaign(oracle: Oracle, library: Path, work: Path, rule: str, seed: int, se
             f"{agreement.within_95:.0%} within 95 % intervals",
             flush=True,
         )
-    return shares
+        if settings.found:
+            estimate = daskrf.found(model, library, k=BEST)
+            estimates.append(tuple(100 * v for v in (estimate.share, estimate.low, estimate.high)))
+            print("    estimated {:.1f} % ({:.1f} - {:.1f})".format(*estimates[-1]), flush=True)
+    return shares, estimates
 
 
 def main() -> None:
@@ -112,6 +126,7 @@ def main() -> None:
     options.add_argument("--kinds", nargs="+", default=None, help="kinds of fingerprints (default: daskrf's)")
     options.add_argument("--batch", type=int, default=503)
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--found", action="store_true", help="also estimate what has been found")
     options.add_argument("--output", type=Path, default=RESULTS, help="folder of the results (%(default)s)")
     settings: argparse.Namespace = options.parse_args()
     print_header(settings.seeds)
@@ -124,9 +139,10 @@ def main() -> None:
             for seed in settings.seeds:
                 work, start = Path(folder, f"{rule}-{seed}".replace(":", "-")), time.perf_counter()
                 work.mkdir()
-                shares = campaign(oracle, library, work, rule, seed, settings)
+                shares, estimates = campaign(oracle, library, work, rule, seed, settings)
                 seconds = time.perf_counter() - start
-                rows.append({"rule": rule, "seed": seed, "shares": shares, "seconds": round(seconds, 1)})
+                row = {"rule": rule, "seed": seed, "shares": shares, "estimates": estimates}
+                rows.append({**row, "seconds": round(seconds, 1)})
     told = {name: value for name, value in vars(settings).items() if name not in ("output", "seeds")}
     results = {"published": PUBLISHED, "campaigns": rows}
     write_results(settings.output, "campaign", seed=settings.seeds, settings=told, results=results)

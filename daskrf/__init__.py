@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from daskrf.commands.featurize import featurize as featurize
     from daskrf.commands.fingerprint import fingerprint as fingerprint
     from daskrf.commands.fit import fit as fit
+    from daskrf.commands.found import found as found
     from daskrf.commands.maps import maps as maps
     from daskrf.commands.plan import plan as plan
     from daskrf.commands.predict import predict as predict

@@ -198,12 +198,12 @@ def suggest(
     acquisition : Acquisition or str, optional
         Rank by the mean (greedy), the confidence bound (ucb), expected improvement (ei), the probability of
         improvement (pi), or draws of the whole function from the posterior (thompson): each pick is the best
-        molecule of another draw, as long as the model has draws. In Python also the rule itself. Default: ucb
-        with a small kappa, see rounds_left.
+        molecule of another draw, as long as the model has draws. Default: ucb with a kappa of 0.5. In Python
+        also the rule itself.
     rounds_left : int, optional
         Batches that are still to be measured, with this one. The more there are, the more it pays to learn:
         for ucb, kappa is a quarter of the batches after this one, up to 1, so that the last batch is simply
-        the best. Default: kappa is 0.5.
+        the best.
     batch : {"ranked", "believer"}
         How ucb, ei and pi choose a batch: by their scores (ranked), or one by one, where each pick counts as
         measured at its mean, so that molecules like it become less interesting (believer).
@@ -334,7 +334,9 @@ class _Suggest(_Screen):
         """Return how many candidates to look for first."""
         demands = self.demands
         if self.batch == "believer":
-            return max(2 * self.n, min(_CANDIDATES * self.n, _JOINT))
+            process, _ = process_of(self.model.gp, self.target)
+            solves = getattr(process, "solver_", "") == "cg"  # one for each candidate
+            return 2 * self.n if solves else max(2 * self.n, min(_CANDIDATES * self.n, _JOINT))
         if self.rule.needs_std:
             return _CANDIDATES * self.n
         return (

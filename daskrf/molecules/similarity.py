@@ -28,7 +28,7 @@ class Similarities:
     Examples
     --------
     >>> Similarities(["CCO", "CCCO", "c1ccccc1"]).to(0).round(2).tolist()
-    [1.0, 0.5, 0.0]
+    [1.0, 0.56, 0.0]
     """
 
     def __init__(self, smiles: Sequence[str]) -> None:

@@ -330,7 +330,13 @@ def _hits_at(path: PurePath) -> Earlier | None:
 
 def _unplanned_status(path: PurePath, job: JobStatus) -> StoreStatus:
     """Return the status of an output without a plan, because its inputs are still being scanned."""
-    kind = {"fingerprint": "fingerprints", "featurize": "features", "predict": "predictions", "fit": "model"}
+    kind = {
+        "fingerprint": "fingerprints",
+        "featurize": "features",
+        "predict": "predictions",
+        "fit": "model",
+        "add": "model",
+    }
     size = backend(path).size(path)
     rejected = _rejected_on_the_way(work_folder(path))
     counts = {"rejected": rejected} if rejected else {}

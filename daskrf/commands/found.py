@@ -1,0 +1,268 @@
+"""Model + library -> how much of the best of the library has been measured already."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from distributed import Client
+from scipy.special import ndtri
+
+from daskrf import seeds
+from daskrf.acquisition import acquisition_for
+from daskrf.commands import READING
+from daskrf.commands.screen import Search, _one_target, _Screen
+from daskrf.commands.suggest import Candidates, Found, _Suggest
+from daskrf.errors import InputError, OptionError, printable
+from daskrf.gp.separate import process_of
+from daskrf.jobs.directions import words
+from daskrf.jobs.inputs import inputs_of, source_for
+from daskrf.jobs.job import Need, Run, run
+from daskrf.jobs.models import Model
+from daskrf.jobs.passing import Passing
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.sources import Block
+from daskrf.molecules import TableFormat
+from daskrf.molecules.spec import Fragments
+from daskrf.molecules.structures import canonical_smiles
+from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
+from daskrf.storage.backend import as_path
+from daskrf.storage.model import load_model
+
+__all__ = ["FoundReport", "found"]
+
+Paths = str | os.PathLike[str]
+
+CLI = Command(
+    "daskrf found docking.model real.fingerprints -k 500",
+    step=5,
+    options={
+        "k": Option(least=1),
+        "n_draws": Option(least=2),
+        "maximize": Option("--maximize/--minimize"),
+        "target": Option(metavar="NAME", repeated=True, convert=_one_target),
+        "fragments": READING,
+        "accept_rejects": READING,
+    },
+    without=("format__extra",),
+    resumable=True,
+)
+
+_INTERVAL = (0.025, 0.975)
+
+
+@dataclass(frozen=True)
+class FoundReport:
+    """How much of the best of a library has been measured, by draws from the posterior.
+
+    Attributes
+    ----------
+    k : int
+    n_labelled, rows : int
+        Labelled molecules, and molecules of the library.
+    share : float
+        Of the k best, the share that has labels: the mean over the draws.
+    low, high : float
+        95 % interval of the share.
+    draws : tuple of float
+        The share by each draw.
+    target : str
+    direction : {"maximize", "minimize"}
+    seconds : float
+    notes, inputs : tuple of str
+        As of `SuggestReport`.
+    """
+
+    k: int
+    n_labelled: int
+    rows: int
+    share: float
+    low: float
+    high: float
+    draws: tuple[float, ...]
+    target: str
+    direction: str
+    seconds: float
+    notes: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
+        lines = [
+            f"of the best {self.k:,} of {amount(self.rows, 'molecules')}, {how}, an estimated "
+            f"{self.share:.0%} have labels (95 % interval {self.low:.0%} - {self.high:.0%}, from "
+            f"{len(self.draws)} draws from the posterior; {self.seconds:.1f} s)",
+            f"  {amount(self.n_labelled, 'molecules')} have labels",
+        ]
+        return "\n".join([*lines, *(f"  {line}" for line in (*self.inputs, *self.notes))])
+
+
+def found(
+    model: Paths,
+    source: Paths | Sequence[Paths],
+    *,
+    k: int = 500,
+    n_draws: int = 32,
+    maximize: bool | None = None,
+    target: str | int | None = None,
+    format: TableFormat | None = None,
+    fragments: Fragments | None = None,
+    accept_rejects: bool = False,
+    client: Client | None = None,
+    progress: Progress | None = None,
+) -> FoundReport:
+    """Estimate how much of the best of a library has been measured.
+
+    Draws the values of all molecules without labels from the posterior, noise included, and counts how many
+    of the k best have labels, those drawn and those measured taken together. So it says when a campaign may
+    stop. It takes as long as a screen by thompson.
+
+    Parameters
+    ----------
+    model : path
+        Directory of the model, as written by fit or add.
+    source : path, or sequence of paths
+        As in `suggest`.
+    k : int
+        How many molecules count as the best.
+    n_draws : int
+        Draws from the posterior. A model fitted by conjugate gradients has draws of its own, of which at most
+        so many are taken.
+    maximize : bool, optional
+        As in `screen`.
+    target : str or int, optional
+        As in `screen`.
+    format, fragments
+        As in `predict`.
+    accept_rejects, client, progress
+        As in `fingerprint`.
+
+    Returns
+    -------
+    FoundReport
+
+    Raises
+    ------
+    InputError
+        If the labelled molecules are not known, it is not known whether large or small values are good, or
+        the library's fingerprints or features are not those of the model.
+
+    Notes
+    -----
+    The interval is that of the posterior: it is right as far as the model's error bars are, which the
+    history of rounds shows (`daskrf add`).
+    """
+    if n_draws < 2 or k < 1:
+        raise OptionError("found needs at least two draws, and one molecule that counts as the best.")
+    path, rule = as_path(model), acquisition_for("thompson")
+    files = (source, format, fragments, accept_rejects)
+    job = _Found(path, files, path, k, "none", 0, rule, maximize, target, False, False, 1.0, n=n_draws)
+    report = run(job, client, progress)
+    assert isinstance(report, FoundReport)
+    return report
+
+
+@dataclass
+class _Found(_Suggest):
+    """The job of `found`: a screen by draws; `n` is their number."""
+
+    name = "found"
+
+    @property
+    def locked(self) -> PurePath:
+        """The model: nobody may add labels meanwhile."""
+        return self.output
+
+    def plan(self, run: Run) -> None:
+        """Read the model, and leave out what has labels."""
+        self.shortlist = None  # that of the rough ranking, which does not know the draws
+        self.read()
+        self.shortlist = 1.0
+        self.features = source_for(run, self.model, *self.files)
+        self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
+        excluded = tuple(self._excluded(run))
+        if not excluded:
+            raise InputError("The labelled molecules of this model are not known, so they cannot be counted.")
+        self.passing = Passing(self.features, excluded=excluded)
+        most = process_of(self.model.gp, self.target)[0].most_draws()
+        self.n_draws = min(self.n, most or self.n)
+
+    def need(self) -> Need:
+        """See `_Screen`."""
+        return _Screen.need(self)
+
+    def search(self, run: Run) -> Search:
+        """Return what draws the values of the library."""
+        plain = _Screen.search(self, run)
+        process, own = process_of(self.model.gp, self.target)
+        noise = math.sqrt(float(process.noise_variance_[own]))
+        given = {**vars(plain), "k": self.k, "name": self.name, "keep_features": False}
+        return DrawnValues(**given, passing=self.passing, n_draws=self.n_draws, noise=noise)
+
+    def finish(self, run: Run, made: int) -> Any:
+        """Count."""
+        values: Found = self.tree.result()
+        labels = self.rule.sign * _measured(self.model, self.path, self.smiles, self.target)
+        shares = [_share(labels, top.score, self.k) for top in values.tops]
+        low, high = np.quantile(shares, _INTERVAL)
+        return FoundReport(
+            self.k,
+            len(labels),
+            values.n_scored,
+            float(np.mean(shares)),
+            float(low),
+            float(high),
+            tuple(shares),
+            self.model.targets[self.target],
+            "maximize" if self.rule.maximize else "minimize",
+            run.seconds,
+            self.notes,
+            inputs_of(self.features),
+        )
+
+
+def _measured(model: Model, path: PurePath, smiles: Sequence[str], target: int) -> npt.NDArray[np.float64]:
+    """Return the label of each molecule; the mean where one has several."""
+    y = load_model(path, ["labels"]).arrays["labels"][:, target]
+    y = y[np.isfinite(y)]
+    if len(y) != len(smiles):
+        return y
+    _, index = np.unique(canonical_smiles(smiles), return_inverse=True)
+    return np.bincount(index, y) / np.bincount(index)
+
+
+def _share(measured: npt.NDArray[np.float64], others: npt.NDArray[np.float64], k: int) -> float:
+    """Return the share of the k largest of both that was measured.
+
+    Examples
+    --------
+    >>> _share(np.array([5.0, 1.0, 3.0]), np.array([4.0, 2.0]), 3)
+    0.6666666666666666
+    """
+    k = min(k, len(measured) + len(others))
+    own = np.zeros(len(measured) + len(others), bool)
+    own[: len(measured)] = True
+    best = np.argsort(-np.concatenate([measured, others]), kind="stable")[:k]
+    return float(own[best].sum() / k)
+
+
+@dataclass(frozen=True)
+class DrawnValues(Candidates):
+    """Draws new measurements of all rows: draws of the function, and noise that depends on row and draw."""
+
+    noise: float = 0.0
+
+    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+        drawn, _ = super().scores(model, block)
+        drawn = drawn.reshape(len(block.rows), -1)
+        for draw in range(drawn.shape[1]):
+            words = seeds.words_at(self.seed, f"found/noise/{draw}", block.rows)
+            drawn[:, draw] += self.noise * ndtri(((words >> np.uint64(11)) + 0.5) / 2.0**53)
+        return drawn, {}

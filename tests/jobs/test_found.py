@@ -1,0 +1,103 @@
+"""The estimate of what has been found is honest where the model is right, and the noise is noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.base import clone
+
+import daskrf
+from daskrf import fingerprint, fit, found
+from daskrf.commands.found import DrawnValues
+from daskrf.errors import InputError
+from daskrf.gp import ExactGP
+from daskrf.jobs.sources import Block
+from daskrf.kernels import TanimotoMinMax
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.rowstore import RowStore
+
+K = 60
+
+
+@pytest.fixture(scope="module")
+def store(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("found") / "fp"
+    fingerprint(inputs[0], path, rows_per_partition=200)
+    return path
+
+
+def rows_of(store: RowStore) -> pd.DataFrame:
+    return pd.concat([store.read_rows(p).to_pandas() for p in range(store.n_partitions)])
+
+
+@pytest.mark.parametrize("process", ["exact", "features"])
+def test_estimates_are_honest(process: str, store: Path, tmp_path: Path) -> None:
+    """Labels drawn from the prior of the model: random ones, and then the best means, as in a campaign."""
+    rows, X = rows_of(FingerprintStore.open(store)), daskrf.open_library(store).fingerprints.compute()
+    prior = ExactGP(TanimotoMinMax(), mean=0.0, signal_variance=1.0, noise_variance=0.1)
+    options: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1}
+    if process == "features":
+        options["feature_map"] = daskrf.TanimotoMinMaxFeatures(n_components=2048)
+    else:
+        options["quick"] = True
+    z, inside = [], 0
+    for seed in range(8):
+        y = prior.sample_y(X, 1, seed)[:, 0]
+        chosen = np.random.default_rng(seed).choice(len(y), 70, replace=False)
+        means = clone(prior).fit(X[chosen], y[chosen]).predict(X)
+        means[chosen] = -np.inf
+        chosen = np.concatenate([chosen, np.argsort(-means)[:80]])
+        labels = pd.DataFrame({"id": rows["id"].to_numpy()[chosen], "y": y[chosen]})
+        labels.to_csv(tmp_path / "y.csv", index=False)
+        model = tmp_path / f"{seed}.model"
+        fit(store, tmp_path / "y.csv", model, direction="maximize", **options)
+        report = found(model, store, k=K)
+        truth = np.isin(np.argsort(-y)[:K], chosen).mean()
+        z.append((truth - report.share) / np.std(report.draws))
+        inside += report.low <= truth <= report.high
+    assert inside >= 6
+    assert np.sqrt(np.mean(np.square(z))) < 1.7
+    assert abs(np.mean(z)) < 1.1
+
+
+def test_a_library_that_is_labelled_throughout(store: Path, tmp_path: Path) -> None:
+    rows = rows_of(FingerprintStore.open(store))
+    rows.assign(y=rows.smiles.str.len().astype(float))[["id", "y"]].to_csv(tmp_path / "y.csv", index=False)
+    fit(store, tmp_path / "y.csv", tmp_path / "model", direction="minimize", quick=True)
+    report = found(tmp_path / "model", store, k=K)
+    assert (report.share, report.low, report.high) == (1.0, 1.0, 1.0)
+    assert "of the best 60 of 600 molecules, minimizing 'y', an estimated 100% have labels" in str(report)
+
+
+def test_noise_depends_on_row_and_draw_alone() -> None:
+    class Plain(DrawnValues):
+        def __init__(self) -> None:
+            object.__setattr__(self, "seed", 3)
+            object.__setattr__(self, "noise", 2.0)
+
+    import daskrf.commands.suggest as suggesting
+
+    def drawn(self: Any, model: Any, block: Block) -> Any:
+        return np.zeros((len(block.rows), 4)), {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suggesting.Candidates, "scores", drawn)
+        whole = Plain().scores(None, Block(np.arange(20_000), None))[0]  # type: ignore[arg-type]
+        part = Plain().scores(None, Block(np.arange(50, 90), None))[0]  # type: ignore[arg-type]
+    np.testing.assert_array_equal(whole[50:90], part)
+    assert stats.kstest(whole.ravel() / 2.0, "norm").pvalue > 1e-3
+    assert abs(np.corrcoef(whole.T) - np.eye(4)).max() < 0.03
+
+
+def test_refusals(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    fit(store, inputs[1], tmp_path / "model", quick=True)
+    with pytest.raises(InputError, match="It is not known whether large or small values"):
+        found(tmp_path / "model", store)
+    for options in ({"k": 0}, {"n_draws": 1}):
+        with pytest.raises(InputError, match="at least two draws"):
+            found(tmp_path / "model", store, maximize=True, **options)  # type: ignore[arg-type]
