@@ -9,9 +9,10 @@ what comparing kernels costs before a fit, and what it takes, for radius 1 and f
 for the factorization, and for scikit-learn's process on the same kernel matrix. "gpytorch", which must be
 installed for it: its conjugate gradients and ours on the same kernel matrix of 10,000 molecules.
 "hundred-thousand": 100,000 molecules of Enamine50k and MUV with a computed score and noise.
+"falkon": means by landmarks alone, solved for by conjugate gradients.
 
     python benchmarks/exact.py [--labels 40000] [--parts default large kinds choice peers rates gpytorch
-                               hundred-thousand]
+                               hundred-thousand falkon]
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from rdkit import Chem
 from rdkit.Chem import Crippen, rdMolDescriptors
 from scipy.sparse import csr_matrix, vstack
@@ -102,7 +104,7 @@ def hundred_thousand(n_labels: int, kinds: list[str], cache_bytes: int, seed: in
     gp.fit(X[:-N_TEST], score[:-N_TEST])
     fitted = time.perf_counter(), time.process_time()
     mean, std = gp.predict(X[-N_TEST:], return_std=True)
-    best = -0.5 * np.log(2 * np.pi * np.e * noise**2)
+    best = -0.5 * float(np.log(2 * np.pi * np.e * noise**2))
     return {
         "labels": len(score) - N_TEST,
         "fit_wall_s": fitted[0] - start[0],
@@ -112,9 +114,63 @@ def hundred_thousand(n_labels: int, kinds: list[str], cache_bytes: int, seed: in
         "residual": gp.residual_,
         "noise std, found over true": float(gp.noise_variance_[0] ** 0.5 / noise),
         **merit(score[-N_TEST:], mean, std),
-        "R2 of the noiseless score": 1 - (noise / score[-N_TEST:].std()) ** 2,
+        "R2 of the noiseless score": 1 - float(noise / score[-N_TEST:].std()) ** 2,
         "log probability of it": best,
     }
+
+
+def falkon(n_labels: int, seed: int) -> dict[str, Any]:
+    """Solve for the weights of M landmarks by conjugate gradients (Rudi et al. 2017); means only.
+
+    (K_MM ratio + K_Mn K_nM) w = K_Mn y, in the variables that make the expectation over rows of the matrix
+    the identity; tiles of K_nM are made anew for each product.
+    """
+    data, kernel = enamine50k(), TanimotoMinMax()
+    train = data.train[:n_labels]
+    X, y, mean = data.X[train], data.y[train], float(data.y[train].mean())
+    found: dict[str, Any] = {}
+    for n_landmarks in (2048, 8192):
+        start = time.process_time()
+        landmarks = X[np.sort(np.random.default_rng(seed).permutation(n_labels)[:n_landmarks])]
+        prepared = kernel.against(landmarks)
+        own = np.array(prepared(landmarks))
+        own.flat[:: n_landmarks + 1] += 1e-6  # repeated molecules
+        T = scipy.linalg.cholesky(own, overwrite_a=True)  # K_MM = T^T T
+        inner = T @ T.T * (n_labels / n_landmarks)
+        inner.flat[:: n_landmarks + 1] += RATIO
+        A = scipy.linalg.cholesky(inner, overwrite_a=True)
+        factored = time.process_time()
+
+        def solve_for(R: Any, v: Any, trans: int = 0) -> Any:
+            return scipy.linalg.solve_triangular(R, v, trans=trans, check_finite=False)
+
+        def over_rows(use: Any, landmarks: int = n_landmarks, prepared: Any = prepared) -> Any:
+            total = np.zeros((landmarks, 1))
+            for first in range(0, n_labels, TILE):
+                tile = prepared(X[first : first + TILE], dtype=np.float32)
+                total += tile.T @ use(tile, slice(first, first + TILE))
+            return total
+
+        def multiply(v: Any, T: Any = T, A: Any = A, over_rows: Any = over_rows) -> Any:
+            scaled = solve_for(A, v)
+            w = solve_for(T, scaled).astype(np.float32)
+            both = solve_for(T, over_rows(lambda tile, rows: tile @ w), 1) + RATIO * scaled
+            return solve_for(A, both, 1).astype(np.float32)
+
+        right = over_rows(lambda tile, rows: (y[rows] - mean).astype(np.float32)[:, None])
+        right = solve_for(A, solve_for(T, right, 1), 1).astype(np.float32)
+        solution = solve(multiply, right, lambda v: v, tolerance=1e-3, max_iterations=100)
+        weights = solve_for(T, solve_for(A, solution.x))
+        ended = time.process_time()
+        errors = data.y[data.test] - mean - (prepared(data.X[data.test], dtype=np.float32) @ weights)[:, 0]
+        name = f"{n_landmarks:,} landmarks"
+        found[f"{name}: R2"] = 1 - float(errors @ errors) / float(
+            np.square(data.y[data.test] - data.y[data.test].mean()).sum()
+        )
+        found[f"{name}: CPU s, factors"] = factored - start
+        found[f"{name}: CPU s, products"] = ended - factored
+        found[f"{name}: products"] = solution.n_iterations
+    return found
 
 
 def two_libraries() -> list[str]:
@@ -333,6 +389,8 @@ def main() -> None:
     if "hundred-thousand" in given.parts:
         found, cost = run_fresh(hundred_thousand, 100_000, ["morgan:1"], 6 * 2**30, given.seed)
         results["hundred-thousand"] = {**found, "peak_gib": cost.peak_gib}
+    if "falkon" in given.parts:
+        results["falkon"], _ = run_fresh(falkon, given.labels, given.seed)
     for name, part in (("peers", peers), ("rates", rates), ("gpytorch", gpytorch)):
         if name in given.parts:
             results[name], _ = run_fresh(part, given.seed)

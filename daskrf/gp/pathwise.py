@@ -494,7 +494,7 @@ class _System:
             signal = noise / self.ratio
         elif signal is None:
             signal = float((self.y - (self.mean - self.shift)) @ alpha) / len(alpha)
-        return ProcessParameters(self.mean, signal, self.ratio * signal)
+        return ProcessParameters(self.mean, signal, self.ratio * signal if noise is None else noise)
 
     def slope(self) -> float:
         """Return the first-order step in log lambda to where the gradient of the evidence vanishes.

@@ -17,7 +17,7 @@ def split(data_dir):
     """Return fingerprints and scores of the training and the test molecules of benchmarks/enamine50k.py."""
     with gzip.open(data_dir / "Enamine50k_scores.csv.gz", "rt") as file:
         rows = [line.rsplit(",", 1) for line in file.read().splitlines()[1:]]
-    block = Fingerprinter(FingerprintSpec())([smiles for smiles, _ in rows])
+    block = Fingerprinter(FingerprintSpec("morgan"))([smiles for smiles, _ in rows])
     y = np.array([float(score) for _, score in rows])[block.kept]
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[:40_000], order[40_000:]
