@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from daskrf.commands.fingerprint import fingerprint as fingerprint
     from daskrf.commands.fit import fit as fit
     from daskrf.commands.maps import maps as maps
+    from daskrf.commands.page import page as page
     from daskrf.commands.plan import plan as plan
     from daskrf.commands.predict import predict as predict
     from daskrf.commands.quickstart import quickstart as quickstart
