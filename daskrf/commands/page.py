@@ -20,6 +20,7 @@ from daskrf.parameters import Command
 from daskrf.quantities import amount, format_bytes
 from daskrf.report.annotation import Known
 from daskrf.report.hitspage import screen_command, write_hits_page
+from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, MARK, MOST
 from daskrf.storage.backend import as_path, backend, exists, is_file
 from daskrf.storage.files import file_errors
@@ -35,7 +36,7 @@ CLI = Command("daskrf page hits.parquet -o hits.html --model docking.model --act
 
 
 @dataclass(frozen=True)
-class PageReport:
+class PageReport(Shown):
     """What `page` wrote.
 
     Attributes

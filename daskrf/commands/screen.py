@@ -39,6 +39,7 @@ from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
 from daskrf.report.hitspage import screen_command, write_hits_page
+from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.spacefiles import space_among
@@ -93,7 +94,7 @@ _SHORTLIST = 10  # times k molecules with the best means get a standard deviatio
 
 
 @dataclass(frozen=True)
-class ScreenReport:
+class ScreenReport(Shown):
     """What `screen` found.
 
     Attributes
@@ -118,7 +119,7 @@ class ScreenReport:
     """
 
     hits: PurePath
-    table: pa.Table
+    table: pa.Table = field(repr=False)
     rows: int
     rejected: int
     rejects: PurePath | None
