@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from daskrf.commands.add import add as add
     from daskrf.commands.check_space import check_space as check_space
     from daskrf.commands.evaluate import evaluate as evaluate
+    from daskrf.commands.explain import explain as explain
     from daskrf.commands.featurize import featurize as featurize
     from daskrf.commands.fingerprint import fingerprint as fingerprint
     from daskrf.commands.fit import fit as fit
