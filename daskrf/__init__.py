@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from daskrf.commands.add import add as add
     from daskrf.commands.check_space import check_space as check_space
     from daskrf.commands.evaluate import evaluate as evaluate
+    from daskrf.commands.explain import explain as explain
     from daskrf.commands.featurize import featurize as featurize
     from daskrf.commands.fingerprint import fingerprint as fingerprint
     from daskrf.commands.fit import fit as fit
     from daskrf.commands.found import found as found
     from daskrf.commands.maps import maps as maps
+    from daskrf.commands.page import page as page
     from daskrf.commands.plan import plan as plan
     from daskrf.commands.predict import predict as predict
     from daskrf.commands.quickstart import quickstart as quickstart

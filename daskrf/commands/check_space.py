@@ -12,6 +12,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.notebook import Shown
 from daskrf.report.tabulation import text_table
 from daskrf.seeds import check_seed
 from daskrf.spaces.comparison import compare
@@ -71,7 +72,7 @@ class CheckedReaction:
 
 
 @dataclass(frozen=True)
-class SpaceReport:
+class SpaceReport(Shown):
     """What `check_space` found.
 
     Attributes

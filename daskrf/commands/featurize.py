@@ -26,6 +26,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, check_map, check_map_for, making_of, planned_rows
 from daskrf.parameters import Command
 from daskrf.quantities import amount, features_words
+from daskrf.report.notebook import Shown
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -45,7 +46,7 @@ Dtype = Literal["bits", "float32", "float16"]
 
 
 @dataclass(frozen=True)
-class FeaturizeReport:
+class FeaturizeReport(Shown):
     """What `featurize` did: the store, its rows, components and bytes, and the partitions this run made.
 
     `n_filled` is the number of features that differ from 0 in some row (`FeatureMap.n_filled`). If there are

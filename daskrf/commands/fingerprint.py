@@ -33,6 +33,7 @@ from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.notebook import Shown
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
@@ -61,7 +62,7 @@ _ROW_BYTES, _FEATURE_BYTES = 20, 1.2  # on disk, at most: ID and SMILES; one fea
 
 
 @dataclass(frozen=True)
-class FingerprintReport:
+class FingerprintReport(Shown):
     """What `fingerprint` did.
 
     Attributes

@@ -61,6 +61,7 @@ from daskrf.molecules.tables import survey
 from daskrf.molecules.values import Scale, concentration_unit
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, features_words
+from daskrf.report.notebook import Shown
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.files import work_folder
@@ -133,7 +134,7 @@ _HELD_BYTES = 256 * MIB  # of the packed bits of a group, where the Gram matrix 
 
 
 @dataclass(frozen=True)
-class FitReport:
+class FitReport(Shown):
     """What `fit` found.
 
     Attributes

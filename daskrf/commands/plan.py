@@ -40,6 +40,7 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableForma
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount, format_bytes
+from daskrf.report.notebook import Shown
 from daskrf.storage.fingerprintstore import FingerprintStore
 
 __all__ = ["PlanReport", "StageCost", "plan"]
@@ -74,7 +75,7 @@ class StageCost:
 
 
 @dataclass(frozen=True)
-class PlanReport:
+class PlanReport(Shown):
     """What a job will cost.
 
     Attributes

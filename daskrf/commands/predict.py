@@ -28,6 +28,7 @@ from daskrf.molecules.names import listed
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command
 from daskrf.quantities import amount
+from daskrf.report.notebook import Shown
 from daskrf.report.tabulation import shorten, text_table
 from daskrf.storage.backend import absolute, as_list, as_path
 from daskrf.storage.files import work_folder
@@ -61,7 +62,7 @@ _TEXT_BYTES = 25  # of a number in text
 
 
 @dataclass(frozen=True)
-class PredictReport:
+class PredictReport(Shown):
     """What `predict` did.
 
     Attributes

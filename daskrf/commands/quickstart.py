@@ -31,6 +31,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.molecules import FingerprintSpec, objective
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.parameters import Command, Option
+from daskrf.report.notebook import Shown
 from daskrf.report.plots import HeldOut, plot_screen
 from daskrf.report.recovery import Recovery, recovery
 from daskrf.report.tabulation import shorten, text_table
@@ -79,7 +80,7 @@ _MOLECULES_PER_TASK = 1000
 
 
 @dataclass(frozen=True)
-class QuickstartReport:
+class QuickstartReport(Shown):
     """What :func:`quickstart` did and found. Print it to read the whole story.
 
     Attributes

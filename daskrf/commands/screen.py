@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -39,6 +39,9 @@ from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.hitspage import screen_command, write_hits_page
+from daskrf.report.notebook import Shown
+from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.spacefiles import space_among
 from daskrf.storage.backend import absolute, as_path, backend
@@ -92,7 +95,7 @@ _SHORTLIST = 10  # times k molecules with the best means get a standard deviatio
 
 
 @dataclass(frozen=True)
-class ScreenReport:
+class ScreenReport(Shown):
     """What `screen` found.
 
     Attributes
@@ -117,7 +120,7 @@ class ScreenReport:
     """
 
     hits: PurePath
-    table: pa.Table
+    table: pa.Table = field(repr=False)
     rows: int
     rejected: int
     rejects: PurePath | None
@@ -190,8 +193,8 @@ def screen(
         of SMILES, or a list of RDKit molecules.
     output : path
         File of the hits, best first; its ending chooses the format: .csv, .parquet, .sdf or .smi, also
-        .csv.gz and so on. What the hits depend on is in the metadata of a Parquet file, and in a hidden
-        record beside any other.
+        .csv.gz and so on, or .html, a page as `page` makes. What the hits depend on is in the metadata of a
+        Parquet file, and in a hidden record beside any other.
     k : int
         Number of molecules to keep.
     acquisition : Acquisition or str
@@ -455,8 +458,17 @@ class _Screen(Job[ScreenReport]):
             "rejected": rejected,
             "notes": list(notes),
         }
-        write_hits(table, self.output, about)
+        write_hits(table, self.output, about, self._write_page(about))
         return self._report(table, about, rejects, notes, run.seconds)
+
+    def _write_page(self, about: dict[str, Any]) -> Callable[[pa.Table, Path], None] | None:
+        """Return the function that writes the hits as a page, if that is what the output is."""
+        if self.output.suffix.lower() != ENDING:
+            return None
+        command = screen_command(about, self.output.name)
+        return functools.partial(
+            write_hits_page, about=about, model=self.model, model_path=self.path, command=command
+        )
 
     def _ranked(self, top: TopK) -> dict[str, Any]:
         """Return the columns of the k hits, best first; candidates get their standard deviations here."""
@@ -523,7 +535,9 @@ def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) 
         raise OptionError(
             f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
         )
-    check_ending(output)
+    check_ending(output, others=(ENDING,))
+    if output.suffix.lower() == ENDING:
+        check_rows(k)
 
 
 def _check_space_options(

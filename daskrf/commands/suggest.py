@@ -48,6 +48,7 @@ from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.notebook import Shown
 from daskrf.screening import TopK
 from daskrf.storage.backend import as_list, as_path, backend, exists
 from daskrf.storage.files import file_errors
@@ -101,7 +102,7 @@ _MOST_COMPARED = 100_000  # labelled molecules that a batch is compared with
 
 
 @dataclass(frozen=True)
-class SuggestReport:
+class SuggestReport(Shown):
     """What `suggest` chose.
 
     Attributes
@@ -127,7 +128,7 @@ class SuggestReport:
     """
 
     batch: PurePath
-    table: pa.Table
+    table: pa.Table = field(repr=False)
     rows: int
     rejected: int
     acquisition: str

@@ -20,6 +20,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import FingerprintSource, planned_rows
 from daskrf.molecules import Library
 from daskrf.parameters import Command
+from daskrf.report.notebook import Shown
 from daskrf.storage import inspection
 from daskrf.storage.backend import absolute, as_path, backend, is_file
 from daskrf.storage.featurestore import FeatureStore
@@ -41,7 +42,7 @@ def _partitions(numbers: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class VerifyReport(inspection.VerifyReport):
+class VerifyReport(Shown, inspection.VerifyReport):
     """What `verify` found in the end, and which partitions it had made again.
 
     Attributes

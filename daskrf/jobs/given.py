@@ -41,7 +41,7 @@ Data = str | os.PathLike[str] | Any
 STDIN = "-"
 """In the place of a file: standard input."""
 
-_DATA = ("inputs", "source", "labels", "exclude", "actives")  # parameters of commands that are tables
+_DATA = ("inputs", "source", "labels", "exclude", "actives", "hits")  # parameters of commands that are tables
 _LOOKED_AT = 100  # words of a longer list that are looked at as paths
 _SHOWN = 60  # characters of a word in a message
 _LIKE_A_FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,9}$")
@@ -56,7 +56,7 @@ def taking_data(function: Callable[..., Any]) -> Callable[..., Any]:
     Parameters
     ----------
     function : callable
-        A command. Its parameters inputs, source, labels, exclude and actives take data.
+        A command. Its parameters inputs, source, labels, exclude, actives and hits take data.
     """
     taking = [each for each in parameters_of(function) if each.is_path and each.name in _DATA]
     signature = inspect.signature(function)

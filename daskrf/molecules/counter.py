@@ -86,7 +86,16 @@ class Counter:
             return molecule, ""
         if self._fragments == "reject":
             return molecule, f"{len(fragments)} fragments"
-        return max(fragments, key=lambda part: (part.GetNumHeavyAtoms(), part.GetNumAtoms())), ""
+        return _largest(fragments), ""
+
+
+def largest_fragment(molecule: Chem.Mol) -> Chem.Mol:
+    """Return the fragment with the most heavy atoms, then the most atoms, then the first."""
+    return _largest(Chem.GetMolFrags(molecule, asMols=True))
+
+
+def _largest(fragments: tuple[Chem.Mol, ...]) -> Chem.Mol:
+    return max(fragments, key=lambda part: (part.GetNumHeavyAtoms(), part.GetNumAtoms()))
 
 
 def _unfit(molecule: Chem.Mol, kinds: list[str]) -> str:
@@ -102,7 +111,7 @@ def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:
     """Return the function that computes the features of a molecule, as bytes."""
     if spec.kind == "lingo":
         return lambda molecule: Chem.MolToSmiles(molecule, isomericSmiles=spec.chirality).encode("ascii")
-    generator = _generator(spec)
+    generator = generator_of(spec)
     count = generator.GetCountFingerprint if spec.size else generator.GetSparseCountFingerprint
     return lambda molecule: packed(count(molecule), spec.width)
 
@@ -122,7 +131,7 @@ def packed(vector: Any, width: int) -> bytes:
     return b"".join(entry.pack(*item) for item in sorted(vector.GetNonzeroElements().items()))
 
 
-def _generator(spec: FingerprintSpec) -> Any:
+def generator_of(spec: FingerprintSpec) -> Any:
     """Return RDKit's generator for `spec`, with count simulation off."""
     options: dict[str, Any] = {"countSimulation": False}
     if spec.size:

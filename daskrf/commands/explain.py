@@ -1,0 +1,253 @@
+"""Model + molecule -> why it is predicted so: the labels behind the mean, and what each atom does."""
+
+from __future__ import annotations
+
+import html
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.errors import InputError, OptionError, check_type
+from daskrf.gp.exact import ExactGP
+from daskrf.gp.separate import process_of
+from daskrf.jobs.directions import target_of
+from daskrf.jobs.labelled import labelled_smiles
+from daskrf.jobs.views import Predictor, load
+from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.environments import drawn_with_weights, without_atoms
+from daskrf.molecules.similarity import nearest
+from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
+from daskrf.report.notebook import Shown
+from daskrf.report.tabulation import shorten, text_table
+from daskrf.storage.backend import as_path, atomic_write, exists
+from daskrf.storage.files import file_errors
+from daskrf.storage.model import load_model
+
+__all__ = ["ExplainReport", "explain"]
+
+Paths = str | os.PathLike[str]
+Array = npt.NDArray[np.float64]
+
+CLI = Command(
+    "daskrf explain docking.model 'CC(=O)Nc1ccc(O)cc1' -o why.svg",
+    step=6,
+    options={"target": Option(metavar="NAME"), "n": Option(least=1)},
+    prints=True,
+)
+
+_SVG = ".svg"
+_MADE = "drawn by daskrf explain"  # in every drawing, by which it is known
+_UNLIKE = 0.9  # of the standard deviation without any label: above, the labels say little of a molecule
+_SHOWN = 60  # characters of a SMILES in a table
+
+
+@dataclass(frozen=True)
+class ExplainReport(Shown):
+    """Why a molecule is predicted as it is.
+
+    Attributes
+    ----------
+    smiles, target : str
+    mean, std : float
+        Of the predicted function.
+    constant : float or None
+        Mean of the exact process far from all labels; None for other models.
+    labelled : pyarrow.Table
+        The labelled molecules with the largest kernel values: smiles, label, similarity (Tanimoto, ECFP4),
+        and for an exact process kernel and share. The mean is `constant`, these shares and `rest` together.
+    rest : float or None
+        Sum of the shares of all other labelled molecules.
+    n_rest : int
+        Their number.
+    atoms : float64 array, shape (n_atoms,)
+        The mean less what it would be without the features that an atom is in.
+    unlike : bool
+        Whether the standard deviation is more than 90 % of that without any label.
+    drawing : str
+        SVG: atoms that raise the mean are blue, those that lower it orange.
+    output : Path or None
+        Where the drawing is.
+    notes : tuple of str
+    """
+
+    smiles: str
+    target: str
+    mean: float
+    std: float
+    constant: float | None
+    labelled: pa.Table = field(repr=False)
+    rest: float | None
+    n_rest: int
+    atoms: Array = field(repr=False)
+    unlike: bool
+    drawing: str = field(repr=False)
+    output: PurePath | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> pa.Table:
+        """The same as `labelled`, for `to_pandas`."""
+        return self.labelled
+
+    def __str__(self) -> str:
+        lines = [f"{self.smiles}: {self.target} = {self.mean:.4g} ± {self.std:.2g}"]
+        rows = self.labelled.to_pylist()
+        names = [name for name in self.labelled.column_names if name != "smiles"]
+        if rows:
+            cells = [[*(f"{row[n]:.4g}" for n in names), shorten(row["smiles"], _SHOWN)] for row in rows]
+            lines += ["nearest labelled molecules:", text_table([*names, "smiles"], cells)]
+        if self.constant is not None:
+            above = sum(self.labelled["share"].to_pylist())
+            lines.append(
+                f"mean = {self.constant:.4g} without any label, {above:+.4g} by those above, "
+                f"{self.rest:+.4g} by {amount(self.n_rest, 'others')}"
+            )
+        where = f", in {self.output}" if self.output is not None else "; draw them with -o why.svg (output)"
+        if len(self.atoms):
+            lines.append(
+                f"atoms: from {self.atoms.min():+.3g} to {self.atoms.max():+.3g}, the mean less what it is "
+                f"without the features that an atom is in{where}"
+            )
+        return "\n".join([*lines, *self.notes])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>{self.drawing}"
+
+
+def explain(
+    model: Paths,
+    smiles: str,
+    output: Paths | None = None,
+    *,
+    target: str | int | None = None,
+    n: int = 10,
+) -> ExplainReport:
+    """Explain the prediction of one molecule.
+
+    Shows the labelled molecules that are nearest by the kernel. For an exact process the mean is the sum of
+    their shares, k(x, x_i) alpha_i, without any approximation. Then shows what each atom does: the mean less
+    what it would be without the features that the atom is in. Such features stand for no molecule, so this
+    is a hint at what matters, and atoms do not add up to the mean.
+
+    Parameters
+    ----------
+    model : path
+        Directory of the model, as written by fit.
+    smiles : str
+        The molecule.
+    output : path, optional
+        Drawing of the molecule, a file that ends in .svg: atoms that raise the mean are blue, those that
+        lower it orange.
+    target : str or int, optional
+        Target; needed only if the model has several.
+    n : int
+        Number of labelled molecules to show.
+
+    Returns
+    -------
+    ExplainReport
+
+    Raises
+    ------
+    InputError
+        If the SMILES cannot be read, or there are no features of atoms in the model's fingerprints.
+
+    Notes
+    -----
+    Source of the contributions of atoms: Riniker & Landrum 2013, Similarity maps (J. Cheminform. 5, 43).
+    """
+    check_type("smiles", smiles, str, '"CCO"')
+    path = None if output is None else as_path(output)
+    if path is not None:
+        _check_output(path)
+    fitted = load(model)
+    number = target_of(fitted, target)
+    spec, fragments = FingerprintSpec.from_state(fitted.metadata["fingerprint"]), fitted.metadata["fragments"]
+    rows = without_atoms(smiles, spec, fragments)
+    means = _of(fitted.predict(rows), number)
+    std = float(_of(fitted.predict(rows[:1], return_std=True, of="f")[1], number)[0])
+    atoms = means[0] - means[1:]
+    gp, _ = process_of(fitted.gp, number)
+    prior = _prior_std(gp, rows[:1])
+    report = ExplainReport(
+        *(smiles, fitted.targets[number], float(means[0]), std, None, pa.table({}), None, 0, atoms),
+        unlike=prior is not None and std > _UNLIKE * prior,
+        drawing=drawn_with_weights(smiles, fragments, atoms),
+        output=path,
+    )
+    report = _with_labels(report, fitted, gp, model, number, rows[:1], n)
+    if report.unlike:
+        share = f"{std / (prior or 1):.0%}"
+        said = f"this molecule is unlike all labelled ones: std is {share} of that without any label"
+        report = replace(report, notes=(*report.notes, said))
+    if path is not None:
+        with file_errors("write", path):
+            atomic_write(path, f"{report.drawing}<!-- {_MADE} -->\n".encode())
+    return report
+
+
+def _check_output(path: PurePath) -> None:
+    """Refuse another ending, and a file that is no drawing of this command."""
+    if path.suffix.lower() != _SVG:
+        example = path.with_suffix(_SVG)
+        raise OptionError(f"The drawing is an SVG file; give it such a name, for example {example}.")
+    if exists(path) and _MADE.encode() not in Path(path).read_bytes():
+        raise InputError(f"{path} exists and is no drawing of daskrf explain; give another output path.")
+
+
+def _of(values: Any, target: int) -> Array:
+    """Return the values of one target."""
+    found = np.asarray(values, np.float64)
+    return found if found.ndim == 1 else found[:, target]
+
+
+def _prior_std(gp: Any, row: Any) -> float | None:
+    """Return the standard deviation of an exact process at a row before any label, or None for others."""
+    if not isinstance(gp, ExactGP):
+        return None
+    return float(np.sqrt(gp.signal_variance_[0] * gp.kernel.diag(row)[0]))
+
+
+def _with_labels(
+    report: ExplainReport, model: Predictor, gp: Any, path: Paths, target: int, row: Any, n: int
+) -> ExplainReport:
+    """Add the nearest labelled molecules, and for an exact process their shares of the mean."""
+    known, reason = labelled_smiles(model, path)
+    labels = load_model(as_path(path), names=["labels"]).arrays["labels"][:, target]
+    there = np.flatnonzero(np.isfinite(labels))
+    if not known:
+        return replace(report, notes=(f"the labelled molecules are not shown: {reason}",))
+    texts, y = [known[i] for i in there], labels[there]
+    if not isinstance(gp, ExactGP) or len(gp.alpha_) != len(texts):
+        similarity = _similarities(report.smiles, texts)
+        order = np.argsort(-similarity, kind="stable")[:n]
+        columns = {"label": y[order], "similarity": similarity[order], "smiles": [texts[i] for i in order]}
+        note = "shares of labels in the mean are those of an exact process, which this model is not"
+        return replace(report, labelled=pa.table(columns), n_rest=len(texts) - len(order), notes=(note,))
+    kernel = np.asarray(gp.kernel(row, gp.X_train_), np.float64)[0]
+    shares = kernel * gp.alpha_
+    order = np.argsort(-kernel, kind="stable")[:n]
+    chosen = [texts[i] for i in order]
+    columns = {
+        "label": y[order],
+        "similarity": _similarities(report.smiles, chosen),
+        "kernel": kernel[order],
+        "share": shares[order],
+        "smiles": chosen,
+    }
+    rest = float(shares.sum() - shares[order].sum())
+    constant = float(gp.mean_[0])
+    return replace(
+        report, constant=constant, labelled=pa.table(columns), rest=rest, n_rest=len(texts) - len(order)
+    )
+
+
+def _similarities(smiles: str, others: list[str]) -> Array:
+    """Return the similarity of a molecule to each of others."""
+    return nearest(others, [smiles])[0]

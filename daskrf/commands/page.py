@@ -1,0 +1,178 @@
+"""Hits, a batch, predictions or any molecules -> one HTML page to look at."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import pyarrow as pa
+
+from daskrf.errors import InputError, OptionError
+from daskrf.jobs.models import Model, read_model
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.wholefile import molecules_in
+from daskrf.parameters import Command
+from daskrf.quantities import amount, format_bytes
+from daskrf.report.annotation import Known
+from daskrf.report.hitspage import screen_command, write_hits_page
+from daskrf.report.notebook import Shown
+from daskrf.report.webpage import ENDING, MARK, MOST
+from daskrf.storage.backend import as_path, backend, exists, is_file
+from daskrf.storage.files import file_errors
+from daskrf.storage.hits import hits_at
+from daskrf.storage.inspection import kind_of
+from daskrf.storage.predictions import PredictionStore
+
+__all__ = ["PageReport", "page"]
+
+Paths = str | os.PathLike[str]
+
+CLI = Command("daskrf page hits.parquet -o hits.html --model docking.model --actives known.sdf", step=6)
+
+
+@dataclass(frozen=True)
+class PageReport(Shown):
+    """What `page` wrote.
+
+    Attributes
+    ----------
+    page : Path
+    rows : int
+        Molecules shown.
+    bytes : int
+        Size of the page.
+    seconds : float
+    notes : tuple of str
+        What is to be said of the molecules.
+    """
+
+    page: PurePath
+    rows: int
+    bytes: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = f"{amount(self.rows, 'molecules')} in {self.page}, {format_bytes(self.bytes)}"
+        return "\n".join([f"{what} ({self.seconds:.1f} s)", *(f"  {note}" for note in self.notes)])
+
+
+def page(
+    hits: Paths,
+    output: Paths,
+    *,
+    model: Paths | None = None,
+    actives: Paths | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> PageReport:
+    """Show molecules on one page, a file of HTML for any browser, without a network.
+
+    Shows structures, means with error bars, the nearest labelled molecule with its value and similarity, the
+    nearest known active, Murcko scaffolds, and histograms of weight, logP and TPSA. The table can be sorted,
+    filtered, and saved. Below it stands what was assumed and left out, and how to repeat the search.
+
+    Parameters
+    ----------
+    hits : path
+        What screen, suggest or predict wrote, or any file of molecules. The first 10,000 are shown.
+    output : path
+        File that ends in .html.
+    model : path, optional
+        Model of the hits, for the nearest labelled molecules.
+    actives : path, optional
+        File of molecules to compare with, of any format.
+    title : str, optional
+        Title of the page.
+    progress : Progress, optional
+        Is told what is being done.
+
+    Returns
+    -------
+    PageReport
+
+    Raises
+    ------
+    InputError
+        If there are no molecules, or the model is not that of the hits.
+    """
+    start, output = time.monotonic(), as_path(output)
+    _check_output(output)
+    progress = progress or Progress()
+    table, about, notes = _molecules(as_path(hits), progress)
+    fitted = None if model is None else read_model(as_path(model), statistics=False)
+    if fitted is not None:
+        _check_model(fitted, about, model)
+    if table.num_rows > MOST:
+        notes.append(f"the first {MOST:,} of {amount(table.num_rows, 'molecules')} are shown")
+        table = table.slice(0, MOST)
+    known = None
+    if actives is not None:
+        found = molecules_in(as_path(actives), progress)
+        known = Known(found["smiles"].to_pylist(), found["id"].to_pylist())
+    said = {**about, "notes": [*about.get("notes", ()), *notes]}
+    command = "\n".join(
+        filter(None, [screen_command(about, as_path(hits).name), _command(hits, output, model, actives)])
+    )
+    with file_errors("write", output), backend(output).writing(output) as temporary:
+        write_hits_page(table, temporary, said, fitted, model or "", known, title or "", command)
+    size = backend(output).size(output) or 0
+    return PageReport(output, table.num_rows, size, time.monotonic() - start, tuple(notes))
+
+
+def _check_output(output: PurePath) -> None:
+    """Refuse another ending, and a file that is not a page of daskrf."""
+    if output.suffix.lower() != ENDING:
+        raise OptionError(
+            f"A page is a file of HTML; give it such a name, for example {output.with_suffix(ENDING)}."
+        )
+    if not exists(output):
+        return
+    with file_errors("read", output):
+        head = backend(output).read(output, most=1000)[:1000] if is_file(output) else b""
+    if MARK.encode() not in head:
+        raise InputError(f"{output} exists and is not a page of daskrf; give another output path.")
+
+
+def _molecules(path: PurePath, progress: Progress) -> tuple[pa.Table, Mapping[str, Any], list[str]]:
+    """Return the molecules in a file, what the file says of itself, and what is to be said of them."""
+    earlier = hits_at(path)
+    if earlier is not None and earlier.kind == "hits" and earlier.about and not earlier.is_damaged():
+        return earlier.table, earlier.about, []
+    if kind_of(path, missing_ok=True) == "predictions":
+        store = PredictionStore.open(path)
+        rows, parts = 0, []
+        for p in range(store.n_partitions):
+            parts.append(store.read(p))
+            rows += parts[-1].num_rows
+            if rows > MOST:
+                break
+        notes = [f"only the first {MOST:,} predictions are shown"] if rows > MOST else []
+        return pa.concat_tables(parts).slice(0, MOST), {}, notes
+    table = molecules_in(path, progress)
+    if not table.num_rows:
+        raise InputError(f"{path} holds no molecules to show.")
+    changed = f"{path.name} was changed since it was written, and is shown as it is now"
+    return table, {}, [changed] if earlier is not None and earlier.kind == "hits" else []
+
+
+def _check_model(model: Model, about: Mapping[str, Any], path: Paths | None) -> None:
+    """Refuse a model that is not that of the hits."""
+    if "model" in about and about["model"] != model.metadata["spec_hash"]:
+        raise InputError(
+            f"The hits are of the model {about['model_name']} with hash {about['model'][:12]}, and {path} is "
+            f"another one, with hash {model.metadata['spec_hash'][:12]}; give that of the hits."
+        )
+
+
+def _command(hits: Paths, output: PurePath, model: Paths | None, actives: Paths | None) -> str:
+    """Return the command that makes the page again; names are without folders."""
+    words = ["daskrf", "page", Path(hits).name, "-o", output.name]
+    words += ["--model", Path(model).name] if model is not None else []
+    words += ["--actives", Path(actives).name] if actives is not None else []
+    return shlex.join(words)

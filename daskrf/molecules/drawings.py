@@ -1,0 +1,75 @@
+"""Drawings of molecules as SVG, by RDKit in the helpers of `daskrf.molecules.isolation`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from daskrf.molecules.isolation import Lost, each
+
+__all__ = ["drawings"]
+
+WIDTH, HEIGHT = 240, 140
+_IDLE = re.compile("stroke-linecap:butt;|stroke-linejoin:miter;|stroke-opacity:1;?|fill-rule:evenodd;")
+_PRECISION = re.compile(r"(\d+\.\d)\d+")
+
+
+def drawings(smiles: Sequence[str], width: int = WIDTH, height: int = HEIGHT) -> list[str]:
+    """Return a drawing of each molecule, an SVG element without text, scripts or links.
+
+    Parameters
+    ----------
+    smiles : sequence of str
+    width, height : int
+        In pixels.
+
+    Returns
+    -------
+    list of str
+        Empty for what RDKit cannot read or draw.
+
+    Examples
+    --------
+    >>> ethanol, nothing = drawings(["CCO", "?"])
+    >>> ethanol[:4], nothing
+    ('<svg', '')
+    """
+    found = each("daskrf.molecules.drawings:drawer", (width, height), smiles)
+    return ["" if isinstance(svg, Lost) else svg for svg in found]
+
+
+def drawer(width: int, height: int) -> Callable[[str], str]:
+    """Return the function from a SMILES to its drawing; it runs in a helper process."""
+    from rdkit import Chem, rdBase
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    silence = rdBase.BlockLogs()
+
+    def draw(text: str) -> str:
+        assert silence is not None  # for the lifetime of the function
+        molecule = Chem.MolFromSmiles(text)
+        if molecule is None:
+            raise ValueError("RDKit cannot read it")
+        canvas = rdMolDraw2D.MolDraw2DSVG(width, height)
+        options: Any = canvas.drawOptions()
+        options.clearBackground = False
+        options.fixedBondLength = 24
+        options.bondLineWidth = 1
+        options.minFontSize = 9
+        options.padding = 0.02
+        rdMolDraw2D.PrepareAndDrawMolecule(canvas, molecule)
+        canvas.FinishDrawing()
+        return _compact(canvas.GetDrawingText(), width, height)
+
+    return draw
+
+
+def _compact(svg: str, width: int, height: int) -> str:
+    """Return an SVG text without header, classes and comments, which a page of thousands need not repeat."""
+    body = svg[svg.index(">", svg.index("<svg")) + 1 : svg.rindex("</svg>")]
+    body = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL)
+    body = re.sub(r" class='[^']*'", "", body)
+    body = _IDLE.sub("", body)
+    body = _PRECISION.sub(r"\1", " ".join(body.split()))
+    return f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}">{body}</svg>'

@@ -1,0 +1,126 @@
+"""The page of hits: their table, with the labelled molecules of the model, and what the hits' file says."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from daskrf.jobs.labelled import labelled_smiles
+from daskrf.jobs.models import Model
+from daskrf.quantities import amount
+from daskrf.report.annotation import Known
+from daskrf.report.webpage import Words, write_page
+from daskrf.storage.inspection import status
+from daskrf.storage.model import load_model
+
+__all__ = ["labelled_of", "screen_command", "write_hits_page"]
+
+_MOST_COMPARED = 100_000  # labelled molecules, in which the nearest is looked for
+
+
+def write_hits_page(
+    table: pa.Table,
+    path: Path,
+    about: Mapping[str, Any],
+    model: Model | None = None,
+    model_path: str | os.PathLike[str] = "",
+    actives: Known | None = None,
+    title: str = "",
+    command: str = "",
+) -> None:
+    """Write hits as one HTML file.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    path : Path
+    about : dict
+        What the file of hits says of itself; see `daskrf.storage.hits`. What is not there is not said.
+    model : Model, optional
+        Of the hits; its labelled molecules are compared with them.
+    model_path : path
+    actives : Known, optional
+    title, command : str
+    """
+    target = str(about.get("target") or (model.targets[0] if model is not None else ""))
+    summary, notes = [], [str(note) for note in about.get("notes", ())]
+    if "acquisition" in about:
+        summary.append(
+            f"The best {table.num_rows:,} of {amount(about['rows'], 'molecules')} of {about['source']} by "
+            f"{about['acquisition']['rule']}, {about['direction'].removesuffix('e')}ing '{target}'."
+        )
+    if about.get("rejected"):
+        notes.append(f"{amount(about['rejected'], 'rows')} of the input could not be used and were left out")
+    labelled = Known()
+    sections: dict[str, Any] = {"What was assumed, counted and left out": notes}
+    if model is not None:
+        labelled, left_out = labelled_of(model, model_path, target)
+        notes += [left_out] if left_out else []
+        sections["The model"] = [f"{Path(model_path).name}", *status(model_path).words]
+    words = Words(title or _title(table, target), summary, target, sections, command)
+    write_page(table, path, words, labelled, actives)
+
+
+def _title(table: pa.Table, target: str) -> str:
+    what = "hits" if "rank" in table.column_names else "molecules"
+    return f"{amount(table.num_rows, what)}{f' for {target}' if target else ''}"
+
+
+def labelled_of(model: Model, path: str | os.PathLike[str], target: str) -> tuple[Known, str]:
+    """Return the labelled molecules of a model with their labels, and what is to be said if some lack.
+
+    Parameters
+    ----------
+    model : Model
+    path : path
+        Of the model.
+    target : str
+        Molecules without a label of this target are left out.
+    """
+    smiles, reason = labelled_smiles(model, path)
+    if not smiles:
+        return Known(), f"the nearest labelled molecules are not shown: {reason}"
+    labels = load_model(path, names=["labels"]).arrays["labels"]
+    y = labels[:, model.targets.index(target)] if target in model.targets else labels[:, 0]
+    there = np.flatnonzero(np.isfinite(y))
+    said = ""
+    if len(there) > _MOST_COMPARED:
+        said = (
+            f"the nearest labelled molecule is looked for among {_MOST_COMPARED:,} of {len(there):,} "
+            "labelled ones, evenly spaced in their order"
+        )
+        there = there[np.linspace(0, len(there) - 1, _MOST_COMPARED).astype(np.int64)]
+    return Known([smiles[i] for i in there], [f"{y[i]:.4g}" for i in there]), said
+
+
+def screen_command(about: Mapping[str, Any], output: str) -> str:
+    """Return the command that finds hits again, from what their file says; names are without folders.
+
+    Examples
+    --------
+    >>> rule = {"rule": "ucb", "kappa": 2.0, "maximize": False}
+    >>> about = {"model_name": "m", "source": "a.smi", "k": 9, "acquisition": rule, "target": "y",
+    ...          "direction": "minimize", "std": "candidates", "exclude_labelled": True}
+    >>> screen_command(about, "hits.csv")
+    'daskrf screen m a.smi -o hits.csv -k 9 --acquisition ucb --kappa 2.0 --minimize --exclude-labelled'
+    """
+    if not {"model_name", "source", "k", "acquisition", "direction"} <= about.keys():
+        return ""
+    rule = dict(about["acquisition"])
+    words = ["daskrf", "screen", about["model_name"], about["source"], "-o", output, "-k", str(about["k"])]
+    words += ["--acquisition", rule.pop("rule")]
+    rule.pop("maximize", None)
+    for name, value in rule.items():
+        words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+    words.append(f"--{about['direction']}")
+    words += ["--std", about["std"]] if about.get("std", "candidates") != "candidates" else []
+    words += ["--seed", str(about["seed"])] if about.get("seed") else []
+    words += ["--shortlist", str(about["shortlist"])] if about.get("shortlist") else []
+    words += ["--exclude-labelled"] if about.get("exclude_labelled") else []
+    return shlex.join(words)

@@ -1,0 +1,227 @@
+"""A table of molecules as one HTML file: structures, error bars, neighbours, scaffolds, notes; no network.
+
+The page holds its own style and script (`webpage.css`, `webpage.js`), and the table as JSON. Drawings are SVG
+by RDKit, in compressed packets that the browser unpacks when their rows come into view, so that thousands of
+molecules stay small and quick.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from daskrf.errors import OptionError
+from daskrf.molecules.drawings import drawings
+from daskrf.quantities import amount
+from daskrf.report.annotation import Known, annotated
+
+__all__ = ["ENDING", "MARK", "MOST", "Words", "check_rows", "write_page"]
+
+ENDING = ".html"
+MOST = 10_000
+"""Molecules on a page, at most."""
+MARK = '<meta name="generator" content="daskrf">'
+"""In every page, by which it is known."""
+
+_PACKET = 100  # drawings in a packet
+_SCAFFOLDS = 12  # that are drawn above the table
+_LABELS = {"logp": "logP", "tpsa": "TPSA", "std_y": "std of a measurement", "id": "ID", "smiles": "SMILES"}
+_LAST = ("row", "source", "line")
+_NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a page says around its table.
+
+    Attributes
+    ----------
+    title : str
+    summary : sequence of str
+        Lines below the title.
+    quantity : str
+        Name of what is predicted.
+    sections : dict of str to sequence of str
+        Lines below the table, by heading.
+    command : str
+        How to make it again.
+    """
+
+    title: str
+    summary: Sequence[str] = ()
+    quantity: str = ""
+    sections: dict[str, Sequence[str]] = field(default_factory=dict)
+    command: str = ""
+
+
+def check_rows(n_rows: int) -> None:
+    """Raise an error if a page would hold too many molecules.
+
+    Raises
+    ------
+    OptionError
+    """
+    if n_rows > MOST:
+        raise OptionError(
+            f"A page shows {MOST:,} molecules at most, and these would be {n_rows:,}; ask for fewer, or "
+            "write a table, such as hits.csv."
+        )
+
+
+def write_page(
+    table: pa.Table,
+    path: Path,
+    words: Words,
+    labelled: Known | None = None,
+    actives: Known | None = None,
+) -> None:
+    """Write a table of molecules as one HTML file.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        At most `MOST` rows, with the columns id and smiles; mean, std and std_y get error bars.
+    path : Path
+    words : Words
+    labelled, actives : Known, optional
+        Molecules that each one is compared with.
+    """
+    check_rows(table.num_rows)
+    smiles = table["smiles"].to_pylist()
+    found = annotated(smiles, labelled or Known(), actives or Known())
+    columns = {name: _values(table[name]) for name in table.column_names} | found
+    if "similarity_to_labelled" in columns:
+        columns.setdefault("its_label", [""] * len(smiles))
+        columns.setdefault("nearest_labelled", [""] * len(smiles))
+    order = [n for n in columns if n not in _LAST] + [n for n in columns if n in _LAST]
+    scaffolds = Counter(found["scaffold"]).most_common(_SCAFFOLDS)
+    drawn = {text: number for number, text in enumerate(dict.fromkeys(_drawn(columns, scaffolds)))}
+    data = {
+        "columns": [{"name": n, "label": _label(n), "kind": _kind(columns[n])} for n in order],
+        "rows": list(zip(*(columns[n] for n in order), strict=True)),
+        "drawing": [drawn[text] for text in smiles],
+        "neighbours": [drawn[text] for text in columns.get("nearest_labelled", [])],
+        "actives": [drawn[text] for text in columns.get("nearest_active", [])],
+        "scaffolds": [(text, times, drawn.get(text)) for text, times in scaffolds],
+        "packet": _PACKET,
+        "quantity": words.quantity,
+        "mean": f"{words.quantity} (mean ± std)" if "std" in columns else f"{words.quantity} (mean)",
+    }
+    path.write_text(_html(words, data, _packets(list(drawn))), encoding="utf-8")
+
+
+def _drawn(columns: dict[str, list[Any]], scaffolds: list[tuple[str, int]]) -> list[str]:
+    """Return the SMILES of all structures on the page, in the order in which they are seen."""
+    sources = [columns[n] for n in ("smiles", "nearest_labelled", "nearest_active") if n in columns]
+    rows = [text for texts in zip(*sources, strict=True) for text in texts]
+    return [*(text for text, _ in scaffolds if text), *rows]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return values for JSON; text is taken for numbers if all of it is."""
+    values = [None if isinstance(v, float) and not math.isfinite(v) else v for v in column.to_pylist()]
+    kind = column.type.value_type if pt.is_dictionary(column.type) else column.type
+    texts = [v for v in values if isinstance(v, str) and v.strip()]
+    if pt.is_string(kind) and texts and all(_NUMBER.fullmatch(text.strip()) for text in texts):
+        return [float(v) if isinstance(v, str) and v.strip() else None for v in values]
+    return values
+
+
+def _kind(values: list[Any]) -> str:
+    there = [v for v in values if v is not None]
+    return "number" if there and all(isinstance(v, int | float) for v in there) else "text"
+
+
+def _label(name: str) -> str:
+    return _LABELS.get(name, name.replace("_", " "))
+
+
+def _packets(smiles: list[str]) -> list[str]:
+    """Return the drawings in packets: JSON, deflated, in Base64."""
+    drawn = drawings(smiles)
+    parts = [drawn[at : at + _PACKET] for at in range(0, len(drawn), _PACKET)]
+    return [base64.b64encode(zlib.compress(json.dumps(part).encode(), 9)).decode() for part in parts]
+
+
+def _html(words: Words, data: dict[str, Any], packets: list[str]) -> str:
+    """Return the text of the page; nothing in it can end an element that holds it."""
+    own = Path(__file__)
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    drawn = (
+        f'<script type="text/plain" id="drawings-{number}">{packet}</script>'
+        for number, packet in enumerate(packets)
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{MARK}
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(words.title)}</title>
+<style>
+{own.with_suffix(".css").read_text()}</style>
+</head>
+<body>
+<header>
+<h1>{html.escape(words.title)}</h1>
+{"".join(f"<p>{html.escape(line)}</p>" for line in words.summary)}
+</header>
+<div class="bar">
+<input id="search" type="search" placeholder="search IDs, SMILES and text" aria-label="search">
+<span id="count" role="status"></span>
+<button id="clear" type="button">Show all</button>
+<button id="save" type="button">Save those shown as CSV</button>
+</div>
+<div id="histograms"></div>
+<div id="scaffolds" aria-label="scaffolds"></div>
+<div id="table" tabindex="0">
+<table><thead><tr id="headings"></tr></thead><tbody id="rows"></tbody></table>
+</div>
+<noscript><p>The table is drawn by a script within this file; allow scripts to see it.</p></noscript>
+<section class="notes">
+{_notes(words, data)}
+</section>
+<script type="application/json" id="data">{text}</script>
+{chr(10).join(drawn)}
+<script>
+{own.with_suffix(".js").read_text()}</script>
+</body>
+</html>
+"""
+
+
+def _notes(words: Words, data: dict[str, Any]) -> str:
+    """Return the text below the table."""
+    n_scaffolds = amount(len({row for row in _column(data, "scaffold") if row}), "Murcko scaffolds")
+    shown = [f"{n_scaffolds}; the {len(data['scaffolds'])} most frequent groups are drawn above the table."]
+    if "similarity_to_labelled" in [column["name"] for column in data["columns"]]:
+        shown.append("Similarity is Tanimoto's of Morgan fingerprints of radius 2 without counts (ECFP4).")
+    if "std" in [column["name"] for column in data["columns"]]:
+        shown.append("Bars are 95 % intervals, 1.96 standard deviations to either side.")
+    sections = {**words.sections, "What is shown": shown}
+    parts = []
+    for heading, lines in sections.items():
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+        parts += [f"<h2>{html.escape(heading)}</h2><ul>{items}</ul>"] if items else []
+    if words.command:
+        parts.append(f"<h2>How to repeat it</h2><pre>{html.escape(words.command)}</pre>")
+    return "\n".join(parts)
+
+
+def _column(data: dict[str, Any], name: str) -> list[Any]:
+    at = [column["name"] for column in data["columns"]].index(name)
+    return [row[at] for row in data["rows"]]

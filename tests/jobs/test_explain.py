@@ -1,0 +1,104 @@
+"""The explanation of a prediction: shares that add up, atoms, and what is said of unlike molecules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from daskrf import TanimotoMinMax, TanimotoMinMaxFeatures, explain, fit, load
+from daskrf.errors import InputError, OptionError
+from daskrf.molecules import FingerprintSpec
+from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules.environments import without_atoms
+from daskrf.molecules.objective import score
+
+SMILES = ReactionLibrary().smiles(0, 90)
+Y = score(SMILES)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exact process, one of two targets with gaps, and one of features."""
+    out = tmp_path_factory.mktemp("explain")
+    data = {"smiles": SMILES[:60], "score": Y[:60].tolist()}
+    gaps = [float("nan") if i % 3 == 0 else -y for i, y in enumerate(data["score"])]
+    fit(data, output=out / "exact", target="score")
+    fit(data, output=out / "tanimoto", target="score", kernel=TanimotoMinMax())
+    fit({**data, "other": gaps}, output=out / "two", target=["score", "other"], drop_non_numbers=True)
+    fit(data, output=out / "features", target="score", feature_map=TanimotoMinMaxFeatures(n_components=128))
+    return out
+
+
+def spec_of(path: Path) -> FingerprintSpec:
+    return FingerprintSpec.from_state(load(path).metadata["fingerprint"])
+
+
+def test_shares_of_an_exact_process_add_up_to_its_mean(models: Path) -> None:
+    for smiles in (SMILES[3], SMILES[80], "CCO"):
+        report = explain(models / "exact", smiles, n=7)
+        mean, std = load(models / "exact").predict([smiles], return_std=True, of="f")
+        shares = report.labelled["share"].to_numpy()
+        assert len(shares) == 7
+        assert report.n_rest == 53
+        total = report.constant + shares.sum() + report.rest
+        np.testing.assert_allclose([total, report.mean, report.std], [mean[0], mean[0], std[0]], rtol=1e-9)
+        kernel = report.labelled["kernel"].to_numpy()
+        assert (np.diff(kernel) <= 0).all()
+        label = dict(zip(SMILES, Y, strict=True))
+        rows = report.labelled.to_pylist()
+        assert all(row["label"] == label[row["smiles"]] for row in rows)
+    known = explain(models / "exact", SMILES[3]).labelled.to_pylist()[0]
+    assert known["smiles"] == SMILES[3]
+    assert known["similarity"] == 1
+
+
+def test_atoms_are_differences_of_predictions(models: Path) -> None:
+    for name in ("exact", "features"):
+        report = explain(models / name, SMILES[70])
+        rows = without_atoms(SMILES[70], spec_of(models / name), "keep")
+        model = load(models / name)
+        expected = [report.mean - model.predict(rows[k])[0] for k in range(1, rows.shape[0])]
+        np.testing.assert_allclose(report.atoms, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_targets_with_gaps_have_their_own_labels(models: Path) -> None:
+    with pytest.raises(InputError, match="target"):
+        explain(models / "two", SMILES[70])
+    report = explain(models / "two", SMILES[70], target="other", n=100)
+    assert report.labelled.num_rows == 40
+    label = dict(zip(SMILES, -Y, strict=True))
+    assert all(row["label"] == label[row["smiles"]] for row in report.labelled.to_pylist())
+    total = report.constant + sum(report.labelled["share"].to_pylist()) + report.rest
+    np.testing.assert_allclose(total, report.mean, rtol=1e-9)
+
+
+def test_a_model_of_features_shows_the_nearest_labels_without_shares(models: Path) -> None:
+    report = explain(models / "features", SMILES[5])
+    assert report.constant is None
+    assert report.labelled.column_names == ["label", "similarity", "smiles"]
+    assert report.labelled["smiles"][0].as_py() == SMILES[5]
+    assert "shares of labels in the mean are those of an exact process" in str(report)
+
+
+def test_an_unlike_molecule_is_called_so(models: Path) -> None:
+    assert not explain(models / "tanimoto", SMILES[3]).unlike
+    report = explain(models / "tanimoto", "[Xe]")
+    assert report.unlike
+    assert "this molecule is unlike all labelled ones: std is" in str(report)
+
+
+def test_the_drawing_is_written_and_nothing_else_replaced(models: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        report = explain(models / "exact", SMILES[3], tmp_path / "why.svg")
+        assert report.drawing in (tmp_path / "why.svg").read_text()
+    assert str(tmp_path / "why.svg") in str(report)
+    (tmp_path / "mine.svg").write_text("precious")
+    with pytest.raises(InputError, match="is no drawing of daskrf explain"):
+        explain(models / "exact", SMILES[3], tmp_path / "mine.svg")
+    with pytest.raises(OptionError, match=r"for example .*why\.svg"):
+        explain(models / "exact", SMILES[3], tmp_path / "why.png")
+    with pytest.raises(InputError, match="is not a molecule"):
+        explain(models / "exact", "CC)")
+    assert report._repr_html_().count("<svg") == 1
