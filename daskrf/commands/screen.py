@@ -44,6 +44,7 @@ from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.spacefiles import space_among
+from daskrf.spaces.sums import ranges_of, ranges_of_texts
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits, write_rejects
@@ -79,6 +80,7 @@ CLI = Command(
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "target": Option(metavar="NAME", repeated=True, convert=_one_target),
+        "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section="Spaces"),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -160,6 +162,7 @@ def screen(
     target: str | int | None = None,
     exclude_labelled: bool = False,
     overwrite: bool = False,
+    within: Mapping[str, Sequence[float | None]] | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -221,6 +224,10 @@ def screen(
         molecules in other rows stay, and are counted.
     overwrite : bool
         Replace the hits of another search at the output.
+    within : dict of str to (float or None, float or None), optional
+        Limits on the products of a space: least and most of heavy_atoms, weight, donors (of hydrogen bonds),
+        rings or polar_surface. Products outside are left out during the search. The best means are otherwise
+        often those of molecules that are larger than any labelled one.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress, shard, prepare
@@ -253,7 +260,9 @@ def screen(
     if space is not None:
         _check_space_options(files, shortlist, exclude_labelled)
         own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
-        return run(SpaceScreen(*own, ScreenReport), client, progress, shard, prepare)
+        return run(SpaceScreen(*own, ScreenReport, ranges_of(within)), client, progress, shard, prepare)
+    if within:
+        raise OptionError("Limits (--within) are for the products of a space; leave them out for a library.")
     job = _Screen(
         *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
         *(overwrite, shortlist),

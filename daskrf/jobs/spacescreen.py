@@ -28,7 +28,7 @@ from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.memory import need_of_products
 from daskrf.jobs.models import Model, feature_map_of, read_model
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
-from daskrf.jobs.spacesearch import LimitOf, Ranked, SpacePieces, SpaceSearch
+from daskrf.jobs.spacesearch import Ranked, SpacePieces, SpaceSearch
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
@@ -36,6 +36,7 @@ from daskrf.screening import TopK
 from daskrf.spaces import CutSpace, Space, compare, read_space
 from daskrf.spaces.families import Family, Product, decoded, identifiers
 from daskrf.spaces.ranking import pieces_of
+from daskrf.spaces.sums import SUMS, Range
 from daskrf.spaces.synthons import check_spec
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import work_folder
@@ -51,9 +52,10 @@ MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # if too few, so many times as many
 _TRIES = 4
 _TIES = "very many of them are the same molecules or have the same fingerprint: the last hits may be others"
-_COMPARED = 50  # random combinations of blocks of each reaction
+COMPARED = 50  # random combinations of blocks of each reaction
 _CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
 _VERSION = 1
+_FRACTIONAL = ("weight", "polar_surface")
 
 
 @dataclass
@@ -66,7 +68,8 @@ class SpaceScreen(Job[Any]):
         Of the model, the space and the hits.
     k, std, seed, rule, maximize, asked, overwrite
         As in `screen`.
-    limits : tuple of LimitOf
+    limits : tuple of Range
+        What products must lie in.
     made : callable
         Makes the report.
     """
@@ -82,7 +85,7 @@ class SpaceScreen(Job[Any]):
     asked: str | int | None
     overwrite: bool
     made: Callable[..., Any]
-    limits: tuple[LimitOf, ...] = ()
+    limits: tuple[Range, ...] = ()
     model: Model = field(init=False)
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
@@ -130,7 +133,7 @@ class SpaceScreen(Job[Any]):
             run.progress.start("compare", len(found.entries), "reactions")
             kept = []
             for r, own in enumerate(found.entries):
-                difference = compare(found, r, _COMPARED).difference if found.sizes[r] else ""
+                difference = compare(found, r, COMPARED).difference if found.sizes[r] else ""
                 kept.append([] if difference else own)
                 if difference:
                     refused.append(f"{self.space.reactions[r].name} ({difference})")
@@ -176,7 +179,8 @@ class SpaceScreen(Job[Any]):
             "std": self.std,
             "target": self.model.targets[self.target],
             "seed": self.seed if self.rule.needs_sample else None,
-            "limits": [list(limit) for limit in self.limits],
+            "within": " ".join(f"{SUMS[column]}={low:g}:{high:g}" for column, low, high in self.limits)
+            or None,
             "library": self.space.digest,
         }
 
@@ -388,8 +392,9 @@ class _Hits:
         for slot in range(max((len(own) for own in job.cut.entries), default=2)):
             blocks = [space.blocks[p.blocks[slot]] if slot < len(p.blocks) else None for p in products]
             table[f"block_{slot}"] = pa.array(blocks, pa.string())
-        sums = np.array([job.cut.sums[list(p.synthons)].sum(axis=0) for p in products]).reshape(-1, 2)
-        table |= {"heavy_atoms": sums[:, 0].astype(np.int64), "weight": sums[:, 1]}
+        sums = np.array([job.cut.sums[list(p.synthons)].sum(axis=0) for p in products])
+        for name, values in zip(SUMS, sums.reshape(-1, len(SUMS)).T, strict=True):
+            table[name] = values.round(3) if name in _FRACTIONAL else values.astype(np.int64)
         for name in ("mean", "std", "std_y", "acquisition"):
             if name in columns or not products:
                 table[name] = np.asarray(columns.get(name, np.empty(0)), np.float64)

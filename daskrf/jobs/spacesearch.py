@@ -19,16 +19,14 @@ from daskrf.jobs.tree import Reduction
 from daskrf.screening import TopK
 from daskrf.spaces.families import Family
 from daskrf.spaces.ranking import Limit, Piece, RowsOf, amplitudes, pieces_of, score_piece
+from daskrf.spaces.sums import Range
 from daskrf.storage.backend import as_path
 from daskrf.storage.model import read_checkpoint
 
-__all__ = ["LimitOf", "Ranked", "SpacePieces", "SpaceSearch"]
+__all__ = ["Ranked", "SpacePieces", "SpaceSearch"]
 
 _AT_ONCE = 16  # times k candidates of a tile get their numbers at a time
 _HELD = 8  # times k products are collected before the best of them are chosen
-
-LimitOf = tuple[int, float, float]
-"""Column of `CutSpace.sums`, least and most."""
 
 
 @dataclass
@@ -129,14 +127,14 @@ class SpaceSearch(Reduction):
         File of the weights of features, signed so that larger is better.
     map : MapReference
     k : int
-    limits : tuple of LimitOf
+    limits : tuple of Range
     """
 
     tables: tuple[str, str, int]
     weights: str
     map: MapReference
     k: int
-    limits: tuple[LimitOf, ...] = ()
+    limits: tuple[Range, ...] = ()
     name: str = "screen"
 
     def zero(self) -> Ranked:

@@ -18,6 +18,7 @@ from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
+from daskrf.spaces.sums import SUMS
 from daskrf.spaces.synthons import Reach, Synthon, check_spec
 
 __all__ = ["CutSpace", "Entries", "cut", "in_helpers", "n_cuts"]
@@ -66,8 +67,8 @@ class CutSpace:
         The distinct reaches of synthons.
     reach : int32 array
         The position of each synthon's.
-    sums : float64 array, shape (n_synthons, 2)
-        Heavy atoms and molecular weight of each synthon.
+    sums : float64 array, shape (n_synthons, 5)
+        Those of `daskrf.spaces.sums.SUMS` of each synthon.
     entries : list of list of Entries
         By reaction and slot; none where the reaction is refused.
     """
@@ -206,7 +207,7 @@ def cut(space: Space, spec: FingerprintSpec, tell: Callable[[int], None] = lambd
         np.array(table.edge, np.int64),
         list(table.reaches),
         np.array(table.reach, np.int32),
-        np.array(table.sums).reshape(-1, 2),
+        np.array(table.sums).reshape(-1, len(SUMS)),
         entries,
     )
 

@@ -21,11 +21,12 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rdkit import Chem, rdBase
-from rdkit.Chem import rdChemReactions, rdFingerprintGenerator, rdMolDescriptors
+from rdkit.Chem import rdChemReactions, rdFingerprintGenerator
 
 from daskrf.errors import InputError
 from daskrf.molecules.spec import FingerprintSpec
 from daskrf.spaces.reactions import Half, Reaction
+from daskrf.spaces.sums import sums_of
 
 __all__ = ["Cutter", "Edges", "Opener", "Reach", "Reactor", "Synthon", "check_spec", "join", "joiner"]
 
@@ -66,7 +67,7 @@ class Synthon(NamedTuple):
     reach : Reach
         What they depend on in a partner.
     sums : tuple of float
-        Heavy atoms, and molecular weight: those of a product are sums over its synthons.
+        See `daskrf.spaces.sums`: those of a product are sums over its synthons.
     """
 
     smiles: str
@@ -178,8 +179,7 @@ class Opener:
 
 
 def _described(smiles: str, molecule: Chem.Mol, environments: _Environments) -> Synthon:
-    sums = float(molecule.GetNumHeavyAtoms()), float(rdMolDescriptors._CalcMolWt(molecule))
-    return Synthon(smiles, *environments.of_synthon(molecule), sums)
+    return Synthon(smiles, *environments.of_synthon(molecule), sums_of(molecule))
 
 
 class Reactor:

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 import pytest
+from rdkit import Chem
+from rdkit.Chem import Descriptors
 
 from daskrf import (
     FastfoodFeatures,
@@ -63,6 +66,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small space into many pieces and tiles."""
+    monkeypatch.setattr(spacescreen, "COMPARED", 2)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
     monkeypatch.setattr(ranking, "LEAST_ROWS", 9)
     monkeypatch.setattr(ranking, "LEADING", 2)
@@ -283,3 +287,36 @@ def test_the_command(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out
     assert "best 3 of" in printed
     assert "products of 5 reactions" in printed
+
+
+def test_limits_hold_during_the_search(made: Path, every: list[Made], tmp_path: Path) -> None:
+    def allowed(one: Made) -> bool:
+        molecule = Chem.MolFromSmiles(one.smiles)
+        return 9 <= molecule.GetNumHeavyAtoms() <= 12 and Descriptors.MolWt(molecule) <= 160
+
+    within = {"heavy_atoms": (9, 12), "weight": (None, 160.0)}
+    report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=25, within=within)
+    expected = best_products(list(filter(allowed, every)), 25)
+    assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
+    assert report.table["smiles"].to_pylist() != [one.smiles for one in best_products(every, 25)]
+    with pytest.raises(StoreError, match=r"--within \(was heavy_atoms=9:12 weight=-inf:160, now none\)"):
+        screen(made / "model", made / "space", tmp_path / "h.parquet", k=25)
+    options = ["--within", "rings=7:", "--within", "donors=:2", "--workers", "0"]
+    arguments = ["screen", str(made / "model"), str(made / "space"), "-o", str(tmp_path / "none.parquet")]
+    assert run([*arguments, *options]) == 0  # nothing is left
+    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("within", "message"),
+    [
+        ({"logP": (0, 1)}, "no limit on 'logP'; limits are on heavy_atoms, weight"),
+        ({"rings": (2, 1)}, "from 2 to 1 holds nothing"),
+        ({"rings": (2,)}, "is LOW and HIGH"),
+    ],
+)
+def test_impossible_limits_are_refused(made: Path, tmp_path: Path, within: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        screen(made / "model", made / "space", tmp_path / "h.parquet", within=within)
+    with pytest.raises(OptionError, match="leave them out for a library"):
+        screen(made / "model", made / "lib.smi", tmp_path / "h.parquet", within=within)

@@ -1,0 +1,93 @@
+"""Properties that are sums over the synthons of a product, exactly, and ranges that they must lie in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rdkit import Chem
+from rdkit.Chem import rdMolDescriptors
+
+from daskrf.errors import InputError
+
+__all__ = ["SUMS", "Range", "ranges_of", "ranges_of_texts", "sums_of"]
+
+Range = tuple[int, float, float]
+"""Column of `SUMS`, least and most."""
+
+SUMS = ("heavy_atoms", "weight", "donors", "rings", "polar_surface")
+"""Heavy atoms, molecular weight, donors of hydrogen bonds, rings, and topological polar surface area."""
+
+
+def sums_of(molecule: Chem.Mol) -> tuple[float, ...]:
+    """Return the sums of a molecule, or the share of a synthon, whose dummy atoms count as bonds only.
+
+    Examples
+    --------
+    >>> sums_of(Chem.MolFromSmiles("CC(=O)NC"))[0]
+    5.0
+    >>> [sums_of(Chem.MolFromSmiles(synthon))[0] for synthon in ("[1*]C(C)=O", "[1*]NC")]
+    [3.0, 2.0]
+    """
+    return (
+        float(molecule.GetNumHeavyAtoms()),
+        float(rdMolDescriptors._CalcMolWt(molecule)),
+        float(rdMolDescriptors.CalcNumHBD(molecule)),
+        float(rdMolDescriptors.CalcNumRings(molecule)),
+        float(rdMolDescriptors.CalcTPSA(molecule)),
+    )
+
+
+def ranges_of(within: Mapping[str, Sequence[float | None]] | None) -> tuple[Range, ...]:
+    """Return the ranges of sums by name, where None is no bound.
+
+    Raises
+    ------
+    InputError
+        If there is no such sum, or a range is not one.
+
+    Examples
+    --------
+    >>> ranges_of({"weight": (None, 450)})
+    ((1, -inf, 450.0),)
+    """
+    found = []
+    for name, bounds in (within or {}).items():
+        if name not in SUMS:
+            raise InputError(f"There is no limit on {name!r}; limits are on {', '.join(SUMS)}.")
+        if len(bounds) != 2:
+            raise InputError(f"The range of {name} is LOW and HIGH, not {tuple(bounds)!r}.")
+        low, high = (
+            float(none if b is None else b) for b, none in zip(bounds, (-math.inf, math.inf), strict=True)
+        )
+        if not low <= high:
+            raise InputError(f"The range of {name} from {low:g} to {high:g} holds nothing.")
+        found.append((SUMS.index(name), low, high))
+    return tuple(sorted(found))
+
+
+def ranges_of_texts(texts: Sequence[str]) -> dict[str, tuple[float | None, float | None]]:
+    """Return the ranges given as NAME=LOW:HIGH, where LOW or HIGH may be left out.
+
+    Raises
+    ------
+    ValueError
+        If a text is not of this form, or a name is given twice.
+
+    Examples
+    --------
+    >>> ranges_of_texts(["weight=:450", "rings=1:4"])
+    {'weight': (None, 450.0), 'rings': (1.0, 4.0)}
+    """
+    found: dict[str, tuple[float | None, float | None]] = {}
+    for text in texts:
+        name, _, bounds = text.partition("=")
+        low, mark, high = bounds.partition(":")
+        try:
+            found_range = float(low) if low else None, float(high) if high else None
+        except ValueError:
+            mark = ""
+        if not mark or name in found:
+            raise ValueError(f"{text!r} is not NAME=LOW:HIGH, such as weight=:450, with each name once.")
+        found[name] = found_range
+    return found
