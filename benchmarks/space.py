@@ -41,7 +41,7 @@ from daskrf.spaces.ranking import amplitudes, pieces_of, score_piece
 from daskrf.spaces.spacetables import Space
 
 TRIPLES = "275592"
-LENGTH_SCALE = {1: 8.0, 2: 12.0}
+LENGTH_SCALE = {1: 16.0, 2: 25.0}
 
 
 def sub_space(folder: Path, every: int, *, triples: bool) -> Path:

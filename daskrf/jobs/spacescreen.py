@@ -292,7 +292,7 @@ def _spec_of(model: Model, target: int) -> FingerprintSpec:
         If it cannot: the sentence says what to fit instead.
     """
     gp, _ = process_of(model.gp, target)
-    how = "fit with --map fourier --kernel gaussian to fingerprints of --kind morgan:2, for example"
+    how = "fit with --map fourier --kernel gaussian --length-scale 25 to fingerprints of --kind morgan:2, say"
     if not isinstance(gp, RandomFeatureGP) or not isinstance(feature_map_of(model), FourierFeatures):
         of = model.metadata["map"]
         what = "an exact process" if of is None else f"on {of['class']}"
