@@ -80,7 +80,7 @@ def waves(feature_map: FourierFeatures, counts: sparse.csr_matrix) -> Complex:
     --------
     >>> from daskrf import RandomFourierFeatures
     >>> found = waves(RandomFourierFeatures(n_components=4).fit(np.eye(2)), sparse.csr_matrix([[0, 0]]))
-    >>> found.tolist()
+    >>> found.round(3).tolist()
     [[(1+0j), (1+0j)]]
     """
     n_pairs = feature_map.n_components // 2

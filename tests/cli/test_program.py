@@ -332,7 +332,7 @@ def test_the_package_is_the_program():
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("daskrf f", ["fingerprint", "featurize", "fit"]),
+        ("daskrf fi", ["fingerprint", "fit"]),
         ("daskrf --v", ["--version"]),
         ("daskrf fit --quic", ["--quick"]),
     ],
