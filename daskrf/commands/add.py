@@ -40,6 +40,7 @@ from daskrf.molecules.structures import KnownStructures, canonical_smiles
 from daskrf.molecules.values import Scale, scales_in
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.notebook import Shown
 from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.inspection import check_output, kind_of
@@ -66,7 +67,7 @@ _FEW_JOINTLY = 300  # labels tested jointly with conjugate gradients: each takes
 
 
 @dataclass(frozen=True)
-class AddReport:
+class AddReport(Shown):
     """What `add` did.
 
     Attributes

@@ -33,6 +33,7 @@ from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.notebook import Shown
 from daskrf.storage.backend import as_path
 from daskrf.storage.model import load_model
 
@@ -59,7 +60,7 @@ _INTERVAL = (0.025, 0.975)
 
 
 @dataclass(frozen=True)
-class FoundReport:
+class FoundReport(Shown):
     """How much of the best of a library has been measured, by draws from the posterior.
 
     Attributes

@@ -152,7 +152,8 @@ def test_prices_and_files(made: Path, library: pd.DataFrame, labelled: list[str]
     assert set(pq.read_table(tmp_path / "batch.parquet")["price"].to_pylist()) <= set(map(str, range(40)))
     with pytest.raises(OptionError, match="'cost' is neither a column that the library keeps nor a property"):
         suggest(made / "exact", made / "library.csv", tmp_path / "other.csv", where="cost < 40")
-    of_files = suggest(made / "exact", made / "library.csv", tmp_path / "other.csv", n=30, where="price<40")
+    options: dict[str, Any] = {"n": 30, "acquisition": "greedy", "where": "price<40"}
+    of_files = suggest(made / "exact", made / "library.csv", tmp_path / "other.csv", **options)
     picks = naive.batch(
         list(library.smiles),
         gains(made, library, "exact"),

@@ -1,0 +1,113 @@
+"""Conditions as a chemist writes them, and molecules that are different."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rdkit import Chem
+from rdkit.Chem import Crippen, Descriptors, rdMolDescriptors
+
+from daskrf.errors import OptionError
+from daskrf.molecules.diversity import Diversity, scaffolds
+from daskrf.molecules.enumeration import ReactionLibrary
+from daskrf.molecules.filters import OPERATORS, PROPERTIES, Filters, limits_of
+from daskrf.molecules.properties import property_of
+from daskrf.molecules.similarity import Similarities, nearest
+from tests.naive import suggest as naive
+
+SMILES = ReactionLibrary(seed=3).smiles(0, 60)
+
+READ = {
+    "weight<450": ["weight < 450"],
+    " MW  <=  450.5 ": ["weight <= 450.5"],
+    "450 > weight": ["weight < 450"],
+    "1<logP<=4": ["logp > 1", "logp <= 4"],
+    "tpsa <= 140 AND hbd<=5, HBA <= 1e1": ["tpsa <= 140", "donors <= 5", "acceptors <= 10"],
+    "rotatable_bonds < 8 & charge == 0": ["rotatable bonds < 8", "charge == 0"],
+    "Price_EUR <= 90 and fsp3 > .4": ["price eur <= 90", "fraction sp3 > 0.4"],
+    "-2 < charge": ["charge > -2"],
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_conditions(text: str) -> None:
+    assert [str(limit) for limit in limits_of(text, ["price eur"])] == READ[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "weight", "weight <", "< 4", "weight 450", "weight < x", "1 < 2", "weight < logp"),
+        *(
+            "1 < weight > x",
+            "weight << 450",
+            "weight < 450 and",
+            "weight < 450 or logp < 4",
+            "1 < 2 < weight",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(text: str) -> None:
+    with pytest.raises(OptionError, match=r"cannot be read; write|is neither a column") as error:
+        limits_of(text)
+    assert "\n" not in str(error.value)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(OptionError):
+        assert all(limit.sign in OPERATORS for limit in limits_of(text))
+
+
+def test_a_column_comes_before_a_property() -> None:
+    (limit,) = limits_of("weight < 3", ["Weight"])
+    assert (limit.name, limit.column) == ("Weight", True)
+    assert not limit.holds(float("nan"))
+
+
+def test_properties_are_those_of_rdkit() -> None:
+    direct = {
+        "weight": Descriptors.MolWt,
+        "logp": Crippen.MolLogP,
+        "tpsa": rdMolDescriptors.CalcTPSA,
+        "rotatable bonds": rdMolDescriptors.CalcNumRotatableBonds,
+    }
+    for text in SMILES[:10]:
+        for name, computed in direct.items():
+            assert property_of(name, text) == pytest.approx(computed(Chem.MolFromSmiles(text)))
+        assert all(np.isfinite(property_of(name, text)) for name in PROPERTIES)
+
+
+def test_similarity_and_scaffolds() -> None:
+    found = Similarities(SMILES)
+    for i in (0, 7):
+        expected = [naive.similarity(SMILES[i], other) for other in SMILES]
+        np.testing.assert_allclose(found.to(i), expected)
+    similarity, index = nearest(SMILES[:5], SMILES[20:])
+    for i in range(5):
+        own = [naive.similarity(SMILES[i], other) for other in SMILES[20:]]
+        assert similarity[i] == pytest.approx(max(own))
+        assert own[index[i]] == pytest.approx(max(own))
+    assert scaffolds(SMILES).tolist() == list(map(naive.scaffold, SMILES))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_different_molecules(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    some = [SMILES[i] for i in rng.choice(60, 40)]  # with copies
+    limit, cap = float(rng.uniform(0.2, 0.6)), int(rng.integers(1, 4))
+    diversity = Diversity(some, limit, cap)
+    picks = [i for i in range(40) if diversity.take(i)]
+    expected = naive.batch(some, list(range(40, 0, -1)), 40, max_similarity=limit, per_scaffold=cap)
+    assert picks == diversity.picks == expected
+    assert not diversity.free.any()
+
+
+def test_what_rdkit_cannot_read_does_not_pass() -> None:
+    filters = Filters.of("weight < 500", (), (), "pains")
+    assert filters.first_failed(["CCO", "C1CC", "not SMILES"]) == [-1, -2, -2]
