@@ -125,6 +125,7 @@ _CLASS_LABELS = 10  # fewer labels of two values may be chance
 _FEATURES = 4096  # for a named kernel where an exact process would cost too much
 _DECADES = 4.0  # quantities measured on a linear scale do not span more
 _FEW_DECADES, _SKEWNESS = 1.5, 1.5  # together they hint at a quantity that is best seen as a logarithm
+_USUAL_P = (3.0, 12.0)  # medians of pIC50, from mM to pM
 _CONCENTRATION = re.compile(r"(?<![A-Za-z])(?:[IEDALX]C_?50|K_?[idD]|GI_?50|MIC)(?![A-Za-z])")
 # Bytes of a label as it is read, and of a byte of its key. Measured where the library has at least as many
 # rows as there are labels: 221 in all for row numbers, 243 for IDs of 13 characters and 410 for SMILES of 46.
@@ -1080,6 +1081,11 @@ def _advice(name: str, y: npt.NDArray[np.float64], scale: Scale | None) -> str:
         return (
             f"{name}: all {len(y):,} labels are {low:g} or {high:g}; a Gaussian process regresses such "
             "classes, so read its predictions as scores, not as probabilities"
+        )
+    if scale is not None and scale.is_p and not _USUAL_P[0] <= (middle := float(np.median(y))) <= _USUAL_P[1]:
+        return (
+            f"{name}: the median is {middle:.1f}, which is {10 ** (9 - middle):.2g} nM and unusual; check "
+            f"the unit ({scale.unit or scale.units}), or give it with --unit"
         )
     above = y[y > 0]
     if low < 0 or high <= 0 or (scale is not None and scale.transform):

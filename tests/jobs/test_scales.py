@@ -58,3 +58,11 @@ def test_a_unit_may_be_named_later(tmp_path: Path) -> None:
     after = read_model(model)
     assert (before.scales_of(["dG"]), after.scales_of(["dG"])) == ((), ("'dG' in kcal/mol",))
     assert after.metadata["spec_hash"] == before.metadata["spec_hash"]
+
+
+def test_a_wrong_unit_is_told(tmp_path: Path) -> None:
+    path = labels(tmp_path, "IC50", [repr(10.0 ** (k / 10)) for k in range(40)])
+    wrong = fit(path, output=tmp_path / "wrong", transform="pIC50", unit="M", **GIVEN)
+    assert "pIC50: the median is -1.9, which is 8.9e+10 nM and unusual; check the unit (M)" in str(wrong)
+    right = fit(path, output=tmp_path / "right", transform="pIC50", unit="nM", **GIVEN)
+    assert "unusual" not in str(right)

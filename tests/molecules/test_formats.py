@@ -206,7 +206,7 @@ def test_quoted_fields_of_labels_may_go_over_lines(tmp_path: Path, monkeypatch: 
     for end in ('Z40,1,"no end\n\n', 'Z40,1,"no end'):
         with pytest.raises(InputError, match=r"line 95 cannot be read \(row without end\)"):
             labels(tmp_path, "".join([*lines, end]))
-    with pytest.raises(InputError, match=r"line 3 cannot be read \(unbalanced quote\)"):
+    with pytest.raises(InputError, match=r"line 3 cannot be read \(unbalanced quote, or a line break"):
         labels(tmp_path, 'id,score\nA,1\nB,"2"x\n' + "C,3\n" * 60_000)
 
 

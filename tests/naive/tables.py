@@ -104,7 +104,7 @@ def read_line(raw: bytes, layout: Layout) -> tuple[str, str] | str:
     elif layout.exact:
         fields = quoted_fields(line, layout.delimiter)
         if fields is None:
-            return "unbalanced quote"
+            return "unbalanced quote, or a line break within quotes"
         if len(fields) != layout.n_columns:
             return f"{len(fields)} columns where {layout.n_columns} are expected"
     else:

@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import daskrf
 from daskrf.errors import InputError, StoreError
 from daskrf.molecules import expand
 from daskrf.storage import backend as module
 from daskrf.storage.backend import Url, absolute, as_path, sizes_of
+from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.objects.remote import OBJECTS
 
 
@@ -190,3 +192,14 @@ def test_a_missing_obstore_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(StoreError, match=r"need obstore: install daskrf\[s3\]"):
         as_path("s3://bucket/key")
+
+
+def test_data_in_memory_go_beside_the_output(bucket):
+    data = {"smiles": ["CCO", "c1ccccc1", "CC"], "id": ["a", "b", "c"]}
+    for _ in range(2):  # the second time the store is complete
+        report = daskrf.fingerprint(data, f"{bucket}/memory.fingerprints")
+        assert (report.kept, report.partitions) == (3, 1)
+    store = FingerprintStore.open(f"{bucket}/memory.fingerprints")
+    assert store.read_rows(0, ["id"])["id"].to_pylist() == ["a", "b", "c"]
+    place = as_path(str(bucket))
+    assert not [name for name in module.backend(place).names(place) if "given" in name]

@@ -23,7 +23,7 @@ _BY_ENDING = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _SEPARATED = {",": "commas", "\t": "tabs", ";": "semicolons", " ": "white space"}
 _HEAD_BYTES = 1 << 20
-_OPEN = "unbalanced quote"
+_OPEN = "unbalanced quote, or a line break within quotes"
 _SEPARATOR = re.compile(r"\"?sep=(.)\"?", re.IGNORECASE)  # a first line that Excel understands
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # which is no decimal comma
 
