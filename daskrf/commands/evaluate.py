@@ -55,9 +55,8 @@ from daskrf.report.evaluation import (
     Figure,
     TargetEvaluation,
 )
-from daskrf.report.merit import MEASURES, is_class, measured
+from daskrf.report.merit import MEASURES, is_class, measured, top_found
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
-from daskrf.report.recovery import recovery
 from daskrf.storage.backend import as_path, backend, exists
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.inspection import kind_of
@@ -570,7 +569,8 @@ class _Target:
         ranking = None
         if self.direction is not None and not self.classes and len(rows) >= _BEST:
             sign = 1.0 if self.direction == "maximize" else -1.0
-            ranking = recovery(sign * self.y[rows], sign * mean[rows], round(len(rows) / 100))
+            best = round(len(rows) / 100)
+            ranking = top_found(sign * self.y[rows], sign * mean[rows], best, self.job.seed)
         held_out = HeldOut(self.y[rows], mean[rows], std[rows])
         curve = [
             (point.n_labels, {name: own["rmse"] for name, own in point.figures.items()})

@@ -268,6 +268,29 @@ def test_classes_have_an_area_under_the_curve(tmp_path: Path) -> None:
     assert "AUC" in "\n".join(target.lines())
 
 
+def test_the_picture_and_the_table_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smiles = list(ReactionLibrary().smiles(0, 220))
+    rough = (
+        np.asarray(Fingerprinter(SPEC, "keep")(smiles).fingerprints.sum(axis=1)).ravel() // 9 * 1.0
+    )  # many equal values
+    path = put(tmp_path / "rough.csv", {"smiles": smiles, "y": rough})
+    drawn: list[Any] = []
+    module = sys.modules["daskrf.commands.evaluate"]
+    monkeypatch.setattr(
+        module, "plot_evaluation", lambda path, panels, format: drawn.append((path.touch(), panels))
+    )
+    options: dict[str, Any] = {"target": "y", "quick": True, "direction": "maximize"}
+    report = evaluate(path, picture=tmp_path / "x.png", **options)
+    (panel,) = drawn[0][1]
+    figures = report.targets[0].figures["daskrf"]
+    assert panel.found.fraction(2) == figures["recall_1"].value
+    assert panel.found.fraction(22) == figures["recall_10"].value
+    assert figures["enrichment_1"].value == pytest.approx(110 * figures["recall_1"].value)
+    order = np.lexsort([-column(report, "mean")])
+    threshold = np.sort(rough)[-2]
+    assert figures["recall_10"].value == min((rough[order[:22]] >= threshold).sum(), 2) / 2
+
+
 def test_labels_without_a_pattern_are_said_to_be_none(tmp_path: Path) -> None:
     path = put(tmp_path / "noise.csv", {"smiles": SMILES, "y": np.random.default_rng(5).standard_normal(N)})
     (target,) = evaluate(path, target="y", quick=True).targets
