@@ -292,7 +292,9 @@ class _Evaluate(Job[EvaluationReport]):
         for t, name in enumerate(joined.names):
             there = np.flatnonzero(np.isfinite(joined.y[:, t]))
             own = Folds(folds.block[there], folds.n_blocks, folds.ordered)
-            target = _Target(self, run, name, X[there], joined.y[there, t], own, run.work / f"target-{t}")
+            repeats = len(there) - len(np.unique(joined.row[there]))
+            place = run.work / f"target-{t}"
+            target = _Target(self, run, name, X[there], joined.y[there, t], own, place, repeats)
             targets.append(target)
             for column, values in target.columns().items():
                 several = len(joined.names) > 1 and column != name
@@ -379,6 +381,7 @@ class _Target:
     y: Array
     folds: Folds
     folder: PurePath
+    repeats: int
     cautions: list[str] = field(default_factory=list)
 
     @cached_property
@@ -493,6 +496,10 @@ class _Target:
         predicted = sum(len(own) for _, own in self.rows)
         n_nearest = int(np.isfinite(self.nearest[0]).sum())
         notes = list(self.cautions)
+        if self.repeats:
+            notes.append(
+                f"{self.repeats:,} labels repeat a molecule; in these figures each measurement counts"
+            )
         if n_nearest < predicted:
             notes.append(f"the nearest neighbour is that of {n_nearest:,} of them, drawn at random")
         if self.direction is None and not self.classes and predicted >= _BEST:

@@ -159,6 +159,9 @@ def test_copies_are_left_out_together(tmp_path: Path) -> None:
     )
     report = evaluate(thrice, target="y", quick=True)
     assert report.n_molecules == N
+    assert "144 labels repeat a molecule; in these figures each measurement counts" in str(report)
+    assert report.to_pandas()["fold"].notna().all()
+    assert report._repr_html_().count("<svg") == 10
     assert report.targets[0].n_predicted == 3 * N
     molecule, fold = column(report, "row"), column(report, "fold")
     assert len({(m, f) for m, f in zip(molecule, fold, strict=True)}) == N
