@@ -55,9 +55,8 @@ from daskrf.report.evaluation import (
     Figure,
     TargetEvaluation,
 )
-from daskrf.report.merit import MEASURES, is_class, measured
+from daskrf.report.merit import MEASURES, is_class, measured, top_found
 from daskrf.report.plots import HeldOut, Panels, plot_evaluation
-from daskrf.report.recovery import recovery
 from daskrf.storage.backend import as_path, backend, exists
 from daskrf.storage.files import file_errors, work_folder
 from daskrf.storage.inspection import kind_of
@@ -293,7 +292,9 @@ class _Evaluate(Job[EvaluationReport]):
         for t, name in enumerate(joined.names):
             there = np.flatnonzero(np.isfinite(joined.y[:, t]))
             own = Folds(folds.block[there], folds.n_blocks, folds.ordered)
-            target = _Target(self, run, name, X[there], joined.y[there, t], own, run.work / f"target-{t}")
+            repeats = len(there) - len(np.unique(joined.row[there]))
+            place = run.work / f"target-{t}"
+            target = _Target(self, run, name, X[there], joined.y[there, t], own, place, repeats)
             targets.append(target)
             for column, values in target.columns().items():
                 several = len(joined.names) > 1 and column != name
@@ -380,6 +381,7 @@ class _Target:
     y: Array
     folds: Folds
     folder: PurePath
+    repeats: int
     cautions: list[str] = field(default_factory=list)
 
     @cached_property
@@ -494,6 +496,10 @@ class _Target:
         predicted = sum(len(own) for _, own in self.rows)
         n_nearest = int(np.isfinite(self.nearest[0]).sum())
         notes = list(self.cautions)
+        if self.repeats:
+            notes.append(
+                f"{self.repeats:,} labels repeat a molecule; in these figures each measurement counts"
+            )
         if n_nearest < predicted:
             notes.append(f"the nearest neighbour is that of {n_nearest:,} of them, drawn at random")
         if self.direction is None and not self.classes and predicted >= _BEST:
@@ -570,7 +576,8 @@ class _Target:
         ranking = None
         if self.direction is not None and not self.classes and len(rows) >= _BEST:
             sign = 1.0 if self.direction == "maximize" else -1.0
-            ranking = recovery(sign * self.y[rows], sign * mean[rows], round(len(rows) / 100))
+            best = round(len(rows) / 100)
+            ranking = top_found(sign * self.y[rows], sign * mean[rows], best, self.job.seed)
         held_out = HeldOut(self.y[rows], mean[rows], std[rows])
         curve = [
             (point.n_labels, {name: own["rmse"] for name, own in point.figures.items()})

@@ -16,6 +16,7 @@ import pyarrow as pa
 from daskrf.errors import printable
 from daskrf.quantities import amount
 from daskrf.report.merit import MEASURES, Measure
+from daskrf.report.notebook import Shown
 from daskrf.report.tabulation import text_table
 
 __all__ = ["MODEL", "CurvePoint", "EvaluationReport", "Figure", "TargetEvaluation", "verdict"]
@@ -159,7 +160,7 @@ class TargetEvaluation:
 
 
 @dataclass(frozen=True)
-class EvaluationReport:
+class EvaluationReport(Shown):
     """What `evaluate` found.
 
     Attributes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.errors import InputError
 from daskrf.gp.calibration import coverage, mean_log_probability, r2, rmse
+from daskrf.report.recovery import Recovery
 
 __all__ = ["MEASURES", "Measure", "area_under_curve", "is_class", "measured", "rank_correlation", "top_found"]
 
@@ -122,10 +122,10 @@ def measured(
         found["auc"] = area_under_curve(truth > 0.5, mean)
     elif direction is not None and len(truth) >= _FEWEST and np.ptp(mean) > 0:
         sign = 1.0 if direction == "maximize" else -1.0
-        best = round(len(truth) / 100)
-        selected = (best, round(len(truth) / 10))
-        found["recall_1"], found["recall_10"] = top_found(sign * truth, sign * mean, best, selected, seed)
-        found["enrichment_1"] = found["recall_1"] * len(truth) / best
+        best, tenth = round(len(truth) / 100), round(len(truth) / 10)
+        ranking = top_found(sign * truth, sign * mean, best, seed)
+        found["recall_1"], found["recall_10"] = ranking.fraction(best), ranking.fraction(tenth)
+        found["enrichment_1"] = ranking.enrichment(best)
     return found
 
 
@@ -165,21 +165,18 @@ def area_under_curve(positive: npt.ArrayLike, predicted: npt.ArrayLike) -> float
     return float((ranks[positive].sum() - of * (of + 1) / 2) / (of * (n - of)))
 
 
-def top_found(
-    truth: npt.ArrayLike, predicted: npt.ArrayLike, n_best: int, selected: Sequence[int], seed: int = 0
-) -> list[float]:
-    """Return which fraction of the best is among the first of the ranking, for each number of these.
+def top_found(truth: npt.ArrayLike, predicted: npt.ArrayLike, n_best: int, seed: int = 0) -> Recovery:
+    """Count the best along the ranking, as `recovery`, but with values and predictions that are equal.
 
-    Larger is better in both. Values that equal the last of the best count, too, up to `n_best`; equal
+    Larger is better in both. Values that equal the last of the best count, too, up to `n_best` in all; equal
     predictions are ranked in a random order.
 
     Examples
     --------
-    >>> top_found([5.0, 4.0, 4.0, 1.0], [1.0, 0.0, 3.0, 2.0], 2, [1, 2, 3])
-    [0.5, 0.5, 1.0]
+    >>> top_found([5.0, 4.0, 4.0, 1.0], [1.0, 0.0, 3.0, 2.0], n_best=2).found.tolist()
+    [1, 1, 2, 2]
     """
     truth, predicted = np.asarray(truth, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     best = truth >= np.sort(truth)[-n_best]
     order = np.lexsort([seeds.words(seed, "report/ties", len(truth)), -predicted])
-    found = np.minimum(np.cumsum(best[order]), n_best)
-    return [float(found[min(count, len(truth)) - 1]) / n_best for count in selected]
+    return Recovery(n_best, np.minimum(np.cumsum(best[order]), n_best))

@@ -159,6 +159,9 @@ def test_copies_are_left_out_together(tmp_path: Path) -> None:
     )
     report = evaluate(thrice, target="y", quick=True)
     assert report.n_molecules == N
+    assert "144 labels repeat a molecule; in these figures each measurement counts" in str(report)
+    assert report.to_pandas()["fold"].notna().all()
+    assert report._repr_html_().count("<svg") == 10
     assert report.targets[0].n_predicted == 3 * N
     molecule, fold = column(report, "row"), column(report, "fold")
     assert len({(m, f) for m, f in zip(molecule, fold, strict=True)}) == N
@@ -266,6 +269,29 @@ def test_classes_have_an_area_under_the_curve(tmp_path: Path) -> None:
     assert 0.5 < area <= 1
     assert np.isnan(target.figures["daskrf"]["recall_1"].value)
     assert "AUC" in "\n".join(target.lines())
+
+
+def test_the_picture_and_the_table_count_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smiles = list(ReactionLibrary().smiles(0, 220))
+    rough = (
+        np.asarray(Fingerprinter(SPEC, "keep")(smiles).fingerprints.sum(axis=1)).ravel() // 9 * 1.0
+    )  # many equal values
+    path = put(tmp_path / "rough.csv", {"smiles": smiles, "y": rough})
+    drawn: list[Any] = []
+    module = sys.modules["daskrf.commands.evaluate"]
+    monkeypatch.setattr(
+        module, "plot_evaluation", lambda path, panels, format: drawn.append((path.touch(), panels))
+    )
+    options: dict[str, Any] = {"target": "y", "quick": True, "direction": "maximize"}
+    report = evaluate(path, picture=tmp_path / "x.png", **options)
+    (panel,) = drawn[0][1]
+    figures = report.targets[0].figures["daskrf"]
+    assert panel.found.fraction(2) == figures["recall_1"].value
+    assert panel.found.fraction(22) == figures["recall_10"].value
+    assert figures["enrichment_1"].value == pytest.approx(110 * figures["recall_1"].value)
+    order = np.lexsort([-column(report, "mean")])
+    threshold = np.sort(rough)[-2]
+    assert figures["recall_10"].value == min((rough[order[:22]] >= threshold).sum(), 2) / 2
 
 
 def test_labels_without_a_pattern_are_said_to_be_none(tmp_path: Path) -> None:

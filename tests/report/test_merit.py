@@ -39,13 +39,13 @@ def test_ranks_agree_with_scipy_and_counting(values: list[tuple[int, int]]) -> N
 @given(st.lists(st.integers(0, 5), min_size=5, max_size=40), st.integers(1, 5), st.integers(1, 40))
 def test_the_best_are_counted_with_their_equals(truth: list[int], n_best: int, selected: int) -> None:
     predicted = np.random.default_rng(len(truth)).permutation(len(truth)).astype(float)
-    found = top_found(truth, predicted, n_best, [selected])
-    assert found == [naive.top_found(truth, predicted, n_best, selected)]
+    found = top_found(truth, predicted, n_best).fraction(selected)
+    assert found == naive.top_found(truth, predicted, n_best, selected)
 
 
 def test_equal_predictions_do_not_profit_from_the_order_of_the_file() -> None:
     truth = np.arange(1000.0)[::-1]
-    found = [top_found(truth, np.zeros(1000), 100, [100], seed)[0] for seed in range(50)]
+    found = [top_found(truth, np.zeros(1000), 100, seed).fraction(100) for seed in range(50)]
     assert np.mean(found) == pytest.approx(0.1, abs=0.02)
 
 
