@@ -151,7 +151,7 @@ def decoded(cut: CutSpace, numbers: Sequence[int]) -> list[Product]:
     >>> _ = (folder / "reactions.csv").write_text(f"reaction,reactants,product\\namide,{amide}\\n")
     >>> _ = (folder / "blocks.csv").write_text("block,smiles\\na,NCCNC\\nb,CC(=O)O\\n")
     >>> _ = (folder / "slots.csv").write_text("reaction,slot,block\\namide,0,a\\namide,1,b\\n")
-    >>> space = cut(read_space(folder), FingerprintSpec())
+    >>> space = cut(read_space(folder), FingerprintSpec("morgan"))
     >>> products = decoded(space, [0, 1])
     >>> products[1].blocks, products[1].site, identifiers(space, products)
     ((0, 1), 1, ['amide-a-b', 'amide-a-b.2'])

@@ -143,7 +143,7 @@ class Opener:
     Examples
     --------
     >>> from daskrf.spaces.reactions import Half
-    >>> opened = Opener(Half("", False, (1,)), FingerprintSpec())
+    >>> opened = Opener(Half("", False, (1,)), FingerprintSpec("morgan"))
     >>> [synthon.smiles for synthon in opened("CC(=O)[U]")], opened("CC=[1*]")
     (['[1*]C(C)=O'], 'its attachment point 1 is not at the end of a single bond')
     """

@@ -40,7 +40,10 @@ REACTIONS = {
     **{name: SPACES[name] for name in ("amide", "boc", "urea", "imide")},
     "amide2": (AMIDE, [AMINES[3:], [*ACIDS[:4], "OC(=O)CCN"]]),
 }
-SPECS = {"radius 1": FingerprintSpec(), "radii 1 and 2": FingerprintSpec(["morgan:1", "morgan:2"], size=4096)}
+SPECS = {
+    "radius 1": FingerprintSpec("morgan"),
+    "radii 1 and 2": FingerprintSpec(["morgan:1", "morgan:2"], size=4096),
+}
 MAPS = {
     "radius 1": RandomFourierFeatures(Gaussian(4.0), n_components=151),
     "radii 1 and 2": FastfoodFeatures(Matern(9.0), n_components=128),

@@ -52,7 +52,7 @@ def rdkit_products(path: Path, tmp_path: Path) -> set[str]:
     return {Chem.CanonSmiles(line.split()[0]) for line in (tmp_path / "all.smi").read_text().splitlines()}
 
 
-@pytest.mark.parametrize("spec", [FingerprintSpec(), FingerprintSpec(["morgan:1", "morgan:2"])])
+@pytest.mark.parametrize("spec", [FingerprintSpec("morgan"), FingerprintSpec(["morgan:1", "morgan:2"])])
 def test_products_of_a_table_are_those_of_rdkit(tmp_path: Path, spec: FingerprintSpec) -> None:
     path = write_table(tmp_path / "space.txt", {"amide": TWO, "three": THREE})
     found = cut(read_space(path), spec)
@@ -69,13 +69,15 @@ def test_products_of_a_table_are_those_of_rdkit(tmp_path: Path, spec: Fingerprin
 
 
 def test_points_may_be_written_in_three_ways(tmp_path: Path) -> None:
-    expected = cut(read_space(write_table(tmp_path / "a.tsv", {"three": THREE})), FingerprintSpec())
+    expected = cut(read_space(write_table(tmp_path / "a.tsv", {"three": THREE})), FingerprintSpec("morgan"))
     for one, two in (("[*:1]", "[*:2]"), ("[U]", "[Np]")):
         other = {
             slot: [text.replace("[1*]", one).replace("[2*]", two) for text in synthons]
             for slot, synthons in THREE.items()
         }
-        found = cut(read_space(write_table(tmp_path / "b.csv", {"three": other}, ",")), FingerprintSpec())
+        found = cut(
+            read_space(write_table(tmp_path / "b.csv", {"three": other}, ",")), FingerprintSpec("morgan")
+        )
         assert found.smiles == expected.smiles
         assert found.entries[0][0].synthon.tolist() == expected.entries[0][0].synthon.tolist()
 
