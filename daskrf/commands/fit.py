@@ -612,6 +612,9 @@ class _Fit(Job[FitReport]):
             "fingerprint": store.spec["fingerprint"],
             "fragments": store.spec["fragments"],
             "map": None if self.exact else self.features.feature_map.state(),
+            "choices": [each.kernel_choice_ and str(each.kernel_choice_) for each in processes_of(gp)]
+            if self.exact
+            else [],
         }
 
     def _report(self, gp: Process | SeparateGP, seconds: float) -> FitReport:
