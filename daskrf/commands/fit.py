@@ -17,7 +17,7 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf.commands.fingerprint import FingerprintReport, fingerprint
-from daskrf.errors import InputError, OptionError, StoreError, printable
+from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
 from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import brief_state, map_key
 from daskrf.gp import SparseGP, choose_exponent, gp_for
@@ -220,6 +220,7 @@ def fit(
     labels: Data | None = None,
     output: Paths | None = None,
     *,
+    spec: FingerprintSpec | None = None,
     feature_map: FeatureMap | None = None,
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
@@ -261,6 +262,8 @@ def fit(
         DataFrame, or a list of RDKit molecules with properties.
     output : path
         Directory of the model.
+    spec : FingerprintSpec, optional
+        What to count in the molecules of labels without a library. Default: as in `fingerprint`.
     feature_map : FeatureMap, optional
         For a fingerprint store. Default: `daskrf.features.default_map()`. A map that learns from the library
         and is not fitted yet is fitted to the store first, as `fit_map` does. The map also decides the model
@@ -345,6 +348,7 @@ def fit(
         source,
         labels,
         as_path(output),
+        spec=spec,
         feature_map=feature_map,
         process=process,
         kernel=kernel,
@@ -368,6 +372,7 @@ def job_of_fit(
     labels: Paths | None,
     output: PurePath,
     *,
+    spec: FingerprintSpec | None = None,
     feature_map: FeatureMap | None,
     process: ProcessName,
     kernel: Kernel | None,
@@ -391,7 +396,12 @@ def job_of_fit(
     if quick:
         kernel = _quick(kernel, feature_map, process)
     if labels is None:
+        check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
         _check_alone(source, reading.key, cut=cut)
+    elif spec is not None:
+        raise OptionError(
+            "The fingerprints of a store are as they were made; leave out their options, such as --kind."
+        )
     if process == "auto" and (
         feature_map is not None or (labels is not None and kind_of(source) == "features")
     ):
@@ -401,7 +411,7 @@ def job_of_fit(
     if labels is None:
         unmade = cast(FingerprintSource, None)  # `plan` makes it
         alone = _FitAlone(unmade, source, reading, *asked)
-        alone.feature_map = feature_map
+        alone.feature_map, alone.counted = feature_map, spec
         return alone
     features = open_source(source, feature_map, raw=exact is not None)
     if exact is None:
@@ -603,6 +613,9 @@ class _Fit(Job[FitReport]):
             "fingerprint": store.spec["fingerprint"],
             "fragments": store.spec["fragments"],
             "map": None if self.exact else self.features.feature_map.state(),
+            "choices": [each.kernel_choice_ and str(each.kernel_choice_) for each in processes_of(gp)]
+            if self.exact
+            else [],
         }
 
     def _report(self, gp: Process | SeparateGP, seconds: float) -> FitReport:
@@ -649,6 +662,7 @@ class _FitAlone(_Fit):
     """The job of a fit to labels that bring their own SMILES, which become a library of their own."""
 
     feature_map: FeatureMap | None = None
+    counted: FingerprintSpec | None = None
 
     def plan(self, run: Run) -> None:
         """Fingerprint the molecules of the labels in the folder of unfinished work."""
@@ -664,7 +678,7 @@ class _FitAlone(_Fit):
         backend(run.work).make(run.work)
         with backend(table).writing(table) as staged:
             write_parquet(pa.table({"smiles": keys}), staged)
-        made = fingerprint(table, folder, accept_rejects=True, client=self.client)
+        made = fingerprint(table, folder, spec=self.counted, accept_rejects=True, client=self.client)
         assert isinstance(made, FingerprintReport)
         left = ""
         if made.rejected:

@@ -297,7 +297,8 @@ class ExactGP(RegressorMixin, BaseEstimator):
             m0, a0, s0 = float(y.mean()), a or float(y.var()) / 2, s or float(y.var()) / 2
         found = ProcessParameters(m0, a0, s0)
         if len(y) <= _FIRST_GUESS and s0 > _LEAST_RATIO * a0:
-            return found, (m, a0, s0), bool(part.at_bound_[0])
+            kept = m, a0 if a is None else a, s0 if s is None else s  # those given to the last digit
+            return found, kept, bool(part.at_bound_[0])
         return found, given, False
 
     def _fit_pathwise(

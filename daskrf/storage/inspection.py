@@ -14,7 +14,6 @@ from typing import Any
 
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.features.featuremap import feature_bytes, from_state, parameter_words
-from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.kernel import short
 from daskrf.molecules.values import scales_in
@@ -439,17 +438,16 @@ def _model_words(metadata: dict[str, Any]) -> list[str]:
     words += _round_words(metadata.get("rounds", []), metadata.get("targets", []))
     if metadata.get("spec_hash"):
         words.append(f"hash: {metadata['spec_hash'][:12]}")
-    return words + _choice_words(metadata.get("gp", {}), metadata.get("targets") or [])
+    return words + _choice_words(metadata.get("choices") or [], metadata.get("targets") or [])
 
 
-def _choice_words(state: dict[str, Any], targets: Sequence[str]) -> list[str]:
+def _choice_words(choices: Sequence[str | None], targets: Sequence[str]) -> list[str]:
     """Return the kernels that were compared for each target of an exact process, a line each."""
-    parts = state.get("parts") or [state]
     lines: list[str] = []
-    for place, part in enumerate(parts):
-        if part.get("kernel_choice"):
-            head, *rest = str(KernelChoice.from_state(part["kernel_choice"])).splitlines()
-            lines += [f"{targets[place]}: {head}" if len(parts) > 1 else head, *rest]
+    for choice, target in zip(choices, targets, strict=False):
+        if choice:
+            head, *rest = choice.splitlines()
+            lines += [f"{target}: {head}" if len(choices) > 1 else head, *rest]
     return lines
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from daskrf import fingerprint, fit, load, predict, screen
-from daskrf.errors import InputError, StoreError
+from daskrf import FingerprintSpec, fingerprint, fit, load, predict, screen
+from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp.exact import ExactGP
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.storage.inspection import verify
+from daskrf.storage.model import load_model
 from tests.jobs.job import model_arrays
 
 N = 60
@@ -63,6 +64,21 @@ def test_it_predicts_and_screens_and_is_found_again(labels: Path, tmp_path: Path
     with pytest.raises(StoreError, match="other"):
         fit(put(tmp_path / "b.csv", ["smiles,y", "CC,1", "CCO,2", "CCN,4"]), output=model)
     assert not list(tmp_path.glob(".*.daskrf"))
+
+
+def test_other_fingerprints(labels: Path, tmp_path: Path) -> None:
+    spec = FingerprintSpec(radius=1, size=512)
+    fit(labels, output=tmp_path / "alone", spec=spec)
+    fingerprint(put(tmp_path / "lib.smi", SMILES), tmp_path / "store", spec=spec)
+    fit(tmp_path / "store", labels, tmp_path / "joined", key="smiles")
+    assert load_model(tmp_path / "alone").metadata["fingerprint"] == spec.state()
+    joined = model_arrays(tmp_path / "joined")
+    for name, values in model_arrays(tmp_path / "alone").items():
+        np.testing.assert_array_equal(values, joined[name], err_msg=name)
+    with pytest.raises(StoreError, match=r"was made from other"):
+        fit(labels, output=tmp_path / "alone", spec=FingerprintSpec(radius=2))
+    with pytest.raises(OptionError, match="as they were made; leave out their options"):
+        fit(tmp_path / "store", labels, tmp_path / "none", spec=spec)
 
 
 def test_features_and_sd_files(tmp_path: Path) -> None:

@@ -213,15 +213,15 @@ def test_a_fit_that_was_killed_goes_on(
 ) -> None:
     options = {"solver": "cg", **EXACT}
     fit(store, inputs[1], tmp_path / "whole", **options)
-    own, made = KernelMatrix.panels, []
+    own, made = KernelMatrix.product, []
 
-    def panels(self: Any, vectors: Any, numbers: Any = None) -> Any:
+    def product(self: Any, vectors: Any) -> Any:
         made.append(1)
         if len(made) == 9:
             raise KeyboardInterrupt
-        return own(self, vectors, numbers)
+        return own(self, vectors)
 
-    monkeypatch.setattr(KernelMatrix, "panels", panels)
+    monkeypatch.setattr(KernelMatrix, "product", product)
     with pytest.raises(KeyboardInterrupt):
         fit(store, inputs[1], tmp_path / "model", **options)
     made.clear()
