@@ -55,7 +55,7 @@ MOST_PRINTED = 1_000
 """Molecules that are predicted without an output."""
 
 _ROW_BYTES = 24  # row number, ID and SMILES of a prediction, in compressed Parquet
-_NOT_WRITTEN = (".tsv", ".txt", ".xlsx", ".xls", ".json", ".feather", ".gz")  # files, but not these
+_NOT_WRITTEN = (".html", ".tsv", ".txt", ".xlsx", ".xls", ".json", ".feather", ".gz")  # files, but not these
 _STD = "; std is of the function, and std_y of a new measurement"
 _WIDTH = 60  # characters of a printed text
 _TEXT_BYTES = 25  # of a number in text

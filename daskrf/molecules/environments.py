@@ -49,7 +49,7 @@ def without_atoms(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.
     --------
     >>> rows = without_atoms("CO", FingerprintSpec("morgan", radius=1), "keep")
     >>> rows.shape[0], rows.sum(axis=1).ravel().tolist()
-    (3, [[4, 1, 1]])
+    (3, [[3, 1, 1]])
     """
     unknown = [kind.name for kind in spec.kinds if kind.kind not in KINDS]
     if unknown:

@@ -44,7 +44,7 @@ def annotated(smiles: Sequence[str], labelled: Known, actives: Known) -> dict[st
     --------
     >>> found = annotated(["CCO"], Known(["CCCO", "c1ccccc1"], ["-7.25", "-9"]), Known())
     >>> found["nearest_labelled"], found["its_label"], [round(s, 2) for s in found["similarity_to_labelled"]]
-    (['CCCO'], ['-7.25'], [0.5])
+    (['CCCO'], ['-7.25'], [0.56])
     """
     first = list(dict.fromkeys(smiles))
     if len(first) < len(smiles):  # each molecule is computed once

@@ -189,7 +189,7 @@ def test_an_interrupted_prediction_goes_on(
     assert sorted(p.name for p in tmp_path.iterdir()) == [".p.csv.record", "p.csv", "p.csv.log"]
 
 
-@pytest.mark.parametrize("name", ["p.xlsx", "p.txt", "p.tsv"])
+@pytest.mark.parametrize("name", ["p.xlsx", "p.txt", "p.tsv", "p.html"])
 def test_a_name_of_another_file_is_no_folder(name: str, made: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"does not say how to write a table of molecules"):
         predict(made / "model", made / "fp", tmp_path / name)

@@ -13,7 +13,15 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.molecules.enumeration import ReactionLibrary
 from daskrf.molecules.environments import drawn_with_weights, without_atoms
 
-KINDS = ["morgan:0", "morgan:1", "morgan:2", "atompair", "torsion", ("morgan:2", "torsion", "atompair")]
+KINDS = [
+    "morgan:0",
+    "morgan:1",
+    "morgan:2",
+    "morgan:2:features",
+    "atompair",
+    "torsion",
+    ("morgan:2", "torsion", "atompair"),
+]
 SPECS = [
     FingerprintSpec(list(kind) if isinstance(kind, tuple) else kind, size=size, counts=counts)
     for kind, size, counts in itertools.product(KINDS, (0, 512), (True, False))
