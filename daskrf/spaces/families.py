@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -97,6 +98,18 @@ class Family:
     def shape(self) -> tuple[int, ...]:
         """Distinct synthons by slot."""
         return tuple(map(len, self.sides))
+
+    @property
+    def size(self) -> int:
+        """Number of products, each combination of synthons once."""
+        kinds = [
+            np.unique((side.places >= 0).T, axis=0, return_counts=True) for side in self.sides
+        ]  # synthons of the same reactions, by slot, and how many there are
+        return sum(
+            math.prod(int(n) for _, n in each)
+            for each in itertools.product(*(zip(*kind, strict=True) for kind in kinds))
+            if np.logical_and.reduce([of for of, _ in each]).any()
+        )
 
     def number(self, rows: Sequence[npt.NDArray[np.integer]]) -> Integers:
         """Return the lowest number of some products; -1 where no reaction has all of the synthons.
