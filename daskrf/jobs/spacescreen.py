@@ -52,9 +52,7 @@ _SHORTLIST = 10  # times k products with the best means get a standard deviation
 MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # if too few, so many times as many
 _TRIES = 4
-_TIES = (
-    "very many are the same molecules, or equally good, or of the same blocks: others may belong to the hits"
-)
+_TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
 COMPARED = 50  # random combinations of blocks of each reaction
 _CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
 _VERSION = 1
@@ -185,7 +183,7 @@ class SpaceScreen(Job[Any]):
             "std": self.std,
             "target": self.model.targets[self.target],
             "seed": self.seed if self.rule.needs_sample else None,
-            "within": " ".join(f"{SUMS[column]}={low:g}:{high:g}" for column, low, high in self.limits)
+            "within": " ".join(f"{SUMS[i]}={_bound(low)}:{_bound(high)}" for i, low, high in self.limits)
             or None,
             "per_block": self.per_block,
             "library": self.space.digest,

@@ -35,10 +35,8 @@ _NAMES = (
     (r"sources\[\d+\].*", "the content of the input files"),
     (r"(?:library\.)?partitions.*|chunk_rows|partition_chunks|rows_per_partition", "--rows-per-partition"),
     (r"targets.*", "--target"),
-    (
-        r"(fragments|dtype|k|std|seed|target|exclude_labelled|within|per_block|n_components|molecules|labelled)",
-        None,
-    ),
+    (r"(fragments|dtype|k|std|seed|target|exclude_labelled|n_components|molecules|labelled)", None),
+    (r"(within|per_block)", None),
     (r"extra.*", "--keep-columns"),
     (r"rdkit", "the version of RDKit"),
     (r"source", "the library"),
