@@ -81,6 +81,7 @@ CLI = Command(
         "seed": Option(least=0),
         "target": Option(metavar="NAME", repeated=True, convert=_one_target),
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section="Spaces"),
+        "per_block": Option(least=1, section="Spaces"),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -163,6 +164,7 @@ def screen(
     exclude_labelled: bool = False,
     overwrite: bool = False,
     within: Mapping[str, Sequence[float | None]] | None = None,
+    per_block: int | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -228,6 +230,8 @@ def screen(
         Limits on the products of a space: least and most of heavy_atoms, weight, donors (of hydrogen bonds),
         rings or polar_surface. Products outside are left out during the search. The best means are otherwise
         often those of molecules that are larger than any labelled one.
+    per_block : int, optional
+        Of a space, take at most so many hits with the same building block: the best ones.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress, shard, prepare
@@ -260,9 +264,10 @@ def screen(
     if space is not None:
         _check_space_options(files, shortlist, exclude_labelled)
         own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
-        return run(SpaceScreen(*own, ScreenReport, ranges_of(within)), client, progress, shard, prepare)
-    if within:
-        raise OptionError("Limits (--within) are for the products of a space; leave them out for a library.")
+        job_of_space = SpaceScreen(*own, ScreenReport, ranges_of(within), per_block)
+        return run(job_of_space, client, progress, shard, prepare)
+    if within or per_block:
+        raise OptionError("--within and --per-block are for the products of a space; leave them out.")
     job = _Screen(
         *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
         *(overwrite, shortlist),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -51,7 +52,7 @@ _SHORTLIST = 10  # times k products with the best means get a standard deviation
 MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # if too few, so many times as many
 _TRIES = 4
-_TIES = "very many of them are the same molecules or have the same fingerprint: the last hits may be others"
+_TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
 COMPARED = 50  # random combinations of blocks of each reaction
 _CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
 _VERSION = 1
@@ -70,6 +71,8 @@ class SpaceScreen(Job[Any]):
         As in `screen`.
     limits : tuple of Range
         What products must lie in.
+    per_block : int or None
+        At most so many hits have the same block.
     made : callable
         Makes the report.
     """
@@ -86,6 +89,7 @@ class SpaceScreen(Job[Any]):
     overwrite: bool
     made: Callable[..., Any]
     limits: tuple[Range, ...] = ()
+    per_block: int | None = None
     model: Model = field(init=False)
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
@@ -179,8 +183,9 @@ class SpaceScreen(Job[Any]):
             "std": self.std,
             "target": self.model.targets[self.target],
             "seed": self.seed if self.rule.needs_sample else None,
-            "within": " ".join(f"{SUMS[column]}={low:g}:{high:g}" for column, low, high in self.limits)
+            "within": " ".join(f"{SUMS[i]}={_bound(low)}:{_bound(high)}" for i, low, high in self.limits)
             or None,
+            "per_block": self.per_block,
             "library": self.space.digest,
         }
 
@@ -247,16 +252,15 @@ class SpaceScreen(Job[Any]):
         if self.earlier is not None:
             about, there = self.earlier.about, f"{self.output} already holds exactly these hits"
             return self._report(self.earlier.table, about, (*about["notes"], there), run.seconds)
-        n_kept, n_scored = self.n_kept, 0
+        n_kept = self.n_kept
         for attempt in range(_TRIES):
             if attempt:
                 n_kept *= _GROWTH
                 self.tree = self._tree(run, n_kept)
                 self.tree.make(client=run.client, progress=run.progress)
             found: Ranked = self.tree.result()
-            n_scored = n_scored or found.n_scored
-            hits = _Hits.of(self, found.top)
-            if hits.enough(self.k, whole=len(found.top) < n_kept):
+            hits = _Hits.of(self, found.top, whole=len(found.top) < n_kept)
+            if hits.enough(self.k):
                 break
         else:
             self.notes = (*self.notes, f"only the best {len(found.top):,} products were compared, as {_TIES}")
@@ -268,7 +272,7 @@ class SpaceScreen(Job[Any]):
             "direction": "maximize" if self.rule.maximize else "minimize",
             "model_name": self.path.name,
             "source": self.source.name,
-            "rows": n_scored,
+            "rows": sum(family.size for family in self.families),
             "rejected": 0,
             "notes": list(notes),
         }
@@ -281,6 +285,10 @@ class SpaceScreen(Job[Any]):
             *(self.output, table, about["rows"], 0, None, about["acquisition"]["rule"], seconds),
             *(about["target"], direction, tuple(notes)),
         )
+
+
+def _bound(value: float) -> str:
+    return f"{value:g}" if math.isfinite(value) else ""
 
 
 def _spec_of(model: Model, target: int) -> FingerprintSpec:
@@ -315,12 +323,15 @@ class _Hits:
     ----------
     job : SpaceScreen
     products : list of Product
+        No more of a block than are asked for.
     columns : dict of arrays
         By column of the table.
     repeats : int
         Products that are the same molecule as a better one.
     bar : float
         The score of products that were not kept is at most this.
+    whole : bool
+        Whether all products have been kept.
     """
 
     job: SpaceScreen
@@ -328,9 +339,10 @@ class _Hits:
     columns: dict[str, Any]
     repeats: int
     bar: float
+    whole: bool
 
     @classmethod
-    def of(cls, job: SpaceScreen, top: TopK) -> _Hits:
+    def of(cls, job: SpaceScreen, top: TopK, *, whole: bool) -> _Hits:
         """Predict the products that a search has kept, from their SMILES."""
         cut, rule = job.cut, job.rule
         products = decoded(cut, top.row.tolist())
@@ -359,14 +371,16 @@ class _Hits:
         order = np.lexsort((top.row, -score))
         first = np.sort(np.unique(np.array(smiles, object)[order], return_index=True)[1])
         kept = order[first]
+        n_distinct, capped = len(kept), _capped([products[i].blocks for i in kept], job.per_block)
+        kept = kept[capped]
         columns = {name: values[place][kept] for name, values in columns.items()}
         columns |= {"row": top.row[kept], "smiles": [smiles[i] for i in kept], "acquisition": score[kept]}
         bar = float(searched.min()) + 2 * error if len(top) else -math.inf
-        return cls(job, [products[i] for i in kept], columns, len(top) - len(kept), bar)
+        return cls(job, [products[i] for i in kept], columns, len(top) - n_distinct, bar, whole)
 
-    def enough(self, k: int, *, whole: bool) -> bool:
+    def enough(self, k: int) -> bool:
         """Return whether the best k are among them: all have been kept, or those that were not are worse."""
-        if whole:
+        if self.whole:
             return True
         if len(self.products) < k:
             return False
@@ -401,17 +415,35 @@ class _Hits:
         sizes = job.cut.sizes
         notes = [
             f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
-            "to make them counts; equal synthons were scored once"
+            "to make them counts; those of equal synthons were scored once"
         ]
         if self.repeats:
             notes.append(
                 f"left out: {amount(self.repeats, 'products')} that are the same molecule as a better one"
             )
-        if len(products) < k:
+        if len(products) < k and self.whole:
             notes.append(f"these are all: {amount(len(products), 'molecules')}")
         if job.rule.needs_std:
             notes.append(f"ranked among the {job.n_kept:,} best means")
         return pa.table(table), tuple(notes)
+
+
+def _capped(blocks: Sequence[tuple[int, ...]], most: int | None) -> list[int]:
+    """Return which products to take, in order, so that no block is in more than `most` of them.
+
+    Examples
+    --------
+    >>> _capped([(0, 7), (0, 8), (1, 7), (1, 9)], 1)
+    [0, 3]
+    """
+    if most is None:
+        return list(range(len(blocks)))
+    seen, taken = Counter[int](), []
+    for i, own in enumerate(blocks):
+        if all(seen[block] < most for block in own):
+            seen.update(set(own))
+            taken.append(i)
+    return taken
 
 
 def _predicted(job: SpaceScreen, features: Any, *, std: bool = True) -> dict[str, npt.NDArray[np.float64]]:

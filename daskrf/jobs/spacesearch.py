@@ -31,19 +31,17 @@ _HELD = 8  # times k products are collected before the best of them are chosen
 
 @dataclass
 class Ranked:
-    """The best products so far, and how many were scored: a commutative monoid."""
+    """The best products so far: a commutative monoid."""
 
     top: TopK
-    n_scored: int = 0
 
     def __iadd__(self, other: Ranked) -> Ranked:
         self.top = self.top.combine(other.top)
-        self.n_scored += other.n_scored
         return self
 
     def arrays(self) -> dict[str, np.ndarray]:
         """See `Partial`."""
-        return {**self.top.arrays(), "n_scored": np.array(self.n_scored)}
+        return self.top.arrays()
 
 
 class Chosen:
@@ -148,7 +146,6 @@ class SpaceSearch(Reduction):
         best = Chosen(family, total.top)
         score_piece(block, family, tables.own, feature_map, self._amplitudes(), limits, best)
         total.top = best.top()
-        total.n_scored += block.size
 
     def _amplitudes(self) -> npt.NDArray[np.complex64]:
         path = as_path(self.weights)
@@ -159,5 +156,4 @@ class SpaceSearch(Reduction):
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
         columns: dict[str, Any] = dict(arrays)
-        n_scored = int(columns.pop("n_scored"))
-        return Ranked(TopK(self.k, columns.pop("score"), columns.pop("row"), columns), n_scored)
+        return Ranked(TopK(self.k, columns.pop("score"), columns.pop("row"), columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -71,6 +72,8 @@ class Side:
 class Family:
     """Reactions that leave the same of their blocks, so that equal synthons give equal products.
 
+    Reactions that have few synthons in common are families of their own.
+
     Attributes
     ----------
     reactions : tuple of int
@@ -97,6 +100,18 @@ class Family:
     def shape(self) -> tuple[int, ...]:
         """Distinct synthons by slot."""
         return tuple(map(len, self.sides))
+
+    @property
+    def size(self) -> int:
+        """Number of products, each combination of synthons once."""
+        kinds = [
+            np.unique((side.places >= 0).T, axis=0, return_counts=True) for side in self.sides
+        ]  # synthons of the same reactions, by slot, and how many there are
+        return sum(
+            math.prod(int(n) for _, n in each)
+            for each in itertools.product(*(zip(*kind, strict=True) for kind in kinds))
+            if np.logical_and.reduce([of for of, _ in each]).any()
+        )
 
     def number(self, rows: Sequence[npt.NDArray[np.integer]]) -> Integers:
         """Return the lowest number of some products; -1 where no reaction has all of the synthons.
@@ -195,7 +210,31 @@ def families(cut: CutSpace) -> list[Family]:
             own = "" if reaction.smarts else reaction.name
             alike.setdefault((tuple(reaction.halves), own), []).append(r)
     starts = starts_of(cut)
-    return [_family(cut, starts, tuple(reactions)) for reactions in alike.values()]
+    return [_family(cut, starts, own) for reactions in alike.values() for own in _together(cut, reactions)]
+
+
+def _together(cut: CutSpace, reactions: list[int]) -> list[tuple[int, ...]]:
+    """Return which reactions to score together: those whose synthons are mostly the same.
+
+    All combinations of the synthons of a family are scored, so that others would only add combinations that
+    no reaction makes.
+    """
+    groups: list[tuple[list[int], list[Places]]] = []
+    for reaction in sorted(reactions, key=lambda r: (-cut.sizes[r], r)):
+        own = [np.unique(slot.synthon) for slot in cut.entries[reaction]]
+        for members, sides in groups:
+            union = [np.union1d(one, other) for one, other in zip(sides, own, strict=True)]
+            if _combinations(union) <= _combinations(sides) + _combinations(own):
+                members.append(reaction)
+                sides[:] = union
+                break
+        else:
+            groups.append(([reaction], own))
+    return [tuple(sorted(members)) for members, _ in groups]
+
+
+def _combinations(sides: list[Places]) -> int:
+    return math.prod(map(len, sides))
 
 
 def _family(cut: CutSpace, starts: list[int], reactions: tuple[int, ...]) -> Family:

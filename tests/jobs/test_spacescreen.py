@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -120,6 +122,12 @@ def test_hits_are_those_of_a_list(made: Path, every: list[Made], tmp_path: Path,
     assert 500 < len(expected) < len(every)
     assert f"these are all: {len(expected):,} molecules" in str(report)
     assert "products that are the same molecule as a better one" in str(report)
+    spec = FingerprintSpec.from_state(read_model(made / "model").metadata["fingerprint"])
+    space, distinct = cut(read_space(made / "space"), spec), set()
+    for reaction, slots in zip(space.space.reactions, space.entries, strict=True):
+        for synthons in itertools.product(*(own.synthon.tolist() for own in slots)):
+            distinct.add((reaction.smarts, synthons))
+    assert report.rows == len(distinct)
 
 
 def test_scores_of_all_products_are_those_of_their_smiles(made: Path, every: list[Made]) -> None:
@@ -292,6 +300,19 @@ def test_the_command(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "products of 5 reactions" in printed
 
 
+def test_blocks_are_in_few_hits(made: Path, every: list[Made], tmp_path: Path) -> None:
+    expected: list[Made] = []
+    seen = Counter[str]()
+    for one in best_products(every, len(every)):
+        if all(seen[block] < 2 for block in one.blocks):
+            seen.update(set(one.blocks))
+            expected.append(one)
+    report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=15, per_block=2)
+    assert report.table["smiles"].to_pylist() == [one.smiles for one in expected[:15]]
+    report = screen(made / "model", made / "space", tmp_path / "all.parquet", k=999, per_block=2)
+    assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
+
+
 def test_limits_hold_during_the_search(made: Path, every: list[Made], tmp_path: Path) -> None:
     def allowed(one: Made) -> bool:
         molecule = Chem.MolFromSmiles(one.smiles)
@@ -302,7 +323,7 @@ def test_limits_hold_during_the_search(made: Path, every: list[Made], tmp_path: 
     expected = best_products(list(filter(allowed, every)), 25)
     assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
     assert report.table["smiles"].to_pylist() != [one.smiles for one in best_products(every, 25)]
-    with pytest.raises(StoreError, match=r"--within \(was heavy_atoms=9:12 weight=-inf:160, now none\)"):
+    with pytest.raises(StoreError, match=r"--within \(was heavy_atoms=9:12 weight=:160, now not given\)"):
         screen(made / "model", made / "space", tmp_path / "h.parquet", k=25)
     options = ["--within", "rings=7:", "--within", "donors=:2", "--workers", "0"]
     arguments = ["screen", str(made / "model"), str(made / "space"), "-o", str(tmp_path / "none.parquet")]
@@ -321,5 +342,5 @@ def test_limits_hold_during_the_search(made: Path, every: list[Made], tmp_path: 
 def test_impossible_limits_are_refused(made: Path, tmp_path: Path, within: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         screen(made / "model", made / "space", tmp_path / "h.parquet", within=within)
-    with pytest.raises(OptionError, match="leave them out for a library"):
+    with pytest.raises(OptionError, match="--within and --per-block are for"):
         screen(made / "model", made / "lib.smi", tmp_path / "h.parquet", within=within)
