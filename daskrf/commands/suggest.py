@@ -48,7 +48,9 @@ from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import canonical_smiles
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
+from daskrf.report.hitspage import write_hits_page
 from daskrf.report.notebook import Shown
+from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.storage.backend import as_list, as_path, backend, exists
 from daskrf.storage.files import file_errors
@@ -66,7 +68,7 @@ _DIFFERENT = Option(section="Different molecules")
 
 CLI = Command(
     "daskrf suggest docking.model real.fingerprints -o batch.csv -n 500 --where 'weight < 450 and logp < 4' "
-    "\\\n    --alerts pains --max-similarity 0.7",
+    "--alerts pains --max-similarity 0.7",
     step=5,
     options={
         "n": Option(least=1),
@@ -193,7 +195,8 @@ def suggest(
     source : path, or sequence of paths
         A fingerprint store, a feature store, or SMILES files. Features made here are not stored.
     output : path
-        The batch. Its ending decides how it is written: .csv, .parquet, .sdf or .smi, also with .gz.
+        The batch. Its ending decides how it is written: .csv, .parquet, .sdf or .smi, also with .gz, or
+        .html, a page to look at, as `page` makes.
     n : int
         Number of molecules.
     acquisition : Acquisition or str, optional
@@ -424,13 +427,12 @@ class _Suggest(_Screen):
             map(self.features.rejects, range(len(self.features.partition_rows))), self.output
         )
         table, similar = self._table(columns, diverse.picks)
-        with file_errors("write", self.output), backend(self.output).writing(self.output) as file:
-            write_molecules(table, file, self.output)
         counts = [f"left out, {name}: {number:,}" for name, number in left_out.items() if number]
         tested = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
         ranked = f"chosen from the {self.k:,} best means that pass"
         some = [*([ranked] if self.rule.needs_std else []), *([tested] if self.passing.filters.words else [])]
         notes = (*self.notes, *some, *counts, similar)
+        self._write(table, notes)
         return SuggestReport(
             self.output,
             table,
@@ -444,6 +446,19 @@ class _Suggest(_Screen):
             notes,
             inputs_of(self.features),
         )
+
+    def _write(self, table: pa.Table, notes: Sequence[str]) -> None:
+        """Write the batch as its ending says."""
+        with file_errors("write", self.output), backend(self.output).writing(self.output) as file:
+            if self.output.suffix.lower() == ENDING:
+                target, title = (
+                    self.model.targets[self.target],
+                    f"{amount(self.n, 'molecules')} to measure next",
+                )
+                about = {"target": target, "notes": list(notes)}
+                write_hits_page(table, file, about, self.model, self.path, title=title)
+            else:
+                write_molecules(table, file, self.output)
 
     def _columns(self, found: Found) -> dict[str, Any]:
         """Return the columns of all candidates, by row; deviations are computed here."""
@@ -714,7 +729,9 @@ def _check(
         raise OptionError(
             f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
         )
-    check_ending(output)
+    check_ending(output, others=(ENDING,))
+    if output.suffix.lower() == ENDING:
+        check_rows(n)
 
 
 def _default(
