@@ -32,6 +32,7 @@ from daskrf.molecules.names import (
     column_words,
     find_id,
     find_smiles,
+    is_number,
     listed,
     normalised,
     position_of,
@@ -666,9 +667,7 @@ def _with_relations(texts: list[str], relations: list[str] | None) -> list[str]:
         return texts
     signs = [relation.strip().strip("'\"") for relation in relations]
     return [
-        f"{sign}{text}"
-        if sign in RELATIONS and text.strip() and not text.strip().startswith(RELATIONS)
-        else text
+        f"{sign}{text}" if sign in RELATIONS and is_number(text) else text
         for sign, text in zip(signs, texts, strict=True)
     ]
 

@@ -146,6 +146,13 @@ def test_each_is_refused_with_its_option(value: str, option: str, message: str, 
     assert (n, example) == (1, value)
 
 
+def test_relations_stand_before_numbers_alone(tmp_path: Path) -> None:
+    path = write(tmp_path, "id,y,relation\nA,1,=\nB,NA,=\nC,n.d.,>\nD,<3,=\nE,nan,>\n")
+    found = read_labels(path, censored="drop", drop_non_numbers=True)
+    assert values(found) == {"A": 1.0}
+    assert counts(found) == {LEFT_OUT[1]: 2, LEFT_OUT[2]: 1, LEFT_OUT[3]: 1}
+
+
 def test_decimal_commas_of_limits(tmp_path: Path) -> None:
     found = read_labels(write(tmp_path, "id;y\nA;>1,5\nB;2,5\n"), censored="value")
     assert values(found) == {"A": 1.5, "B": 2.5}
