@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
 from daskrf.errors import StoreError
-from daskrf.jobs.labelled import labelled_batches, library_of_model
+from daskrf.jobs.labelled import SMILES, labelled_batches, labelled_smiles, library_of_model
 from daskrf.jobs.models import Model
 from daskrf.jobs.sources import Source
 from daskrf.molecules.structures import Molecules
@@ -66,15 +67,21 @@ def _count(
 ) -> tuple[int, str]:
     """Return how many hits are labelled molecules, or why they were not counted."""
     store, n_labels = library_of_model(model, path, source), int(model.metadata["labels"]["matched"])
-    if store is None:
-        return 0, "the library that the model was fitted to is not where it was"
     if n_labels > _MOST_ROWS:
         return 0, f"the model has {n_labels:,} labels"
-    n_rows, batches = labelled_batches(
-        store, np.unique(load_model(path, names=["labelled_rows"]).arrays["labelled_rows"])
-    )
-    if n_rows > _MOST_ROWS:
-        return 0, f"{n_rows:,} rows would have to be read from {store.path}"
+    batches: Iterable[list[str]]
+    if SMILES in load_model(path, ()).entries:
+        known, unknown = labelled_smiles(model, path)
+        if unknown:
+            return 0, unknown
+        batches = [known]
+    elif store is None:
+        return 0, "the library that the model was fitted to is not where it was"
+    else:
+        rows = load_model(path, names=["labelled_rows"]).arrays["labelled_rows"]
+        n_rows, batches = labelled_batches(store, np.unique(rows))
+        if n_rows > _MOST_ROWS:
+            return 0, f"{n_rows:,} rows would have to be read from {store.path}"
     for batch in batches:
         hits.look(batch)
         if hits.exhausted:

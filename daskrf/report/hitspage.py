@@ -88,8 +88,8 @@ def labelled_of(model: Model, path: str | os.PathLike[str], target: str) -> tupl
         return Known(), f"the nearest labelled molecules are not shown: {reason}"
     labels = load_model(path, names=["labels"]).arrays["labels"]
     y = labels[:, model.targets.index(target)] if target in model.targets else labels[:, 0]
-    there = np.flatnonzero(np.isfinite(y))
-    said = ""
+    there = np.flatnonzero(np.isfinite(y) & np.array([bool(text) for text in smiles]))
+    said = f"of the labelled molecules, {reason}" if reason else ""
     if len(there) > _MOST_COMPARED:
         said = (
             f"the nearest labelled molecule is looked for among {_MOST_COMPARED:,} of {len(there):,} "

@@ -197,7 +197,8 @@ def test_copies_are_counted(
     repeats, copies, note = counts(tmp_path / "fp", exclude_labelled=True)
     assert copies > 10
     assert note.endswith(f"better hit, and {copies} are copies of labelled molecules")
-    assert counts(twice)[1:] == counts(tmp_path / "fp")[1:]  # of files: the model knows where its library is
+    counts_before = counts(tmp_path / "fp")[1]
+    assert counts(twice)[1:] == counts(tmp_path / "fp")[1:]  # of files: the model knows its labels
 
     monkeypatch.setattr(duplicates, "_MOST_HITS", 20)
     assert "of the best 20 hits are the same molecule" in counts(tmp_path / "fp", k=61)[2]
@@ -206,18 +207,23 @@ def test_copies_are_counted(
         "the number of labelled molecules or copies of them was not counted: more than 3 of the 250 labelled "
         "molecules may be among them"
     )
+    monkeypatch.setattr(duplicates, "SMILES", "none")  # of a model without them, the library is read
     monkeypatch.setattr(duplicates, "_MOST_ROWS", 300)
     assert "was not counted: 600 rows would have to be read from" in counts(tmp_path / "fp", k=63)[2]
     monkeypatch.setattr(duplicates, "_MOST_ROWS", 100)
     assert counts(tmp_path / "fp", k=65)[2].endswith("was not counted: the model has 250 labels")
     shutil.move(tmp_path / "fp", tmp_path / "moved")
+    monkeypatch.setattr(duplicates, "_MOST_ROWS", 1000)
     reason = "was not counted: the library that the model was fitted to is not where it was"
     assert counts(twice, k=64)[2].endswith(reason)
+    monkeypatch.undo()
+    assert counts(twice)[1] == counts_before  # the model has the SMILES of its labels
 
 
 def test_a_damaged_library_does_not_cost_the_hits(
-    made: Path, inputs: tuple[Path, Path], tmp_path: Path
+    made: Path, inputs: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(duplicates, "SMILES", "none")  # of a model without them, the library is read
     shutil.copytree(made / "fp", tmp_path / "fp")
     fit(tmp_path / "fp", inputs[1], tmp_path / "model", feature_map=FEATURES, direction="minimize")
     (tmp_path / "fp" / "rows" / "000001.parquet").unlink()
