@@ -92,7 +92,7 @@ CLI = Command(
 )
 
 _TAKEN = ("mean", "std", "std_y", "acquisition")  # of the candidates, and given again for the batch
-_KAPPA, _MOST_KAPPA = 0.5, 1.0  # of ucb: best in campaigns of five batches (benchmarks/campaign.py)
+_KAPPA, _MOST_KAPPA = 0.5, 1.0  # of ucb; see benchmarks/README.md
 _CHUNK = 1024  # molecules tested at a time
 _DEEPER = 4  # times as many candidates, where those there are do not make a batch
 _MOST_DRAWS = 100  # of Thompson sampling: each costs additions at every molecule
