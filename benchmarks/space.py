@@ -187,7 +187,8 @@ def main() -> None:
             results["means"] = means(folder, model, max(given.every, 20), 10_000)
     for part, figures in results.items():
         print(part, *(f"  {key}: {value}" for key, value in figures.items()), sep="\n")
-    write_results(given.output, "space", seed=given.seed, settings=vars(given), results=results)
+    settings = {name: value for name, value in vars(given).items() if name not in ("output", "seed")}
+    write_results(given.output, "space", seed=given.seed, settings=settings, results=results)
 
 
 if __name__ == "__main__":
