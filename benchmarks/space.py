@@ -66,7 +66,7 @@ def fitted(folder: Path, n_components: int, radius: int) -> Path:
     order = np.random.default_rng(0).permutation(len(rows))[:40_000]
     (folder / "lib.smi").write_text("".join(f"{rows[i][0]} m{i}\n" for i in order))
     (folder / "y.csv").write_text("id,score\n" + "".join(f"m{i},{rows[i][1]}\n" for i in order))
-    fingerprint(folder / "lib.smi", folder / "fp", spec=FingerprintSpec(radius=radius))
+    fingerprint(folder / "lib.smi", folder / "fp", spec=FingerprintSpec(f"morgan:{radius}"))
     feature_map = RandomFourierFeatures(Gaussian(LENGTH_SCALE[radius]), n_components=n_components)
     fit(folder / "fp", folder / "y.csv", folder / "model", feature_map=feature_map, direction="minimize")
     return folder / "model"
@@ -187,7 +187,8 @@ def main() -> None:
             results["means"] = means(folder, model, max(given.every, 20), 10_000)
     for part, figures in results.items():
         print(part, *(f"  {key}: {value}" for key, value in figures.items()), sep="\n")
-    write_results(given.output, "space", seed=given.seed, settings=vars(given), results=results)
+    settings = {name: value for name, value in vars(given).items() if name not in ("output", "seed")}
+    write_results(given.output, "space", seed=given.seed, settings=settings, results=results)
 
 
 if __name__ == "__main__":

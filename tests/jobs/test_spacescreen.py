@@ -344,3 +344,19 @@ def test_impossible_limits_are_refused(made: Path, tmp_path: Path, within: Any, 
         screen(made / "model", made / "space", tmp_path / "h.parquet", within=within)
     with pytest.raises(OptionError, match="--within and --per-block are for"):
         screen(made / "model", made / "lib.smi", tmp_path / "h.parquet", within=within)
+
+
+def test_a_table_of_synthons_is_screened(made: Path, tmp_path: Path) -> None:
+    slots = {
+        "1": ["O=C([1*])C", "O=C([1*])c1ccccc1", "O=C([1*])/C=C/C"],
+        "2": ["[1*]NC", "[1*]N1CCOCC1", "CN([1*])c1ncccn1"],
+    }
+    rows = [f"{s}\t{slot}-{i}\t{slot}\tr\n" for slot, own in slots.items() for i, s in enumerate(own)]
+    table = tmp_path / "synthons.tsv"
+    table.write_text("SMILES\tsynton_id\tsynton#\treaction_id\n" + "".join(rows))
+    model = read_model(made / "model")
+    space = cut(read_space(table), FingerprintSpec.from_state(model.metadata["fingerprint"]))
+    expected = best_products(every_product(space, lambda smiles: means(made / "model", smiles)), 5)
+    report = screen(made / "model", table, tmp_path / "h.parquet", k=5)
+    assert report.table["smiles"].to_pylist() == [one.smiles for one in expected]
+    assert report.table["id"].to_pylist() == ["-".join(["r", *one.blocks]) for one in expected]
