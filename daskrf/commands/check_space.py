@@ -155,10 +155,10 @@ def check_space(
     slot, block: which blocks may stand in which slot, from 0). Or a folder with the SMARTS of one reaction
     in a file ``*.smarts`` and a file ``*.smi`` of reagents for each slot, in the order of their names. Or
     one table of synthons with the columns SMILES, synton_id, synton# and reaction_id, whose attachment
-    points are [1*], [*:1] or [U], and so on. Products are never listed. Each block is cut to its synthon:
-    what the reaction leaves of it. Products of random blocks are compared with what RDKit makes of the
-    blocks, and their fingerprints, as sums over synthons, with RDKit's. A reaction with any difference is
-    refused, and then the exit code is 1.
+    points are ``[1*]``, ``[*:1]`` or ``[U]``, and so on. Products are never listed. Each block is cut to
+    its synthon: what the reaction leaves of it. Products of random blocks are compared with what RDKit
+    makes of the blocks, and their fingerprints, as sums over synthons, with RDKit's. A reaction with any
+    difference is refused, and then the exit code is 1.
 
     Parameters
     ----------
