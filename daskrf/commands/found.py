@@ -17,8 +17,8 @@ from scipy.special import ndtri
 from daskrf import seeds
 from daskrf.acquisition import acquisition_for
 from daskrf.commands import READING
-from daskrf.commands.screen import Search, _one_target, _Screen
-from daskrf.commands.suggest import Candidates, Found, _Suggest
+from daskrf.commands.screen import ScreenJob, Search, one_target
+from daskrf.commands.suggest import Candidates, Found, SuggestJob
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.separate import process_of
 from daskrf.jobs.directions import words
@@ -48,7 +48,7 @@ CLI = Command(
         "k": Option(least=1),
         "n_draws": Option(least=2),
         "maximize": Option("--maximize/--minimize"),
-        "target": Option(metavar="NAME", repeated=True, convert=_one_target),
+        "target": Option(metavar="NAME", repeated=True, convert=one_target),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -171,7 +171,7 @@ def found(
 
 
 @dataclass
-class _Found(_Suggest):
+class _Found(SuggestJob):
     """The job of `found`: a screen by draws; `n` is their number."""
 
     name = "found"
@@ -196,12 +196,12 @@ class _Found(_Suggest):
         self.n_draws = min(self.n, most or self.n)
 
     def need(self) -> Need:
-        """See `_Screen`."""
-        return _Screen.need(self)
+        """See `ScreenJob`."""
+        return ScreenJob.need(self)
 
     def search(self, run: Run) -> Search:
         """Return what draws the values of the library."""
-        plain = _Screen.search(self, run)
+        plain = ScreenJob.search(self, run)
         process, own = process_of(self.model.gp, self.target)
         noise = math.sqrt(float(process.noise_variance_[own]))
         given = {**vars(plain), "k": self.k, "name": self.name, "keep_features": False}

@@ -58,7 +58,7 @@ Paths = str | os.PathLike[str]
 Std = Literal["candidates", "all", "none"]
 
 
-def _one_target(texts: Sequence[str]) -> str:
+def one_target(texts: Sequence[str]) -> str:
     """Return the one target that is named."""
     if len(texts) > 1:
         names = " and ".join(f"'{name}'" for name in texts)
@@ -66,7 +66,7 @@ def _one_target(texts: Sequence[str]) -> str:
     return texts[0]
 
 
-def _fraction(text: str) -> float:
+def read_fraction(text: str) -> float:
     """Return a fraction of the library; "none" means all of it."""
     return 1.0 if text == "none" else float(text)
 
@@ -76,10 +76,10 @@ CLI = Command(
     step=5,
     options={
         "k": Option(least=1),
-        "shortlist": Option(metavar="FRACTION|none", convert=_fraction),
+        "shortlist": Option(metavar="FRACTION|none", convert=read_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
-        "target": Option(metavar="NAME", repeated=True, convert=_one_target),
+        "target": Option(metavar="NAME", repeated=True, convert=one_target),
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section="Spaces"),
         "per_block": Option(least=1, section="Spaces"),
         "fragments": READING,
@@ -255,7 +255,7 @@ def screen(
     output = as_path(output)
     _check_options(k, std, shortlist, output)
     files = (source, format, fragments, accept_rejects)
-    rule, maximize = _asked_for(acquisition, maximize, settings)
+    rule, maximize = asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
         raise OptionError(f"{rule.name} needs standard deviations to rank by: do not set --std none.")
     if seed is not None and not rule.needs_sample:
@@ -268,7 +268,7 @@ def screen(
         return run(job_of_space, client, progress, shard, prepare)
     if within or per_block:
         raise OptionError("--within and --per-block are for the products of a space; leave them out.")
-    job = _Screen(
+    job = ScreenJob(
         *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
         *(overwrite, shortlist),
     )
@@ -276,7 +276,7 @@ def screen(
 
 
 @dataclass
-class _Screen(Job[ScreenReport]):
+class ScreenJob(Job[ScreenReport]):
     """The job of `screen`; see `daskrf.jobs.job.Job`. `plan` sets `model` and the fields below it."""
 
     path: PurePath
@@ -455,7 +455,7 @@ class _Screen(Job[ScreenReport]):
             rejects = rejects_of(self.output) if about["rejected"] else None
             return self._report(self.earlier.table, about, rejects, (*about["notes"], there), run.seconds)
         found: Hits = self.tree.result()
-        table = _described(self.features, self._ranked(found.top))
+        table = table_of_rows(self.features, self._ranked(found.top))
         labelled = not self.exclude_labelled
         copies = duplicates(table["smiles"], self.model, self.path, self.features, labelled=labelled)
         ranking = (_SHORTLIST_NOTE.format(self.n_kept),) if self.shortlisted else ()
@@ -496,7 +496,7 @@ class _Screen(Job[ScreenReport]):
             else:
                 phi = self._fingerprints(columns["row"]) if self.features.raw else phi
                 with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
-                    columns |= _predicted(self.model, self.target, phi, diagonal, std=True)
+                    columns |= predictions_of(self.model, self.target, phi, diagonal, std=True)
             if self.rule.needs_std:
                 score = self.rule(columns["mean"], columns["std"])
                 order = np.lexsort((columns["row"], -score))[: self.k]
@@ -571,7 +571,7 @@ def _check_space_options(
             raise OptionError(f"A space is not a library of SMILES or of rows: leave out {name}.")
 
 
-def _asked_for(
+def asked_for(
     acquisition: Acquisition | str, maximize: bool | None, settings: dict[str, Any]
 ) -> tuple[Acquisition, bool | None]:
     """Return the rule that is asked for, and whether large values are said to be good, if known."""
@@ -718,7 +718,7 @@ class Search(Reduction):
 
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
         """Return the score of each row, and the columns to keep."""
-        columns: dict[str, Any] = _predicted(model, self.target, block.phi, block.diagonal, std=self.std)
+        columns: dict[str, Any] = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
         if self.keep_features:
             columns["phi"] = block.phi
             if block.diagonal is not None:
@@ -739,7 +739,7 @@ class Search(Reduction):
         return Hits(TopK(self.k, columns.pop("score"), columns.pop("row"), columns), n_scored)
 
 
-def _predicted(
+def predictions_of(
     model: Model,
     target: int,
     phi: Any,
@@ -773,7 +773,7 @@ def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any
     return gp.drawn(found.arrays["weights"], seed, own)
 
 
-def _described(features: Source, columns: dict[str, Any]) -> pa.Table:
+def table_of_rows(features: Source, columns: dict[str, Any]) -> pa.Table:
     """Add rank, id, smiles, source file and line to the hits, and the further columns of the library."""
     rows = columns["row"]
     partition = np.searchsorted(features.row_bounds, rows, side="right") - 1

@@ -20,13 +20,13 @@ from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.commands.screen import (
     Hits,
+    ScreenJob,
     Search,
-    _asked_for,
-    _described,
-    _fraction,
-    _one_target,
-    _predicted,
-    _Screen,
+    asked_for,
+    one_target,
+    predictions_of,
+    read_fraction,
+    table_of_rows,
 )
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.gp.separate import process_of
@@ -72,11 +72,11 @@ CLI = Command(
     step=5,
     options={
         "n": Option(least=1),
-        "shortlist": Option(metavar="FRACTION|none", convert=_fraction),
+        "shortlist": Option(metavar="FRACTION|none", convert=read_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "rounds_left": Option(least=1),
-        "target": Option(metavar="NAME", repeated=True, convert=_one_target),
+        "target": Option(metavar="NAME", repeated=True, convert=one_target),
         "where": Option(metavar="CONDITION", section=_PASSING.section),
         "smarts": Option(metavar="SMARTS", section=_PASSING.section),
         "without_smarts": Option(metavar="SMARTS", section=_PASSING.section),
@@ -267,13 +267,13 @@ def suggest(
     Thompson sampling, Hernandez-Lobato et al. 2017 (ICML).
     """
     output = as_path(output)
-    rule, maximize = _asked_for(*_default(acquisition, rounds_left, maximize, settings))
+    rule, maximize = asked_for(*_default(acquisition, rounds_left, maximize, settings))
     _check(n, rule, batch, max_similarity, per_scaffold, shortlist, seed, output)
     files = (source, format, fragments, accept_rejects)
     demands = _Demands(
         (where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold
     )
-    job = _Suggest(
+    job = SuggestJob(
         *(as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False),
         *(overwrite, shortlist),
         n=n,
@@ -296,7 +296,7 @@ class _Demands:
 
 
 @dataclass
-class _Suggest(_Screen):
+class SuggestJob(ScreenJob):
     """The job of `suggest`: a screen for `k` candidates of each draw, and the choice of `n` of them."""
 
     n: int = 0
@@ -309,7 +309,7 @@ class _Suggest(_Screen):
 
     @property
     def n_kept(self) -> int:
-        """See `_Screen`: candidates are counted in `k` already."""
+        """See `ScreenJob`: candidates are counted in `k` already."""
         return self.k * self.n_draws
 
     def plan(self, run: Run) -> None:
@@ -394,7 +394,7 @@ class _Suggest(_Screen):
         return Need(need.worker, need.held, more, need.finish, need.disk)
 
     def search(self, run: Run) -> Search:
-        """See `_Screen`: candidates that pass."""
+        """See `ScreenJob`: candidates that pass."""
         plain = super().search(run)
         own = {**vars(plain), "k": self.k, "name": self.name}
         return Candidates(**own, passing=self.passing, n_draws=self.n_draws)
@@ -466,14 +466,14 @@ class _Suggest(_Screen):
         for top in found.tops:
             whole = whole.combine(TopK(whole.k, top.score, top.row, top.columns))
         columns = self._ranked(whole)
-        table = _described(self.features, columns)
+        table = table_of_rows(self.features, columns)
         columns |= {"smiles": table["smiles"], "described": table}
         places = {row: place for place, row in enumerate(columns["row"].tolist())}
         columns["lists"] = [[places[row] for row in top.row.tolist()] for top in found.tops]
         return columns
 
     def _ranked(self, top: TopK) -> dict[str, Any]:
-        """See `_Screen`; all candidates are kept, with what a joint choice takes."""
+        """See `ScreenJob`; all candidates are kept, with what a joint choice takes."""
         columns, own = top.arrays(), {}
         score = columns.pop("score")
         own["phi"], own["diagonal"] = columns.pop("phi", None), columns.pop("diagonal", None)
@@ -482,7 +482,7 @@ class _Suggest(_Screen):
         if self.features.raw:
             own["phi"] = self._fingerprints(columns["row"])
         with ONE_BLAS_THREAD:
-            columns |= _predicted(self.model, self.target, own["phi"], own["diagonal"], std=True)
+            columns |= predictions_of(self.model, self.target, own["phi"], own["diagonal"], std=True)
         if self.rule.needs_std:
             score = self.rule(columns["mean"], columns["std"])
         return columns | {"acquisition": score} | own
