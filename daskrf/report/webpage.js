@@ -258,7 +258,7 @@ const page = {
       page.picture(box, page.data[active ? "actives" : "neighbours"][index]);
       const said = row[page.names[active ? "its_id" : "its_label"]];
       const smiles = row[page.names[active ? "nearest_active" : "nearest_labelled"]];
-      const words = [active || !said ? said : `${page.data.quantity} ${said}`, `similarity ${rules.shown(value)}`];
+      const words = [active ? said : said && `label ${said}`, `similarity ${rules.shown(value)}`];
       box.append(page.make("div", { class: "name", title: smiles }, words.filter(Boolean).join(", ")));
       return box;
     }
