@@ -117,7 +117,6 @@ def write_page(
         "actives": [drawn[text] for text in columns.get("nearest_active", [])],
         "scaffolds": [(text, times, drawn.get(text)) for text, times in scaffolds],
         "packet": _PACKET,
-        "quantity": words.quantity,
         "mean": f"{words.quantity} (mean ± std)" if "std" in columns else f"{words.quantity} (mean)",
     }
     path.write_text(_html(words, data, _packets(list(drawn))), encoding="utf-8")
