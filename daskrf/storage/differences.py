@@ -14,6 +14,7 @@ from daskrf.exports import declared
 from daskrf.features.featuremap import known_maps
 from daskrf.kernels.kernel import Kernel
 from daskrf.molecules.spec import FingerprintSpec
+from daskrf.storage.integrity import DAMAGE
 
 __all__ = ["differences", "made_with_others"]
 
@@ -145,7 +146,7 @@ def _by_kind(old: dict[str, Any], new: dict[str, Any]) -> Iterator[dict[str, Any
             continue
         try:
             kinds = FingerprintSpec.from_state(state)
-        except InputError:
+        except (InputError, *DAMAGE):
             yield spec
             continue
         options = {name: getattr(kinds, name) for name in ("counts", "size", "chirality")}

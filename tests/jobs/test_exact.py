@@ -121,7 +121,7 @@ def test_predictions_are_those_of_the_process(
     found, there = predictions(tmp_path / "here"), predictions(tmp_path / "there")
     mean, std_f, std_y = direct.predict(library[0], return_std=True, of="both")
     expected = {"mean": mean, **({"std": std_f, "std_y": std_y} if std else {})}
-    assert set(found) == {"row", "id", *expected}
+    assert set(found) == {"row", "id", "smiles", *expected}
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-6)
         assert found[name].tobytes() == there[name].tobytes()

@@ -32,6 +32,7 @@ from daskrf.jobs.models import read_model
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.jobs.smiles import planned_library
 from daskrf.molecules import Library, read_partition, scan
+from daskrf.molecules.measurements import Reading
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.hits import earlier_hits
@@ -45,7 +46,7 @@ from tests.jobs.job import FEATURES
 FLIPS = int(os.environ.get("DASKRF_FLIPS", "400"))
 ROWS = 80
 WORK = ".work.daskrf"  # what runs on the output `work` leave to each other
-LABELS = ("id", None, None, False)
+LABELS = Reading()
 STATE = {"class": "Any", "parameters": {"text": "x" * 5_000}}  # so long that tasks do not carry it
 
 
@@ -118,7 +119,7 @@ def checkpoint(root: Path) -> list[Any]:
 
 def labels(root: Path) -> list[Any]:
     (folder,) = (root / WORK).glob("labels-*")
-    found = labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, *LABELS)
+    found = labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, LABELS)
     return [str(found.joined), found.joined.digest, *kept_arrays(folder)]
 
 
@@ -221,7 +222,7 @@ def job(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> 
         predict(root / "model", library, root / "pred")
         screen(root / "model", root / "phi", root / "hits.parquet", k=5, maximize=True)
         scan(library, rows_per_partition=25, spool=root / "spool")
-        labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, *LABELS).keep()
+        labels_of(root / "labels.csv", FingerprintStore.open(root / "fp"), root / WORK, LABELS).keep()
         write_checkpoint(root / WORK / "draw", {"weights": np.arange(500.0)}, {}, "draw")
         source = source_for(Run(root / "work", Share(prepare=True)), read_model(root / "model"), library)
         for p in range(len(source.partition_rows)):

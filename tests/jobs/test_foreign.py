@@ -17,6 +17,7 @@ from daskrf.jobs.models import read_model
 from daskrf.jobs.shards import PLAN, Shard, Share, agree
 from daskrf.jobs.smiles import planned_library
 from daskrf.jobs.sources import Block, open_source
+from daskrf.molecules.measurements import Reading
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.store import ARRAYS_FILE, plan_hash
@@ -122,10 +123,10 @@ def test_work_files_that_are_none(job: Path, inputs: tuple[Path, Path], tmp_path
         with pytest.raises(StoreError, match=r"delete that folder|with other options"):
             agree(share, tmp_path / PLAN, {"rows": 3})
     store = FingerprintStore.open(job / "fp")
-    first = labels_of(inputs[1], store, tmp_path, "id", None, None, False)
+    first = labels_of(inputs[1], store, tmp_path, Reading())
     first.keep()
     (first.folder / "joined.json").write_bytes(data)
-    assert not labels_of(inputs[1], store, tmp_path, "id", None, None, False).there
+    assert not labels_of(inputs[1], store, tmp_path, Reading()).there
 
 
 @pytest.mark.parametrize("name", ["caf\udce9.model", "a\0b"])

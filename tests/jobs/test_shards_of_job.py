@@ -17,6 +17,7 @@ from daskrf.commands import fit as fitting
 from daskrf.errors import InputError, StoreError
 from daskrf.gp.sums import strip_columns
 from daskrf.jobs.joinedlabels import labels_of
+from daskrf.molecules.measurements import Reading
 from daskrf.storage.fingerprintstore import FingerprintStore
 from tests.jobs.job import FEATURES, N_LABELS, assert_same_job, data_digests, model_arrays, run_job
 from tests.jobs.test_shards import ended, start, wait_for
@@ -238,20 +239,20 @@ def test_a_resumed_fit_does_not_join_again(done: Path, inputs: tuple[Path, Path]
 def test_damaged_labels_are_joined_again(
     done: Path, inputs: tuple[Path, Path], tmp_path: Path, damage: str
 ) -> None:
-    options = ("id", None, None, False)
+    options = Reading()
     store = FingerprintStore.open(done / "fp")
-    first = labels_of(inputs[1], store, tmp_path, *options)
+    first = labels_of(inputs[1], store, tmp_path, options)
     assert list(tmp_path.iterdir()) == []
     first.keep()
-    again = labels_of(inputs[1], store, tmp_path, *options)
+    again = labels_of(inputs[1], store, tmp_path, options)
     assert again.there
     assert again.joined.digest == first.joined.digest
     assert str(again.joined) == str(first.joined)
     data = bytearray((first.folder / damage).read_bytes())
     data[-5] ^= 1
     (first.folder / damage).write_bytes(data)
-    mended = labels_of(inputs[1], store, tmp_path, *options)
+    mended = labels_of(inputs[1], store, tmp_path, options)
     assert not mended.there
     mended.keep()
-    assert np.array_equal(labels_of(inputs[1], store, tmp_path, *options).joined.y, first.joined.y)
-    assert labels_of(inputs[1], store, tmp_path, *options).there
+    assert np.array_equal(labels_of(inputs[1], store, tmp_path, options).joined.y, first.joined.y)
+    assert labels_of(inputs[1], store, tmp_path, options).there
