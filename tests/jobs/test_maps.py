@@ -433,7 +433,7 @@ def test_a_row_outside_the_norms_is_named(inputs: tuple[Path, Path], store: Path
     fingerprint(strange, path)
     for source in (strange, path):
         for work, output in (predict, f"{source.stem}-p"), (screen, f"{source.stem}.parquet"):
-            with pytest.raises(InputError, match=r"has the squared norm 1, .* range from \d+") as error:
+            with pytest.raises(InputError, match=r"has the squared norm 2, .* range from \d+") as error:
                 work(tmp_path / "model", source, tmp_path / output)
             text = _one_sentence(error)
             assert text.startswith(f"Row 2 of the library, from 0 (C, ID methane, line 3 of {strange}) has")
