@@ -93,7 +93,7 @@ def test_labels_that_do_not_fit_are_refused_before_they_are_read(
     inputs: tuple[Path, Path], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = tmp_path / "labels.csv"
-    labels.write_text("id,y\nm0,1\n" + "no number,at all\n" * 4_000_000)
+    labels.write_text("id,y\n" + "m0,1\n" * 1_000 + "no number,at all\n" * 4_000_000)
     monkeypatch.setattr(memory, "_resident", lambda: 2**28)  # whatever the tests before have loaded
     monkeypatch.setattr("daskrf.jobs.job.worker_memory", lambda client: 3 * 2**28)
     with pytest.raises(MemoryLimitError, match=r"^labels: .*read and joined .*; .* labels would fit"):

@@ -86,7 +86,7 @@ def test_counts_above_a_byte(tmp_path: Path) -> None:
     library, labels = tmp_path / "chains.smi", tmp_path / "labels.csv"
     library.write_text("".join(f"{'C' * n} c{n}\n" for n in lengths))
     labels.write_text("id,y\n" + "".join(f"c{n},{n % 7}.5\n" for n in lengths))
-    fingerprint(library, tmp_path / "fp", rows_per_partition=3)
+    fingerprint(library, tmp_path / "fp", spec=FingerprintSpec("morgan"), rows_per_partition=3)
     store = FingerprintStore.open(tmp_path / "fp")
     parts = [store.read_fingerprints(p) for p in range(store.n_partitions)]
     largest = np.concatenate([part.max(axis=1).toarray().ravel() for part in parts])
@@ -137,7 +137,17 @@ def test_several_targets(inputs: tuple[Path, Path], store: Path, client: Client,
     for model in ("one", "two"):
         predict(tmp_path / model, store, tmp_path / f"pred-{model}", client=client)
     one, two = _predictions(tmp_path / "pred-one"), _predictions(tmp_path / "pred-two")
-    assert two.column_names == ["row", "id", "mean_a", "mean_b", "std_a", "std_b", "std_y_a", "std_y_b"]
+    assert two.column_names == [
+        "row",
+        "id",
+        "smiles",
+        "mean_a",
+        "mean_b",
+        "std_a",
+        "std_b",
+        "std_y_a",
+        "std_y_b",
+    ]
     for name in ("mean", "std", "std_y"):
         np.testing.assert_allclose(
             two[f"{name}_a"].to_numpy(), one[name].to_numpy(), rtol=1e-6
