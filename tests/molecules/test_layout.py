@@ -252,7 +252,8 @@ def test_parquet_text_of_any_encoding(kind: pa.DataType, tmp_path: Path) -> None
     assert pq.read_schema(tmp_path / "a.parquet").field("smiles").type == kind
     library = scan(tmp_path / "a.parquet", TableFormat(extra=("id",)))
     (batch,) = read_partition(library, 0)
-    assert (batch.smiles, batch.id, batch.extra) == (["CCO", "CC"], ["A", "row-1"], {"id": ["A", None]})
+    assert (batch.smiles, batch.id) == (["CCO", "CC"], ["A", "row-1"])
+    assert batch.extra == {"id_input": ["A", None]}
     assert [reject.reason for reject in batch.rejects] == ["no SMILES"]
 
 
