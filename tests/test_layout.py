@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -266,6 +267,11 @@ WITHOUT_MAPS = ("jobs", "commands", "storage", "cli", "report")
 @pytest.mark.parametrize("path", [p for p in MODULES if part_of(p) in WITHOUT_MAPS], ids=relative)
 def test_maps_are_known_by_their_interface_alone(path):
     assert names_of(path.read_text()) & OF_MAPS == set()
+
+
+def test_no_two_modules_have_the_same_name():
+    names = Counter(path.stem for path in PACKAGE.rglob("*.py"))
+    assert {name for name, times in names.items() if times > 1} == {"__init__"}
 
 
 @pytest.mark.parametrize("path", CODE, ids=relative)

@@ -43,8 +43,8 @@ from daskrf.report.hitspage import screen_command, write_hits_page
 from daskrf.report.notebook import Shown
 from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
+from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
-from daskrf.spaces.sums import ranges_of, ranges_of_texts
 from daskrf.storage.backend import absolute, as_path, backend
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits, write_rejects

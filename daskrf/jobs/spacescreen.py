@@ -36,8 +36,8 @@ from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.spaces import CutSpace, Space, compare, read_space
 from daskrf.spaces.families import Family, Product, decoded, identifiers
+from daskrf.spaces.limits import SUMS, Range
 from daskrf.spaces.ranking import pieces_of
-from daskrf.spaces.sums import SUMS, Range
 from daskrf.spaces.synthons import check_spec
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import work_folder

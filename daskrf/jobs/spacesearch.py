@@ -18,8 +18,8 @@ from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.tree import Reduction
 from daskrf.screening import TopK
 from daskrf.spaces.families import Family
+from daskrf.spaces.limits import Range
 from daskrf.spaces.ranking import Limit, Piece, RowsOf, amplitudes, pieces_of, score_piece
-from daskrf.spaces.sums import Range
 from daskrf.storage.backend import as_path
 from daskrf.storage.model import read_checkpoint
 

@@ -16,9 +16,9 @@ from daskrf.blas import processors
 from daskrf.errors import InputError
 from daskrf.molecules.isolation import Lost, each
 from daskrf.molecules.spec import FingerprintSpec
+from daskrf.spaces.limits import SUMS
 from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
-from daskrf.spaces.sums import SUMS
 from daskrf.spaces.synthons import Reach, Synthon, check_spec
 
 __all__ = ["CutSpace", "Entries", "cut", "in_helpers", "n_cuts"]
@@ -68,7 +68,7 @@ class CutSpace:
     reach : int32 array
         The position of each synthon's.
     sums : float64 array, shape (n_synthons, 5)
-        Those of `daskrf.spaces.sums.SUMS` of each synthon.
+        Those of `daskrf.spaces.limits.SUMS` of each synthon.
     entries : list of list of Entries
         By reaction and slot; none where the reaction is refused.
     """

@@ -25,8 +25,8 @@ from rdkit.Chem import rdChemReactions, rdFingerprintGenerator
 
 from daskrf.errors import InputError
 from daskrf.molecules.spec import FingerprintSpec
+from daskrf.spaces.limits import sums_of
 from daskrf.spaces.reactions import Half, Reaction
-from daskrf.spaces.sums import sums_of
 
 __all__ = ["Cutter", "Edges", "Opener", "Reach", "Reactor", "Synthon", "check_spec", "join", "joiner"]
 
@@ -67,7 +67,7 @@ class Synthon(NamedTuple):
     reach : Reach
         What they depend on in a partner.
     sums : tuple of float
-        See `daskrf.spaces.sums`: those of a product are sums over its synthons.
+        See `daskrf.spaces.limits`: those of a product are sums over its synthons.
     """
 
     smiles: str

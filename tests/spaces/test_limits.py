@@ -11,7 +11,7 @@ from rdkit.Chem import Descriptors, rdMolDescriptors
 
 from daskrf.molecules import FingerprintSpec
 from daskrf.spaces import cut, read_space
-from daskrf.spaces.sums import SUMS, ranges_of_texts
+from daskrf.spaces.limits import SUMS, ranges_of_texts
 from tests.spaces.helpers import SPACES, write_space
 
 
