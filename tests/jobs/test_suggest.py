@@ -169,13 +169,13 @@ def test_looks_deeper_until_there_are_enough(
     made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     depths = []
-    search = suggesting._Suggest.search
+    search = suggesting.SuggestJob.search
 
     def told(self: Any, run: Any) -> Any:
         depths.append(self.k)
         return search(self, run)
 
-    monkeypatch.setattr(suggesting._Suggest, "search", told)
+    monkeypatch.setattr(suggesting.SuggestJob, "search", told)
     options: dict[str, Any] = {"n": 20, "acquisition": "greedy", "max_similarity": 0.18}
     suggest(made / "exact", made / "fp", tmp_path / "batch.csv", **options)
     picks = naive.batch(
