@@ -275,7 +275,7 @@ class _Add(Job[AddReport]):
         """Read the labels, and fingerprint their molecules."""
         path = as_path(self.labels)
         head = label_table(path, self.key or "smiles")
-        columns = head.table.names or tuple(f"column {k}" for k in range(head.table.n_columns))
+        columns = head.names
         smiles = find_smiles(columns) if head.structure is None else head.structure
         key = self.key or ("id" if smiles is None and self.key_column is None else "smiles")
         column = smiles if self.key_column is None and key == "smiles" else self.key_column

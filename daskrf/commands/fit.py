@@ -669,7 +669,7 @@ class _FitAlone(_Fit):
         check_output(self.output, "model")
         path, column = as_path(self.labels), self.reading.key_column
         head = label_table(path, self.reading.key)
-        names = head.table.names or [f"column {k}" for k in range(head.table.n_columns)]
+        names = head.names
         given = None if column is None else position_of(path, column, names, len(names))
         self.reading = replace(self.reading, key_column=smiles_column(path, head, given))
         run.check(Need(here=need_of_labels(survey(path, head.table)[2])))

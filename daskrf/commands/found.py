@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from distributed import Client
-from scipy.special import ndtri
 
 from daskrf import seeds
 from daskrf.acquisition import acquisition_for
@@ -20,6 +19,7 @@ from daskrf.commands import READING
 from daskrf.commands.screen import ScreenJob, Search, one_target
 from daskrf.commands.suggest import Candidates, Found, SuggestJob
 from daskrf.errors import InputError, OptionError, printable
+from daskrf.gp.posterior import normal_of
 from daskrf.gp.separate import process_of
 from daskrf.jobs.directions import words
 from daskrf.jobs.inputs import inputs_of, source_for
@@ -264,6 +264,7 @@ class DrawnValues(Candidates):
         drawn, _ = super().scores(model, block)
         drawn = drawn.reshape(len(block.rows), -1)
         for draw in range(drawn.shape[1]):
-            words = seeds.words_at(self.seed, f"found/noise/{draw}", block.rows)
-            drawn[:, draw] += self.noise * ndtri(((words >> np.uint64(11)) + 0.5) / 2.0**53)
+            drawn[:, draw] += self.noise * normal_of(
+                seeds.words_at(self.seed, f"found/noise/{draw}", block.rows)
+            )
         return drawn, {}

@@ -24,6 +24,7 @@ __all__ = [
     "PosteriorFactor",
     "as_features",
     "expanded_rows",
+    "normal_of",
     "squared_lengths",
     "standard_normal",
 ]
@@ -127,10 +128,14 @@ def standard_normal(seed: int, name: str, size: int, n: int) -> npt.NDArray[np.f
     """
     draws = np.empty((size, n))
     for i in range(n):
-        # Offset by half a step, exact in float64: neither 0 nor 1 occurs.
-        words = seeds.words(seed, f"{name}#{i}", size) >> np.uint64(12)
-        draws[:, i] = ndtri((words.astype(np.float64) + 0.5) * 2.0**-52)
+        draws[:, i] = normal_of(seeds.words(seed, f"{name}#{i}", size))
     return draws
+
+
+def normal_of(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Return a standard normal number for each random word."""
+    # Offset by half a step, exact in float64: neither 0 nor 1 occurs.
+    return ndtri(((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
 
 
 def _eigenvalue_bound(gram: npt.NDArray[np.float64]) -> float:

@@ -274,6 +274,8 @@ def label_words(path: str | os.PathLike[str], reading: Reading | None = None, **
         if column in given.more:
             found += f", {column_words(table.names, given.more[column])} {said}"
     found += "".join(f", {scale.words()}" for scale in given.scales if scale.known)
+    if given.unused:
+        found += f"; {column_words(table.names, *given.unused)} unused: it is not known which target is meant"
     what = KEYS[key]
     if key == "inchikey" and given.key_position != _named(given.names, _INCHIKEY_NAMES, ()):
         what = "InChIKeys of the SMILES"
@@ -339,7 +341,7 @@ def keys_of(
     """
     path = as_path(path)
     head = label_table(path, "structure")
-    names = head.table.names or tuple(f"column {position}" for position in range(head.table.n_columns))
+    names = head.names
     if key_column is not None:
         values = head.values(position_of(path, key_column, names, len(names)))
         return (("structure" if mostly_smiles(values) else "id", key_column),)
@@ -365,6 +367,7 @@ class _Given:
     scales: tuple[Scale, ...]
     more: Mapping[str, int]  # positions of further columns: relations, units, replicates and their deviations
     comma: bool
+    unused: tuple[int, ...] = ()  # positions of relations and units that do not say whose they are
 
     def place(self, line: int) -> str:
         """Return the name of a row for messages."""
@@ -415,7 +418,7 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     """Return a table of labels with the positions of the columns that are read."""
     key, path = reading.key, as_path(path)
     head = label_table(path, key)
-    names = head.table.names or tuple(f"column {position}" for position in range(head.table.n_columns))
+    names = head.names
 
     def position(column: Column) -> int:
         return position_of(path, column, names, len(names))
@@ -443,10 +446,11 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
         )
     if more and len(positions) > 1:
         raise InputError(f"{path} has several targets, and it is not known whose replicates are counted.")
-    if len(positions) == 1:  # of several targets it is not known which is meant
-        usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}
-        there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
-        more |= {what: place for what, place in there.items() if place is not None}
+    usual = {"relations": RELATION_NAMES, "units": UNIT_NAMES if reading.unit is None else ()}
+    there = {what: _named(names, known, (*taken, *positions)) for what, known in usual.items()}
+    usually = {what: place for what, place in there.items() if place is not None}
+    several = len(positions) > 1  # then it is not known which is meant
+    more |= {} if several else usually
     scales = scales_of(
         [names[position] for position in positions],
         reading.transform,
@@ -455,7 +459,8 @@ def _open(path: str | os.PathLike[str], reading: Reading) -> _Given:
     )
     if not scales[0].units:
         more.pop("units", None)
-    return _Given(path, head, names, reading, at, positions, scales, more, _has_commas(path, head, positions))
+    comma, unused = _has_commas(path, head, positions), tuple(usually.values()) if several else ()
+    return _Given(path, head, names, reading, at, positions, scales, more, comma, unused)
 
 
 def _named(names: Sequence[str], usual: Sequence[str], taken: Sequence[int]) -> int | None:

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.molecules.fingerprints import Fingerprinter
 from daskrf.molecules.spec import FingerprintSpec
 
 __all__ = ["Similarities", "nearest"]
-
-_BLOCK = 2048  # molecules compared at a time
 
 
 class Similarities:
@@ -33,15 +32,14 @@ class Similarities:
 
     def __init__(self, smiles: Sequence[str]) -> None:
         self._rows = _bits(smiles)
-        self._sizes = np.diff(self._rows.indptr).astype(np.float64)
+        self._known = np.diff(self._rows.indptr) > 0
+        self._against = TanimotoMinMax().against(self._rows)
 
     def to(self, number: int) -> npt.NDArray[np.float64]:
         """Return the similarity of each molecule to the one with this number."""
-        one = np.zeros(self._rows.shape[1], np.float32)
-        one[self._rows.indices[self._rows.indptr[number] : self._rows.indptr[number + 1]]] = 1.0
-        shared = (self._rows @ one).astype(np.float64)
-        either = self._sizes + self._sizes[number] - shared
-        return np.divide(shared, either, out=np.zeros_like(shared), where=either > 0)
+        if not self._known[number]:
+            return np.zeros(len(self._known))
+        return self._against(self._rows[number])[0]
 
 
 def nearest(
@@ -57,26 +55,20 @@ def nearest(
     """
     best, index = np.zeros(len(smiles)), np.zeros(len(smiles), np.int64)
     rows = _bits([*smiles, *others])
-    sizes = np.diff(rows.indptr).astype(np.float64)
-    own, own_sizes = rows[: len(smiles)], sizes[: len(smiles), None]
-    for start in range(len(smiles), rows.shape[0], _BLOCK):
-        part = slice(start, start + _BLOCK)
-        shared = (own @ rows[part].T).toarray().astype(np.float64)
-        either = own_sizes + sizes[part] - shared
-        found = np.divide(shared, either, out=np.zeros_like(shared), where=either > 0)
-        place = found.argmax(axis=1)
-        value = found[np.arange(len(own_sizes)), place]
-        better = value > best
-        best[better], index[better] = value[better], place[better] + start - len(smiles)
+    own = np.flatnonzero(np.diff(rows.indptr)[: len(smiles)])
+    if not len(others) or not len(own):
+        return best, index
+    for part, block in TanimotoMinMax().blocks(rows[own], rows[len(smiles) :]):
+        index[own[part]] = block.argmax(axis=1)
+        best[own[part]] = block.max(axis=1)
     return best, index
 
 
 def _bits(smiles: Sequence[str]) -> sparse.csr_matrix:
-    """Return the fingerprints in columns that some molecule has, as ones; empty where there is none."""
+    """Return the fingerprints as ones; a row without any where there is no fingerprint."""
     block = Fingerprinter(FingerprintSpec("morgan", radius=2, counts=False))(list(smiles))
     found = block.fingerprints
-    columns, indices = np.unique(found.indices, return_inverse=True)
     sizes = np.zeros(len(smiles) + 1, np.int64)
     sizes[1 + block.kept] = np.diff(found.indptr)
-    ones = np.ones(len(indices), np.float32)
-    return sparse.csr_matrix((ones, indices, np.cumsum(sizes)), shape=(len(smiles), max(1, len(columns))))
+    parts = found.data, found.indices, np.cumsum(sizes)
+    return sparse.csr_matrix(parts, shape=(len(smiles), found.shape[1]))

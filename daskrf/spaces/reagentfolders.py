@@ -1,25 +1,26 @@
-"""Spaces as a folder with the SMARTS of one reaction, and a SMILES file of the reagents of each slot."""
+"""Spaces as a folder with the SMARTS of one reaction, and a file of the reagents of each slot."""
 
 from __future__ import annotations
 
 import hashlib
-import re
+from collections import Counter
 from collections.abc import Collection
 from pathlib import PurePath
 
 import numpy as np
 
-from daskrf.errors import InputError
+from daskrf.errors import InputError, printable
+from daskrf.molecules import lay_out, read_partition, scan_files
 from daskrf.quantities import amount
 from daskrf.spaces.reactions import Reaction
 from daskrf.spaces.spacetables import Space
-from daskrf.spaces.texttable import content
+from daskrf.spaces.texttable import content, natural_order
 from daskrf.storage.backend import backend
 from daskrf.storage.files import file_errors
 
 __all__ = ["has_reagents", "read_reagents"]
 
-_REACTION, _REAGENTS = ".smarts", (".smi", ".smi.gz")
+_REACTION = ".smarts"
 
 
 def has_reagents(names: Collection[str]) -> bool:
@@ -28,20 +29,23 @@ def has_reagents(names: Collection[str]) -> bool:
 
 
 def read_reagents(folder: PurePath) -> Space:
-    """Read a space from a folder with one file ``*.smarts`` and one file ``*.smi`` for each slot.
+    """Read a space from a folder with one file ``*.smarts`` and one file of reagents for each slot.
 
-    The file of SMARTS has one line, ``reactants>>product``. The SMILES files, which may be gzipped, belong to
-    the slots in the order of their names; each line has a SMILES and, after a space or a tab, an ID.
+    The file of SMARTS has one line, ``reactants>>product``. Every other file holds the reagents of a slot, in
+    the order of the files' names and in any format that libraries have: 10 comes after 9, and hidden files do
+    not count.
 
     Raises
     ------
     InputError
-        If the files do not match the slots, or a file has a reagent twice or none.
+        If the files do not match the slots, a reagent cannot be read, one stands twice in a file, or two have
+        the same ID.
     """
     with file_errors("read", folder):
-        names = sorted(backend(folder).names(folder), key=_natural)
+        names = sorted(backend(folder).names(folder), key=natural_order)
+    names = [name for name in names if not name.startswith(".")]
     reactions = [name for name in names if name.endswith(_REACTION)]
-    files = [name for name in names if name.endswith(_REAGENTS)]
+    files = [name for name in names if name not in reactions]
     if len(reactions) > 1:
         raise InputError(f"{folder} has {' and '.join(reactions)}; keep one reaction in a folder.")
     data, path = content(folder / reactions[0]), folder / reactions[0]
@@ -52,36 +56,34 @@ def read_reagents(folder: PurePath) -> Space:
     if len(files) != len(reaction.slots):
         raise InputError(
             f"{path} has {amount(len(reaction.slots), 'slots')}, but {folder} has "
-            f"{amount(len(files), 'files')} *.smi; give one for each slot, named in their order."
+            f"{amount(len(files), 'files')} of reagents; give one for each slot, named in their order."
         )
     number: dict[tuple[str, str], int] = {}
     slots = {}
     for slot, name in enumerate(files):
-        data = content(folder / name)
-        digest.update(b"\0" + data)
-        own = [
-            number.setdefault((block, smiles), len(number))
-            for block, smiles in _reagents(folder / name, data)
-        ]
-        if not own:
-            raise InputError(f"{folder / name} has no reagents.")
+        reagents = _reagents(folder / name)
+        digest.update(repr(reagents).encode())
+        own = [number.setdefault(reagent, len(number)) for reagent in reagents]
         if repeats := len(own) - len(set(own)):
             raise InputError(f"{folder / name} repeats {amount(repeats, 'reagents')}.")
         slots[0, slot] = np.sort(np.array(own, np.int32))
     blocks, smiles = [block for block, _ in number], [text for _, text in number]
+    if shared := [block for block, times in Counter(blocks).items() if times > 1]:
+        raise InputError(
+            f"{folder} has several reagents {printable(shared[0], 60)}; give each an ID of its own."
+        )
     return Space((reaction,), blocks, smiles, slots, digest.hexdigest(), folder)
 
 
-def _reagents(path: PurePath, data: bytes) -> list[tuple[str, str]]:
-    """Return ID and SMILES of each line; reagents without an ID get the name of the file and their line."""
-    stem, found = path.name.partition(".")[0], []
-    for line, text in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
-        smiles, *rest = text.split(None, 1) or [""]
-        if smiles and (line > 1 or smiles.lower() != "smiles"):
-            found.append((rest[0].strip() if rest else f"{stem}-{line}", smiles))
+def _reagents(path: PurePath) -> list[tuple[str, str]]:
+    """Return ID and SMILES of each reagent; those without an ID get the name of the file and their line."""
+    library, stem = scan_files(lay_out([path])), path.name.partition(".")[0]
+    found = []
+    for p in range(len(library.partitions)):
+        for batch in read_partition(library, p):
+            for reject in batch.rejects:
+                raise InputError(f"Line {reject.line} of {path} cannot be used: {reject.reason}.")
+            rows = zip(batch.id, batch.smiles, batch.row.tolist(), batch.line.tolist(), strict=True)
+            for name, smiles, row, line in rows:
+                found.append((f"{stem}-{line}" if name == f"row-{row}" else name, smiles))
     return found
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key by which 10 comes after 9."""
-    return [(int(digits or 0), letters) for digits, letters in re.findall(r"(\d*)(\D*)", name)]

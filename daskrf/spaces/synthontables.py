@@ -14,7 +14,7 @@ from daskrf.errors import InputError
 from daskrf.quantities import amount
 from daskrf.spaces.attachments import Coupling
 from daskrf.spaces.spacetables import Space
-from daskrf.spaces.texttable import TextTable, content
+from daskrf.spaces.texttable import TextTable, content, natural_order
 
 __all__ = ["is_synthon_table", "read_synthons"]
 
@@ -75,7 +75,7 @@ def read_synthons(path: PurePath) -> Space:
         raise InputError(f"{path} has no synthons.")
     reactions, slots = [], {}
     for r, (reaction, own) in enumerate(members.items()):
-        labels = sorted(own, key=lambda label: (len(label), label))  # 10 comes after 9
+        labels = sorted(own, key=natural_order)
         # What most synthons of a slot have; the others are left out, and counted, when they are cut.
         common = [max(points[reaction, label].items(), key=lambda item: item[1])[0] for label in labels]
         reactions.append(Coupling(reaction, tuple(common)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -14,7 +15,7 @@ from daskrf.quantities import amount
 from daskrf.storage.backend import backend
 from daskrf.storage.files import file_errors
 
-__all__ = ["TextTable", "content"]
+__all__ = ["TextTable", "content", "natural_order"]
 
 
 def content(path: PurePath) -> bytes:
@@ -27,6 +28,17 @@ def content(path: PurePath) -> bytes:
         return gzip.decompress(data)
     except (OSError, EOFError) as error:
         raise InputError(f"{path} is damaged: {error}.") from error
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """Return a key by which names sort with 10 after 9.
+
+    Examples
+    --------
+    >>> sorted(["acids10", "acids9", "acids"], key=natural_order)
+    ['acids', 'acids9', 'acids10']
+    """
+    return [(int(digits or 0), letters) for digits, letters in re.findall(r"(\d*)(\D*)", name)]
 
 
 @dataclass(frozen=True)

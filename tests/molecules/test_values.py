@@ -97,6 +97,13 @@ CHEMBL = (
 )
 
 
+def test_relations_of_several_targets_are_not_used(tmp_path: Path) -> None:
+    path = write(tmp_path, "id,a,b,relation\nx,1,2,>\ny,2,3,=\n")
+    words = label_words(path, targets=["a", "b"])
+    assert words.endswith("targets 'a', 'b'; 'relation' unused: it is not known which target is meant")
+    assert "'relation' tells censored values" in label_words(path, targets=["a"])
+
+
 def test_an_export_of_chembl(tmp_path: Path) -> None:
     path = write(tmp_path, CHEMBL)
     options = {"targets": ["Standard Value"], "transform": "pIC50"}

@@ -172,7 +172,7 @@ def reagents(tmp_path: Path) -> Path:
     folder = tmp_path / "reagents"
     folder.mkdir()
     (folder / "amide.smarts").write_text(AMIDE + "\n")
-    (folder / "slot1_amines.smi").write_text("".join(f"{text} amine {i}\n" for i, text in enumerate(AMINES)))
+    (folder / "slot1_amines.smi").write_text("".join(f"{text} amine-{i}\n" for i, text in enumerate(AMINES)))
     (folder / "slot2_acids.smi.gz").write_bytes(gzip.compress("\n".join(ACIDS).encode()))
     return folder
 
@@ -184,7 +184,7 @@ def test_files_of_reagents_are_the_same_space(reagents: Path, tmp_path: Path) ->
     assert [r.smarts for r in found.reactions] == [r.smarts for r in expected.reactions]
     for ours, theirs in zip(found.slots_of(0), expected.slots_of(0), strict=True):
         assert [found.smiles[b] for b in ours] == [expected.smiles[b] for b in theirs]
-    assert found.blocks[:2] == ["amine 0", "amine 1"]
+    assert found.blocks[:2] == ["amine-0", "amine-1"]
     assert found.blocks[len(AMINES)] == "slot2_acids-1"
     assert daskrf.check_space(reagents, sample=20).exit_code == 0
 
@@ -193,8 +193,9 @@ def test_files_of_reagents_are_the_same_space(reagents: Path, tmp_path: Path) ->
     ("name", "text", "message"),
     [
         ("slot3.smi", "C", "has 2 slots, but .* has 3 files"),
-        ("slot2_acids.smi.gz", "", "has no reagents"),
+        ("slot2_acids.smi.gz", "", "holds no rows"),
         ("slot2_acids.smi.gz", "CC(=O)O a\nCC(=O)O a\n", "repeats 1 reagent"),
+        ("slot2_acids.smi.gz", "CC(=O)O amine-0\n", "several reagents amine-0; give each an ID"),
         ("other.smarts", AMIDE, "amide.smarts and other.smarts; keep one reaction"),
         ("amide.smarts", "C.C", "must have one line, the SMARTS of the reaction"),
         ("amide.smarts", "[N:1>>", "RDKit cannot read the SMARTS"),

@@ -243,6 +243,11 @@ class Head:
     structure: int | None = None
     title: int | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns; of a table without a header, their numbers."""
+        return tuple(self.table.names or (f"column {k}" for k in range(self.table.n_columns)))
+
     def values(self, position: int) -> list[str]:
         """Return the values in these rows of one column."""
         return self.columns([position])[0]
