@@ -65,12 +65,14 @@ class _Stages(Progress):
         self._end(words if self._total or not self._unit else "")  # else the first line said everything
 
     def _speed(self) -> str:
-        """Return the rate in units per second and the time left; empty until something is done."""
+        """Return the rate in units per second, or the time of each, and what is left; first nothing."""
         seconds, made = self._clock() - self._begun, self._done - self._before
         if seconds <= 0 or made <= 0:
             return ""
         left = duration(max(0, self._total - self._done) * seconds / made)
-        return f"{amount(made / seconds, self._unit)}/s, {left} left"
+        slow = made < seconds and self._unit != "bytes"
+        rate = f"{duration(seconds / made)} each" if slow else f"{amount(made / seconds, self._unit)}/s"
+        return f"{rate}, {left} left"
 
     def _begin(self, words: str) -> None: ...
 

@@ -41,6 +41,15 @@ def test_lines_come_every_few_seconds_with_rate_and_time_left():
     ]
 
 
+def test_what_takes_seconds_has_a_time_instead_of_a_rate():
+    clock, stream = Clock(), io.StringIO()
+    progress = LineProgress(stream, clock)
+    progress.start("predict what is left out", 5, "folds")
+    clock.now += 7
+    progress.advance(2)
+    assert stream.getvalue().splitlines()[1].endswith(": 2 of 5 folds, 3.5 s each, 10 s left")
+
+
 def test_stages_start_from_nothing():
     clock, stream = Clock(), io.StringIO()
     progress = LineProgress(stream, clock)
