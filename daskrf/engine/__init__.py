@@ -326,6 +326,13 @@ class Engine(Protocol):
         have shape (n, m).
         """
 
+    def add_squares(self, values: Single, scales: Single, largest: Single, total: Single) -> None:
+        """Raise `largest` to the largest (scales_j values_ij)^2 of each row i, and add their sum to `total`.
+
+        Negative values do not count as the largest, but in the sum. `values` has shape (n, m), `scales` (m,),
+        `largest` and `total` (n,).
+        """
+
 
 Overlaps = Callable[[Rows, npt.DTypeLike, Integers | None, int, Array], tuple[Double, Double]]
 """Writes the coefficients of some rows of the left (numbers, or None for all) with all rows of the right.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from daskrf.arrays import row_slice
 from daskrf.blas import ONE_BLAS_THREAD, processors
+from daskrf.engine import engine
 from daskrf.kernels.kernel import Kernel, Prepared
 
 __all__ = ["KernelMatrix"]
@@ -20,7 +21,6 @@ Single = npt.NDArray[np.float32]
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator reuses
 _PREPARED = 72  # bytes per nonzero number in the tables of a kernel: measured 66
 _LEFT = 1024  # rows of other molecules that are predicted at a time
-_SCALED = 32  # rows whose scaled values stay near the processor
 
 
 class KernelMatrix:
@@ -233,22 +233,15 @@ class KernelMatrix:
 
 
 class _Squares:
-    """The largest and the sum of squares of scaled kernel values, tile by tile."""
+    """The largest and the sum of squares of scaled kernel values, tile by tile.
+
+    Negative values, which only some kernels have, do not count as the largest, but in the sum.
+    """
 
     def __init__(self, n_rows: int, scales: Single) -> None:
         self.largest, self.total = np.zeros(n_rows, np.float32), np.zeros(n_rows, np.float32)
         self._scales = scales
-        # Where k(x, x) is the same for all x, so are the scales: then sums are scaled in place of values.
-        self._common = scales[0] if scales.size and (scales == scales[0]).all() else None
 
     def add(self, tile: Single, columns: slice) -> None:
         """Count the kernel values with some of the own rows."""
-        for start in range(0, len(tile), _SCALED):
-            rows = slice(start, start + _SCALED)
-            common, scaled = self._common, tile[rows]
-            if common is None:
-                common, scaled = np.float32(1), scaled * self._scales[columns]
-            # Negative values, which only some kernels have, do not count as the largest, but in the sum.
-            largest = (common * scaled.max(axis=1, initial=0.0)) ** 2
-            self.largest[rows] = np.maximum(self.largest[rows], largest)
-            self.total[rows] += common**2 * np.einsum("ij,ij->i", scaled, scaled)
+        engine().add_squares(np.ascontiguousarray(tile), self._scales[columns], self.largest, self.total)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from daskrf.engine import Rows
 from daskrf.engine.cpu.jit import jit
 
-__all__ = ["add_weighted", "cosines", "project", "radial_values"]
+__all__ = ["add_squares", "add_weighted", "cosines", "project", "radial_values"]
 
 Array = npt.NDArray[Any]
 
@@ -23,6 +23,8 @@ Array = npt.NDArray[Any]
 # and 3e-8 are below single-precision rounding.
 _SINE = tuple(np.float32(c) for c in (6.28318522, -41.34162804, 81.58812456, -75.24006054))
 _COSINE = tuple(np.float32(c) for c in (-19.73916726, 64.92322855, -83.66591583))
+
+_LANES = 256  # sums of a row side by side, in a fixed order: vector units of any width, and the nearest cache
 
 _LOG2_E = np.float32(1.0 / math.log(2.0))
 _LOWEST = np.float32(-126.0)  # the smallest normal power of two
@@ -134,3 +136,29 @@ def add_weighted(values: Array, own: float, others: Array, other: float, out: Ar
     """Write a weighted sum of two matrices; see `Engine`."""
     kind = values.dtype.type
     _add_weighted(values, kind(own), others, kind(other), out)
+
+
+@jit
+def _add_squares(values: Array, scales: Array, largest: Array, total: Array) -> None:
+    zero, lanes = np.float32(0.0), _LANES
+    highest, sums = np.empty(lanes, np.float32), np.empty(lanes, np.float32)
+    for i in range(values.shape[0]):
+        highest[:] = zero
+        sums[:] = zero
+        for start in range(0, values.shape[1], lanes):
+            row, scale = values[i, start : start + lanes], scales[start : start + lanes]
+            for j in range(row.size):
+                value = row[j] * scale[j]
+                highest[j] = value if value > highest[j] else highest[j]
+                sums[j] += value * value
+        best, sum_ = zero, zero
+        for j in range(lanes):
+            best = max(best, highest[j])
+            sum_ += sums[j]
+        largest[i] = max(largest[i], best * best)
+        total[i] += sum_
+
+
+def add_squares(values: Array, scales: Array, largest: Array, total: Array) -> None:
+    """Raise the largest square of each row, and add its squares; see `Engine`."""
+    _add_squares(values, scales, largest, total)
