@@ -20,7 +20,7 @@ from daskrf.features import FeatureMap, default_map, known_maps
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.processes import process_named
 from daskrf.kernels import Kernel, TanimotoMinMax
-from daskrf.kernels.kernel import known_kernels
+from daskrf.kernels.kernel import AUTO, known_kernels
 from daskrf.parameters import GIVEN, Option, Parameter, parameters_of, summary_of, without_python
 from daskrf.quantities import either
 from daskrf.storage.inspection import kind_of
@@ -220,7 +220,9 @@ class Component:
 
     def is_said(self, values: Iterable[tuple[str, ...]]) -> bool:
         """Return whether it must be built from options instead of using the map's own default."""
+        own = getattr(self.cls, "option_defaults", {})
         needs = any(parameter.default is GIVEN for parameter in self.parameters)
+        needs = needs or AUTO in own.values()  # the constructor's default is a number
         return needs or any(path[: len(self.path)] == self.path for path in values)
 
 

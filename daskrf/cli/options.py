@@ -186,6 +186,10 @@ def _type_of(parameter: Parameter, more: Option, choices: list[str]) -> dict[str
     if kind is int:
         at_least = click.IntRange(min=more.least) if more.least is not None else int
         return {"type": at_least, "metavar": more.metavar or "N"}
+    if kind is float and parameter.choices:
+        words = [str(choice) for choice in parameter.choices]
+        metavar = "|".join(["X", *words])
+        return {"type": Converted(lambda text: _number_or(text, words), parameter.name), "metavar": metavar}
     if kind is float:
         return {"type": float, "metavar": more.metavar or "X"}
     if parameter.is_path:
@@ -232,6 +236,16 @@ def column(text: str) -> str | int:
 def columns(texts: Sequence[str]) -> list[str | int]:
     """Return several columns; see `column`."""
     return [column(text) for text in texts]
+
+
+def _number_or(text: str, words: Sequence[str]) -> float | str:
+    """Return a number, or one of the words that may be given in its place."""
+    if text in words:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a valid float, nor {' or '.join(words)}.") from None
 
 
 def _size(text: str) -> int:

@@ -390,7 +390,7 @@ class _Target:
         fit = self.job.fit
         if fit.exact is None:
             return FeaturesHeldOut(fit.features.feature_map, fit.options, self.X, self.y)
-        columns = fit.kinds if fit.kernel is None else None
+        columns = fit.kinds if fit.searches else None
         return ExactHeldOut(self.run, fit.exact, self.X, self.y, self.folder, columns)
 
     def words(self) -> tuple[str, str]:
@@ -405,7 +405,7 @@ class _Target:
             n, filled = feature_map.n_components, feature_map.n_filled
             return f"{features_words(n if filled is None else filled, n)} of {kernel}", in_fold
         process = f"an exact process with {kernel}"
-        if self.job.fit.kernel is not None:
+        if not self.job.fit.searches:
             return process, f"the kernel was given; {in_fold}"
         if max(len(known) for known, _ in self.rows) <= FEW_LABELS:
             return process, "kernel, mean and variances were found in each fold"

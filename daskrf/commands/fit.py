@@ -19,10 +19,11 @@ from distributed import Client
 from daskrf.commands.fingerprint import FingerprintReport, fingerprint
 from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
 from daskrf.features import FeatureMap, default_map
-from daskrf.features.featuremap import brief_state, map_key
+from daskrf.features.featuremap import brief_state, check_feature_map, map_key, undecided
 from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice
+from daskrf.gp.lengthscale import LengthScaleSearch, stand_in
 from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
@@ -38,6 +39,7 @@ from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of, other_molecules
 from daskrf.jobs.labelled import SMILES, smiles_array, smiles_of_rows
 from daskrf.jobs.learner import prepared
+from daskrf.jobs.mapsearch import found_length_scale
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
@@ -85,6 +87,7 @@ __all__ = [
 Direction = Literal["maximize", "minimize"]
 Key = Literal["id", "smiles", "structure", "parent", "inchikey", "row"]
 ProcessName = Literal["auto", "exact", "features"]
+Paths = str | os.PathLike[str]
 
 
 def _by_name(texts: Sequence[str]) -> str | dict[str, str]:
@@ -102,6 +105,19 @@ def _directions(texts: Sequence[str]) -> str | dict[str, str]:
     return _by_name(texts)
 
 
+def _check_map(feature_map: FeatureMap | None, source: Paths) -> None:
+    """Refuse a map that does not support the fingerprint store `source`, if it is one."""
+    check_map_for(_checkable(feature_map), source)
+
+
+def _checkable(feature_map: FeatureMap | None) -> FeatureMap | None:
+    """Return a map with some length scale in place of one that labels have to determine."""
+    if feature_map is None:
+        return None
+    check_feature_map(feature_map)
+    return stand_in(feature_map)
+
+
 CLI = Command(
     "daskrf fit real.fingerprints docking.csv -o docking.model --target score --direction minimize",
     step=3,
@@ -111,12 +127,10 @@ CLI = Command(
         "unit": Option(metavar="[NAME=]UNIT", repeated=True, convert=_by_name),
     },
     resumable=True,
-    check=check_map_for,
+    check=_check_map,
 )
 
 COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped")
-
-Paths = str | os.PathLike[str]
 
 _GROUP_ROWS = (8_192, 1 << 20)  # labelled rows a task: few checkpoints, yet enough tasks for 1,000 cores
 _STRIP_BYTES = STRIP_BYTES
@@ -165,6 +179,8 @@ class FitReport(Shown):
         For an exact process: how the equations of each target were solved, in words.
     choices : tuple of KernelChoice or None
         How the kernel of each target of an exact process was chosen; None if it was given.
+    length_scale : LengthScaleSearch or None
+        How the length scale of the map was found; None if it was given, or there is none.
     """
 
     model: PurePath
@@ -184,6 +200,7 @@ class FitReport(Shown):
     kernel: str = ""
     solved: tuple[str, ...] = ()
     choices: tuple[KernelChoice | None, ...] = ()
+    length_scale: LengthScaleSearch | None = None
 
     def __str__(self) -> str:
         kind = (
@@ -212,6 +229,8 @@ class FitReport(Shown):
             lines += [f"    {self.solved[t]}"] if self.solved else []
             choice = self.choices[t] if self.choices else None
             lines += [f"    {line}" for line in str(choice).splitlines()] if choice else []
+        if self.length_scale is not None:
+            lines += [f"  {line}" for line in str(self.length_scale).splitlines()]
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
@@ -413,10 +432,12 @@ def job_of_fit(
         alone = _FitAlone(unmade, source, reading, *asked)
         alone.feature_map, alone.counted = feature_map, spec
         return alone
-    features = open_source(source, feature_map, raw=exact is not None)
+    if feature_map is not None and undecided(feature_map) and kind_of(source) == "features":
+        raise InputError(f"{source} holds features of a known map; leave out the options of the map.")
+    features = open_source(source, _checkable(feature_map), raw=exact is not None)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    return _Fit(features, labels, reading, *asked, any_key=any_key)
+    return _Fit(features, labels, reading, *asked, any_key=any_key, feature_map=feature_map)
 
 
 def _check_alone(source: Paths, key: str, cut: bool) -> None:
@@ -445,6 +466,7 @@ class _Fit(Job[FitReport]):
     auto: bool = False
     client: Client | None = None
     any_key: bool = False
+    feature_map: FeatureMap | None = None
     words: str = ""
     caution: str = ""
     given: LabelFiles = field(init=False)
@@ -453,6 +475,8 @@ class _Fit(Job[FitReport]):
     stored: Model | None = None
     toward: dict[str, str] = field(default_factory=dict)
     sums: Sequence[_Sums | _Solve] = ()
+    scale: LengthScaleSearch | None = None
+    search: dict[str, Any] | None = None
 
     name = "fit"
 
@@ -466,6 +490,11 @@ class _Fit(Job[FitReport]):
         """The columns of each kind of fingerprint."""
         return FingerprintSpec.from_state(self.features.store.spec["fingerprint"]).columns
 
+    @property
+    def searches(self) -> bool:
+        """Whether the labels determine the kernel of an exact process, or its length scale."""
+        return self.kernel is None or self.kernel.undecided
+
     def plan(self, run: Run) -> None:
         """Join the labels, check that there is memory for the sums, and only then fit the map."""
         check_output(self.output, "model")
@@ -474,6 +503,8 @@ class _Fit(Job[FitReport]):
         _check_variance(self.joined, self.fixed)
         if self.auto and self.exact is not None:
             self._choose_process(run, self.exact)
+        if self.exact is None and self.feature_map is not None and undecided(self.feature_map):
+            self._find_length_scale(run, self.feature_map)
         self.features = prepared(run, self.features, self.need)
         state = None if self.exact else self.features.feature_map.state()
         self.spec = _spec(self.features, state, self.joined, self.kernel)
@@ -481,7 +512,7 @@ class _Fit(Job[FitReport]):
         known = self.stored.directions if self.stored else {}
         self.toward = directions_of(self.direction, self.joined.names) or known
         if self.exact is not None:
-            columns = self.kinds if self.kernel is None else None
+            columns = self.kinds if self.searches else None
             self.sums = [_Solve(self.features, self.given, self.spec, self.exact, columns)]
             return
         if len(self.parts) == 1:
@@ -539,11 +570,21 @@ class _Fit(Job[FitReport]):
         run.progress.note(f"The process has random features: for {n_labels:,} labels, {reason}.")
         seed = self.options.pop("random_state", 0)
         if self.kernel is None:
-            feature_map = default_map().set_params(random_state=seed)
+            self.feature_map = default_map().set_params(random_state=seed)
         else:
-            feature_map = map_of(self.kernel, _FEATURES, seed)
-        self.features, self.exact = open_source(self.features.path, feature_map), None
+            self.feature_map = map_of(self.kernel, _FEATURES, seed)
+        self.features, self.exact = open_source(self.features.path, _checkable(self.feature_map)), None
         gp_for(self.features.feature_map, **self.options)
+
+    def _find_length_scale(self, run: Run, asked: FeatureMap) -> None:
+        """Give the map the length scale that a sample of the labels determines."""
+        run.check(self.need())
+        known = None
+        if kind_of(self.output, missing_ok=True) is not None:
+            known = read_model(self.output, statistics=False).metadata.get("search")
+        store = self.features.store
+        self.scale, self.search = found_length_scale(run, asked, store, self.joined, self.options, known)
+        self.features = open_source(self.features.path, self.scale.feature_map)
 
     def need(self) -> Need:
         cut, making = _grouped(self.features, self.joined), making_of(self.features)
@@ -613,10 +654,16 @@ class _Fit(Job[FitReport]):
             "fingerprint": store.spec["fingerprint"],
             "fragments": store.spec["fragments"],
             "map": None if self.exact else self.features.feature_map.state(),
-            "choices": [each.kernel_choice_ and str(each.kernel_choice_) for each in processes_of(gp)]
-            if self.exact
-            else [],
+            "search": self.search,
+            "choices": self._choices(gp),
         }
+
+    def _choices(self, gp: Process | SeparateGP) -> list[str | None]:
+        """Return what was tried and taken, in words."""
+        if self.exact:
+            found = (each.kernel_choice_ for each in processes_of(gp))
+            return [None if choice is None else str(choice) for choice in found]
+        return [str(self.scale)] if self.scale is not None else []
 
     def _report(self, gp: Process | SeparateGP, seconds: float) -> FitReport:
         joined = self.joined
@@ -654,6 +701,7 @@ class _Fit(Job[FitReport]):
             " and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
             tuple(way for _, way in solved),
             tuple(each.kernel_choice_ for each in processes_of(gp)) if self.exact else (),
+            self.scale,
         )
 
 
@@ -661,7 +709,6 @@ class _Fit(Job[FitReport]):
 class _FitAlone(_Fit):
     """The job of a fit to labels that bring their own SMILES, which become a library of their own."""
 
-    feature_map: FeatureMap | None = None
     counted: FingerprintSpec | None = None
 
     def plan(self, run: Run) -> None:
@@ -690,7 +737,7 @@ class _FitAlone(_Fit):
             if 2 * made.rejected > made.rows:
                 raise InputError(f"{path}: {left}; name the column of the SMILES with --key-column")
             left = f"; {left}, and their labels are left out"
-        self.features = open_source(folder, self.feature_map, raw=self.exact is not None)
+        self.features = open_source(folder, _checkable(self.feature_map), raw=self.exact is not None)
         if self.exact is None:
             gp_for(self.features.feature_map, **self.options)
         super().plan(run)

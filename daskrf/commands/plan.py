@@ -25,6 +25,7 @@ from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map
 from daskrf.gp import ExactGP, choose_exponent, gp_for
 from daskrf.gp.kernelmatrix import KernelMatrix
+from daskrf.gp.lengthscale import stand_in
 from daskrf.gp.shapes import SumsShape
 from daskrf.gp.sums import Summation, precision_for
 from daskrf.jobs.exactsolve import need_of_solution
@@ -174,6 +175,7 @@ def plan(
     by_itself = feature_map is None and labels is not None  # then fit chooses the process
     feature_map = default_map() if feature_map is None else feature_map
     check_feature_map(feature_map)
+    feature_map = stand_in(feature_map)
     check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
     M = feature_map.n_components
     check_map(feature_map, spec.n_columns)

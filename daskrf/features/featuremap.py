@@ -20,7 +20,7 @@ from daskrf import kernels, seeds
 from daskrf.arrays import as_csr, as_rows, check_columns_of, check_rows_to_fit, learn_columns
 from daskrf.errors import InputError
 from daskrf.exports import declared
-from daskrf.kernels.kernel import short
+from daskrf.kernels.kernel import is_undecided, short
 from daskrf.parameters import parameters_of
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "parameter_words",
     "resized",
     "same_but_for_size",
+    "undecided",
 ]
 
 DTYPES = ("bits", "float32", "float16")
@@ -699,6 +700,18 @@ def check_feature_map(given: object) -> None:
         such = (named or type(default_map())).__name__
         what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
         raise InputError(f"The feature map must be an object such as {such}(), not {what}.")
+
+
+def undecided(feature_map: FeatureMap) -> bool:
+    """Return whether a length scale of the map is "auto", which only labels can determine.
+
+    Examples
+    --------
+    >>> from daskrf import Gaussian, RandomFourierFeatures
+    >>> undecided(RandomFourierFeatures(Gaussian("auto"))), undecided(RandomFourierFeatures())
+    (True, False)
+    """
+    return is_undecided({name: _plain(value) for name, value in feature_map.get_params(deep=False).items()})
 
 
 def check_count(name: str, value: object) -> None:

@@ -22,8 +22,8 @@ from daskrf.features.sparserows import SampleMap
 from daskrf.features.srht import SubsampledHadamard, check_dense
 from daskrf.features.variances import Moments, on_own_columns, padded_width
 from daskrf.kernels import Gaussian
+from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.truncated import TruncatedGaussian, check_length_scale
-from daskrf.parameters import GIVEN
 
 __all__ = ["GaussianMaclaurinFeatures"]
 
@@ -60,8 +60,8 @@ class GaussianMaclaurinFeatures(SampleMap):
     ----------
     n_components : int, default 4096
         Number M of features: 1 + D_1 + ... + D_p.
-    length_scale : float, default 1.0
-        l, above 0, in the units of the columns.
+    length_scale : float or "auto", default 1.0
+        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
     method : {"rademacher", "tensorsrht"}, default "rademacher"
         The sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
     explicit : bool, default True
@@ -111,13 +111,13 @@ class GaussianMaclaurinFeatures(SampleMap):
         example="--length-scale 16",
     )
 
-    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
+    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO}
     kept_rows = "centre"
     centre_: sp.csr_matrix = field(init=False)
 
     n_components: int = 4096
     _: KW_ONLY
-    length_scale: float = 1.0
+    length_scale: float | Literal["auto"] = 1.0
     method: Method = "rademacher"
     explicit: bool = True
     random_state: int = 0
@@ -126,6 +126,11 @@ class GaussianMaclaurinFeatures(SampleMap):
         degrees = f", degrees 0 to {len(self.allocation_.sizes)}" if self.is_fitted() else ""
         kernel = f"exp(-|x-y|^2 / (2 {self.length_scale}^2))"
         return f"optimized Maclaurin features ({self.method}) of k = {kernel}, {self.size_words}{degrees}"
+
+    @property
+    def _length(self) -> float:
+        """l as a number; InputError if it is not known yet."""
+        return check_length_scale(self.length_scale)
 
     @property
     def seconds_per_component(self) -> float:
@@ -137,14 +142,14 @@ class GaussianMaclaurinFeatures(SampleMap):
     def kernel_(self) -> TruncatedGaussian:
         """The exact kernel that the features estimate without bias: the series about c, up to degree p."""
         if not self.is_fitted():
-            return TruncatedGaussian(self.length_scale)
+            return TruncatedGaussian(self._length)
         centre = self.centre_.indices.tolist(), self.centre_.data.tolist()
-        return TruncatedGaussian(self.length_scale, self.allocation_.degree, centre)
+        return TruncatedGaussian(self._length, self.allocation_.degree, centre)
 
     @property
     def projected_kernel(self) -> Gaussian:
         """The Gaussian kernel; the farther a row is from the centre, the more of it the series leaves out."""
-        return Gaussian(self.length_scale)
+        return Gaussian(self._length)
 
     def sample_size(self, n_rows: int) -> int:
         """Return how many random rows of `n_rows` to fit the map to: at most 2,000."""
@@ -154,7 +159,7 @@ class GaussianMaclaurinFeatures(SampleMap):
     def _fit(self, X: Any) -> None:
         csr = self._checked_rows(X)
         centre, some = sample_centre(csr, int(self.random_state))
-        errors = pair_errors(some, centre, self.length_scale, self.method)
+        errors = pair_errors(some, centre, self._length, self.method)
         most = csr.shape[1] if self.explicit else self.n_components
         self._take(centre, optimal_allocation(errors, self.n_components - 1, most))
 
@@ -181,7 +186,7 @@ class GaussianMaclaurinFeatures(SampleMap):
                 f"n_components is {n_components}, but fit has allocated {1 + sum(self.allocation_.sizes)} "
                 "features: call fit again."
             )
-        csr, rows = scale_rows(X, normalize=False, scale=1.0 / self.length_scale)
+        csr, rows = scale_rows(X, normalize=False, scale=1.0 / self._length)
         rows = rows._replace(starts=self._starts(csr))
         out = np.zeros((csr.shape[0], n_components), np.float32)
         out[:, 0] = rows.starts
@@ -218,7 +223,7 @@ class GaussianMaclaurinFeatures(SampleMap):
             # Summed in the order of the entries.
             sums = np.bincount(row_of, data * (data - 2.0 * known), minlength=csr.shape[0])
             squared = np.maximum(sums + float(squared_norms(self.centre_.indptr, values)[0]), 0.0)
-            exponent = np.where(np.isfinite(squared), squared, 1e300) / (2.0 * self.length_scale**2)
+            exponent = np.where(np.isfinite(squared), squared, 1e300) / (2.0 * self._length**2)
         return exp(-exponent).astype(np.float32)
 
     def _write_explicit(self, rows: ScaledRows, out: npt.NDArray[np.float32]) -> int:
@@ -243,7 +248,7 @@ class GaussianMaclaurinFeatures(SampleMap):
 
     def _dense_centre(self, width: int) -> npt.NDArray[np.float32]:
         centre = np.zeros(width, np.float32)
-        centre[self.centre_.indices] = self.centre_.data / self.length_scale
+        centre[self.centre_.indices] = self.centre_.data / self._length
         return centre
 
     def _sketches(self) -> list[Products | SubsampledHadamard]:
@@ -261,7 +266,7 @@ class GaussianMaclaurinFeatures(SampleMap):
         # Products expects the largest degrees first.
         repeated = np.repeat(np.array(degrees)[::-1], own[::-1]).astype(np.int64)
         weights = np.repeat(1.0 / np.sqrt(np.array(own[::-1], dtype=np.float64)), own[::-1])
-        origin = self.centre_.indices.astype(np.uint64), self.centre_.data / self.length_scale
+        origin = self.centre_.indices.astype(np.uint64), self.centre_.data / self._length
         return [
             Products(
                 repeated,
@@ -283,7 +288,7 @@ class GaussianMaclaurinFeatures(SampleMap):
             self.allocation_ = Allocation.from_state(fitted["allocation"])
 
     def _check_centre(self, centre: sp.csr_matrix) -> None:
-        distance = math.hypot(*centre.data) / self.length_scale
+        distance = math.hypot(*centre.data) / self._length
         if distance > FARTHEST:
             raise InputError(
                 f"The centre is {distance:.3g} length scales away from 0, but differences from it keep their "

@@ -23,8 +23,8 @@ from daskrf.features.featuremap import MapFacts, is_number
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures, Method, pair_errors, sample_centre
 from daskrf.features.sparserows import SampleMap
 from daskrf.kernels import Gaussian
+from daskrf.kernels.kernel import AUTO
 from daskrf.kernels.truncated import check_length_scale
-from daskrf.parameters import GIVEN
 
 __all__ = ["LocalGaussianFeatures", "keep_nearest", "nearest_blocks", "refuse_half"]
 
@@ -109,14 +109,14 @@ class LocalGaussianFeatures(SampleMap):
     )
 
     process = "daskrf.gp.local:LocalGaussianGP"
-    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
+    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO}
     kept_rows = "centroids"
     centroids_: sp.csr_matrix = field(init=False)
     gram_precision: ClassVar[Literal["single", "double"]] = "double"
 
     n_components: int = 4096
     _: KW_ONLY
-    length_scale: float = 1.0
+    length_scale: float | Literal["auto"] = 1.0
     n_centroids: int = 16
     selection: Literal["farthest", "kmeans", "random"] = "farthest"
     threshold: float | None = None
@@ -130,13 +130,18 @@ class LocalGaussianFeatures(SampleMap):
         return f"Maclaurin features of k = {kernel} {centroids}, {self.size_words}"
 
     @property
+    def _length(self) -> float:
+        """l as a number; InputError if it is not known yet."""
+        return check_length_scale(self.length_scale)
+
+    @property
     def seconds_per_component(self) -> float:
         return (self.maps_[0] if self.is_fitted() else self._block_map()).seconds_per_component
 
     @property
     def kernel_(self) -> Gaussian:
         """The kernel that each block approximates near its centroid."""
-        return Gaussian(self.length_scale)
+        return Gaussian(self._length)
 
     @property
     def projected_kernel(self) -> Gaussian:
@@ -177,7 +182,7 @@ class LocalGaussianFeatures(SampleMap):
     def _fit(self, X: Any) -> None:
         csr = self._block_map()._checked_rows(X)
         mean, some = sample_centre(csr, self.random_state)
-        least = 0.0 if self.threshold is None else self.threshold * self.length_scale
+        least = 0.0 if self.threshold is None else self.threshold * self._length
         found = choose_centroids(csr, mean, int(self.n_centroids), self.selection, least, self.random_state)
         self._take(found, some)
 
@@ -205,7 +210,7 @@ class LocalGaussianFeatures(SampleMap):
         size = self.n_components // centroids.shape[0]
         # About the centroid of another row: rows are in random order.
         labels = np.roll(nearest_centroids(some, centroids), 1)
-        errors = pair_errors(some, centroids, self.length_scale, self.method, labels)
+        errors = pair_errors(some, centroids, self._length, self.method, labels)
         allocation = optimal_allocation(errors, size - 1, some.shape[1] if self.explicit else size)
         self._keep(centroids)
         self._set(allocation)
@@ -254,7 +259,7 @@ class LocalGaussianFeatures(SampleMap):
             part = slice(start, min(start + step, n))
             own = row_slice(csr, part.start, part.stop)
             with np.errstate(over="ignore"):
-                exponents = squared_distances(own, self.centroids_) / (2.0 * self.length_scale**2)
+                exponents = squared_distances(own, self.centroids_) / (2.0 * self._length**2)
             labels[part] = np.argmin(exponents, axis=1)
             least = np.min(exponents, axis=1)
             close = np.count_nonzero(exponents <= least[:, None] + _CLOSE, axis=1)
@@ -278,7 +283,7 @@ class LocalGaussianFeatures(SampleMap):
         """Return the map of one block, not yet fitted."""
         return GaussianMaclaurinFeatures(
             self.block_size,
-            length_scale=self.length_scale,
+            length_scale=self._length,
             method=self.method,
             explicit=self.explicit,
             random_state=self.random_state,

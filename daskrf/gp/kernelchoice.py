@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,9 @@ __all__ = ["KernelChoice", "Trial", "choose_kernel"]
 Double = npt.NDArray[np.float64]
 Range = tuple[int, int]
 
-_FEWEST = 20  # labels that tell kernels apart at all
+FEWEST_LABELS = 20
+"""Labels that tell kernels apart at all."""
+
 _ONE_BY_ONE = 4000  # labels, at most, of which one is left out at a time: a trial takes seconds
 _MOST = 12_000  # rows of a trial above that: it takes some ten seconds
 _LEFT_OUT = 2000  # labels in all, if there are as many, a fifth of the rows at a time
@@ -41,7 +43,11 @@ _RATIO = 0.1  # noise to signal variance, from which the first search starts
 _RATIO_STEP, _RATIOS = math.log(2.0), (1e-3, 1e3)
 _LENGTH = 1.4  # times the root mean square distance of two molecules, from which the search starts
 _LENGTH_STEP, _LENGTH_STEPS = math.log(1.4), 3
+_FAR = 12  # steps of a given kernel, whose best length scale may be anywhere
 _PAIRS = 2000
+_LIMITS = math.log(1e-6), math.log(1e9)
+_SOME = 200  # rows whose kernel values tell which length scale is usual
+_USUAL = math.exp(-0.5 / _LENGTH**2)  # mean kernel value there: that of a Gaussian kernel in the first search
 _WORTH = 0.01  # nats that a label has to gain for another kernel: errors smaller by a hundredth
 _TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
 
@@ -79,12 +85,15 @@ class KernelChoice:
     n_rows, n_left_out : int
         Labels that were used, and how many of them were left out; both are the same if one was left out at a
         time.
+    asked : Kernel or None
+        The kernel whose length scale was chosen, if that was all.
     """
 
     kernel: Kernel
     trials: tuple[Trial, ...] = ()
     n_rows: int = 0
     n_left_out: int = 0
+    asked: Kernel | None = None
 
     def __str__(self) -> str:
         if not self.trials:
@@ -114,6 +123,7 @@ class KernelChoice:
             "trials": trials,
             "n_rows": self.n_rows,
             "n_left_out": self.n_left_out,
+            **({} if self.asked is None else {"asked": self.asked.state()}),
         }
 
     @classmethod
@@ -124,7 +134,8 @@ class KernelChoice:
             Trial(from_state(trial["kernel"]), **{name: trial[name] for name in names})
             for trial in state["trials"]
         )
-        return cls(from_state(state["kernel"]), trials, state["n_rows"], state["n_left_out"])
+        asked = from_state(state["asked"]) if "asked" in state else None
+        return cls(from_state(state["kernel"]), trials, state["n_rows"], state["n_left_out"], asked)
 
 
 class _Score(NamedTuple):
@@ -149,6 +160,7 @@ def choose_kernel(
     y: npt.ArrayLike,
     columns: Mapping[str, Range] | None = None,
     *,
+    kernel: Kernel | None = None,
     random_state: int = 0,
     cache_bytes: int = 2 * 2**30,
     on_trial: Callable[[str], None] | None = None,
@@ -158,6 +170,7 @@ def choose_kernel(
     Tried are the Tanimoto (min-max) kernel and a Gaussian kernel with its best length scale, on all columns
     and on those of each kind of fingerprint, and the mean of the best of both, in this order. One is taken in
     place of an earlier one if its mean log probability is better by more than 0.01 and the standard error.
+    With a kernel whose length scale is "auto", only its length scales are tried, and the best is taken.
 
     Parameters
     ----------
@@ -167,6 +180,8 @@ def choose_kernel(
     columns : dict of str to (int, int), optional
         First column of each kind of fingerprint and the one after its last, as
         `daskrf.FingerprintSpec.columns`; default: one kind.
+    kernel : Kernel, optional
+        Such as ``Gaussian("auto")``.
     random_state : int
         Seed of the choice of rows, if there are more than 4,000.
     cache_bytes : int
@@ -201,8 +216,8 @@ def choose_kernel(
         raise InputError(f"X has {X.shape[0]} rows, but y has the shape {y.shape}: they must match.")
     if not np.isfinite(y).all():
         raise InputError("y has values that are not finite: leave these rows out.")
-    if len(y) < _FEWEST or y.min() == y.max():
-        return KernelChoice(TanimotoMinMax())
+    if len(y) < FEWEST_LABELS or y.min() == y.max():
+        return KernelChoice(TanimotoMinMax() if kernel is None else usual_kernel(kernel, X), asked=kernel)
     order = np.argsort(seeds.words(random_state, "gp/kernelchoice", len(y)), kind="stable")
     if len(y) <= _ONE_BY_ONE:
         out = np.arange(len(y))
@@ -214,8 +229,11 @@ def choose_kernel(
         scorer = _Folds(X, y, np.sort(order), folds, cache_bytes, random_state)
     some = X[np.sort(order[: 2 * _PAIRS])]
     search = _Search(scorer, some, on_trial or (lambda words: None))
-    search.run(columns or {})
-    return search.choice(y[out], len(order))
+    if kernel is None:
+        search.run(columns or {})
+        return search.choice(y[out], len(order))
+    search.run_scales(kernel)
+    return replace(search.choice(y[out], len(order), best=True), asked=kernel)
 
 
 @dataclass
@@ -239,6 +257,21 @@ class _Search:
         first = self.found[best]
         self.add(_half(kernel, first[0]), f"mean of {name} and {first[1]}")
 
+    def run_scales(self, kernel: Kernel) -> None:
+        """Try length scales of a kernel; they are listed from the smallest to the largest."""
+        tried: dict[float, tuple[Kernel, str, _Score]] = {}
+
+        def score(log_length: float) -> _Score:
+            one = kernel.with_length_scale(_rounded(math.exp(log_length)))
+            self.on_trial(one.words())
+            tried[log_length] = one, one.words(), self.scored(one)
+            return tried[log_length][2]
+
+        start = math.log(_usual_length(kernel, self.some))
+        reach = _FAR * _LENGTH_STEP
+        _climb(score, start, _LENGTH_STEP, (start - reach, start + reach))
+        self.found = [tried[at] for at in sorted(tried)]
+
     def add(self, kernel: Kernel, part: str) -> _Score:
         """Try a kernel with the noise that suits it best."""
         name = part if isinstance(kernel, Mean) and len(kernel.weights) > 1 else _words(kernel, part)
@@ -253,7 +286,7 @@ class _Search:
         self.on_trial(f"Gaussian{name and ' on '}{name}")
 
         def kernel_at(log_length: float) -> Kernel:
-            return _on(Gaussian(float(f"{math.exp(log_length):.3g}")), part)
+            return _on(Gaussian(_rounded(math.exp(log_length))), part)
 
         self.scored(kernel_at(start))  # finds the noise that goes with it
         limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
@@ -270,17 +303,53 @@ class _Search:
         self.log_ratio = at
         return score
 
-    def choice(self, labels: Double, n_rows: int) -> KernelChoice:
-        """Return the first kernel, or a later one that is clearly better."""
+    def choice(self, labels: Double, n_rows: int, *, best: bool = False) -> KernelChoice:
+        """Return the first kernel, or a later one that is clearly better; or simply the best one."""
         total = float(((labels - labels.mean()) ** 2).sum())
         taken, trials = 0, []
         for i, (kernel, name, score) in enumerate(self.found):
             gain = score.log_probability - self.found[taken][2].log_probability
-            if score.mean > -math.inf and gain.mean() > max(_WORTH, gain.std() / math.sqrt(len(gain))):
+            worth = 0.0 if best else max(_WORTH, gain.std() / math.sqrt(len(gain)))
+            if score.mean > -math.inf and gain.mean() > worth:
                 taken = i
             r2 = 1.0 - float(score.errors @ score.errors) / total
             trials.append(Trial(kernel, name, score.mean, r2))
         return KernelChoice(self.found[taken][0], tuple(trials), n_rows, len(labels))
+
+
+def usual_kernel(kernel: Kernel, X: Any) -> Kernel:
+    """Return a kernel with a length scale that suits most labels, where there are too few to find it.
+
+    Molecules are then as similar to each other as with the Gaussian kernel from which searches start.
+
+    Examples
+    --------
+    >>> usual_kernel(Gaussian("auto"), np.eye(4))
+    Gaussian(length_scale=1.98)
+    """
+    return kernel.with_length_scale(_rounded(_usual_length(kernel, X)))
+
+
+def _usual_length(kernel: Kernel, X: Any) -> float:
+    rows = X[:_SOME]
+    n = rows.shape[0]
+
+    def similarity(log_length: float) -> float:
+        matrix = kernel.with_length_scale(math.exp(log_length))(rows)
+        return float((matrix.sum() - matrix.trace()) / max(1, n * (n - 1)))
+
+    low, high = _LIMITS
+    if n < 2 or similarity(low) > _USUAL:  # all rows are equal
+        return 1.0
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if similarity(middle) < _USUAL else (low, middle)
+    return math.exp((low + high) / 2)
+
+
+def _rounded(length_scale: float) -> float:
+    """Return a length scale with three digits: no more are worth showing."""
+    return float(f"{length_scale:.3g}")
 
 
 def _climb(

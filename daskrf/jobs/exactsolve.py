@@ -262,11 +262,16 @@ def kernel_choice(
     columns: Mapping[str, tuple[int, int]],
     folder: PurePath,
 ) -> KernelChoice:
-    """Return the kernel chosen for labelled fingerprints, and what was tried; saved for the next run."""
+    """Return the kernel chosen for labelled fingerprints, and what was tried; saved for the next run.
+
+    If the kernel of `gp` lacks a length scale, only that is chosen.
+    """
     backend(folder).make(folder)
     parts = (X.data, X.indices, X.indptr, y)
     digests = [hashlib.sha256(np.ascontiguousarray(values).data).hexdigest() for values in parts]
-    path, key = folder / "kernel", hash_of([*digests, dict(columns), gp.random_state])
+    kernel = gp.kernel if gp.kernel.undecided else None
+    given = [kernel.state()] if kernel is not None else []
+    path, key = folder / "kernel", hash_of([*digests, dict(columns), gp.random_state, *given])
     found = read_checkpoint(path, key)
     if found is not None:
         return KernelChoice.from_state(found.metadata["choice"])
@@ -274,9 +279,8 @@ def kernel_choice(
     def told(words: str) -> None:
         run.progress.start(f"try {words}", 1, "kernels")
 
-    choice = choose_kernel(
-        X, y, columns, random_state=gp.random_state, cache_bytes=gp.cache_bytes, on_trial=told
-    )
+    options: dict[str, Any] = {"kernel": kernel, "random_state": gp.random_state}
+    choice = choose_kernel(X, y, columns, cache_bytes=gp.cache_bytes, on_trial=told, **options)
     write_checkpoint(path, {}, {"choice": choice.state()}, key)
     return choice
 

@@ -23,12 +23,13 @@ from sklearn.base import clone
 from daskrf.arrays import row_slice
 from daskrf.errors import ROW, InputError
 from daskrf.features import FeatureMap, default_map
-from daskrf.features.featuremap import brief_state, check_feature_map
+from daskrf.features.featuremap import brief_state, check_feature_map, undecided
 from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened
+from daskrf.kernels.kernel import UNDECIDED
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
@@ -444,6 +445,8 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
     InputError
         If a parameter of the map is invalid, or there are too many columns.
     """
+    if undecided(feature_map):
+        raise InputError(UNDECIDED)
     clone(feature_map).fit(None)
     feature_map.check_columns(n_columns)
     if feature_map.learns_from != "nothing" and feature_map.is_fitted():

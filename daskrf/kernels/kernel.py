@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cache
 from inspect import isabstract, signature
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,16 @@ from daskrf.errors import InputError
 from daskrf.exports import declared
 
 __all__ = [
+    "AUTO",
+    "UNDECIDED",
     "Kernel",
     "Prepared",
     "as_integer",
     "as_number",
     "as_positive",
+    "decided",
     "from_state",
+    "is_undecided",
     "known_kernels",
     "prepared_blocks",
     "short",
@@ -34,6 +38,15 @@ _BLOCK_BYTES = 64 * 2**20
 _SHOWN = 80  # characters shown of a long value
 
 Array = npt.NDArray[np.float64]
+
+AUTO: Final = "auto"
+"""In place of a length scale: the one that labels determine. Only `fit` and `evaluate` can find it."""
+
+UNDECIDED: Final = (
+    "The length scale is not known yet: fit finds it by the labels, and anything else needs a number "
+    "(--length-scale), such as the one that fit printed."
+)
+"""What is said where a length scale is `AUTO` and there are no labels."""
 
 
 class Prepared(Protocol):
@@ -148,6 +161,15 @@ class Kernel(ABC):
         """Return the constructor's parameters, JSON-able; attributes of the same names hold them."""
         return {name: _plain(getattr(self, name)) for name in _names(type(self))}
 
+    @property
+    def undecided(self) -> bool:
+        """Whether a length scale is `AUTO`: labels have to determine it first."""
+        return is_undecided(self.parameters())
+
+    def with_length_scale(self, length_scale: float) -> Kernel:
+        """Return the kernel with a number for each length scale that is `AUTO`."""
+        return from_state(decided(self.state(), length_scale))
+
     def words(self) -> str:
         """Return a one-line description of the kernel for people."""
         return short(self)
@@ -183,6 +205,33 @@ def as_number(value: Any) -> float:
         return math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+def is_undecided(state: Any) -> bool:
+    """Return whether the state of a kernel or a map, or part of it, has a length scale that is `AUTO`.
+
+    Examples
+    --------
+    >>> is_undecided({"inner": {"parameters": {"length_scale": "auto"}}})
+    True
+    """
+    if isinstance(state, dict):
+        return state.get("length_scale") == AUTO or any(map(is_undecided, state.values()))
+    return isinstance(state, (list, tuple)) and any(map(is_undecided, state))
+
+
+def decided(state: Any, length_scale: float) -> Any:
+    """Return the state of a kernel or a map with a number for each length scale that is `AUTO`.
+
+    Examples
+    --------
+    >>> decided({"inner": {"parameters": {"length_scale": "auto", "nu": 1.5}}}, 3.0)
+    {'inner': {'parameters': {'length_scale': 3.0, 'nu': 1.5}}}
+    """
+    if isinstance(state, dict):
+        found = {name: decided(value, length_scale) for name, value in state.items()}
+        return found | {"length_scale": float(length_scale)} if found.get("length_scale") == AUTO else found
+    return [decided(each, length_scale) for each in state] if isinstance(state, (list, tuple)) else state
 
 
 def as_positive(name: str, value: Any) -> float:

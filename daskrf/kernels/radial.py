@@ -9,7 +9,8 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from inspect import signature
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,7 @@ from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.kernels.distances import finite_rows, is_full, squares_from
 from daskrf.kernels.index import dense_parts
-from daskrf.kernels.kernel import Kernel, Prepared, as_integer, as_positive
-from daskrf.parameters import GIVEN
+from daskrf.kernels.kernel import AUTO, UNDECIDED, Kernel, Prepared, as_integer, as_positive
 
 __all__ = ["Gaussian", "Matern", "RadialKernel", "RadialSpectrum", "UnitBalls"]
 
@@ -38,6 +38,7 @@ _SMALLEST = 1e-12  # length scale: its square and its inverse's square are ordin
 _DRAWS = 1024  # radii to ask a sampler for
 
 Array = npt.NDArray[np.float64]
+Length = float | Literal["auto"]
 Uniform = Callable[[str], Array]
 """Returns as many numbers between 0 and 1 as radii are wanted, different ones for each name."""
 
@@ -54,8 +55,8 @@ class RadialKernel(Kernel):
 
     Parameters
     ----------
-    length_scale : float
-        l, in the units of the columns.
+    length_scale : float or "auto"
+        l, in the units of the columns; or "auto": `fit` finds it by the labels.
 
     Raises
     ------
@@ -63,14 +64,27 @@ class RadialKernel(Kernel):
         If it is not a finite number above 0; when called, if a value is not finite or squares overflow.
     """
 
-    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": GIVEN}
+    option_defaults: ClassVar[dict[str, Any]] = {"length_scale": AUTO}
 
     any_columns: ClassVar[bool] = False
     """True if f is the same function for any number of columns, so that rows may be padded with zeros and
     `radii` drawn for the padded number."""
 
-    def __init__(self, length_scale: float = 1.0) -> None:
-        self.length_scale = as_positive("length_scale", length_scale)
+    def __init__(self, length_scale: Length = 1.0) -> None:
+        self._length_scale: Any = AUTO
+        if length_scale != AUTO:
+            self._length_scale = as_positive("length_scale", length_scale)
+
+    @property
+    def length_scale(self) -> float:
+        """l, in the units of the columns; InputError if it is not known yet."""
+        if self._length_scale == AUTO:
+            raise InputError(UNDECIDED)
+        return self._length_scale
+
+    def parameters(self) -> dict[str, Any]:
+        own = (name for name in signature(type(self)).parameters if name != "length_scale")
+        return {"length_scale": self._length_scale, **{name: getattr(self, name) for name in own}}
 
     @abstractmethod
     def of_distances(self, r: Array, n_columns: int) -> Array:
@@ -149,8 +163,9 @@ class RadialKernel(Kernel):
         return self.of_distances(squares, n_columns)
 
     def words(self) -> str:
-        own = [(key, value) for key, value in self.parameters().items() if isinstance(value, (int, float))]
-        words = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in own)
+        own = self.parameters().items()
+        shown = [(key, f"{value:g}" if isinstance(value, (int, float)) else value) for key, value in own]
+        words = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in shown if key != "radii")
         return f"{type(self).__name__} kernel ({words})"
 
 
@@ -162,8 +177,8 @@ class Gaussian(RadialKernel):
 
     Parameters
     ----------
-    length_scale : float, default 1.0
-        l, above 0, in the units of the columns.
+    length_scale : float or "auto", default 1.0
+        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
 
     Examples
     --------
@@ -202,8 +217,8 @@ class Matern(RadialKernel):
 
     Parameters
     ----------
-    length_scale : float, default 1.0
-        l, above 0, in the units of the columns.
+    length_scale : float or "auto", default 1.0
+        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
     nu : float, default 1.5
         Smoothness, above 0 and at most 50.
 
@@ -216,7 +231,7 @@ class Matern(RadialKernel):
     name = "matern"
     any_columns = True
 
-    def __init__(self, length_scale: float = 1.0, *, nu: float = 1.5) -> None:
+    def __init__(self, length_scale: Length = 1.0, *, nu: float = 1.5) -> None:
         super().__init__(length_scale)
         self.nu = as_positive("nu", nu)
         if self.nu > _LARGEST_NU:
@@ -264,8 +279,8 @@ class UnitBalls(RadialKernel):
 
     Parameters
     ----------
-    length_scale : float, default 1.0
-        l, above 0, in the units of the columns.
+    length_scale : float or "auto", default 1.0
+        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
     degree : int, default 1
         t, from 1 to 1,000.
 
@@ -277,7 +292,7 @@ class UnitBalls(RadialKernel):
 
     name = "unit-balls"
 
-    def __init__(self, length_scale: float = 1.0, *, degree: int = 1) -> None:
+    def __init__(self, length_scale: Length = 1.0, *, degree: int = 1) -> None:
         super().__init__(length_scale)
         self.degree = as_integer("degree", degree, 1, 1000)
 
@@ -314,8 +329,8 @@ class RadialSpectrum(RadialKernel):
         called once for 1,024 lengths, with a `numpy.random.Generator` of seed 0. The kernel keeps the
         lengths, so that it can be stored and rebuilt without the sampler. Text is read as `parameters` writes
         it.
-    length_scale : float, default 1.0
-        l, above 0, in the units of the columns.
+    length_scale : float or "auto", default 1.0
+        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
 
     Examples
     --------
@@ -327,7 +342,7 @@ class RadialSpectrum(RadialKernel):
     (2, 128)
     """
 
-    def __init__(self, radii: Sequence[float] | Callable[..., Any] | str, length_scale: float = 1.0) -> None:
+    def __init__(self, radii: Sequence[float] | Callable[..., Any] | str, length_scale: Length = 1.0) -> None:
         super().__init__(length_scale)
         if callable(radii):
             radii = radii(seeds.generator(0, "spectrum"), _DRAWS)
@@ -347,7 +362,7 @@ class RadialSpectrum(RadialKernel):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the constructor, JSON-able: the radii as base64 of compressed float64."""
         text = base64.b64encode(zlib.compress(self.lengths.astype("<f8").tobytes(), 9)).decode()
-        return {"radii": text, "length_scale": self.length_scale}
+        return {"radii": text, "length_scale": self._length_scale}
 
     def of_distances(self, r: Array, n_columns: int) -> Array:
         """Return the kernel for distances divided by the length scale."""

@@ -15,7 +15,7 @@ from daskrf.arrays import as_csr, check_finite, squared_norms
 from daskrf.engine import SUM
 from daskrf.errors import InputError
 from daskrf.kernels.index import Index
-from daskrf.kernels.kernel import Kernel, Prepared
+from daskrf.kernels.kernel import AUTO, UNDECIDED, Kernel, Prepared
 from daskrf.kernels.powerseries import check_degree
 
 __all__ = ["TruncatedGaussian"]
@@ -144,6 +144,8 @@ def _checked_centre(centre: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
 
 def check_length_scale(length_scale: Any) -> float:
     """Return a length scale as a float, or raise InputError if its fourth power or its inverse overflows."""
+    if isinstance(length_scale, str) and length_scale == AUTO:
+        raise InputError(UNDECIDED)
     good = isinstance(length_scale, (int, float, np.integer, np.floating)) and not isinstance(
         length_scale, bool
     )

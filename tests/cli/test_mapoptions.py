@@ -190,6 +190,15 @@ def _map(arguments: str, command: str = "featurize") -> FeatureMap | None:
             NystromFeatures(kernel=Matern(7.0, nu=2.5), selection="kmeans"),
         ),
         ("--map fourier --length-scale 9", RandomFourierFeatures(Gaussian(9.0))),
+        ("--map fourier", RandomFourierFeatures(Gaussian("auto"))),
+        ("--map fourier --length-scale auto", RandomFourierFeatures(Gaussian("auto"))),
+        ("--map nystrom --kernel matern --nu 2.5", NystromFeatures(kernel=Matern("auto", nu=2.5))),
+        ("--map gaussian-maclaurin", GaussianMaclaurinFeatures(length_scale="auto")),
+        ("--map local-gaussian --threshold 2", LocalGaussianFeatures(length_scale="auto", threshold=2.0)),
+        (
+            "--map composition --inner fourier",
+            CompositionFeatures(inner=RandomFourierFeatures(Gaussian("auto"))),
+        ),
         (
             "--map fourier --kernel matern --length-scale=9 --orthogonal",
             RandomFourierFeatures(Matern(9.0), orthogonal=True),
@@ -267,19 +276,15 @@ def test_the_example_of_a_map_makes_it(cls: type[FeatureMap]) -> None:
         ),
         ("--map maclaurin --degree-measure even", "takes proportional or geometric or numbers such as"),
         ("--map nothing", "'nothing' is none of the maps composition, dot-product,"),
-        ("--map fourier", "--kernel gaussian needs --length-scale"),
         ("--map fourier --kernel minmax", "'minmax' is not one of 'gaussian', 'matern'"),
         (
             "--map fastfood --length-scale 9 --nu 1",
             "--nu goes with --kernel matern, not with --kernel gaussian (the default).",
         ),
-        ("--map gaussian-maclaurin", "--map gaussian-maclaurin needs --length-scale"),
-        ("--map local-gaussian", "--map local-gaussian needs --length-scale"),
         (
             "--map composition --n-terms 3",
             "--n-terms goes with --inner dot-product, not with --inner minmax (the default).",
         ),
-        ("--map composition --inner fourier", "--kernel gaussian needs --length-scale"),
         ("--map composition --inner nothing", "'nothing' is none of the maps"),
         ("--map minmax --distribution gaussian --distribution gaussian", "is given 2 times; give it once"),
         ("--components 9", "No such option"),
@@ -336,8 +341,8 @@ def test_the_process_that_is_fitted(
         ("--process exact --map minmax", "has no features"),
         ("--process exact -M 64", "An exact process has no option --n-components"),
         ("--process exact --degree 3", "An exact process with --kernel minmax has no option --degree"),
-        ("--process exact --kernel gaussian", "--kernel gaussian needs --length-scale"),
         ("--process exact --kernel minmax --length-scale 2", "has no option --length-scale"),
+        ("--kernel gaussian --length-scale long", "'long' is not a valid float, nor auto"),
     ],
 )
 def test_options_that_an_exact_process_does_not_have(
@@ -462,6 +467,7 @@ def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
             "n_landmarks must be an integer of at least n_components",
         ),
         ("--map local-gaussian --length-scale -2", "length_scale must be"),
+        ("--map local-gaussian", "The length scale is not known yet: fit finds it by the labels"),
         ("--map local-gaussian --length-scale 2 -M 4", "n_centroids must be an integer from 1 to"),
         ("--map polynomial --method tensorsrht", "fold the fingerprints"),
         ("--map fastfood-dot-product --degree 3 --c 0 --expansion monomials", 'use expansion="legendre"'),

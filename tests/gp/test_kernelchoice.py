@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP, KernelChoice, choose_kernel
-from daskrf.gp.kernelchoice import _climb, _distance, _Folds, _OneByOne, _Score
-from daskrf.kernels import Gaussian, Kernel, TanimotoMinMax
+from daskrf.gp.kernelchoice import _climb, _distance, _Folds, _OneByOne, _Score, usual_kernel
+from daskrf.kernels import Gaussian, Kernel, Matern, TanimotoMinMax, UnitBalls
 
 COLUMNS = {"first": (0, 30), "second": (30, 60)}
 
@@ -91,6 +91,28 @@ def test_a_later_kernel_has_to_be_better_by_a_standard_error() -> None:
     choice = choose_kernel(X, np.random.default_rng(1).standard_normal(400), COLUMNS)
     assert choice.kernel == TanimotoMinMax()
     assert len(choice.trials) == 5
+
+
+def test_the_best_length_scale_is_taken() -> None:
+    """Of each radial kernel, whatever its scale means, from a draw of the kernel itself."""
+    X, _ = _data(300)
+    for kernel, true in ((Gaussian("auto"), 5.0), (Matern("auto", nu=2.5), 6.0), (UnitBalls("auto"), 1.0)):
+        K = kernel.with_length_scale(true)(X)
+        K.flat[:: len(K) + 1] += 0.01
+        y = np.linalg.cholesky(K) @ np.random.default_rng(3).standard_normal(300)
+        choice = choose_kernel(X, y, COLUMNS, kernel=kernel)
+        lengths = [trial.kernel.parameters()["length_scale"] for trial in choice.trials]
+        assert lengths == sorted(lengths)
+        assert len(set(lengths)) == len(lengths) >= 3
+        assert choice.kernel == max(choice.trials, key=lambda trial: trial.log_probability).kernel
+        assert true / 2.1 < choice.kernel.parameters()["length_scale"] < true * 2.1
+        assert choice.asked == kernel
+        assert KernelChoice.from_state(json.loads(json.dumps(choice.state()))) == choice
+        for n in (1, 5):
+            few = choose_kernel(X[:n], y[:n], kernel=kernel)
+            assert few.kernel == usual_kernel(kernel, X[:n])
+            assert not few.trials
+    assert usual_kernel(Gaussian("auto"), np.ones((4, 2))) == Gaussian(1.0)
 
 
 @pytest.mark.parametrize("n", [1, 5, 19])

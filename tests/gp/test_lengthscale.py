@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from daskrf.errors import InputError
-from daskrf.features import FastfoodFeatures, RandomFourierFeatures, TanimotoMinMaxFeatures
-from daskrf.gp import ExactGP, RandomFeatureGP, choose_length_scale, with_length_scale
+from daskrf.features import (
+    CompositionFeatures,
+    FastfoodFeatures,
+    LandmarkFeatures,
+    MeanFeatures,
+    RandomFourierFeatures,
+    TanimotoMinMaxFeatures,
+)
+from daskrf.features.featuremap import undecided
+from daskrf.gp import (
+    ExactGP,
+    LengthScaleSearch,
+    RandomFeatureGP,
+    SparseGP,
+    choose_length_scale,
+    with_length_scale,
+)
 from daskrf.kernels import Gaussian, Matern
 from tests.jit import jit_disabled
 
@@ -64,3 +81,39 @@ def test_bad_input() -> None:
     for rows, n_rows in ((0, 10), (20, 0)):
         with pytest.raises(InputError, match="no rows to choose a length scale from"):
             choose_length_scale(feature_map, X[:rows], y[:rows], n_rows=n_rows)
+
+
+def test_targets_are_summed_each_on_its_own_rows() -> None:
+    X, y = sample(60)
+    both = np.column_stack([y, np.where(np.arange(60) % 3, 2 * y, np.nan)])
+    feature_map = FastfoodFeatures(Gaussian("auto"), 16)
+    found = choose_length_scale(feature_map, X, both, bounds=(0.5, 2.0), n_trials=3)
+    known = np.isfinite(both[:, 1])
+    for length, evidence in zip(found.length_scales, found.log_evidences, strict=True):
+        one = with_length_scale(feature_map, length)
+        parts = RandomFeatureGP(one).fit(X, y), RandomFeatureGP(one).fit(X[known], both[known, 1])
+        assert evidence == pytest.approx(sum(float(gp.log_marginal_likelihood_value_) for gp in parts))
+    again = LengthScaleSearch.from_state(json.loads(json.dumps(found.state())), feature_map)
+    assert (again.length_scale, again.log_evidences) == (found.length_scale, found.log_evidences)
+    assert again.feature_map.kernel == found.feature_map.kernel
+    assert str(found).count("  taken") == 1
+
+
+def test_length_scales_inside_of_other_maps_are_found() -> None:
+    X, y = sample(40)
+    inner = RandomFourierFeatures(Gaussian("auto"), 16)
+    for feature_map in (CompositionFeatures(inner=inner), MeanFeatures((1, 2), inner, columns=1)):
+        feature_map.set_params(n_components=16)
+        assert undecided(feature_map)
+        found = choose_length_scale(feature_map, X, y, n_trials=2)
+        assert not undecided(found.feature_map)
+        assert found.feature_map.inner.kernel == Gaussian(found.length_scale)
+
+
+def test_options_of_the_process_are_used() -> None:
+    X, y = sample(60)
+    feature_map = LandmarkFeatures(16, kernel=Gaussian("auto"))
+    given = {"noise_variance": 0.3, "criterion": "bound"}
+    found = choose_length_scale(feature_map, X, y, n_trials=2, options=given)
+    gp = SparseGP(found.feature_map, **given).fit(X, y)
+    assert max(found.log_evidences) == pytest.approx(float(gp.log_marginal_likelihood_value_))

@@ -1,0 +1,164 @@
+"""What a fit finds by a sample of its labels before it makes features of all: the length scale of a map.
+
+The sample depends only on the labels and the seed, and what is found is kept in a file. So shards and later
+runs of a job have the same map.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from daskrf import seeds
+from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.features import FeatureMap
+from daskrf.features.featuremap import resized
+from daskrf.gp.kernelchoice import FEWEST_LABELS
+from daskrf.gp.lengthscale import (
+    LengthScaleSearch,
+    choose_length_scale,
+    typical_distance,
+    usual_length_scale,
+    with_length_scale,
+)
+from daskrf.jobs.calls import check_stop
+from daskrf.jobs.execution import Task
+from daskrf.jobs.job import Need, Run
+from daskrf.jobs.learner import need_of_map
+from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
+from daskrf.jobs.sources import most_nonzeros, planned_rows, positions, row_numbers
+from daskrf.storage.backend import absolute, backend
+from daskrf.storage.fingerprintstore import FingerprintStore
+from daskrf.storage.labels import JoinedLabels
+from daskrf.storage.model import read_checkpoint, write_checkpoint
+from daskrf.storage.store import hash_of
+
+__all__ = ["found_length_scale", "labelled_sample", "search_key"]
+
+_LABELS = 10_000  # on which length scales are compared
+_FEATURES = 2_048  # with at most so many features: the best length scale of more is about the same
+_READ_SECONDS = 3e-6  # per molecule, to read its fingerprint
+
+
+def search_key(store: FingerprintStore, joined: JoinedLabels, asked: FeatureMap, options: Any) -> str:
+    """Return the hash of everything that a search depends on."""
+    return hash_of([store.spec_hash, joined.digest, asked.state(), options])
+
+
+def found_length_scale(
+    run: Run,
+    asked: FeatureMap,
+    store: FingerprintStore,
+    joined: JoinedLabels,
+    options: Mapping[str, Any],
+    known: Mapping[str, Any] | None = None,
+) -> tuple[LengthScaleSearch, dict[str, Any]]:
+    """Return the length scale that the labels determine for a map, and what a model says of it.
+
+    Parameters
+    ----------
+    run : Run
+    asked : FeatureMap
+        A map whose length scale is "auto".
+    store : FingerprintStore
+    joined : JoinedLabels
+    options : mapping
+        Those of the process.
+    known : mapping, optional
+        What an earlier model says of its search; it counts if it was the same one.
+    """
+    key = search_key(store, joined, asked, dict(options))
+    path = run.work / f"map-of-labels-{key[:16]}"
+    if known is None or known["key"] != key:
+        found = read_checkpoint(path, key)
+        known = None if found is None else found.metadata["search"]
+    if known is None:
+        known = {"key": key, **_searched(run, asked, store, joined, options).state()}
+        backend(run.work).make(run.work)
+        for keep in (True, False):  # of shards that search at once, the first counts, unless damaged
+            write_checkpoint(path, {}, {"search": known}, key, keep=keep)
+            if (found := read_checkpoint(path, key)) is not None:
+                known = found.metadata["search"]
+                break
+    return LengthScaleSearch.from_state(known, asked), dict(known)
+
+
+def _searched(
+    run: Run,
+    asked: FeatureMap,
+    store: FingerprintStore,
+    joined: JoinedLabels,
+    options: Mapping[str, Any],
+) -> LengthScaleSearch:
+    """Search the length scale of a map on a sample of the labels."""
+    seed = int(getattr(asked, "random_state", 0))
+    X, y = labelled_sample(run, store, joined, _LABELS, seed)
+    smaller = resized(asked, min(asked.n_components, _FEATURES), seed)
+    if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:
+        usual = usual_length_scale(X, seed)
+        return LengthScaleSearch(with_length_scale(asked, usual), usual)
+
+    def told(words: str) -> None:
+        run.progress.start(f"try {words}", 1, "maps")
+
+    found = choose_length_scale(
+        smaller, X, y, n_rows=_LABELS, random_state=seed, options=options, on_trial=told
+    )
+    run.progress.finish()
+    return found
+
+
+def labelled_sample(
+    run: Run, store: FingerprintStore, joined: JoinedLabels, size: int, seed: int
+) -> tuple[Any, npt.NDArray[np.float64]]:
+    """Return fingerprints and labels of at most `size` labels chosen at random, in the order of the labels.
+
+    Returns
+    -------
+    CSR matrix of shape (n, n_columns), and float64 array of shape (n, n_targets)
+    """
+    order = np.argsort(seeds.words(seed, "fit/sample", len(joined.row)), kind="stable")
+    chosen = np.sort(order[:size])
+    rows, place = np.unique(joined.row[chosen], return_inverse=True)
+    kept, nonzeros = planned_rows(store), most_nonzeros(store)
+    reading = need_of_map(max(kept, default=0), 0, nonzeros, compiled=False)
+    run.check(Need(worker=reading, here=need_of_map(max(kept, default=0), len(chosen), nonzeros)))
+    cuts = np.searchsorted(rows, store.row_bounds)
+    pieces = {int(p): rows[cuts[p] : cuts[p + 1]] for p in np.flatnonzero(np.diff(cuts))}
+    total = sum(kept[p] for p in pieces)
+    groups = group_by_rows([(p, kept[p]) for p in pieces], rows_of_task(total, _READ_SECONDS, run.client))
+    run.progress.start("sample", total, "rows")
+    read = _Read(absolute(store.path), store.spec_hash)
+    name = f"daskrf-sample-{uuid.uuid4().hex}"  # two runs may read the same library at once
+    tasks = (
+        Task(f"{name}-{group[0]}", ({p: pieces[p] for p in group},), sum(kept[p] for p in group))
+        for group in groups
+    )
+    found: dict[int, Any] = {}
+    submit(read, tasks, run.client, run.progress, lambda _, result: found.update(result))
+    run.progress.finish()
+    X = sparse.vstack([found[p] for p in sorted(found)], format="csr")[place]
+    return X, joined.y[chosen]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Reads some fingerprints of partitions of a store; sent with each task."""
+
+    path: str
+    spec_hash: str
+
+    def __call__(self, pieces: dict[int, npt.NDArray[np.int64]]) -> dict[int, Any]:
+        """Return the fingerprints of the given rows of the library, by partition."""
+        store, found = opened(FingerprintStore, self.path, self.spec_hash), {}
+        with ONE_BLAS_THREAD:
+            for p, rows in pieces.items():
+                check_stop()
+                found[p] = store.read_fingerprints(p)[positions(row_numbers(store, p), rows)]
+        return found
