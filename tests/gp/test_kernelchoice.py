@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import scipy.sparse as sp
 
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP, KernelChoice, choose_kernel
-from daskrf.gp.kernelchoice import _climb, _distance, _Folds, _OneByOne, _Score, usual_kernel
-from daskrf.kernels import Gaussian, Kernel, Matern, TanimotoMinMax, UnitBalls
+from daskrf.gp.kernelchoice import _climb, _distance, _Evidence, _Folds, _OneByOne, _Score, usual_kernel
+from daskrf.kernels import Gaussian, Kernel, Matern, Mean, Polynomial, TanimotoMinMax, UnitBalls
 
 COLUMNS = {"first": (0, 30), "second": (30, 60)}
 
@@ -73,7 +74,8 @@ def test_the_kind_that_explains_the_labels_is_found(n: int, monkeypatch: pytest.
     assert (choice.n_rows, choice.n_left_out) == ((300, 300) if n == 300 else (1200, 240))
     names = [trial.name for trial in choice.trials]
     assert [name.partition(" on ")[2] for name in names[:3]] == ["first + second", "first", "second"]
-    assert len(told) == len(choice.trials) == 6
+    assert len(told) == len(choice.trials) + 1 >= 7
+    assert told.count("weights of kernels") == 1
     taken = next(trial for trial in choice.trials if trial.kernel == choice.kernel)
     assert taken.name.endswith(" on first")
     assert taken.log_probability > choice.trials[0].log_probability + 0.1
@@ -90,7 +92,7 @@ def test_a_later_kernel_has_to_be_better_by_a_standard_error() -> None:
     X, _ = _data(400)
     choice = choose_kernel(X, np.random.default_rng(1).standard_normal(400), COLUMNS)
     assert choice.kernel == TanimotoMinMax()
-    assert len(choice.trials) == 5
+    assert len(choice.trials) == 6
 
 
 def test_the_best_length_scale_is_taken() -> None:
@@ -130,6 +132,52 @@ def test_labels_and_rows_that_do_not_differ() -> None:
     same = choose_kernel(sp.csr_matrix(np.ones((50, 4), np.uint8)), y)
     assert same.kernel == TanimotoMinMax()
     assert all(math.isfinite(trial.log_probability) for trial in same.trials)
+
+
+def _lack_of_evidence(K: np.ndarray, y: np.ndarray) -> float:
+    """Minus the log evidence of labels with the best mean and scale, by dense formulas."""
+    inverse, n = np.linalg.inv(K), len(y)
+    mean = inverse.sum(0) @ y / inverse.sum()
+    variance = (y - mean) @ inverse @ (y - mean) / n
+    return 0.5 * (n * math.log(2 * math.pi * variance) + np.linalg.slogdet(K)[1] + n)
+
+
+def test_weights_have_the_largest_evidence() -> None:
+    """No weights and no noise of a grid are better, whatever the sizes of the kernels."""
+    X, _ = _data(120)
+    parts = [X[:, :30], X[:, 30:]]
+    matrices = [TanimotoMinMax()(part) for part in parts]
+    K = 0.3 * matrices[0] + 0.7 * matrices[1] + 0.05 * np.eye(120)
+    y = 3 + np.linalg.cholesky(K) @ np.random.default_rng(2).standard_normal(120)
+    kernels = [Mean((1.0,), (TanimotoMinMax(),), (part,)) for part in COLUMNS.values()]
+    weights, shares = _Evidence(X, y).weights(kernels)
+    assert weights.sum() == pytest.approx(1.0)
+    assert shares.sum() == pytest.approx(1.0)
+    found = weights[0] * matrices[0] + weights[1] * matrices[1]
+    ratios = np.exp(np.arange(-6, 3, 0.25))
+    best = min(_lack_of_evidence(found + ratio * np.eye(120), y) for ratio in ratios)
+    for first in np.linspace(0, 1, 21):
+        mixed = first * matrices[0] + (1 - first) * matrices[1]
+        for ratio in ratios:
+            assert best < _lack_of_evidence(mixed + ratio * np.eye(120), y) + 0.1
+    double = _Evidence(X, y).weights([*kernels[:1], Polynomial(1, c=1e-9, normalize=False)])[0]
+    assert np.isfinite(double).all()
+
+
+def test_a_weighted_mean_is_taken_where_several_kinds_tell() -> None:
+    rng = np.random.default_rng(5)
+    X = sp.csr_matrix(rng.poisson(0.6, (600, 60)).astype(np.uint8))
+    K = 0.8 * TanimotoMinMax()(X[:, :30]) + 0.2 * TanimotoMinMax()(X[:, 30:])
+    K.flat[::601] += 0.001
+    y = np.linalg.cholesky(K) @ rng.standard_normal(600)
+    choice = choose_kernel(X, y, COLUMNS)
+    weighted = choice.trials[-1]
+    assert re.match(r"mean of 0\.\d+ Tanimoto \(min-max\) on first, 0\.\d+ Tanimoto", weighted.name)
+    assert choice.kernel == weighted.kernel
+    assert isinstance(choice.kernel, Mean)
+    own = dict(zip(choice.kernel.columns, choice.kernel.shares, strict=True))
+    assert own[0, 30] > 2 * own[30, 60] > 0.1
+    assert ExactGP(choice.kernel).fit(X, y).predict(X[:3]).shape == (3,)
 
 
 def test_bad_input_is_refused() -> None:
