@@ -18,6 +18,7 @@ from daskrf.cli.options import SectionOption, option_of, typed
 from daskrf.errors import StoreError
 from daskrf.features import FeatureMap, default_map, known_maps
 from daskrf.gp.exact import ExactGP
+from daskrf.gp.mapchoice import AutoMap
 from daskrf.gp.processes import process_named
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.kernels.kernel import AUTO, known_kernels
@@ -244,14 +245,17 @@ class MapOptions:
         """Return the options common to all maps."""
         said = {
             "": "Feature map: which kernel to approximate, and how. `daskrf maps` lists all maps. A map's "
-            "own options can be given here too; `daskrf maps NAME` shows them.  [default: minmax, one-bit "
-            "features of the Tanimoto similarity]",
+            "own options can be given here too; `daskrf maps NAME` shows them. "
+            + ("auto: the most accurate of a few, by labels left out. " if self.fits else "")
+            + " [default: minmax, one-bit features of the Tanimoto similarity]",
             "n_components": "Number of features. More are more accurate and cost more.  "
             "[default: the map's own]",
             "random_state": "Seed of every random number of the map.  [default: 0]",
         }
         more = {
-            "": Option("--map", metavar="NAME", convert=known_name, section=_FEATURES),
+            "": Option(
+                "--map", metavar="NAME", convert=_name_or_auto if self.fits else known_name, section=_FEATURES
+            ),
             "n_components": Option(least=1, section=_FEATURES),
             "random_state": Option(least=0, section=_FEATURES),
         }
@@ -268,6 +272,8 @@ class MapOptions:
         if self.fits and named is None and _may_be_exact(args):
             return self._parse_exact(ctx, args, parse_args)
         cls = known().get(named or "") or type(default_map())
+        if named == AUTO and self.fits:
+            return self._parse_auto(ctx, args, parse_args)
         chosen = Component(cls, f"--map {cls.facts.name}", lambda flag: _value_of(args, flag))
         own = list(chosen)
         have = ", ".join(each.flag for each in [*own, *(process_options([cls]) if self.fits else [])])
@@ -294,6 +300,23 @@ class MapOptions:
                 values[path] = by_path[path].value(value) if path in by_path else value
         ctx.params |= {path[1]: values.pop(path) for path in list(values) if path[0] == _PROCESS}
         ctx.params[self.name] = chosen.make(values) if values or named else None
+        return rest
+
+    def _parse_auto(
+        self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]
+    ) -> list[str]:
+        """Parse arguments that leave the map to the labels: it has a size and a seed."""
+        ctx.meta["own"] = []
+        try:
+            rest = parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if (flag := error.option_name.replace("--no-", "--")) not in flags_of_any():
+                raise
+            words = f"--map auto compares maps with their own options, so it has no {flag}; name a map."
+            raise click.UsageError(words, ctx) from None
+        keys = [key for key in ctx.params if key.startswith(_PREFIX)]
+        values = {key.removeprefix(_PREFIX): ctx.params.pop(key) for key in keys}
+        ctx.params[self.name] = AutoMap(**{k: v for k, v in values.items() if k and v is not None})
         return rest
 
     def _parse_exact(
@@ -435,6 +458,11 @@ def known_name(text: str) -> str:
     if text not in known():
         raise ValueError(f"{text!r} is none of the maps {', '.join(known())}.")
     return text
+
+
+def _name_or_auto(text: str) -> str:
+    """Return the name of a map, or "auto"."""
+    return text if text == AUTO else known_name(text)
 
 
 def flags_of_any() -> set[str]:

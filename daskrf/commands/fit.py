@@ -24,6 +24,7 @@ from daskrf.gp import SparseGP, choose_exponent, gp_for
 from daskrf.gp.exact import ExactGP
 from daskrf.gp.kernelchoice import KernelChoice
 from daskrf.gp.lengthscale import LengthScaleSearch, stand_in
+from daskrf.gp.mapchoice import AutoMap, MapChoice
 from daskrf.gp.priordraws import map_of
 from daskrf.gp.process import FeatureSpaceGP
 from daskrf.gp.roundoff import CoarseSumsError
@@ -39,7 +40,7 @@ from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
 from daskrf.jobs.joinedlabels import LabelFiles, labels_of, other_molecules
 from daskrf.jobs.labelled import SMILES, smiles_array, smiles_of_rows
 from daskrf.jobs.learner import prepared
-from daskrf.jobs.mapsearch import found_length_scale
+from daskrf.jobs.mapsearch import found_map
 from daskrf.jobs.memory import MIB, MODEL, PIECES, Making, MemoryNeed, peak
 from daskrf.jobs.models import Model, read_model
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
@@ -105,17 +106,22 @@ def _directions(texts: Sequence[str]) -> str | dict[str, str]:
     return _by_name(texts)
 
 
-def _check_map(feature_map: FeatureMap | None, source: Paths) -> None:
+def _check_map(feature_map: FeatureMap | AutoMap | None, source: Paths) -> None:
     """Refuse a map that does not support the fingerprint store `source`, if it is one."""
     check_map_for(_checkable(feature_map), source)
 
 
-def _checkable(feature_map: FeatureMap | None) -> FeatureMap | None:
-    """Return a map with some length scale in place of one that labels have to determine."""
-    if feature_map is None:
-        return None
+def _checkable(feature_map: FeatureMap | AutoMap | None) -> FeatureMap | None:
+    """Return a map in place of one that labels have to determine, wholly or its length scale."""
+    if feature_map is None or isinstance(feature_map, AutoMap):
+        return None if feature_map is None else feature_map.stand_in
     check_feature_map(feature_map)
     return stand_in(feature_map)
+
+
+def _is_open(feature_map: FeatureMap | AutoMap | None) -> bool:
+    """Return whether labels have to determine the map or its length scale."""
+    return isinstance(feature_map, AutoMap) or (feature_map is not None and undecided(feature_map))
 
 
 CLI = Command(
@@ -181,6 +187,8 @@ class FitReport(Shown):
         How the kernel of each target of an exact process was chosen; None if it was given.
     length_scale : LengthScaleSearch or None
         How the length scale of the map was found; None if it was given, or there is none.
+    map_choice : MapChoice or None
+        How the map was chosen; None if it was given.
     """
 
     model: PurePath
@@ -201,6 +209,7 @@ class FitReport(Shown):
     solved: tuple[str, ...] = ()
     choices: tuple[KernelChoice | None, ...] = ()
     length_scale: LengthScaleSearch | None = None
+    map_choice: MapChoice | None = None
 
     def __str__(self) -> str:
         kind = (
@@ -229,8 +238,8 @@ class FitReport(Shown):
             lines += [f"    {self.solved[t]}"] if self.solved else []
             choice = self.choices[t] if self.choices else None
             lines += [f"    {line}" for line in str(choice).splitlines()] if choice else []
-        if self.length_scale is not None:
-            lines += [f"  {line}" for line in str(self.length_scale).splitlines()]
+        for search in (self.map_choice, self.length_scale):
+            lines += [f"  {line}" for line in str(search).splitlines()] if search is not None else []
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
 
@@ -240,7 +249,7 @@ def fit(
     output: Paths | None = None,
     *,
     spec: FingerprintSpec | None = None,
-    feature_map: FeatureMap | None = None,
+    feature_map: FeatureMap | AutoMap | None = None,
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
     quick: bool = False,
@@ -283,10 +292,12 @@ def fit(
         Directory of the model.
     spec : FingerprintSpec, optional
         What to count in the molecules of labels without a library. Default: as in `fingerprint`.
-    feature_map : FeatureMap, optional
-        For a fingerprint store. Default: `daskrf.features.default_map()`. A map that learns from the library
-        and is not fitted yet is fitted to the store first, as `fit_map` does. The map also decides the model
-        (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
+    feature_map : FeatureMap or AutoMap, optional
+        For a fingerprint store. Default: `daskrf.features.default_map()`. With `daskrf.gp.AutoMap` the labels
+        choose among a few maps; see `daskrf.gp.choose_map`. A length scale that is "auto" is found by the
+        labels; see `daskrf.gp.choose_length_scale`. The report lists what was tried. A map that learns from
+        the library and is not fitted yet is fitted to the store first, as `fit_map` does. The map also
+        decides the model (`FeatureMap.process`), mostly `daskrf.gp.RandomFeatureGP`.
     process : {"auto", "exact", "features"}
         Whether the model is exact, for a fingerprint store and up to some 100,000 labels, or approximates its
         kernel by features. Default: exact where neither a map nor stored features are given, and memory and
@@ -392,7 +403,7 @@ def job_of_fit(
     output: PurePath,
     *,
     spec: FingerprintSpec | None = None,
-    feature_map: FeatureMap | None,
+    feature_map: FeatureMap | AutoMap | None,
     process: ProcessName,
     kernel: Kernel | None,
     quick: bool,
@@ -432,7 +443,7 @@ def job_of_fit(
         alone = _FitAlone(unmade, source, reading, *asked)
         alone.feature_map, alone.counted = feature_map, spec
         return alone
-    if feature_map is not None and undecided(feature_map) and kind_of(source) == "features":
+    if _is_open(feature_map) and kind_of(source) == "features":
         raise InputError(f"{source} holds features of a known map; leave out the options of the map.")
     features = open_source(source, _checkable(feature_map), raw=exact is not None)
     if exact is None:
@@ -466,7 +477,7 @@ class _Fit(Job[FitReport]):
     auto: bool = False
     client: Client | None = None
     any_key: bool = False
-    feature_map: FeatureMap | None = None
+    feature_map: FeatureMap | AutoMap | None = None
     words: str = ""
     caution: str = ""
     given: LabelFiles = field(init=False)
@@ -475,7 +486,7 @@ class _Fit(Job[FitReport]):
     stored: Model | None = None
     toward: dict[str, str] = field(default_factory=dict)
     sums: Sequence[_Sums | _Solve] = ()
-    scale: LengthScaleSearch | None = None
+    found: LengthScaleSearch | MapChoice | None = None
     search: dict[str, Any] | None = None
 
     name = "fit"
@@ -503,8 +514,8 @@ class _Fit(Job[FitReport]):
         _check_variance(self.joined, self.fixed)
         if self.auto and self.exact is not None:
             self._choose_process(run, self.exact)
-        if self.exact is None and self.feature_map is not None and undecided(self.feature_map):
-            self._find_length_scale(run, self.feature_map)
+        if self.exact is None and _is_open(self.feature_map):
+            self._find_map(run, cast("FeatureMap | AutoMap", self.feature_map))
         self.features = prepared(run, self.features, self.need)
         state = None if self.exact else self.features.feature_map.state()
         self.spec = _spec(self.features, state, self.joined, self.kernel)
@@ -576,15 +587,15 @@ class _Fit(Job[FitReport]):
         self.features, self.exact = open_source(self.features.path, _checkable(self.feature_map)), None
         gp_for(self.features.feature_map, **self.options)
 
-    def _find_length_scale(self, run: Run, asked: FeatureMap) -> None:
-        """Give the map the length scale that a sample of the labels determines."""
+    def _find_map(self, run: Run, asked: FeatureMap | AutoMap) -> None:
+        """Take the map, or the length scale of the map, that a sample of the labels determines."""
         run.check(self.need())
         known = None
         if kind_of(self.output, missing_ok=True) is not None:
             known = read_model(self.output, statistics=False).metadata.get("search")
         store = self.features.store
-        self.scale, self.search = found_length_scale(run, asked, store, self.joined, self.options, known)
-        self.features = open_source(self.features.path, self.scale.feature_map)
+        self.found, self.search = found_map(run, asked, store, self.joined, self.options, known)
+        self.features = open_source(self.features.path, self.found.feature_map)
 
     def need(self) -> Need:
         cut, making = _grouped(self.features, self.joined), making_of(self.features)
@@ -663,7 +674,7 @@ class _Fit(Job[FitReport]):
         if self.exact:
             found = (each.kernel_choice_ for each in processes_of(gp))
             return [None if choice is None else str(choice) for choice in found]
-        return [str(self.scale)] if self.scale is not None else []
+        return [str(self.found)] if self.found is not None else []
 
     def _report(self, gp: Process | SeparateGP, seconds: float) -> FitReport:
         joined = self.joined
@@ -701,7 +712,8 @@ class _Fit(Job[FitReport]):
             " and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
             tuple(way for _, way in solved),
             tuple(each.kernel_choice_ for each in processes_of(gp)) if self.exact else (),
-            self.scale,
+            self.found if isinstance(self.found, LengthScaleSearch) else None,
+            self.found if isinstance(self.found, MapChoice) else None,
         )
 
 
@@ -770,7 +782,7 @@ def _leave(
 
 
 def _exact_for(
-    process: str, kernel: Kernel | None, feature_map: FeatureMap | None, options: dict[str, Any]
+    process: str, kernel: Kernel | None, feature_map: FeatureMap | AutoMap | None, options: dict[str, Any]
 ) -> ExactGP | None:
     """Return the exact process that is asked for, not fitted yet, or None for features."""
     if process not in get_args(ProcessName):
@@ -789,7 +801,7 @@ def _exact_for(
     return gp
 
 
-def _quick(kernel: Kernel | None, feature_map: FeatureMap | None, process: str) -> Kernel:
+def _quick(kernel: Kernel | None, feature_map: FeatureMap | AutoMap | None, process: str) -> Kernel:
     """Return the kernel that is taken without comparing others."""
     if kernel is not None or feature_map is not None or process == "features":
         raise OptionError("--quick goes with an exact process whose kernel is not given; leave it out.")

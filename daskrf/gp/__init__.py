@@ -7,6 +7,7 @@ from daskrf.gp.fixedpoint import choose_exponent
 from daskrf.gp.kernelchoice import KernelChoice, Trial, choose_kernel
 from daskrf.gp.lengthscale import LengthScaleSearch, choose_length_scale, with_length_scale
 from daskrf.gp.local import LocalGaussianGP
+from daskrf.gp.mapchoice import AutoMap, MapChoice, MapTrial, choose_map
 from daskrf.gp.process import RandomFeatureGP
 from daskrf.gp.processes import gp_for, model_from_state
 from daskrf.gp.separate import SeparateGP
@@ -15,12 +16,15 @@ from daskrf.gp.statistics import SufficientStatistics, enough_precision
 from daskrf.gp.sums import StackedStatistics, Summation
 
 __all__ = [
+    "AutoMap",
     "Calibration",
     "CrossValidation",
     "ExactGP",
     "KernelChoice",
     "LengthScaleSearch",
     "LocalGaussianGP",
+    "MapChoice",
+    "MapTrial",
     "RandomFeatureGP",
     "SeparateGP",
     "SparseGP",
@@ -33,6 +37,7 @@ __all__ = [
     "choose_exponent",
     "choose_kernel",
     "choose_length_scale",
+    "choose_map",
     "cross_validate",
     "enough_precision",
     "gp_for",

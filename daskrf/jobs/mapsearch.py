@@ -1,4 +1,4 @@
-"""What a fit finds by a sample of its labels before it makes features of all: the length scale of a map.
+"""What a fit finds by a sample of its labels before it makes features of all: a map, or its length scale.
 
 The sample depends only on the labels and the seed, and what is found is kept in a file. So shards and later
 runs of a job have the same map.
@@ -27,6 +27,7 @@ from daskrf.gp.lengthscale import (
     usual_length_scale,
     with_length_scale,
 )
+from daskrf.gp.mapchoice import AutoMap, MapChoice, choose_map
 from daskrf.jobs.calls import check_stop
 from daskrf.jobs.execution import Task
 from daskrf.jobs.job import Need, Run
@@ -39,33 +40,28 @@ from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.store import hash_of
 
-__all__ = ["found_length_scale", "labelled_sample", "search_key"]
+__all__ = ["found_map", "labelled_sample"]
 
-_LABELS = 10_000  # on which length scales are compared
+_LABELS = 10_000  # on which maps and length scales are compared
 _FEATURES = 2_048  # with at most so many features: the best length scale of more is about the same
 _READ_SECONDS = 3e-6  # per molecule, to read its fingerprint
 
 
-def search_key(store: FingerprintStore, joined: JoinedLabels, asked: FeatureMap, options: Any) -> str:
-    """Return the hash of everything that a search depends on."""
-    return hash_of([store.spec_hash, joined.digest, asked.state(), options])
-
-
-def found_length_scale(
+def found_map(
     run: Run,
-    asked: FeatureMap,
+    asked: FeatureMap | AutoMap,
     store: FingerprintStore,
     joined: JoinedLabels,
     options: Mapping[str, Any],
     known: Mapping[str, Any] | None = None,
-) -> tuple[LengthScaleSearch, dict[str, Any]]:
-    """Return the length scale that the labels determine for a map, and what a model says of it.
+) -> tuple[LengthScaleSearch | MapChoice, dict[str, Any]]:
+    """Return the map, or the length scale of a map, that the labels determine, and what a model says of it.
 
     Parameters
     ----------
     run : Run
-    asked : FeatureMap
-        A map whose length scale is "auto".
+    asked : FeatureMap or AutoMap
+        A map whose length scale is "auto", or what asks for any map.
     store : FingerprintStore
     joined : JoinedLabels
     options : mapping
@@ -73,7 +69,8 @@ def found_length_scale(
     known : mapping, optional
         What an earlier model says of its search; it counts if it was the same one.
     """
-    key = search_key(store, joined, asked, dict(options))
+    given = asked.spec if isinstance(asked, AutoMap) else asked.state()
+    key = hash_of([store.spec_hash, joined.digest, given, dict(options)])
     path = run.work / f"map-of-labels-{key[:16]}"
     if known is None or known["key"] != key:
         found = read_checkpoint(path, key)
@@ -86,32 +83,33 @@ def found_length_scale(
             if (found := read_checkpoint(path, key)) is not None:
                 known = found.metadata["search"]
                 break
+    if isinstance(asked, AutoMap):
+        return MapChoice.from_state(known), dict(known)
     return LengthScaleSearch.from_state(known, asked), dict(known)
 
 
 def _searched(
     run: Run,
-    asked: FeatureMap,
+    asked: FeatureMap | AutoMap,
     store: FingerprintStore,
     joined: JoinedLabels,
     options: Mapping[str, Any],
-) -> LengthScaleSearch:
-    """Search the length scale of a map on a sample of the labels."""
+) -> LengthScaleSearch | MapChoice:
+    """Search a map, or its length scale, on a sample of the labels."""
     seed = int(getattr(asked, "random_state", 0))
     X, y = labelled_sample(run, store, joined, _LABELS, seed)
-    smaller = resized(asked, min(asked.n_components, _FEATURES), seed)
-    if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:
-        usual = usual_length_scale(X, seed)
-        return LengthScaleSearch(with_length_scale(asked, usual), usual)
 
     def told(words: str) -> None:
         run.progress.start(f"try {words}", 1, "maps")
 
-    found = choose_length_scale(
-        smaller, X, y, n_rows=_LABELS, random_state=seed, options=options, on_trial=told
-    )
-    run.progress.finish()
-    return found
+    given: dict[str, Any] = {"random_state": seed, "options": options, "on_trial": told}
+    if isinstance(asked, AutoMap):
+        return choose_map(asked.candidates, X, y, **given)
+    if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:
+        usual = usual_length_scale(X, seed)
+        return LengthScaleSearch(with_length_scale(asked, usual), usual)
+    smaller = resized(asked, min(asked.n_components, _FEATURES), seed)
+    return choose_length_scale(smaller, X, y, n_rows=_LABELS, **given)
 
 
 def labelled_sample(

@@ -316,6 +316,7 @@ def test_options_of_another_map_are_wrong_usage(
         ("-M 64", None),
         ("--process features", None),
         ("--map minmax", None),
+        ("--map auto -M 32", None),
     ],
 )
 def test_the_process_that_is_fitted(
@@ -342,10 +343,11 @@ def test_the_process_that_is_fitted(
         ("--process exact -M 64", "An exact process has no option --n-components"),
         ("--process exact --degree 3", "An exact process with --kernel minmax has no option --degree"),
         ("--process exact --kernel minmax --length-scale 2", "has no option --length-scale"),
+        ("--map auto --kernel gaussian", "--map auto compares maps with their own options, so it has no"),
         ("--kernel gaussian --length-scale long", "'long' is not a valid float, nor auto"),
     ],
 )
-def test_options_that_an_exact_process_does_not_have(
+def test_options_that_do_not_go_together(
     arguments: str, words: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fit = ["fit", str(made / "fps"), str(made / "labels.csv"), "-o", str(tmp_path / "m"), *HERE]

@@ -1,4 +1,4 @@
-"""What fit finds by a sample of the labels: the length scale of a map or of an exact kernel."""
+"""What fit finds by a sample of the labels: a map, its length scale, or that of an exact kernel."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from daskrf import (
     predict,
     status,
 )
-from daskrf.errors import InputError
-from daskrf.gp import choose_length_scale
+from daskrf.errors import InputError, StoreError
+from daskrf.gp import AutoMap, choose_length_scale, choose_map
 from daskrf.gp.lengthscale import usual_length_scale
 from daskrf.jobs.job import Run
 from daskrf.jobs.joinedlabels import labels_of
@@ -194,3 +194,35 @@ def test_what_has_no_labels_needs_a_number(store: Path, inputs: tuple[Path, Path
     with pytest.raises(InputError, match="leave out the options of the map"):
         fit(tmp_path / "phi", inputs[1], tmp_path / "m", feature_map=ASKED)
     assert "60" in str(plan(inputs[0], feature_map=ASKED, labels=100, sample=200))
+
+
+def test_a_map_is_chosen_once(store: Path, inputs: tuple[Path, Path], tmp_path: Path, client: Client) -> None:
+    asked = AutoMap(40, random_state=2)
+    killed = patch("daskrf.commands.fit._Sums.solve", side_effect=KeyboardInterrupt)
+    with killed, pytest.raises(KeyboardInterrupt):
+        fit(store, inputs[1], tmp_path / "model", feature_map=asked, client=client)
+    with patch("daskrf.jobs.mapsearch.choose_map", side_effect=AssertionError("chosen again")):
+        report: Any = fit(store, inputs[1], tmp_path / "model", feature_map=asked)
+        there: Any = fit(store, inputs[1], tmp_path / "model", feature_map=asked)
+    X, y = sample(store, inputs[1], tmp_path / "w")
+    choice = choose_map(asked.candidates, X, y, random_state=2)
+    for found in (report, there):
+        assert found.map_choice.feature_map.state() == choice.feature_map.state()
+        assert len(found.map_choice.trials) == 4
+        assert "maps tried, 50 of 250 labels left out" in str(found)
+    assert "maps tried" in str(status(tmp_path / "model"))
+    assert read_model(tmp_path / "model").metadata["map"]["class"] == type(choice.feature_map).__name__
+    with pytest.raises(StoreError):
+        fit(store, inputs[1], tmp_path / "model", feature_map=AutoMap(41, random_state=2))
+    predict(tmp_path / "model", inputs[0], tmp_path / "p")
+    assert "features of" in str(evaluate(store, inputs[1], feature_map=asked, folds=2))
+
+
+def test_what_a_map_is_not_chosen_for(store: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    featurize(store, GaussianMaclaurinFeatures(60, length_scale=9.0), tmp_path / "phi")
+    with pytest.raises(InputError, match="leave out the options of the map"):
+        fit(tmp_path / "phi", inputs[1], tmp_path / "m", feature_map=AutoMap())
+    with pytest.raises(InputError, match="An exact process has no features"):
+        fit(store, inputs[1], tmp_path / "m", feature_map=AutoMap(), process="exact")
+    with pytest.raises(InputError, match="must be an object such as"):
+        featurize(store, AutoMap(), tmp_path / "m")  # type: ignore[arg-type]
