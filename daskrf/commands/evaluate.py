@@ -403,7 +403,8 @@ class _Target:
         if self.job.fit.exact is None:
             feature_map = self.job.fit.features.feature_map
             n, filled = feature_map.n_components, feature_map.n_filled
-            return f"{features_words(n if filled is None else filled, n)} of {kernel}", in_fold
+            words = f"{features_words(n if filled is None else filled, n)} of {kernel}"
+            return words, f"{self.job.fit.found_words}{in_fold}"
         process = f"an exact process with {kernel}"
         if not self.job.fit.searches:
             return process, f"the kernel was given; {in_fold}"

@@ -502,6 +502,14 @@ class _Fit(Job[FitReport]):
         return FingerprintSpec.from_state(self.features.store.spec["fingerprint"]).columns
 
     @property
+    def found_words(self) -> str:
+        """What of the map the labels determined, for a report on parts of them; empty if nothing."""
+        if self.found is None:
+            return ""
+        chosen = "map was chosen" if isinstance(self.found, MapChoice) else "length scale was found"
+        return f"the {chosen} on all labels; "
+
+    @property
     def searches(self) -> bool:
         """Whether the labels determine the kernel of an exact process, or its length scale."""
         return self.kernel is None or self.kernel.undecided

@@ -61,7 +61,8 @@ class GaussianMaclaurinFeatures(SampleMap):
     n_components : int, default 4096
         Number M of features: 1 + D_1 + ... + D_p.
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
+        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
+        number.
     method : {"rademacher", "tensorsrht"}, default "rademacher"
         The sketches, as in `PolynomialSketch`; tensorsrht is for dense rows.
     explicit : bool, default True

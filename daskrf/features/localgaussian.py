@@ -48,8 +48,9 @@ class LocalGaussianFeatures(SampleMap):
     ----------
     n_components : int, default 4096
         M, the number of features in all blocks together; columns beyond C D are 0.
-    length_scale : float, default 1.0
-        l, above 0, in units of the columns.
+    length_scale : float or "auto", default 1.0
+        l, above 0, in units of the columns; auto: `fit` finds it by the labels, and other commands need a
+        number.
     n_centroids : int, default 16
         C. With a threshold, or if there are fewer distinct rows, there are fewer. 1 is the mean.
     selection : {"farthest", "kmeans", "random"}, default "farthest"

@@ -37,9 +37,8 @@ class SparseGP(FeatureSpaceGP):
     mean, signal_variance, noise_variance : float or array of shape (n_targets,), optional
         Hyperparameters to keep fixed; the others are optimized.
     criterion : {"evidence", "bound"}
-        What is maximized: the evidence of the projected process, with which errors are smaller, or Titsias'
-        lower bound of the evidence of the exact process, with which deviations are better calibrated where
-        landmarks are few.
+        What is maximized: the evidence of the projected process, with which errors are smaller and deviations
+        better, or Titsias' lower bound of the evidence of the exact process.
     method : {"auto", "eigh", "cholesky"}
         As in `RandomFeatureGP`.
 

@@ -43,7 +43,7 @@ from daskrf.storage.store import hash_of
 __all__ = ["found_map", "labelled_sample"]
 
 _LABELS = 10_000  # on which maps and length scales are compared
-_FEATURES = 2_048  # with at most so many features: the best length scale of more is about the same
+_FEATURES = 1_024  # with at most so many features: the best length scale of more is about the same
 _READ_SECONDS = 3e-6  # per molecule, to read its fingerprint
 
 

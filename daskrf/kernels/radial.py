@@ -178,7 +178,8 @@ class Gaussian(RadialKernel):
     Parameters
     ----------
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
+        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
+        number.
 
     Examples
     --------
@@ -218,7 +219,8 @@ class Matern(RadialKernel):
     Parameters
     ----------
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
+        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
+        number.
     nu : float, default 1.5
         Smoothness, above 0 and at most 50.
 
@@ -280,7 +282,8 @@ class UnitBalls(RadialKernel):
     Parameters
     ----------
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
+        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
+        number.
     degree : int, default 1
         t, from 1 to 1,000.
 
@@ -330,7 +333,8 @@ class RadialSpectrum(RadialKernel):
         lengths, so that it can be stored and rebuilt without the sampler. Text is read as `parameters` writes
         it.
     length_scale : float or "auto", default 1.0
-        l, above 0, in the units of the columns; auto: the one that `fit` finds by the labels.
+        l, above 0, in the units of the columns; auto: `fit` finds it by the labels, and other commands need a
+        number.
 
     Examples
     --------

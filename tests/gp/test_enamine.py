@@ -8,7 +8,8 @@ import gzip
 import numpy as np
 
 from daskrf.features import LandmarkFeatures, TanimotoMinMaxFeatures
-from daskrf.gp import RandomFeatureGP, SparseGP, calibration_report
+from daskrf.gp import ExactGP, RandomFeatureGP, SparseGP, calibration_report
+from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec
 
 
@@ -42,12 +43,21 @@ def test_docking_scores_reach_the_published_accuracy(data_dir):
 
 
 def test_sparse_gp_reaches_the_accuracy_of_the_projected_process(data_dir):
-    """At 2,048 random landmarks: R2 0.812 by the evidence, in the sums of one pass; the bound is tighter."""
+    """At 2,048 random landmarks: R2 0.812 by the evidence, in the sums of one pass; the bound is tighter.
+
+    The evidence also gives the best error bars: better than those of hyperparameters from an exact process on
+    2,000 molecules, as long as deviations count what landmarks leave out.
+    """
     x, y, x_test, y_test = split(data_dir)
     gp = SparseGP(LandmarkFeatures(2048)).fit(x, y)
     found = calibration_report(y_test, *gp.predict(x_test, return_std=True))
     assert found.r2 >= 0.810
-    assert found.mean_log_probability >= -0.50
+    assert found.mean_log_probability >= -0.405
+    exact = ExactGP(TanimotoMinMax()).fit(x[:2000], y[:2000])
+    given = {"signal_variance": exact.signal_variance_, "noise_variance": exact.noise_variance_}
+    by_exact = SparseGP(**given).fit_statistics(gp.statistics_, gp.feature_map_)
+    found_by_exact = calibration_report(y_test, *by_exact.predict(x_test, return_std=True))
+    assert found.mean_log_probability > found_by_exact.mean_log_probability > -0.42
     by_bound = SparseGP(criterion="bound").fit_statistics(gp.statistics_, gp.feature_map_)
     found_by_bound = calibration_report(y_test, *by_bound.predict(x_test, return_std=True))
     assert found.r2 > found_by_bound.r2 >= 0.80
