@@ -28,7 +28,7 @@ _BLOCK = 64  # right-hand sides that share directions: beyond, these cost more t
 _ROWS = 1024  # rows summed in single precision
 _MANY_ROWS = 8192
 _ROUNDING = 1e-5  # of the norm of A: v . A v may be as negative for |v| = 1 by rounding alone
-_DEPENDENT = 1e-6  # of the largest eigenvalue of normalized directions, below which others make up for one
+_DEPENDENT = 1e-5  # of the largest eigenvalue of normalized directions, below which others make up for one
 _TINY = float(np.finfo(np.float32).tiny)
 
 
