@@ -47,6 +47,7 @@ from daskrf.jobs.sources import (
     FingerprintSource,
     Source,
     check_map_for,
+    folding_words,
     making_of,
     open_source,
 )
@@ -165,6 +166,8 @@ class FitReport(Shown):
         For an exact process: how the equations of each target were solved, in words.
     choices : tuple of KernelChoice or None
         How the kernel of each target of an exact process was chosen; None if it was given.
+    folded : str
+        How fingerprints were folded as they were read, in words; empty if they were not.
     """
 
     model: PurePath
@@ -184,6 +187,7 @@ class FitReport(Shown):
     kernel: str = ""
     solved: tuple[str, ...] = ()
     choices: tuple[KernelChoice | None, ...] = ()
+    folded: str = ""
 
     def __str__(self) -> str:
         kind = (
@@ -198,6 +202,7 @@ class FitReport(Shown):
             f"({self.seconds:.1f} s)",
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
+            *([f"  {self.folded}"] if self.folded else []),
         ]
         for t, name in enumerate(printable(name, 60) for name in self.labels.names):
             toward = f" (to {self.directions[t]})" if self.directions and self.directions[t] else ""
@@ -225,6 +230,7 @@ def fit(
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
     quick: bool = False,
+    fold: int | None = None,
     key: Key | None = None,
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
@@ -277,6 +283,9 @@ def fit(
         see `daskrf.gp.choose_kernel`. The report lists what was tried.
     quick : bool
         Take the Tanimoto (min-max) kernel for an exact process, without trying others.
+    fold : int, optional
+        Number of columns that each kind of unfolded fingerprints is folded to as they are read, for a process
+        with features. Default: as in `featurize`. The model predicts from fingerprints folded alike.
     key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
         the structure, however its SMILES is written; its parent, the largest fragment without charges, so
@@ -353,6 +362,7 @@ def fit(
         process=process,
         kernel=kernel,
         quick=quick,
+        fold=fold,
         reading=Reading(
             key or ("smiles" if labels is None else "id"),
             *(key_column, targets, drop_non_numbers, censored, transform, unit, replicates, replicate_std),
@@ -383,6 +393,7 @@ def job_of_fit(
     direction: Direction | Mapping[str, str] | None,
     client: Client | None,
     cut: bool = False,
+    fold: int | None = None,
     model_options: Mapping[str, Any],
 ) -> _Fit:
     """Return the job of a fit with the arguments of `fit`.
@@ -407,13 +418,17 @@ def job_of_fit(
     ):
         process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
+    if exact is not None and fold is not None:
+        raise OptionError(
+            "--fold goes with --map or --process features; an exact process needs no folding: leave it out."
+        )
     asked = (output, fixed, options, direction, exact, kernel, process == "auto", client)
     if labels is None:
         unmade = cast(FingerprintSource, None)  # `plan` makes it
         alone = _FitAlone(unmade, source, reading, *asked)
-        alone.feature_map, alone.counted = feature_map, spec
+        alone.feature_map, alone.counted, alone.fold = feature_map, spec, fold
         return alone
-    features = open_source(source, feature_map, raw=exact is not None)
+    features = open_source(source, feature_map, raw=exact is not None, fold=fold)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
     return _Fit(features, labels, reading, *asked, any_key=any_key)
@@ -654,6 +669,7 @@ class _Fit(Job[FitReport]):
             " and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
             tuple(way for _, way in solved),
             tuple(each.kernel_choice_ for each in processes_of(gp)) if self.exact else (),
+            folding_words(self.features),
         )
 
 
@@ -663,6 +679,7 @@ class _FitAlone(_Fit):
 
     feature_map: FeatureMap | None = None
     counted: FingerprintSpec | None = None
+    fold: int | None = None
 
     def plan(self, run: Run) -> None:
         """Fingerprint the molecules of the labels in the folder of unfinished work."""
@@ -690,7 +707,8 @@ class _FitAlone(_Fit):
             if 2 * made.rejected > made.rows:
                 raise InputError(f"{path}: {left}; name the column of the SMILES with --key-column")
             left = f"; {left}, and their labels are left out"
-        self.features = open_source(folder, self.feature_map, raw=self.exact is not None)
+        raw = self.exact is not None
+        self.features = open_source(folder, self.feature_map, raw=raw, fold=self.fold)
         if self.exact is None:
             gp_for(self.features.feature_map, **self.options)
         super().plan(run)

@@ -15,6 +15,7 @@ from daskrf.arrays import as_csr, column_slice, n_bytes, row_slice, unpack_bits
 from daskrf.errors import InputError, counted_from
 from daskrf.features.featuremap import FeatureMap, MapFacts, from_state, resized, same_but_for_size
 from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.kernels.folded import UNFOLDED
 from daskrf.kernels.weightedmean import Columns, Mean, as_weights, column_ranges
 from daskrf.parameters import GIVEN
 
@@ -128,6 +129,10 @@ class MeanFeatures(FeatureMap):
         for term in self._made_terms(n_columns):
             term.feature_map._check_parameters()
             term.feature_map.check_columns(term.columns[1] - term.columns[0])
+
+    def for_folded(self, size: int) -> MeanFeatures:
+        """Return this mean with `size` columns for each kind in place of those of unfolded fingerprints."""
+        return clone(self).set_params(columns=size) if self.columns == UNFOLDED else self
 
     def summarize(self, X: Any) -> dict[str, Any]:
         """Return what each inner map needs to know about its columns of the rows of `X`."""

@@ -21,6 +21,7 @@ DEFAULT_KINDS = ("morgan:2", "morgan:2:features")
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
 _USUAL = {"morgan": 20, "atompair": 220, "torsion": 45, "rdkit": 750, "lingo": 50}
+_NOT_HASHES = ("atompair", "lingo")
 _FEATURES = "features"  # suffix of a kind that uses pharmacophoric atom classes
 
 
@@ -162,6 +163,11 @@ class FingerprintSpec:
     def n_columns(self) -> int:
         """Number of columns of the matrix: `size`, or 2**32 when unfolded, for each kind."""
         return len(self.kinds) * (self.size or 2**32)
+
+    @property
+    def hashed(self) -> tuple[int, ...]:
+        """Positions of the kinds whose unfolded identifiers are not hashes; see `daskrf.kernels.Folded`."""
+        return tuple(i for i, kind in enumerate(self.kinds) if kind.kind in _NOT_HASHES)
 
     @property
     def nonzeros(self) -> int:
