@@ -27,9 +27,9 @@ from daskrf.jobs.sources import (
     FingerprintSource,
     check_map,
     check_map_for,
-    folded_for,
     folding_words,
     making_of,
+    map_for,
     planned_rows,
 )
 from daskrf.molecules import FingerprintSpec
@@ -169,7 +169,7 @@ def featurize(
         raise InputError(f"Name an output for the features of {source}.")
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
-    feature_map = folded_for(feature_map, FingerprintSpec.from_state(fingerprints.spec["fingerprint"]), fold)
+    feature_map = map_for(feature_map, FingerprintSpec.from_state(fingerprints.spec["fingerprint"]), fold)
     check_map(feature_map, fingerprints.n_columns)
     features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits")
     return run(_Featurize(features, as_path(output), dtype), client, progress, shard, prepare)

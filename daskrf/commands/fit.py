@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
+from sklearn.base import clone
 
 from daskrf.commands.fingerprint import FingerprintReport, fingerprint
 from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
@@ -46,6 +47,7 @@ from daskrf.jobs.sources import (
     FeatureSource,
     FingerprintSource,
     Source,
+    apart,
     check_map_for,
     folding_words,
     making_of,
@@ -481,12 +483,20 @@ class _Fit(Job[FitReport]):
         """The columns of each kind of fingerprint."""
         return FingerprintSpec.from_state(self.features.store.spec["fingerprint"]).columns
 
+    @property
+    def n_structural(self) -> int | None:
+        """As in `FingerprintSpec`."""
+        return FingerprintSpec.from_state(self.features.store.spec["fingerprint"]).n_structural
+
     def plan(self, run: Run) -> None:
         """Join the labels, check that there is memory for the sums, and only then fit the map."""
         check_output(self.output, "model")
         self.given = self._join(run)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
+        if self.exact is not None and self.kernel is not None:
+            self.kernel = apart(self.kernel, self.n_structural)
+            self.exact = clone(self.exact).set_params(kernel=self.kernel)
         if self.auto and self.exact is not None:
             self._choose_process(run, self.exact)
         self.features = prepared(run, self.features, self.need)

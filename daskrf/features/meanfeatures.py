@@ -131,8 +131,15 @@ class MeanFeatures(FeatureMap):
             term.feature_map.check_columns(term.columns[1] - term.columns[0])
 
     def for_folded(self, size: int) -> MeanFeatures:
-        """Return this mean with `size` columns for each kind in place of those of unfolded fingerprints."""
-        return clone(self).set_params(columns=size) if self.columns == UNFOLDED else self
+        """Return this mean with `size` columns for each kind in place of those of unfolded ones."""
+        if self.columns == UNFOLDED:
+            return clone(self).set_params(columns=size)
+        if not isinstance(self.columns, (tuple, list)) or any(
+            at % UNFOLDED for own in self.columns for at in own
+        ):
+            return self
+        folded = tuple((start // UNFOLDED * size, stop // UNFOLDED * size) for start, stop in self.columns)
+        return clone(self).set_params(columns=folded)
 
     def summarize(self, X: Any) -> dict[str, Any]:
         """Return what each inner map needs to know about its columns of the rows of `X`."""

@@ -27,6 +27,7 @@ from daskrf.kernels.kernel import Kernel, from_state
 from daskrf.kernels.radial import Gaussian
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
+from daskrf.molecules.spec import DESCRIPTORS
 
 __all__ = ["KernelChoice", "Trial", "choose_kernel"]
 
@@ -42,6 +43,7 @@ _RATIO_STEP, _RATIOS = math.log(2.0), (1e-3, 1e3)
 _LENGTH = 1.4  # times the root mean square distance of two molecules, from which the search starts
 _LENGTH_STEP, _LENGTH_STEPS = math.log(1.4), 3
 _PAIRS = 2000
+_HEAVIEST = 8.0  # weight of descriptors against that of all other kinds
 _WORTH = 0.01  # nats that a label has to gain for another kernel: errors smaller by a hundredth
 _TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
 
@@ -156,8 +158,10 @@ def choose_kernel(
     """Return the kernel that predicts best the labels that it has not seen.
 
     Tried are the Tanimoto (min-max) kernel and a Gaussian kernel with its best length scale, on all columns
-    and on those of each kind of fingerprint, and the mean of the best of both, in this order. One is taken in
-    place of an earlier one if its mean log probability is better by more than 0.01 and the standard error.
+    and on those of each kind of fingerprint, and the mean of the best of both, in this order. Columns of
+    "descriptors" are left out of these; tried is then the best of them beside a Gaussian kernel of the
+    descriptors, with its best length scale and weight. One is taken in place of an earlier one if its mean
+    log probability is better by more than 0.01 and the standard error.
 
     Parameters
     ----------
@@ -202,7 +206,7 @@ def choose_kernel(
     if not np.isfinite(y).all():
         raise InputError("y has values that are not finite: leave these rows out.")
     if len(y) < _FEWEST or y.min() == y.max():
-        return KernelChoice(TanimotoMinMax())
+        return KernelChoice(_on(TanimotoMinMax(), next(_parts(columns or {}))[1]))
     order = np.argsort(seeds.words(random_state, "gp/kernelchoice", len(y)), kind="stable")
     if len(y) <= _ONE_BY_ONE:
         out = np.arange(len(y))
@@ -238,6 +242,38 @@ class _Search:
         kernel, name, _ = max(self.found[-len(gaussian) :], key=lambda each: each[2].mean)
         first = self.found[best]
         self.add(_half(kernel, first[0]), f"mean of {name} and {first[1]}")
+        if (apart := parts[names[0]]) is not None:
+            self.add_described((apart[1], columns[DESCRIPTORS][1]))
+
+    def add_described(self, part: Range) -> None:
+        """Try the best kernel so far beside a Gaussian one of descriptors, with its length scale and weight.
+
+        All kernels so far are means, since none of them sees the columns of descriptors.
+        """
+        best, name, _ = max(self.found, key=lambda each: each[2].mean)
+        assert isinstance(best, Mean)
+        assert isinstance(best.columns, tuple)
+        kernels, columns = best.kernels, (*best.columns, part)
+
+        def kernel_at(log_length: float, log_weight: float) -> Mean:
+            weight = float(f"{math.exp(log_weight):.2g}")
+            length = float(f"{math.exp(log_length):.3g}")
+            return Mean((*best.shares, weight), (*kernels, Gaussian(length)), columns)
+
+        self.on_trial(f"{name}, and descriptors")
+        start = math.log(_LENGTH * _distance(self.some, part))
+        limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
+        length, _ = _climb(
+            lambda at: self.scorer(kernel_at(at, 0.0))(self.log_ratio), start, _LENGTH_STEP, limits
+        )
+        heavy = math.log(_HEAVIEST)
+        weight, _ = _climb(
+            lambda at: self.scorer(kernel_at(length, at))(self.log_ratio), 0.0, math.log(2.0), (-heavy, heavy)
+        )
+        kernel = kernel_at(length, weight)
+        score = self.scored(kernel)
+        own = f"{kernel.weights[-1]:g} times {kernel.kernels[-1].words()}"
+        self.found.append((kernel, f"{name} + {own} on descriptors", score))
 
     def add(self, kernel: Kernel, part: str) -> _Score:
         """Try a kernel with the noise that suits it best."""
@@ -301,10 +337,15 @@ def _climb(
 
 
 def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
-    """Yield what kernels see, by name: all columns, and those of each kind where there are several."""
-    several = len(columns) > 1
-    yield (" + ".join(columns) if several else ""), None
-    yield from columns.items() if several else ()
+    """Yield what kernels see, by name: all columns, and those of each kind where there are several.
+
+    Descriptors beside other kinds are not among them: they have a kernel of their own.
+    """
+    own = {name: part for name, part in columns.items() if name != DESCRIPTORS} or columns
+    several, apart = len(own) > 1, len(own) < len(columns)
+    whole = (0, columns[DESCRIPTORS][0]) if apart else None
+    yield (" + ".join(own) if several or apart else ""), whole
+    yield from own.items() if several else ()
 
 
 def _on(kernel: Kernel, part: Range | None) -> Kernel:

@@ -22,13 +22,14 @@ from sklearn.base import clone
 
 from daskrf.arrays import row_slice
 from daskrf.errors import ROW, InputError, OptionError
-from daskrf.features import FeatureMap, FoldedFeatures, default_map
+from daskrf.features import FeatureMap, FoldedFeatures, MeanFeatures, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map
 from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened
+from daskrf.kernels import Kernel, Mean
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
@@ -43,13 +44,14 @@ __all__ = [
     "FingerprintSource",
     "Source",
     "StoreSource",
+    "apart",
     "check_map",
     "check_map_for",
     "feature_blocks",
-    "folded_for",
     "folding_words",
     "gathered",
     "making_of",
+    "map_for",
     "open_source",
 ]
 
@@ -454,21 +456,23 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
         feature_map.transform(sparse.csr_matrix((0, n_columns), dtype=np.uint16))
 
 
-def folded_for(feature_map: FeatureMap, spec: FingerprintSpec, fold: int | None = None) -> FeatureMap:
-    """Return the map to use on fingerprints: the one given, or one that folds unfolded fingerprints first.
+def map_for(feature_map: FeatureMap, spec: FingerprintSpec, fold: int | None = None) -> FeatureMap:
+    """Return the map to use on fingerprints: the one given, or one that leaves out or folds columns first.
 
-    With `fold`, each kind is folded to so many columns. Without, unfolded fingerprints are folded, to 2,048
-    columns a kind, only if the map cannot serve so many columns, and can serve the folded ones.
+    Descriptors beside other kinds are left out, unless the map is a mean, or its kernel is one. With `fold`,
+    each kind is folded to so many columns. Without, unfolded fingerprints are folded, to 2,048 columns a
+    kind, only if the map cannot serve so many columns, and can serve the folded ones.
 
     Raises
     ------
     InputError
-        If a parameter of the map is invalid, or it cannot be combined with `fold`; as an OptionError, if the
-        fingerprints are folded already.
+        If a parameter of the map is invalid, or it cannot be combined with `fold` or with descriptors; as an
+        OptionError, if the fingerprints are folded already.
     """
     clone(feature_map).fit(None)
     if isinstance(feature_map, FoldedFeatures) and fold in (None, feature_map.size):
         return feature_map
+    feature_map = _without_descriptors(feature_map, spec.n_structural)
     if fold is None:
         if spec.size or _serves(feature_map, spec.n_columns):
             return feature_map
@@ -482,6 +486,34 @@ def folded_for(feature_map: FeatureMap, spec: FingerprintSpec, fold: int | None 
     if isinstance(feature_map, FoldedFeatures):
         raise OptionError(f"--fold is {fold:,}, but the map folds to {feature_map.size:,}; leave it out.")
     return FoldedFeatures.of(feature_map, fold, spec.hashed, not spec.counts)
+
+
+def _without_descriptors(feature_map: FeatureMap, n_structural: int | None) -> FeatureMap:
+    """Return a map that sees only the first columns, unless it is a mean, which chooses its columns."""
+    kernel = getattr(feature_map, "kernel", None)
+    if n_structural is None or isinstance(feature_map, MeanFeatures) or isinstance(kernel, Mean):
+        return feature_map
+    if feature_map.learns_from != "sample":
+        return MeanFeatures(
+            (1.0,),
+            feature_map,
+            ((0, n_structural),),
+            feature_map.n_components,
+            random_state=feature_map.random_state,
+        )
+    if isinstance(kernel, Kernel) and not feature_map.is_fitted():
+        return clone(feature_map).set_params(kernel=apart(kernel, n_structural))
+    raise InputError(
+        f"{type(feature_map).__name__} would take descriptors for counts of features, and it cannot leave "
+        "them out; fingerprint the library without --kind descriptors, or take another map."
+    )
+
+
+def apart(kernel: Kernel, n_structural: int | None) -> Kernel:
+    """Return a kernel that leaves out descriptors beside other kinds, unless it is a mean."""
+    if n_structural is None or isinstance(kernel, Mean):
+        return kernel
+    return Mean((1.0,), (kernel,), ((0, n_structural),))
 
 
 def _serves(feature_map: FeatureMap, n_columns: int) -> bool:
@@ -513,7 +545,7 @@ def check_map_for(feature_map: FeatureMap | None, source: str | os.PathLike[str]
     """
     if kind_of(source, missing_ok=True) == "fingerprints":
         store = FingerprintStore.open(source)
-        check_map(folded_for(feature_map or default_map(), _spec_of(store)), store.n_columns)
+        check_map(map_for(feature_map or default_map(), _spec_of(store)), store.n_columns)
 
 
 def _spec_of(store: FingerprintStore) -> FingerprintSpec:
@@ -532,7 +564,7 @@ def open_source(
     """Return the source of a feature store, or of a fingerprint store under a map.
 
     The default map is `default_map()`, and a map may be replaced by one that folds fingerprints first, to
-    `fold` columns a kind; see `folded_for`. With `raw`, blocks hold the fingerprints themselves. `bits=False`
+    `fold` columns a kind; see `map_for`. With `raw`, blocks hold the fingerprints themselves. `bits=False`
     requests floats in any case, and `predicts` only the features that predictions need, if features are made.
     A map that is not fitted yet matches a feature store whose map was fitted from it.
 
@@ -568,14 +600,13 @@ def open_source(
     fingerprints.require_complete()
     if raw:
         return FingerprintSource.of(fingerprints, None)
-    feature_map = folded_for(feature_map or default_map(), _spec_of(fingerprints), fold)
+    feature_map = map_for(feature_map or default_map(), _spec_of(fingerprints), fold)
     check_map(feature_map, fingerprints.n_columns)
     return FingerprintSource.of(fingerprints, feature_map, bits, predicts=predicts)
 
 
 def _as_stored(feature_map: FeatureMap, store: FeatureStore) -> FeatureMap:
-    """Return the map, folding as the one of a feature store does."""
+    """Return the map as it would be stored there: without descriptors, and folding like the one stored."""
     stored = rebuild(store.spec["map"])
-    if not isinstance(stored, FoldedFeatures) or isinstance(feature_map, FoldedFeatures):
-        return feature_map
-    return FoldedFeatures.of(feature_map, stored.size, stored.hashed, stored.binary)
+    spec = FingerprintSpec.from_state(store.spec["fingerprint"])
+    return map_for(feature_map, spec, stored.size if isinstance(stored, FoldedFeatures) else None)
