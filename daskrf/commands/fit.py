@@ -47,7 +47,6 @@ from daskrf.jobs.sources import (
     FeatureSource,
     FingerprintSource,
     Source,
-    apart,
     check_map_for,
     folding_words,
     making_of,
@@ -56,6 +55,7 @@ from daskrf.jobs.sources import (
 from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.kernels.weightedmean import kernel_on_first
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.layout import smiles_column
 from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
@@ -494,8 +494,8 @@ class _Fit(Job[FitReport]):
         self.given = self._join(run)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
-        if self.exact is not None and self.kernel is not None:
-            self.kernel = apart(self.kernel, self.n_structural)
+        if self.exact is not None and self.kernel is not None and self.n_structural is not None:
+            self.kernel = kernel_on_first(self.kernel, self.n_structural)
             self.exact = clone(self.exact).set_params(kernel=self.kernel)
         if self.auto and self.exact is not None:
             self._choose_process(run, self.exact)

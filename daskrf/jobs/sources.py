@@ -22,14 +22,14 @@ from sklearn.base import clone
 
 from daskrf.arrays import row_slice
 from daskrf.errors import ROW, InputError, OptionError
-from daskrf.features import FeatureMap, FoldedFeatures, MeanFeatures, default_map
+from daskrf.features import FeatureMap, FoldedFeatures, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map
+from daskrf.features.meanfeatures import map_on_first
 from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened
-from daskrf.kernels import Kernel, Mean
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
@@ -44,7 +44,6 @@ __all__ = [
     "FingerprintSource",
     "Source",
     "StoreSource",
-    "apart",
     "check_map",
     "check_map_for",
     "feature_blocks",
@@ -472,7 +471,8 @@ def map_for(feature_map: FeatureMap, spec: FingerprintSpec, fold: int | None = N
     clone(feature_map).fit(None)
     if isinstance(feature_map, FoldedFeatures) and fold in (None, feature_map.size):
         return feature_map
-    feature_map = _without_descriptors(feature_map, spec.n_structural)
+    if spec.n_structural is not None:
+        feature_map = map_on_first(feature_map, spec.n_structural)
     if fold is None:
         if spec.size or _serves(feature_map, spec.n_columns):
             return feature_map
@@ -486,34 +486,6 @@ def map_for(feature_map: FeatureMap, spec: FingerprintSpec, fold: int | None = N
     if isinstance(feature_map, FoldedFeatures):
         raise OptionError(f"--fold is {fold:,}, but the map folds to {feature_map.size:,}; leave it out.")
     return FoldedFeatures.of(feature_map, fold, spec.hashed, not spec.counts)
-
-
-def _without_descriptors(feature_map: FeatureMap, n_structural: int | None) -> FeatureMap:
-    """Return a map that sees only the first columns, unless it is a mean, which chooses its columns."""
-    kernel = getattr(feature_map, "kernel", None)
-    if n_structural is None or isinstance(feature_map, MeanFeatures) or isinstance(kernel, Mean):
-        return feature_map
-    if feature_map.learns_from != "sample":
-        return MeanFeatures(
-            (1.0,),
-            feature_map,
-            ((0, n_structural),),
-            feature_map.n_components,
-            random_state=feature_map.random_state,
-        )
-    if isinstance(kernel, Kernel) and not feature_map.is_fitted():
-        return clone(feature_map).set_params(kernel=apart(kernel, n_structural))
-    raise InputError(
-        f"{type(feature_map).__name__} would take descriptors for counts of features, and it cannot leave "
-        "them out; fingerprint the library without --kind descriptors, or take another map."
-    )
-
-
-def apart(kernel: Kernel, n_structural: int | None) -> Kernel:
-    """Return a kernel that leaves out descriptors beside other kinds, unless it is a mean."""
-    if n_structural is None or isinstance(kernel, Mean):
-        return kernel
-    return Mean((1.0,), (kernel,), ((0, n_structural),))
 
 
 def _serves(feature_map: FeatureMap, n_columns: int) -> bool:

@@ -30,7 +30,7 @@ from daskrf.features import (
 from daskrf.gp import gp_for
 from daskrf.kernels import Gaussian, Polynomial, TanimotoMinMax
 from daskrf.kernels import from_state as kernel_from_state
-from daskrf.kernels.folded import UNFOLDED, Folded, folded_rows
+from daskrf.kernels.folding import UNFOLDED, Folded, folded_rows
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.enumeration import ReactionLibrary
 from tests.kernels.values import limits
@@ -96,7 +96,7 @@ def test_real_values_are_added_without_a_limit() -> None:
 def test_rows_do_not_depend_on_those_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     X = fingerprints(FingerprintSpec(KINDS))
     whole = folded_rows(X, 100, (1,))
-    monkeypatch.setattr("daskrf.kernels.folded._ROWS", 7)
+    monkeypatch.setattr("daskrf.kernels.folding._ROWS", 7)
     assert_same(folded_rows(X, 100, (1,)), whole)
     assert_same(folded_rows(X[5:9], 100, (1,)), whole[5:9])
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap, from_state, resized
 from daskrf.features.minmax import TanimotoMinMaxFeatures
-from daskrf.kernels.folded import Folded, check_size, folded_columns, folded_rows
+from daskrf.kernels.folding import Folded, check_size, folded_columns, folded_rows
 from daskrf.kernels.kernel import Kernel
 
 __all__ = ["FoldedFeatures"]
