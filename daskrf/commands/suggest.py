@@ -40,7 +40,7 @@ from daskrf.jobs.models import Model, open_model
 from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, Passing, check_columns, columns_of
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block
-from daskrf.molecules import TableFormat, lay_out, read_partition, scan_files
+from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
 from daskrf.molecules.filters import Filters
 from daskrf.molecules.similarity import nearest
@@ -370,8 +370,9 @@ class SuggestJob(ScreenJob):
             yield Excluded.of("a labelled molecule", canonical_smiles(dict.fromkeys(self.smiles)), run.work)
         for path in self.demands.exclude:
             found = canonical_smiles(_molecules_of(path))
-            self._note(run, f"{amount(len(found), 'molecules')} of {path} are left out by structure")
-            yield Excluded.of(f"a molecule of {as_path(path).name}", found, run.work)
+            name = given_words(path) or as_path(path).name
+            self._note(run, f"{amount(len(found), 'molecules')} of {name} to leave out by structure")
+            yield Excluded.of(f"a molecule of {name}", found, run.work)
 
     def _note(self, run: Run, text: str) -> None:
         self.notes = (*self.notes, text)
