@@ -60,6 +60,7 @@ CLI = Command(
 
 _INTERVAL = (0.025, 0.975)
 _DOUBT = 0.1  # standard deviation of the logarithm of what all deviations should be multiplied by
+_MANY_BETTER = 0.1  # times k: molecules better than the best label
 _FEWEST = 20  # labels of batches that tell what it is
 
 
@@ -234,6 +235,8 @@ class _Found(SuggestJob):
         labels = self.rule.sign * _measured(self.model, self.path, self.smiles, self.target)
         shares = [_share(labels, top.score, self.k) for top in values.tops]
         low, high = np.quantile(shares, _INTERVAL)
+        better = [int((top.score > labels.max()).sum()) for top in values.tops]
+        self.notes = (*self.notes, *_doubts(float(np.mean(better)), self.k))
         return FoundReport(
             self.k,
             len(labels),
@@ -258,6 +261,16 @@ def _measured(model: Model, path: PurePath, smiles: Sequence[str], target: int) 
         return y
     _, index = np.unique(canonical_smiles(smiles), return_inverse=True)
     return np.bincount(index, y) / np.bincount(index)
+
+
+def _doubts(better: float, k: int) -> list[str]:
+    """Return what speaks against the draws, if they have so many molecules better than the best label."""
+    if better <= _MANY_BETTER * k:
+        return []
+    return [
+        f"in a draw, {better:,.0f} molecules without labels are better than the best label; if batches find "
+        "hardly any, the target has an end that the model does not know, and the estimate is too low"
+    ]
 
 
 def shown_by_batches(rounds: Sequence[Mapping[str, Any]], target: int) -> tuple[float, int]:

@@ -87,6 +87,19 @@ def test_batches_that_contradict_the_error_bars_widen_the_interval(store: Path, 
     assert after.low <= truth <= after.high
 
 
+def test_a_target_with_an_end_that_the_model_does_not_know(store: Path, tmp_path: Path) -> None:
+    """Draws go beyond values that no molecule exceeds, and the report says so."""
+    rows, X = rows_of(FingerprintStore.open(store)), daskrf.open_library(store).fingerprints.compute()
+    options: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1}
+    drawn = ExactGP(TanimotoMinMax(), **options).sample_y(X, 1, 3)[:, 0]
+    for name, y in (("free", drawn), ("bounded", np.minimum(drawn, 0.2))):
+        frame = rows.assign(y=y)[["id", "smiles", "y"]][:150]
+        fit(frame, output=tmp_path / name, target="y", direction="maximize", quick=True, **options)
+    said = "molecules without labels are better than the best label"
+    assert said in str(found(tmp_path / "bounded", store, k=K))
+    assert said not in str(found(tmp_path / "free", store, k=K))
+
+
 def test_a_library_that_is_labelled_throughout(store: Path, tmp_path: Path) -> None:
     rows = rows_of(FingerprintStore.open(store))
     rows.assign(y=rows.smiles.str.len().astype(float))[["id", "y"]].to_csv(tmp_path / "y.csv", index=False)
