@@ -43,6 +43,7 @@ from daskrf.jobs.sources import Block
 from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
 from daskrf.molecules.filters import Filters
+from daskrf.molecules.names import listed
 from daskrf.molecules.similarity import nearest
 from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import canonical_smiles
@@ -62,6 +63,24 @@ __all__ = ["SuggestReport", "suggest"]
 
 Paths = str | os.PathLike[str]
 Batch = Literal["ranked", "believer"]
+
+
+def caps_of_texts(texts: Sequence[str]) -> dict[str, int]:
+    """Return caps by column.
+
+    Examples
+    --------
+    >>> caps_of_texts(["amine=3", "acid name=2"])
+    {'amine': 3, 'acid name': 2}
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if not name or not number.strip().isdecimal():
+            raise ValueError(f"give a column and a number, such as amine=3, not {text!r}.")
+        found[name.strip()] = int(number)
+    return found
+
 
 _PASSING = Option(section="Which molecules may be chosen")
 _DIFFERENT = Option(section="Different molecules")
@@ -84,6 +103,9 @@ CLI = Command(
         "exclude": _PASSING,
         "max_similarity": _DIFFERENT,
         "per_scaffold": Option(least=1, section=_DIFFERENT.section),
+        "per_value": Option(
+            metavar="COLUMN=N", repeated=True, convert=caps_of_texts, section=_DIFFERENT.section
+        ),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -170,6 +192,7 @@ def suggest(
     exclude: Data | Sequence[Data] = (),
     max_similarity: float | None = None,
     per_scaffold: int | None = None,
+    per_value: Mapping[str, int] | None = None,
     shortlist: float | None = None,
     seed: int | None = None,
     target: str | int | None = None,
@@ -229,6 +252,9 @@ def suggest(
         Leave out molecules with a Tanimoto similarity above this to a better pick (ECFP4), such as 0.7.
     per_scaffold : int, optional
         Take at most so many molecules with the same Murcko scaffold.
+    per_value : dict of str to int, optional
+        Take at most so many molecules with the same value of a column of the library, such as a building
+        block or a supplier: on the command line amine=3. Molecules without a value are not capped.
     shortlist : float, optional
         As in `screen`.
     seed : int, optional
@@ -271,7 +297,8 @@ def suggest(
     _check(n, rule, batch, max_similarity, per_scaffold, shortlist, seed, output)
     files = (source, format, fragments, accept_rejects)
     demands = _Demands(
-        (where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold
+        *((where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold),
+        dict(per_value or {}),
     )
     job = SuggestJob(
         *(as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False),
@@ -293,6 +320,24 @@ class _Demands:
     exclude: tuple[Paths, ...] = ()
     max_similarity: float | None = None
     per_scaffold: int | None = None
+    per_value: Mapping[str, int] = field(default_factory=dict)
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse caps that are none, or of columns that the library lacks."""
+        for name, most in self.per_value.items():
+            if name not in columns:
+                there = f"has {listed(columns, chr(39))}" if columns else "keeps no further columns"
+                raise InputError(
+                    f"There is no column '{name}' in the library to cap by; it {there}. A fingerprint store "
+                    "keeps those named by --keep-columns."
+                )
+            if most < 1:
+                raise OptionError(f"per_value must be at least 1 for each column, not {most} for '{name}'.")
+
+    @property
+    def different(self) -> bool:
+        """Whether picks leave out other molecules than copies."""
+        return bool(self.max_similarity is not None or self.per_scaffold or self.per_value)
 
 
 @dataclass
@@ -324,6 +369,7 @@ class SuggestJob(ScreenJob):
         self.read()
         self.features = source_for(run, self.model, *self.files, keep_columns=True)
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
+        self.demands.check(columns_of(self.features))
         filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
         check_columns(filters, self.features)
         self.passing = Passing(self.features, filters, tuple(self._excluded(run)))
@@ -343,11 +389,7 @@ class SuggestJob(ScreenJob):
             return 2 * self.n if solves else max(2 * self.n, min(_CANDIDATES * self.n, _JOINT))
         if self.rule.needs_std:
             return _CANDIDATES * self.n
-        return (
-            self.n * (4 if demands.max_similarity is not None or demands.per_scaffold else 1)
-            + self.n // 4
-            + 8
-        )
+        return self.n * (4 if demands.different else 1) + self.n // 4 + 8
 
     def _draw_words(self) -> str:
         each = "one each" if self.n_draws == self.n else f"{-(-self.n // self.n_draws)} or fewer each"
@@ -491,7 +533,9 @@ class SuggestJob(ScreenJob):
     def _chosen(self, columns: dict[str, Any]) -> Diversity:
         """Return the picks, in order, and what they leave out."""
         demands = self.demands
-        diverse = Diversity(columns["smiles"].to_pylist(), demands.max_similarity, demands.per_scaffold)
+        caps = [(columns["described"][name].to_pylist(), n) for name, n in demands.per_value.items()]
+        limits = demands.max_similarity, demands.per_scaffold, caps
+        diverse = Diversity(columns["smiles"].to_pylist(), *limits)
         columns["order"] = np.lexsort((columns["row"], -columns["acquisition"]))
         if not len(columns["row"]):
             return diverse

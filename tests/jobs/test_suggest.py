@@ -123,6 +123,28 @@ def test_the_batch_is_that_of_testing_everything(
     np.testing.assert_allclose(found.similarity_to_labelled[:3], nearest, atol=1e-4)
 
 
+def test_caps_by_columns(made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path) -> None:
+    """At most 2 of each value of a column of a file, as if every molecule had been looked at in turn."""
+    blocks = library.assign(block=[f"B{k % 7}" for k in range(len(library))], vendor=library.price % 3)
+    blocks.to_csv(tmp_path / "library.csv", index=False)
+    report = suggest(
+        *(made / "exact", tmp_path / "library.csv", tmp_path / "batch.csv"),
+        n=12,
+        acquisition="greedy",
+        per_value={"block": 2, "vendor": 5},
+    )
+    caps = [(blocks.block.tolist(), 2), (blocks.vendor.tolist(), 5)]
+    picks = naive.batch(list(library.smiles), gains(made, library, "exact"), 12, excluded=labelled, caps=caps)
+    found = pd.read_csv(tmp_path / "batch.csv")
+    assert names(library, found.row.tolist()) == names(library, picks)
+    assert found.block.value_counts().max() == 2
+    assert report.left_out["with a value of a column that has enough picks"] > 0
+    with pytest.raises(InputError, match="There is no column 'amine' in the library to cap by; it has '"):
+        suggest(made / "exact", tmp_path / "library.csv", tmp_path / "b.csv", n=3, per_value={"amine": 1})
+    with pytest.raises(OptionError, match="at least 1 for each column, not 0 for 'block'"):
+        suggest(made / "exact", tmp_path / "library.csv", tmp_path / "b.csv", n=3, per_value={"block": 0})
+
+
 def test_prices_and_files(made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path) -> None:
     """Columns of the library, and other files' molecules however written; from a store and from files."""
     unwanted = [Chem.MolToSmiles(Chem.MolFromSmiles(text), doRandom=True) for text in library.smiles[1::4]]
