@@ -307,9 +307,14 @@ class ScreenJob(Job[ScreenReport]):
         return work_folder(self.output)
 
     @property
+    def deviations(self) -> bool:
+        """Whether all molecules get standard deviations."""
+        return self.std == "all"
+
+    @property
     def shortlisted(self) -> bool:
         """Whether only the molecules with the best means get the deviations that they are ranked by."""
-        return self.rule.needs_std and self.std == "candidates"
+        return self.rule.needs_std and not self.deviations
 
     @property
     def n_kept(self) -> int:
@@ -378,7 +383,7 @@ class ScreenJob(Job[ScreenReport]):
         if self.earlier is not None:
             return Need()
         making, n_sums = making_of(self.features), len(processes_of(self.model.gp))
-        k, std = self.n_kept if self.std == "candidates" else 0, self.std == "all"
+        k, std = self.n_kept if self.std == "candidates" else 0, self.deviations
 
         def need_of(k: int) -> MemoryNeed:
             return making.need(lambda making: need_of_model(self.model, making, k, std=std), "rows")
@@ -419,7 +424,7 @@ class ScreenJob(Job[ScreenReport]):
             draw,
             self.exclude_labelled,
             self.std == "candidates" and not self.features.raw,
-            self.std == "all",
+            self.deviations,
             self.seed,
         )
 
@@ -427,7 +432,7 @@ class ScreenJob(Job[ScreenReport]):
         """Return the tree that scores the library."""
         chunk = Blocks(self.features.carried(run.work)).of
         search, fraction = self._with_shortlist(run, search, chunk)
-        groups, rows = _grouped(self.features, self.model, std=self.std == "all", fraction=fraction)
+        groups, rows = _grouped(self.features, self.model, std=self.deviations, fraction=fraction)
         root = Root(search, chunk, run.work / "partials", hash_of(self.spec))
         return Tree([root], groups, rows, _PIECES)
 

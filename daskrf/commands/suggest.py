@@ -16,6 +16,7 @@ from distributed import Client
 
 from daskrf.acquisition import Acquisition
 from daskrf.acquisition.believer import Believer
+from daskrf.acquisition.requirement import Requirement, weighed
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.commands.screen import (
@@ -42,7 +43,7 @@ from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block
 from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
-from daskrf.molecules.filters import Filters
+from daskrf.molecules.filters import Filters, Limit, limits_of
 from daskrf.molecules.names import listed
 from daskrf.molecules.similarity import nearest
 from daskrf.molecules.spec import Fragments
@@ -100,6 +101,7 @@ CLI = Command(
         "smarts": Option(metavar="SMARTS", section=_PASSING.section),
         "without_smarts": Option(metavar="SMARTS", section=_PASSING.section),
         "alerts": Option(metavar="NAME", section=_PASSING.section),
+        "require": Option(metavar="CONDITION", section=_PASSING.section),
         "exclude": _PASSING,
         "max_similarity": _DIFFERENT,
         "per_scaffold": Option(least=1, section=_DIFFERENT.section),
@@ -113,6 +115,8 @@ CLI = Command(
     resumable=True,
 )
 
+_SIGNS = ("<", "<=", ">", ">=")
+_LEAST_LOG = -700.0  # logarithm of a probability that is not 0 in double precision
 _TAKEN = ("mean", "std", "std_y", "acquisition")  # of the candidates, and given again for the batch
 _KAPPA, _MOST_KAPPA = 0.5, 1.0  # of ucb; see benchmarks/README.md
 _CHUNK = 1024  # molecules tested at a time
@@ -189,6 +193,7 @@ def suggest(
     smarts: str | Sequence[str] = (),
     without_smarts: str | Sequence[str] = (),
     alerts: str | Sequence[str] = (),
+    require: str | Sequence[str] = (),
     exclude: Data | Sequence[Data] = (),
     max_similarity: float | None = None,
     per_scaffold: int | None = None,
@@ -246,6 +251,11 @@ def suggest(
         A pattern that no molecule may contain.
     alerts : str or sequence of str
         Leave out molecules with structural alerts of these catalogs of RDKit: pains, brenk, nih, zinc.
+    require : str or sequence of str
+        What other targets of the model should be, such as "logD < 3 and hERG < 5". The probability that a
+        molecule meets it multiplies its score: what it is better than the mean of the target, for ucb and
+        greedy, and the expected or probable improvement for ei and pi. All molecules get standard deviations
+        then, which costs more.
     exclude : path or sequence of paths
         Files of molecules to leave out, such as earlier batches; molecules are compared by structure.
     max_similarity : float, optional
@@ -299,6 +309,7 @@ def suggest(
     demands = _Demands(
         *((where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold),
         dict(per_value or {}),
+        (require,) if isinstance(require, str) else tuple(require),
     )
     job = SuggestJob(
         *(as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False),
@@ -321,6 +332,7 @@ class _Demands:
     max_similarity: float | None = None
     per_scaffold: int | None = None
     per_value: Mapping[str, int] = field(default_factory=dict)
+    require: tuple[str, ...] = ()
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuse caps that are none, or of columns that the library lacks."""
@@ -349,8 +361,14 @@ class SuggestJob(ScreenJob):
     demands: _Demands = field(default_factory=_Demands)
     passing: Passing = field(init=False)
     smiles: list[str] = field(default_factory=list)
+    requirements: tuple[Requirement, ...] = ()
 
     name = "suggest"
+
+    @property
+    def deviations(self) -> bool:
+        """See `ScreenJob`: probabilities take deviations of all molecules."""
+        return super().deviations or bool(self.requirements)
 
     @property
     def n_kept(self) -> int:
@@ -367,6 +385,7 @@ class SuggestJob(ScreenJob):
                 )
         earlier_hits(rejects_of(self.output))
         self.read()
+        self.requirements = tuple(_requirements(self.demands.require, self.model, self.target))
         self.features = source_for(run, self.model, *self.files, keep_columns=True)
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
         self.demands.check(columns_of(self.features))
@@ -424,7 +443,8 @@ class SuggestJob(ScreenJob):
     def spec(self) -> dict[str, Any]:
         """What the candidates depend on."""
         filters = [list(self.passing.words), [each.key for each in self.passing.excluded]]
-        return {**super().spec, "filters": filters, "draws": self.n_draws, "cut": self.shortlist}
+        asked = {"require": list(map(str, self.requirements))} if self.requirements else {}
+        return {**super().spec, "filters": filters, "draws": self.n_draws, "cut": self.shortlist, **asked}
 
     def need(self) -> Need:
         """Return what the screen needs, and the joint choice."""
@@ -440,7 +460,25 @@ class SuggestJob(ScreenJob):
         """See `ScreenJob`: candidates that pass."""
         plain = super().search(run)
         own = {**vars(plain), "k": self.k, "name": self.name}
-        return Candidates(**own, passing=self.passing, n_draws=self.n_draws)
+        return Candidates(
+            **own,
+            passing=self.passing,
+            n_draws=self.n_draws,
+            requirements=self.requirements,
+            usual=self.usual,
+        )
+
+    @property
+    def usual(self) -> float:
+        """The score of the mean of the process."""
+        process, own = process_of(self.model.gp, self.target)
+        return self.rule.sign * float(process.mean_[own])
+
+    def _weighed(self, score: npt.NDArray[np.float64], columns: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+        """Return the scores of candidates, weighed by the probability that they meet what is required."""
+        if not self.requirements:
+            return score
+        return weighed(self.rule, score, np.log(columns["meets"]), self.usual)
 
     def finish(self, run: Run, made: int) -> Any:
         """Choose the batch, from more candidates if it takes more, and write it."""
@@ -473,8 +511,8 @@ class SuggestJob(ScreenJob):
         counts = [f"left out, {name}: {number:,}" for name, number in left_out.items() if number]
         tested = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
         ranked = f"chosen from the {self.k:,} best means that pass"
-        some = [*([ranked] if self.rule.needs_std else []), *([tested] if self.passing.filters.words else [])]
-        notes = (*self.notes, *some, *counts, similar)
+        some = [*([ranked] if self.shortlisted else []), *([tested] if self.passing.filters.words else [])]
+        notes = (*self.notes, *some, *counts, *self._required(table), similar)
         self._write(table, notes)
         return SuggestReport(
             self.output,
@@ -489,6 +527,15 @@ class SuggestJob(ScreenJob):
             notes,
             inputs_of(self.features),
         )
+
+    def _required(self, table: pa.Table) -> list[str]:
+        """Return how probably the batch meets what is required."""
+        if not self.requirements:
+            return []
+        return [
+            f"probability of {' and '.join(map(str, self.requirements))}: median "
+            f"{np.median(table['meets'].to_numpy()):.0%} in the batch"
+        ]
 
     def _write(self, table: pa.Table, notes: Sequence[str]) -> None:
         """Write the batch as its ending says."""
@@ -527,7 +574,7 @@ class SuggestJob(ScreenJob):
         with ONE_BLAS_THREAD:
             columns |= predictions_of(self.model, self.target, own["phi"], own["diagonal"], std=True)
         if self.rule.needs_std:
-            score = self.rule(columns["mean"], columns["std"])
+            score = self._weighed(self.rule(columns["mean"], columns["std"]), columns)
         return columns | {"acquisition": score} | own
 
     def _chosen(self, columns: dict[str, Any]) -> Diversity:
@@ -560,7 +607,7 @@ class SuggestJob(ScreenJob):
         believer = Believer(self.rule, mean, covariance, float(process.noise_variance_[own]))
         scores = columns["acquisition"].copy()
         while len(diverse.picks) < self.n and diverse.free.any():
-            now = np.where(diverse.free, believer.scores(), -np.inf)
+            now = np.where(diverse.free, self._weighed(believer.scores(), columns), -np.inf)
             pick = int(np.lexsort((columns["row"], -now))[0]) if np.isinf(now).all() else int(now.argmax())
             scores[pick] = now[pick]
             diverse.take(pick)
@@ -597,7 +644,7 @@ class SuggestJob(ScreenJob):
         rank[columns["order"]] = np.arange(1, len(rank) + 1)
         table = pa.table({"rank": np.arange(1, len(picks) + 1), "smiles": smiles})
         table = table.append_column("id", described["id"])
-        for name in _TAKEN:
+        for name in (*_TAKEN, *(["meets"] if self.requirements else [])):
             table = table.append_column(name, pa.array(columns[name][picks]))
         words, labelled = (
             "there are too many labelled molecules to compare with",
@@ -677,6 +724,21 @@ class Candidates(Search):
 
     passing: Passing = field(kw_only=True)
     n_draws: int = 1
+    requirements: tuple[Requirement, ...] = ()
+    usual: float = 0.0
+
+    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+        """See `Search`; weighed by the probability of what is required, which is a column."""
+        scores, columns = super().scores(model, block)
+        if not self.requirements:
+            return scores, columns
+        log_probability = np.zeros(len(block.rows))
+        for each in self.requirements:
+            found = predictions_of(model, each.target, block.phi, block.diagonal, std=True)
+            log_probability += each.log_probability(found["mean"], found["std"])
+        log_probability = np.maximum(log_probability, _LEAST_LOG)
+        columns["meets"] = np.exp(log_probability)
+        return weighed(self.rule, scores, log_probability, self.usual), columns
 
     def zero(self) -> Found:
         tops = [TopK(self.k) for _ in range(self.n_draws)]
@@ -742,6 +804,33 @@ class Candidates(Search):
             tops.append(TopK(self.k, own.pop("score"), own.pop("row"), own))
         n_scored, n_tested, n_labelled, *left_out = arrays["counts"].tolist()
         return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
+
+
+def _requirements(texts: Sequence[str], model: Model, target: int) -> Iterator[Requirement]:
+    """Yield what is asked of targets other than the one that ranks."""
+    there = listed(model.targets, "'")
+    for limit in (limit for text in texts for limit in _limits_of_targets(text, model, there)):
+        if not limit.column:
+            raise InputError(
+                f"'{limit.name}' is no target of the model, which has {there}; --where asks for properties "
+                "and columns."
+            )
+        if model.targets.index(limit.name) == target:
+            raise InputError(f"'{limit.name}' is the target that ranks, and cannot be required as well.")
+        if limit.sign not in _SIGNS:
+            raise OptionError(f"A target is required to be above or below a number, not {limit}.")
+        yield Requirement(model.targets.index(limit.name), limit.name, limit.sign[0] == ">", limit.number)
+
+
+def _limits_of_targets(text: str, model: Model, there: str) -> tuple[Limit, ...]:
+    """Return the comparisons in a text."""
+    try:
+        return limits_of(text, model.targets)
+    except OptionError:
+        raise OptionError(
+            f"{text!r} cannot be read; write a target of the model ({there}), a sign and a number, such as "
+            f"'{model.targets[-1]} < 5', joined by 'and'."
+        ) from None
 
 
 def _check(
