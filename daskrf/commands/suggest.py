@@ -809,6 +809,11 @@ class Candidates(Search):
 def _requirements(texts: Sequence[str], model: Model, target: int) -> Iterator[Requirement]:
     """Yield what is asked of targets other than the one that ranks."""
     there = listed(model.targets, "'")
+    if texts and len(model.targets) < 2:
+        raise InputError(
+            f"--require asks for other targets than the one that ranks, and {there} is the only one of the "
+            "model; --where asks for properties and columns."
+        )
     for limit in (limit for text in texts for limit in _limits_of_targets(text, model, there)):
         if not limit.column:
             raise InputError(
