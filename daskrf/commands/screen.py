@@ -19,16 +19,17 @@ from scipy import sparse
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
-from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
+from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
+from daskrf.jobs.draws import drawn_function, leave_draws
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_model, need_of_scores
-from daskrf.jobs.models import Model, open_model, read_model, score_seconds
+from daskrf.jobs.models import Model, open_model, predictions_of, read_model, score_seconds
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample
@@ -45,10 +46,10 @@ from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
-from daskrf.storage.backend import absolute, as_path, backend
+from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits, write_rejects
-from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
+from daskrf.storage.model import load_model
 from daskrf.storage.store import hash_of
 from daskrf.storage.tablefiles import beside, check_ending
 
@@ -67,7 +68,7 @@ def one_target(texts: Sequence[str]) -> str:
 
 
 def read_fraction(text: str) -> float:
-    """Return a fraction of the library; "none" means all of it."""
+    """Return a fraction of the library, or a number of products; "none" means all of a library."""
     return 1.0 if text == "none" else float(text)
 
 
@@ -76,12 +77,13 @@ CLI = Command(
     step=5,
     options={
         "k": Option(least=1),
-        "shortlist": Option(metavar="FRACTION|none", convert=read_fraction),
+        "shortlist": Option(metavar="FRACTION|none|N", convert=read_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "target": Option(metavar="NAME", repeated=True, convert=one_target),
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section="Spaces"),
         "per_block": Option(least=1, section="Spaces"),
+        "rough_components": Option(least=2, section="Spaces"),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -165,6 +167,7 @@ def screen(
     overwrite: bool = False,
     within: Mapping[str, Sequence[float | None]] | None = None,
     per_block: int | None = None,
+    rough_components: int | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -232,6 +235,9 @@ def screen(
         often those of molecules that are larger than any labelled one.
     per_block : int, optional
         Of a space, take at most so many hits with the same building block: the best ones.
+    rough_components : int, optional
+        Number of Fourier features of the rough ranking of a space. Default: 1,024. The search takes as much
+        longer as there are more, and the shortlist holds more of the best.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress, shard, prepare
@@ -253,7 +259,7 @@ def screen(
         If `output` holds the hits of another search; the message names what differs.
     """
     output = as_path(output)
-    _check_options(k, std, shortlist, output)
+    _check_options(k, std, output)
     files = (source, format, fragments, accept_rejects)
     rule, maximize = asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
@@ -262,12 +268,19 @@ def screen(
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
     space = space_among(source)
     if space is not None:
-        _check_space_options(files, shortlist, exclude_labelled)
+        _check_space_options(files, exclude_labelled)
         own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
-        job_of_space = SpaceScreen(*own, ScreenReport, ranges_of(within), per_block)
+        limits, size = ranges_of(within), _number_of_products(shortlist)
+        job_of_space = SpaceScreen(*own, ScreenReport, _page_of, limits, per_block, size, rough_components)
         return run(job_of_space, client, progress, shard, prepare)
-    if within or per_block:
-        raise OptionError("--within and --per-block are for the products of a space; leave them out.")
+    if within or per_block or rough_components:
+        raise OptionError(
+            "--within, --per-block and --rough-components are for the products of a space; leave them out."
+        )
+    if shortlist is not None and not 0 < shortlist <= 1:
+        raise OptionError(
+            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
+        )
     job = ScreenJob(
         *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
         *(overwrite, shortlist),
@@ -414,7 +427,7 @@ class ScreenJob(Job[ScreenReport]):
         """Return what scores the library."""
         draw = None
         if self.rule.needs_sample:
-            draw = _draw_weights(self.model, self.target, self.seed, run.work, self.n_draws)
+            draw = leave_draws(self.model, self.target, self.seed, run.work, self.n_draws)
         return Search(
             absolute(self.path),
             self.model.metadata["spec_hash"],
@@ -477,17 +490,8 @@ class ScreenJob(Job[ScreenReport]):
             "rejected": rejected,
             "notes": list(notes),
         }
-        write_hits(table, self.output, about, self._write_page(about))
+        write_hits(table, self.output, about, _page_of(self.output, about, self.model, self.path))
         return self._report(table, about, rejects, notes, run.seconds)
-
-    def _write_page(self, about: dict[str, Any]) -> Callable[[pa.Table, Path], None] | None:
-        """Return the function that writes the hits as a page, if that is what the output is."""
-        if self.output.suffix.lower() != ENDING:
-            return None
-        command = screen_command(about, self.output.name)
-        return functools.partial(
-            write_hits_page, about=about, model=self.model, model_path=self.path, command=command
-        )
 
     def _ranked(self, top: TopK) -> dict[str, Any]:
         """Return the columns of the k hits, best first; candidates get their standard deviations here."""
@@ -544,28 +548,32 @@ class ScreenJob(Job[ScreenReport]):
         )
 
 
-def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) -> None:
+def _check_options(k: int, std: str, output: PurePath) -> None:
     """Refuse impossible options."""
     if k < 1:
         raise OptionError(f"The number of hits must be at least 1, not {k}.")
     if std not in get_args(Std):
         raise OptionError(f"std is one of candidates, all, none, not {std!r}.")
-    if shortlist is not None and not 0 < shortlist <= 1:
-        raise OptionError(
-            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
-        )
     check_ending(output, others=(ENDING,))
     if output.suffix.lower() == ENDING:
         check_rows(k)
 
 
+def _number_of_products(shortlist: float | None) -> int | None:
+    """Return the length of the shortlist of a space."""
+    if shortlist is not None and (shortlist < 1 or shortlist != int(shortlist)):
+        raise OptionError(
+            f"The shortlist of a space is a number of products, such as 50000, not {shortlist:g}."
+        )
+    return None if shortlist is None else int(shortlist)
+
+
 def _check_space_options(
-    files: tuple[Any, TableFormat | None, str | None, bool], shortlist: float | None, exclude_labelled: bool
+    files: tuple[Any, TableFormat | None, str | None, bool], exclude_labelled: bool
 ) -> None:
     """Refuse options that a space has no use for."""
     _, format, fragments, accept_rejects = files
     given = {
-        "--shortlist": shortlist is not None,
         "--exclude-labelled": exclude_labelled,
         "--fragments": fragments is not None,
         "--accept-rejects": accept_rejects,
@@ -591,6 +599,16 @@ def asked_for(
     return acquisition, acquisition.maximize or maximize
 
 
+def _page_of(
+    output: PurePath, about: dict[str, Any], model: Model, path: PurePath
+) -> Callable[[pa.Table, Path], None] | None:
+    """Return the function that writes the hits as a page, if that is what the output is."""
+    if output.suffix.lower() != ENDING:
+        return None
+    command = screen_command(about, output.name)
+    return functools.partial(write_hits_page, about=about, model=model, model_path=path, command=command)
+
+
 def _best(model: Model, target: int, maximize: bool) -> float:
     """Return the best label that the model was fitted to."""
     return float((max if maximize else min)(model.metadata["range"][target]))
@@ -603,22 +621,6 @@ def _check_library(model: Model, features: Source) -> None:
             "The labelled molecules can be left out only of the fingerprint store that the model was fitted "
             "on; screen that store, or drop --exclude-labelled (exclude_labelled)."
         )
-
-
-def _draw_weights(model: Model, target: int, seed: int, work: PurePath, n_draws: int) -> str:
-    """Write the weights of draws of the function to a file that every task finds; return the file."""
-    several = f"-{n_draws}" if n_draws > 1 else ""
-    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}{several}"
-    if read_checkpoint(path, path.name) is None:
-        backend(work).make(work)
-        with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
-            gp, own = process_of(model.gp, target)
-            weights = gp.weights_of_draws(n_draws, seed, own) if several else gp.weights_of_draw(seed, own)
-        for keep in (True, False):  # another shard's file is as good, unless it is damaged
-            write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
-            if read_checkpoint(path, path.name) is not None:
-                break
-    return absolute(path)
 
 
 def _grouped(
@@ -730,7 +732,7 @@ class Search(Reduction):
                 columns["diagonal"] = block.diagonal
         values = columns["mean"]
         if self.draw is not None:
-            drawn = _drawn(self.draw, self.model, self.model_hash, self.target, self.seed)
+            drawn = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
             values = drawn.predict(block.phi)
         return self.rule(values, columns.get("std")), columns
 
@@ -744,38 +746,12 @@ class Search(Reduction):
         return Hits(TopK(self.k, columns.pop("score"), columns.pop("row"), columns), n_scored)
 
 
-def predictions_of(
-    model: Model,
-    target: int,
-    phi: Any,
-    diagonal: npt.NDArray[np.float64] | None,
-    *,
-    std: bool,
-) -> dict[str, npt.NDArray[Any]]:
-    """Return the mean for a target and, if wanted, the standard deviations of f and of y."""
-    if not std:
-        return {"mean": model.gp.predict(phi, target=target)}
-    options: dict[str, Any] = {"of": "both", "target": target, "diagonal": diagonal}
-    found = model.gp.predict(phi, return_std=True, **options)
-    return dict(zip(("mean", "std", "std_y"), found, strict=True))
-
-
 @functools.lru_cache(maxsize=1)
 def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.int64]:
     """Return the rows that have labels for a target."""
     open_model(path, model_hash, statistics=False)  # refuses another model
     arrays = load_model(path, names=["labelled_rows", "labels"]).arrays
     return np.unique(arrays["labelled_rows"][np.isfinite(arrays["labels"][:, target])])
-
-
-@functools.lru_cache(maxsize=1)
-def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any:
-    """Return a predictor of one draw of the whole function, or of several."""
-    gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
-    found = read_checkpoint(as_path(draw), as_path(draw).name)
-    if found is None:
-        raise StoreError(f"{draw} is missing or damaged; run the same command again to make it")
-    return gp.drawn(found.arrays["weights"], seed, own)
 
 
 def table_of_rows(features: Source, columns: dict[str, Any]) -> pa.Table:

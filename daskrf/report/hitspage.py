@@ -156,5 +156,9 @@ def screen_command(about: Mapping[str, Any], output: str) -> str:
     words += ["--std", about["std"]] if about.get("std", "candidates") != "candidates" else []
     words += ["--seed", str(about["seed"])] if about.get("seed") else []
     words += ["--shortlist", str(about["shortlist"])] if about.get("shortlist") else []
+    for limit in (about.get("within") or "").split():  # of the products of a space
+        words += ["--within", limit]
+    for name in ("per_block", "rough_components"):
+        words += [f"--{name.replace('_', '-')}", str(about[name])] if about.get(name) else []
     words += ["--exclude-labelled"] if about.get("exclude_labelled") else []
     return shlex.join(words)

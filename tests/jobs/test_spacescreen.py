@@ -249,24 +249,17 @@ def test_reactions_that_differ_from_rdkit_are_left_out(
     assert "left out: 1 reaction (amide)" in str(report)
 
 
-def test_what_cannot_rank_a_space_is_refused(made: Path, tmp_path: Path) -> None:
-    fit(made / "fp", made / "y.csv", tmp_path / "minmax", direction="maximize", process="features")
-    with pytest.raises(InputError, match=r"on Fourier features.*--map fourier --kernel gaussian"):
-        screen(tmp_path / "minmax", made / "space", tmp_path / "h.parquet")
-    spec = FingerprintSpec("morgan:2:features")
-    fingerprint(made / "lib.smi", tmp_path / "fp", spec=spec)
-    options: dict[str, Any] = {"feature_map": MAPS["radius 1"], "direction": "maximize"}
-    fit(tmp_path / "fp", made / "y.csv", tmp_path / "classes", **options)
-    with pytest.raises(InputError, match=r"'morgan:2:features' do not compose.*--kind morgan:2"):
-        screen(tmp_path / "classes", made / "space", tmp_path / "h.parquet")
-    assert not (tmp_path / "h.parquet").exists()
+def test_a_model_that_ranks_itself_needs_no_shortlist(made: Path, tmp_path: Path) -> None:
+    for options in ({"shortlist": 100}, {"rough_components": 64}):
+        with pytest.raises(OptionError, match="ranks all products of a space itself"):
+            screen(made / "model", made / "space", tmp_path / "h.parquet", **options)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"std": "all"}, "leave out --std all"),
-        ({"shortlist": 0.5}, "leave out --shortlist"),
+        ({"shortlist": 0.5}, "is a number of products, such as 50000, not 0.5"),
         ({"exclude_labelled": True}, "leave out --exclude-labelled"),
         ({"fragments": "keep"}, "leave out --fragments"),
     ],
@@ -342,7 +335,7 @@ def test_limits_hold_during_the_search(made: Path, every: list[Made], tmp_path: 
 def test_impossible_limits_are_refused(made: Path, tmp_path: Path, within: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         screen(made / "model", made / "space", tmp_path / "h.parquet", within=within)
-    with pytest.raises(OptionError, match="--within and --per-block are for"):
+    with pytest.raises(OptionError, match="--rough-components are for the products of a space"):
         screen(made / "model", made / "lib.smi", tmp_path / "h.parquet", within=within)
 
 
