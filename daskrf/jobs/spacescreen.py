@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ import pyarrow as pa
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, OptionError
 from daskrf.gp.shapes import SumsShape
-from daskrf.jobs.cutspaces import cut_once, families_once
+from daskrf.jobs.cutspaces import cut_once, families_once, left_out, no_products, without_differing
 from daskrf.jobs.directions import maximizes, target_of
 from daskrf.jobs.draws import leave_draws
 from daskrf.jobs.duplicates import duplicates
@@ -34,11 +33,11 @@ from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.screening import TopK
-from daskrf.spaces import CutSpace, Space, compare, read_space
+from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, Product, decoded
 from daskrf.spaces.limits import SUMS, Range
 from daskrf.spaces.ranking import pieces_of
-from daskrf.spaces.sampling import counts_of, random_numbers, within
+from daskrf.spaces.sampling import counts_of, inside, random_numbers
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, write_hits
@@ -53,7 +52,6 @@ MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # if too few, so many times as many
 _TRIES = 4
 _TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
-COMPARED = 50  # random combinations of blocks of each reaction
 _CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
 _VERSION = 1
 _ROUGHLY = 20  # times k products of the rough ranking are ranked by the model at first
@@ -166,44 +164,18 @@ class SpaceScreen(Job[Any]):
         found = cut_once(self.space, spec, run.work, key, run.progress)
 
         def check(found: CutSpace) -> CutSpace:
-            run.progress.start("compare", len(found.entries), "reactions")
-            kept = []
-            for r, own in enumerate(found.entries):
-                difference = compare(found, r, COMPARED).difference if found.sizes[r] else ""
-                kept.append([] if difference else own)
-                if difference:
-                    refused.append(f"{self.space.reactions[r].name} ({difference})")
-                run.progress.advance(1)
-            run.progress.finish()
-            return dataclasses.replace(found, entries=kept)
+            kept, differing = without_differing(found, run.progress)
+            refused.extend(differing)
+            return kept
 
         self.cut, self.families = families_once(found, run.work, key, check)
         if not self.families:
-            reasons = [reaction.refusal for reaction in self.space.reactions if reaction.refusal]
-            why = refused[0] if refused else reasons[0] if reasons else "no block matches its slot"
-            raise InputError(f"{self.source} has no products: {why}. See `daskrf check-space {self.source}`.")
-        self.notes = (*self.notes, *self._left_out())
+            raise no_products(self.space, refused)
+        self.notes = (*self.notes, *left_out(self.cut))
 
     def _key(self, spec: FingerprintSpec) -> str:
         """Return the hash of what the tables of the space depend on."""
         return hash_of({"space": self.space.digest, "fingerprint": spec.state(), "version": _VERSION})
-
-    def _left_out(self) -> list[str]:
-        """Return notes on reactions and blocks that have no products."""
-        notes = []
-        out = [r.name for r, size in zip(self.space.reactions, self.cut.sizes, strict=True) if not size]
-        if out:
-            names = ", ".join(out[:5]) + ", ..." * (len(out) > 5)
-            notes.append(
-                f"left out: {amount(len(out), 'reactions')} ({names}); `daskrf check-space` says why"
-            )
-        blocks = sum(len(ids) for slots in self.cut.entries for own in slots for ids in own.refused.values())
-        if blocks:
-            notes.append(
-                f"left out: {amount(blocks, 'blocks')} without a synthon in their slot; `daskrf check-space` "
-                "says why"
-            )
-        return notes
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -288,7 +260,7 @@ class SpaceScreen(Job[Any]):
     def _learn(self, run: Run) -> None:
         """Have a Fourier process learn the model's scores of random products."""
         numbers = random_numbers(
-            self.n_products, SAMPLE, 0, "space/learn", lambda n: within(self.cut, n, self.limits)
+            self.n_products, SAMPLE, 0, "space/learn", lambda n: inside(self.cut, n, self.limits)
         )
         if not len(numbers):
             raise InputError(f"None of {30 * SAMPLE:,} random products lies within the limits; widen them.")
@@ -413,7 +385,7 @@ class SpaceScreen(Job[Any]):
     def _all_ranked(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
         """Return all products of a small space, scored by the model."""
         numbers = np.arange(self.n_products, dtype=np.int64)
-        numbers = numbers[within(self.cut, numbers, self.limits)]
+        numbers = numbers[inside(self.cut, numbers, self.limits)]
         scores = self._scored(run, decoded(self.cut, numbers.tolist()))
         found = Candidates.of(self.cut, numbers, scores, self.per_block)
         return found, True, ("the model has ranked every product",)

@@ -14,10 +14,11 @@ from daskrf.spaces.families import Product, starts_of
 from daskrf.spaces.limits import Range
 from daskrf.spaces.ranking import ROUNDING
 
-__all__ = ["counts_of", "product_sums", "random_numbers", "within"]
+__all__ = ["counts_of", "inside", "product_sums", "random_numbers"]
 
 Integers = npt.NDArray[np.int64]
 
+_FEW = 2**20  # numbers that are all put in random order
 _TRIES = 30  # times as many numbers are drawn where few are wanted
 
 
@@ -52,7 +53,7 @@ def random_numbers(
     >>> sorted(random_numbers(3, 5, 0, "example").tolist())
     [0, 1, 2]
     """
-    if total <= 2 * n:
+    if total <= max(2 * n, _FEW):
         order = np.argsort(seeds.words(seed, name, total), kind="stable").astype(np.int64)
         return (order if wanted is None else order[wanted(order)])[:n]
     found = np.empty(0, np.int64)
@@ -81,7 +82,7 @@ def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:
     return found
 
 
-def within(cut: CutSpace, numbers: Integers, limits: Sequence[Range]) -> npt.NDArray[np.bool_]:
+def inside(cut: CutSpace, numbers: Integers, limits: Sequence[Range]) -> npt.NDArray[np.bool_]:
     """Return which products lie in all limits, as a search leaves out the others."""
     found = np.ones(len(numbers), bool)
     if limits:

@@ -25,7 +25,7 @@ from daskrf import (
 )
 from daskrf.acquisition import acquisition_for
 from daskrf.errors import OptionError, StoreError
-from daskrf.jobs import spaceranking, spacescreen
+from daskrf.jobs import cutspaces, spaceranking, spacescreen
 from daskrf.jobs.models import read_model
 from daskrf.jobs.productscores import ProductScores, Scored
 from daskrf.jobs.spacescreen import Missed
@@ -77,7 +77,7 @@ def made(request: pytest.FixtureRequest, space: Path) -> Path:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small space into pieces, and learn from few products."""
-    monkeypatch.setattr(spacescreen, "COMPARED", 2)
+    monkeypatch.setattr(cutspaces, "COMPARED", 2)
     monkeypatch.setattr(spacescreen, "SAMPLE", 300)
     monkeypatch.setattr(spacescreen, "BELOW", 50)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)

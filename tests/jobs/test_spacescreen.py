@@ -27,7 +27,7 @@ from daskrf import (
 )
 from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.jobs import spacescreen
+from daskrf.jobs import cutspaces, spacescreen
 from daskrf.jobs.models import feature_map_of, read_model
 from daskrf.jobs.spacesearch import SpaceSearch
 from daskrf.molecules import Fingerprinter
@@ -71,7 +71,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small space into many pieces and tiles."""
-    monkeypatch.setattr(spacescreen, "COMPARED", 2)
+    monkeypatch.setattr(cutspaces, "COMPARED", 2)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
     monkeypatch.setattr(ranking, "LEAST_ROWS", 9)
     monkeypatch.setattr(ranking, "LEADING", 2)
@@ -237,13 +237,13 @@ def test_more_is_kept_where_many_products_are_one_molecule(
 def test_reactions_that_differ_from_rdkit_are_left_out(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = spacescreen.compare
+    real = cutspaces.compare
 
     def compare(found: Any, reaction: int, n: int) -> Any:
         done = real(found, reaction, n)
         return done._replace(difference="it differs") if reaction == 0 else done
 
-    monkeypatch.setattr(spacescreen, "compare", compare)
+    monkeypatch.setattr(cutspaces, "compare", compare)
     report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=9999)
     assert set(report.table["reaction"].to_pylist()) == set(REACTIONS) - {"amide"}
     assert "left out: 1 reaction (amide)" in str(report)
