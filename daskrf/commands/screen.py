@@ -226,7 +226,7 @@ def screen(
         Target to rank by; needed only if the model has several.
     exclude_labelled : bool
         Leave out the rows that the model was fitted to, if this is the same library. Copies of their
-        molecules in other rows stay, and are counted.
+        molecules in other rows stay, and are counted. Of a space, leave out all labelled molecules.
     overwrite : bool
         Replace the hits of another search at the output.
     within : dict of str to (float or None, float or None), optional
@@ -268,10 +268,11 @@ def screen(
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
     space = space_among(source)
     if space is not None:
-        _check_space_options(files, exclude_labelled)
+        _check_space_options(files)
         own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
         limits, size = ranges_of(within), _number_of_products(shortlist)
         job_of_space = SpaceScreen(*own, ScreenReport, _page_of, limits, per_block, size, rough_components)
+        job_of_space.exclude_labelled = exclude_labelled
         return run(job_of_space, client, progress, shard, prepare)
     if within or per_block or rough_components:
         raise OptionError(
@@ -568,13 +569,10 @@ def _number_of_products(shortlist: float | None) -> int | None:
     return None if shortlist is None else int(shortlist)
 
 
-def _check_space_options(
-    files: tuple[Any, TableFormat | None, str | None, bool], exclude_labelled: bool
-) -> None:
+def _check_space_options(files: tuple[Any, TableFormat | None, str | None, bool]) -> None:
     """Refuse options that a space has no use for."""
     _, format, fragments, accept_rejects = files
     given = {
-        "--exclude-labelled": exclude_labelled,
         "--fragments": fragments is not None,
         "--accept-rejects": accept_rejects,
         "options on how to read SMILES files": format is not None and format != TableFormat(),

@@ -35,6 +35,8 @@ class Candidates:
         As of `Scored`.
     repeats : int
         Products that are the same molecule as a better one.
+    n_excluded : int
+        Molecules that were left out because they are among those excluded.
     """
 
     cut: CutSpace
@@ -42,21 +44,43 @@ class Candidates:
     smiles: list[str]
     columns: dict[str, npt.NDArray[Any]]
     repeats: int
+    n_excluded: int
 
     @classmethod
     def of(
-        cls, cut: CutSpace, row: npt.NDArray[np.int64], found: Scored, per_block: int | None
+        cls,
+        cut: CutSpace,
+        row: npt.NDArray[np.int64],
+        found: Scored,
+        per_block: int | None,
+        excluded: frozenset[str] = frozenset(),
     ) -> Candidates:
-        """Return the distinct molecules of some products, no more of a block than `per_block`."""
+        """Return the distinct molecules of some products.
+
+        Parameters
+        ----------
+        cut : CutSpace
+        row : int64 array
+            Numbers of the products.
+        found : Scored
+            What the model says of them.
+        per_block : int or None
+            No more of a block.
+        excluded : frozenset of str
+            Canonical SMILES of molecules to leave out.
+        """
         order = np.lexsort((row, -found.columns["score"]))
         texts = np.array(found.smiles, object)[order]
         kept = order[np.sort(np.unique(texts, return_index=True)[1])] if len(order) else order
         n_distinct = len(kept)
+        kept = np.array([i for i in kept.tolist() if found.smiles[i] not in excluded], np.int64)
+        n_free = len(kept)
         if per_block is not None:
             blocks = [product.blocks for product in decoded(cut, row[kept].tolist())]
             kept = kept[capped(blocks, per_block)]
         columns = {name: values[kept] for name, values in found.columns.items()}
-        return cls(cut, row[kept], [found.smiles[i] for i in kept.tolist()], columns, len(row) - n_distinct)
+        smiles = [found.smiles[i] for i in kept.tolist()]
+        return cls(cut, row[kept], smiles, columns, len(row) - n_distinct, n_distinct - n_free)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -64,7 +88,8 @@ class Candidates:
     def best(self, k: int) -> Candidates:
         """Return the best k."""
         columns = {name: values[:k] for name, values in self.columns.items()}
-        return Candidates(self.cut, self.row[:k], self.smiles[:k], columns, self.repeats)
+        found = self.row[:k], self.smiles[:k], columns, self.repeats, self.n_excluded
+        return Candidates(self.cut, *found)
 
     def table(self, deviations: Scored | None) -> pa.Table:
         """Return the table of hits; `deviations` are their means and deviations, if scores have none."""

@@ -20,6 +20,7 @@ from daskrf.jobs.directions import maximizes, target_of
 from daskrf.jobs.draws import leave_draws
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.labelled import labelled_structures
 from daskrf.jobs.mapreference import MapReference
 from daskrf.jobs.memory import Making, MemoryNeed, need_of_model, need_of_products
 from daskrf.jobs.models import Model, feature_map_of, read_model
@@ -80,6 +81,8 @@ class SpaceScreen(Job[Any]):
         How many products a model ranks that cannot rank all.
     components : int or None
         Number of features of the process that ranks all in its place.
+    exclude_labelled : bool
+        Whether labelled molecules are no hits.
     made : callable
         Makes the report.
     page : callable
@@ -102,6 +105,8 @@ class SpaceScreen(Job[Any]):
     per_block: int | None = None
     shortlist: int | None = None
     components: int | None = None
+    exclude_labelled: bool = False
+    excluded: frozenset[str] = frozenset()
     model: Model = field(init=False)
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
@@ -142,6 +147,8 @@ class SpaceScreen(Job[Any]):
         if earlier is not None and earlier.is_of(self.spec):
             self.earlier = None if self.overwrite and earlier.is_damaged() else earlier
         if self.earlier is None:
+            if self.exclude_labelled:
+                self.excluded = labelled_structures(self.model, self.path)
             self._cut(run, spec)
 
     def _check_options(self) -> None:
@@ -191,6 +198,7 @@ class SpaceScreen(Job[Any]):
             "seed": self.seed if self.rule.needs_sample else None,
             "within": within or None,
             "per_block": self.per_block,
+            "exclude_labelled": self.exclude_labelled,
             **({} if self.ranks_itself else asked),
             "library": self.space.digest,
         }
@@ -235,7 +243,8 @@ class SpaceScreen(Job[Any]):
     def n_kept(self) -> int:
         """How many products are kept until all have been ranked."""
         if self.ranks_itself:
-            return self.k * (_SHORTLIST if self.rule.needs_std else MORE)
+            excluded = min(len(self.excluded), _SHORTLIST * self.k)
+            return self.k * (_SHORTLIST if self.rule.needs_std else MORE) + excluded
         return max(2 * self.first, min(DEEPEST * self.first, _MOST_KEPT))
 
     @property
@@ -325,7 +334,9 @@ class SpaceScreen(Job[Any]):
         near, similarity = nearest_labelled(hits.smiles, self.model, self.path, self.target)
         for name, values in near.items():
             table = table.append_column(name, values)
-        labelled = duplicates(table["smiles"], self.model, self.path, None, labelled=True)
+        labelled = duplicates(
+            table["smiles"], self.model, self.path, None, labelled=not self.exclude_labelled
+        )
         notes = (*self.notes, *notes, *self._counted(found, whole), labelled, similarity)
         about = {
             **self.spec,
@@ -350,7 +361,7 @@ class SpaceScreen(Job[Any]):
             top = self.tree.result().top
             scores = self._scored(run, decoded(self.cut, top.row.tolist()))
             bar = self._bar(top, scores)
-            found, whole = Candidates.of(self.cut, top.row, scores, self.per_block), len(top) < n_kept
+            found, whole = self._candidates(top.row, scores), len(top) < n_kept
             if whole:
                 break
             enough = len(found) >= self.k
@@ -361,6 +372,9 @@ class SpaceScreen(Job[Any]):
         if self.rule.needs_std:
             notes = (*notes, f"ranked among the {self.n_kept:,} best means")
         return found, whole, notes
+
+    def _candidates(self, row: npt.NDArray[np.int64], found: Scored) -> Candidates:
+        return Candidates.of(self.cut, row, found, self.per_block, self.excluded)
 
     def _bar(self, top: TopK, found: Scored) -> float:
         """Return what the score of products that were not kept is at most.
@@ -387,7 +401,7 @@ class SpaceScreen(Job[Any]):
         numbers = np.arange(self.n_products, dtype=np.int64)
         numbers = numbers[inside(self.cut, numbers, self.limits)]
         scores = self._scored(run, decoded(self.cut, numbers.tolist()))
-        found = Candidates.of(self.cut, numbers, scores, self.per_block)
+        found = self._candidates(numbers, scores)
         return found, True, ("the model has ranked every product",)
 
     def _best_of_shortlist(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
@@ -398,7 +412,7 @@ class SpaceScreen(Job[Any]):
             more = min(len(top), 2 * size or self.first)
             scores += self._scored(run, decoded(self.cut, top.row[size:more].tolist()))
             size = more
-            found = Candidates.of(self.cut, top.row[:size], scores.alike(), self.per_block)
+            found = self._candidates(top.row[:size], scores.alike())
             whole = size == len(top) < self.n_kept
             if whole:
                 return found, True, ("the model has ranked every product",)
@@ -414,7 +428,9 @@ class SpaceScreen(Job[Any]):
             stop = min(len(top), 2 * start)
             chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
             products = decoded(self.cut, top.row[chosen].tolist())
-            yield start, stop, self._scored(run, products).columns["score"]
+            found = self._scored(run, products)
+            free = np.array([text not in self.excluded for text in found.smiles])
+            yield start, stop, np.where(free, found.columns["score"], -np.inf)
             start = stop
 
     def _counted(self, found: Candidates, whole: bool) -> list[str]:
@@ -428,6 +444,8 @@ class SpaceScreen(Job[Any]):
             notes.append(
                 f"left out: {amount(found.repeats, 'products')} that are the same molecule as a better one"
             )
+        if self.exclude_labelled:
+            notes.append(f"left out: {amount(found.n_excluded, 'labelled molecules')}")
         if len(found) < self.k and whole:
             notes.append(f"these are all: {amount(len(found), 'molecules')}")
         return notes

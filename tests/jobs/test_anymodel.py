@@ -211,6 +211,24 @@ def test_hits_name_the_nearest_labelled_molecule(space: Path, tmp_path: Path) ->
     assert "--within rings=0:5 --per-block 9" in page
 
 
+@pytest.mark.parametrize("kind", ["Tanimoto", "Fourier of radius 1"])
+def test_labelled_molecules_are_left_out(space: Path, tmp_path: Path, kind: str) -> None:
+    model = space / f"excluded-{kind[:3]}"
+    options: dict[str, Any] = {"quick": True}
+    if kind != "Tanimoto":
+        options = {"spec": FingerprintSpec("morgan"), "feature_map": MODELS["Fourier"]["feature_map"]}
+    fit(space / "y.csv", output=model, target="score", direction="maximize", **options)
+    labelled = {line.split(",")[0] for line in (space / "y.csv").read_text().splitlines()[1:]}
+    expected = [one for one in best_products(every(model, means(model)), 9999) if one.smiles not in labelled]
+    report = screen(model, space / "space", tmp_path / "h.csv", k=50, exclude_labelled=True)
+    assert set(report.table["smiles"].to_pylist()).isdisjoint(labelled)
+    scores = [one.score for one in expected[:50]]
+    np.testing.assert_allclose(report.table["acquisition"].to_numpy(), scores, rtol=1e-5, atol=1e-5)
+    assert any("left out: " in note and "labelled molecules" in note for note in report.notes)
+    with pytest.raises(StoreError, match="exclude-labelled"):
+        screen(model, space / "space", tmp_path / "h.csv", k=50)
+
+
 def test_limits_and_caps_hold(space: Path, tmp_path: Path) -> None:
     model = space / "limits"
     fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)

@@ -260,7 +260,6 @@ def test_a_model_that_ranks_itself_needs_no_shortlist(made: Path, tmp_path: Path
     [
         ({"std": "all"}, "leave out --std all"),
         ({"shortlist": 0.5}, "is a number of products, such as 50000, not 0.5"),
-        ({"exclude_labelled": True}, "leave out --exclude-labelled"),
         ({"fragments": "keep"}, "leave out --fragments"),
     ],
 )
