@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.sparse.linalg import lsqr
 
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError
@@ -30,14 +31,18 @@ from daskrf.jobs.models import Model, feature_map_of
 from daskrf.kernels import Gaussian
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
+from daskrf.spaces.sumranking import Linear
 from daskrf.spaces.synthons import check_spec
 from daskrf.storage.backend import backend
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 
-__all__ = ["COMPONENTS", "ROUGH_SPEC", "SAMPLE", "Ranking", "Rough", "learned", "ranks_itself"]
+__all__ = ["COMPONENTS", "LINEAR_SPEC", "ROUGH_SPEC", "SAMPLE", "Ranking", "Rough", "learned", "ranks_itself"]
 
 ROUGH_SPEC = FingerprintSpec("morgan:1")
 """Of the process that learns; as good as radius 2 with as many features, and faster."""
+
+LINEAR_SPEC = FingerprintSpec("morgan:2")
+"""Of a linear function of counts, which has to tell more environments apart."""
 
 COMPONENTS = 1024
 SAMPLE = 20_000
@@ -49,6 +54,8 @@ _LEAST = 4.0  # times the spread of the better half below the median: scores are
 _BEST = 0.01  # of the products that measure: those that should be found
 _FOUND = 0.95
 _FLAT = 1e-12
+_RIDGES = (1.0, 3.0, 10.0)  # of a linear function
+_ITERATIONS = 200
 
 
 @dataclass(frozen=True)
@@ -96,11 +103,12 @@ class Rough:
 
     Attributes
     ----------
-    ranking : Ranking
+    ranking : Ranking or Linear
+        A linear function if no number of features is given.
     words : str
     """
 
-    ranking: Ranking
+    ranking: Ranking | Linear
     words: str
 
 
@@ -118,7 +126,7 @@ def ranks_itself(model: Model, target: int) -> FingerprintSpec | None:
 
 
 def learned(
-    run: Run, counts: sparse.csr_matrix, score: npt.NDArray[np.float64], n_components: int, key: str
+    run: Run, counts: sparse.csr_matrix, score: npt.NDArray[np.float64], n_components: int | None, key: str
 ) -> Rough:
     """Return a ranking that has learned the scores of random products, or that an earlier run has left.
 
@@ -128,8 +136,8 @@ def learned(
     counts : csr_matrix, shape (n, n_columns)
         Of random products, in random order.
     score : float64 array, shape (n,)
-    n_components : int
-        Number of Fourier features.
+    n_components : int or None
+        Number of Fourier features; None for a linear function of the counts.
     key : str
         Hash of what it depends on.
     """
@@ -137,22 +145,29 @@ def learned(
     backend(run.work).make(run.work)
     if (found := read_checkpoint(path, key)) is None:
         made = _learn(counts, score, n_components)
-        state: dict[str, Any] = {"map": made.ranking.feature_map.state(), "words": made.words}
-        state |= {"offset": made.ranking.offset, "deviation": made.ranking.deviation}
+        own, state = made.ranking, dict[str, Any](words=made.words)
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": own.weights}
+        if isinstance(own, Linear):
+            arrays["columns"] = own.columns
+        else:
+            state |= {"map": own.feature_map.state(), "offset": own.offset, "deviation": own.deviation}
         for keep in (True, False):  # of shards that learn at once, the first counts, unless damaged
-            write_checkpoint(path, {"weights": made.ranking.weights}, state, key, keep=keep)
+            write_checkpoint(path, arrays, state, key, keep=keep)
             if (found := read_checkpoint(path, key)) is not None:
                 break
         else:
             return made
-    meta = found.metadata
+    meta, weights = found.metadata, found.arrays["weights"]
+    if n_components is None:
+        return Rough(Linear(found.arrays["columns"], weights), meta["words"])
     feature_map = from_state(meta["map"])
     assert isinstance(feature_map, FourierFeatures)
-    own = Ranking(feature_map, found.arrays["weights"], meta["offset"], meta["deviation"])
-    return Rough(own, meta["words"])
+    return Rough(Ranking(feature_map, weights, meta["offset"], meta["deviation"]), meta["words"])
 
 
-def _learn(counts: sparse.csr_matrix, score: npt.NDArray[np.float64], n_components: int) -> Rough:
+def _learn(counts: sparse.csr_matrix, score: npt.NDArray[np.float64], n_components: int | None) -> Rough:
+    if n_components is None:
+        return _learn_linear(counts, score)
     n = max(1, int(_LEARNED * len(score))) if len(score) > 1 else len(score)
     y = _clipped(score)
     feature_map = map_of(Gaussian(1.0), n_components, 0)
@@ -173,6 +188,33 @@ def _learn(counts: sparse.csr_matrix, score: npt.NDArray[np.float64], n_componen
         f"scores of {amount(n, 'random products')}"
     )
     return Rough(own, what + _agreement(rough, y[n:]))
+
+
+def _learn_linear(counts: sparse.csr_matrix, score: npt.NDArray[np.float64]) -> Rough:
+    """Return the linear function by ridge regression; the ridge is that which predicts best."""
+    n = max(1, int(_LEARNED * len(score)))
+    y = _clipped(score)
+    columns = np.unique(counts[:n].indices).astype(np.int64)
+    place = np.searchsorted(columns, counts[:n].indices).astype(np.int64)
+    shape = n, max(1, len(columns))
+    X = sparse.csr_matrix((counts[:n].data.astype(np.float64), place, counts[:n].indptr), shape=shape)
+    part, middle = max(1, 3 * n // 4), float(y[:n].mean())
+
+    def fitted(rows: int, ridge: float) -> npt.NDArray[np.float64]:
+        centred = y[:rows] - middle
+        return lsqr(X[:rows], centred, damp=math.sqrt(ridge), iter_lim=_ITERATIONS)[0][: len(columns)]
+
+    def error(ridge: float) -> float:
+        found = X[part:, : len(columns)] @ fitted(part, ridge)
+        return float(np.square(y[part:n] - middle - found).sum())
+
+    with ONE_BLAS_THREAD:
+        own = Linear(columns, fitted(n, min(_RIDGES, key=error)))
+    what = (
+        f"the rough ranking of all products is by a linear function of {LINEAR_SPEC.name} counts, which has "
+        f"learned the model's scores of {amount(n, 'random products')}"
+    )
+    return Rough(own, what + _agreement(own(counts[n:]), y[n:]))
 
 
 def _clipped(score: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

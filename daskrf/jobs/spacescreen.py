@@ -28,8 +28,16 @@ from daskrf.jobs.nearestlabelled import nearest_labelled
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
 from daskrf.jobs.spacehits import Candidates
-from daskrf.jobs.spaceranking import COMPONENTS, ROUGH_SPEC, SAMPLE, Ranking, learned, ranks_itself
-from daskrf.jobs.spacesearch import SpacePieces, SpaceSearch
+from daskrf.jobs.spaceranking import (
+    COMPONENTS,
+    LINEAR_SPEC,
+    ROUGH_SPEC,
+    SAMPLE,
+    Ranking,
+    learned,
+    ranks_itself,
+)
+from daskrf.jobs.spacesearch import SpacePieces, SpaceSearch, SumPieces, SumSearch
 from daskrf.jobs.tree import Root, Tree
 from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
@@ -39,6 +47,7 @@ from daskrf.spaces.families import Family, Product, decoded
 from daskrf.spaces.limits import SUMS, Range
 from daskrf.spaces.ranking import pieces_of
 from daskrf.spaces.sampling import counts_of, inside, random_numbers
+from daskrf.spaces.sumranking import Linear, pieces_of_sums
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, write_hits
@@ -57,6 +66,7 @@ _CLOSE = 1e-3  # of the signal's deviation: means of the search, in single preci
 _VERSION = 1
 _ROUGHLY = 20  # times k products of the rough ranking are ranked by the model at first
 LEAST_SHORTLIST = 20_000  # products that are ranked by a model which cannot rank all, if k is small
+_MOST_FOURIER = 2e10  # products, above which a rough ranking is linear: it takes minutes, not hours
 _RECALL = 0.95  # of the best k, up to which a shortlist grows
 DEEPEST = 16  # times the shortlist are kept, to look below it
 _MOST_KEPT = 640_000  # unless the shortlist is larger than half of that
@@ -83,6 +93,8 @@ class SpaceScreen(Job[Any]):
         Number of features of the process that ranks all in its place.
     exclude_labelled : bool
         Whether labelled molecules are no hits.
+    rough : {"fourier", "linear"} or None
+        What ranks all products if the model cannot.
     made : callable
         Makes the report.
     page : callable
@@ -106,6 +118,7 @@ class SpaceScreen(Job[Any]):
     shortlist: int | None = None
     components: int | None = None
     exclude_labelled: bool = False
+    rough: str | None = None
     excluded: frozenset[str] = frozenset()
     model: Model = field(init=False)
     space: Space = field(init=False)
@@ -115,7 +128,7 @@ class SpaceScreen(Job[Any]):
     notes: tuple[str, ...] = ()
     earlier: Earlier | None = None
     ranks_itself: bool = False
-    ranking: Ranking = field(init=False)
+    ranking: Ranking | Linear = field(init=False)
     tree: Tree = field(init=False)
 
     name = "screen"
@@ -135,13 +148,14 @@ class SpaceScreen(Job[Any]):
         self.model = read_model(self.path, statistics=self.rule.needs_sample)  # tasks read it themselves
         self.target = target_of(self.model, self.asked)
         own = ranks_itself(self.model, self.target)
-        self.ranks_itself, spec = own is not None, own or ROUGH_SPEC
+        self.ranks_itself = own is not None
         self._check_options()
         up, self.notes = maximizes(self.model, self.target, self.maximize)
         best = float((max if up else min)(self.model.metadata["range"][self.target]))
         self.rule = replace(self.rule, maximize=up).with_best(best)
         earlier = earlier_hits(self.output)
         self.space = read_space(self.source)
+        spec = own or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self.spec, self.source.name)
         if earlier is not None and earlier.is_of(self.spec):
@@ -153,7 +167,13 @@ class SpaceScreen(Job[Any]):
 
     def _check_options(self) -> None:
         """Refuse options that a model which ranks all products has no use for, and a short shortlist."""
-        given = {"--shortlist": self.shortlist, "--rough-components": self.components}
+        given = {
+            "--shortlist": self.shortlist,
+            "--rough": self.rough,
+            "--rough-components": self.components,
+        }
+        if self.rough == "linear" and self.components is not None:
+            raise OptionError("A linear ranking has no Fourier features; leave out --rough-components.")
         for name, value in given.items():
             if self.ranks_itself and value is not None:
                 raise OptionError(
@@ -188,7 +208,11 @@ class SpaceScreen(Job[Any]):
     def spec(self) -> dict[str, Any]:
         """What the hits depend on, as shards must agree on it."""
         within = " ".join(f"{SUMS[i]}={_bound(low)}:{_bound(high)}" for i, low, high in self.limits)
-        asked = {"shortlist": self.shortlist, "rough_components": self.components}
+        asked = {
+            "shortlist": self.shortlist,
+            "rough": self.rough,
+            "rough_components": self.components,
+        }
         return {
             "model": self.model.metadata["spec_hash"],
             "acquisition": self.rule.state(),
@@ -206,8 +230,8 @@ class SpaceScreen(Job[Any]):
     def need(self) -> Need:
         if self.earlier is not None:
             return Need()
-        n_components = self.n_components
-        pieces = pieces_of(self.families, n_components)
+        n_components = 0 if self.linear else self.n_components
+        pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, n_components)
         rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
         tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
         tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
@@ -226,6 +250,14 @@ class SpaceScreen(Job[Any]):
             making = Making(own, MOST_ROWS, bits, shape, tables=tables, usual=spec.nonzeros)
         std = self.rule.needs_std or self.std != "none"
         return making.need(lambda making: need_of_model(self.model, making, 0, std=std))
+
+    @property
+    def linear(self) -> bool:
+        """Whether a linear function of counts ranks all products, because there are so many."""
+        if self.ranks_itself or self.rough is not None or self.components is not None:
+            return not self.ranks_itself and self.rough == "linear"
+        slots = (self.space.slots_of(r) for r in range(len(self.space.reactions)))
+        return sum(math.prod(map(len, own)) for own in slots) > _MOST_FOURIER
 
     @property
     def n_components(self) -> int:
@@ -277,7 +309,8 @@ class SpaceScreen(Job[Any]):
         found = self._scored(run, products)
         counts = counts_of(self.cut, products)
         key = hash_of([self.spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
-        rough = learned(run, counts, found.columns["score"], self.n_components, key)
+        n_components = None if self.linear else self.n_components
+        rough = learned(run, counts, found.columns["score"], n_components, key)
         self.ranking = rough.ranking
         self.notes = (*self.notes, rough.words)
         run.progress.note(rough.words)
@@ -296,8 +329,15 @@ class SpaceScreen(Job[Any]):
 
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for the best `n_kept` products."""
-        feature_map = self.ranking.feature_map
         tables = absolute(run.work), self._key(self.cut.spec), self.cut.spec.n_columns
+        key, folder = hash_of([self.spec, n_kept]), run.work / f"partials-{n_kept}"
+        if isinstance(self.ranking, Linear):
+            by_sums = SumSearch(tables, self._leave_weights(run), n_kept, self.limits)
+            pieces = pieces_of_sums(self.families)
+            sizes = [piece.size for piece in pieces]
+            root = Root(by_sums, SumPieces(tables).of, folder, key)
+            return Tree([root], [(i,) for i in range(len(pieces))], sizes, _PIECES)
+        feature_map = self.ranking.feature_map
         reference = MapReference.of(feature_map.state()).carried(run.work)
         search = SpaceSearch(tables, self._leave_weights(run), reference, n_kept, self.limits)
         pieces = pieces_of(self.families, feature_map.n_components)
@@ -305,14 +345,15 @@ class SpaceScreen(Job[Any]):
         groups = group_by_rows([(i, piece.size) for i, piece in enumerate(pieces)], most)
         sizes = [sum(pieces[i].size for i in group) for group in groups]
         chunk = SpacePieces(tables, feature_map.n_components).of
-        root = Root(search, chunk, run.work / f"partials-{n_kept}", hash_of([self.spec, n_kept]))
+        root = Root(search, chunk, folder, key)
         return Tree([root], groups, sizes, _PIECES)
 
     def _leave_weights(self, run: Run) -> str:
         """Write the weights that rank to a file that every task finds; return the file."""
         path = run.work / f"weights-{hash_of(self.spec)[:16]}"
         if read_checkpoint(path, path.name) is None:
-            write_checkpoint(path, {"weights": self.ranking.weights}, {}, path.name, keep=True)
+            columns = {"columns": self.ranking.columns} if isinstance(self.ranking, Linear) else {}
+            write_checkpoint(path, {"weights": self.ranking.weights, **columns}, {}, path.name, keep=True)
         return absolute(path)
 
     def finish(self, run: Run, made: int) -> Any:
@@ -386,6 +427,7 @@ class SpaceScreen(Job[Any]):
         """
         if not len(top):
             return -math.inf
+        assert isinstance(self.ranking, Ranking)
         searched = top.score + self.ranking.offset
         error = float(np.abs(searched - self.rule.sign * found.columns["value"]).max())
         if not error <= _CLOSE * self.ranking.deviation:

@@ -158,7 +158,7 @@ def screen_command(about: Mapping[str, Any], output: str) -> str:
     words += ["--shortlist", str(about["shortlist"])] if about.get("shortlist") else []
     for limit in (about.get("within") or "").split():  # of the products of a space
         words += ["--within", limit]
-    for name in ("per_block", "rough_components"):
+    for name in ("per_block", "rough", "rough_components"):
         words += [f"--{name.replace('_', '-')}", str(about[name])] if about.get(name) else []
     words += ["--exclude-labelled"] if about.get("exclude_labelled") else []
     return shlex.join(words)

@@ -62,6 +62,10 @@ class Piece(NamedTuple):
 class Best(Protocol):
     """What keeps the best products of a family."""
 
+    @property
+    def least(self) -> float:
+        """The score below which nothing is among the best."""
+
     def look(self, scores: Single, rows_of: RowsOf) -> None:
         """Take what may be among the best.
 

@@ -187,8 +187,31 @@ def test_shards_and_a_resumed_run_give_the_same_hits(
         assert screen(made, source, tmp_path / "again.parquet", **options).table.equals(whole)
     again = screen(made, source, tmp_path / "again.parquet", **options)
     assert any("already holds exactly these hits" in note for note in again.notes)
-    with pytest.raises(StoreError, match="another search"):
+    with pytest.raises(StoreError, match=r"--shortlist \(was 300, now 301\)"):
         screen(made, source, tmp_path / "again.parquet", k=10, shortlist=301)
+
+
+def test_a_linear_ranking_finds_the_best(
+    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = space / "linear"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    options: dict[str, Any] = {"k": 20, "shortlist": 400, "maximize": True}
+    report = screen(model, space / "space", tmp_path / "h.parquet", rough="linear", **options)
+    assert any("by a linear function of morgan:2 counts" in note for note in report.notes)
+    best = {one.smiles for one in best_products(every(model, means(model)), 20)}
+    assert len(best & set(report.table["smiles"].to_pylist())) >= 15
+    monkeypatch.setattr(spacescreen, "_MOST_FOURIER", 10)  # more products are ranked so
+    again = screen(model, space / "space", tmp_path / "again.parquet", **options)
+    assert again.table.equals(report.table)
+    for shard in ("0/2", "1/2"):
+        screen(model, space / "space", tmp_path / "shards.parquet", shard=shard, **options)
+    assert screen(model, space / "space", tmp_path / "shards.parquet", **options).table.equals(report.table)
+    limits = {"heavy_atoms": (9, 12)}
+    within = screen(model, space / "space", tmp_path / "w.parquet", rough="linear", within=limits, **options)
+    assert set(within.table["heavy_atoms"].to_pylist()) <= {9, 10, 11, 12}
+    with pytest.raises(OptionError, match="has no Fourier features"):
+        screen(model, space / "space", tmp_path / "h.parquet", rough="linear", rough_components=8, **options)
 
 
 def test_hits_name_the_nearest_labelled_molecule(space: Path, tmp_path: Path) -> None:
