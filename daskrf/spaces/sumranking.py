@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from daskrf.spaces.families import Family
+from daskrf.spaces.families import Family, Side
 from daskrf.spaces.ranking import ROUNDING, Best, Limit, Piece
 
 __all__ = ["Linear", "best_sums", "pieces_of_sums"]
@@ -103,20 +103,28 @@ def best_sums(
     value = [function(own[side.synthon]) for side in family.sides]
     over = [function(side.counts) for side in family.sides]
     for classes, views in zip(family.groups.tolist(), family.views.tolist(), strict=True):
+        every = [
+            _rows_of(side, bounds, reach)
+            for side, bounds, reach in zip(family.sides, piece.bounds, classes, strict=True)
+        ]
+        if not all(map(len, every)):
+            continue
         slots = []
-        for slot, (reach, view) in enumerate(zip(classes, views, strict=True)):
-            side, (first, last) = family.sides[slot], piece.bounds[slot]
-            start, stop = np.searchsorted(side.reach[first:last], [reach, reach + 1]) + first
-            rows = np.arange(start, stop)
+        for slot, (rows, view) in enumerate(zip(every, views, strict=True)):
+            side = family.sides[slot]
             score = value[slot][rows] + over[slot][side.overlap[side.edge[rows], view]]
             slots.append(_Slot(rows, score, [limit.values[side.synthon[rows]] for limit in limits]))
-        if not all(len(slot.rows) for slot in slots):
-            continue
         parts = [slots[left].bins(), slots[right].bins()]
         for i in range(len(slots[lead].rows)) if lead is not None else (0,):
             head = None if lead is None else slots[lead].only(i)
             for a, b in itertools.product(*parts):
                 _Pairs(a, b, head, limits, (left, right, lead)).show(best)
+
+
+def _rows_of(side: Side, bounds: tuple[int, int], reach: int) -> Integers:
+    """Return the rows of a side, within bounds, that have a reach."""
+    start, stop = np.searchsorted(side.reach[bounds[0] : bounds[1]], [reach, reach + 1]) + bounds[0]
+    return np.arange(start, stop)
 
 
 @dataclass(frozen=True)
