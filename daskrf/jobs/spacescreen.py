@@ -455,11 +455,11 @@ class SpaceScreen(Job[Any]):
             scores += self._scored(run, decoded(self.cut, top.row[size:more].tolist()))
             size = more
             found = self._candidates(top.row[:size], scores.alike())
-            whole = size == len(top) < self.n_kept
-            if whole:
+            there = len(top) < self.n_kept
+            if there and size == len(top):
                 return found, True, ("the model has ranked every product",)
             bar = float(found.columns["score"][self.k - 1]) if len(found) >= self.k else -math.inf
-            missed = Missed.of(self.k, size, bar, self._below(run, top, size))
+            missed = Missed.of(self.k, size, bar, self._below(run, top, size), whole=there)
             if self.shortlist or missed.recall >= _RECALL or 4 * size > len(top):
                 return found, False, (str(missed),)
 
@@ -515,21 +515,30 @@ class Missed:
     looked : tuple of (int, int, int, int)
         Ranges of places below the shortlist: first and last place, random products that were scored, and
         how many of these are better than the last hit.
+    whole : bool
+        Whether the ranges reach to the last product.
     """
 
     k: int
     size: int
     looked: tuple[tuple[int, int, int, int], ...]
+    whole: bool = False
 
     @classmethod
     def of(
-        cls, k: int, size: int, bar: float, below: Iterable[tuple[int, int, npt.NDArray[np.float64]]]
+        cls,
+        k: int,
+        size: int,
+        bar: float,
+        below: Iterable[tuple[int, int, npt.NDArray[np.float64]]],
+        *,
+        whole: bool = False,
     ) -> Missed:
         """Return the estimate from the score of the last hit and from scores below the shortlist."""
         looked = tuple(
             (start + 1, stop, len(score), int((score > bar).sum())) for start, stop, score in below
         )
-        return cls(k, size, looked)
+        return cls(k, size, looked, whole)
 
     @property
     def recall(self) -> float:
@@ -543,8 +552,9 @@ class Missed:
             for first, last, n, better in self.looked
         ]
         deepest = self.looked[-1][1] if self.looked else self.size
+        rest = "" if self.whole else f"; beyond place {deepest:,} nothing is known"
         return (
             f"the model has ranked the best {self.size:,} of the rough ranking, and random ones of the next: "
             f"{', '.join(said)} would be hits, so that the shortlist holds an estimated {self.recall:.0%} of "
-            f"the best {self.k:,}; beyond place {deepest:,} nothing is known"
+            f"the best {self.k:,}{rest}"
         )
