@@ -90,7 +90,8 @@ class Chosen:
         return self._top
 
     def _choose(self) -> None:
-        for score, number in self._held:
+        if self._held:  # all at once: each product is shown once
+            score, number = map(np.concatenate, zip(*self._held, strict=True))
             self._top = self._top.combine(TopK(self._top.k).from_chunk(score, number))
         self._held, self._n_held = [], 0
         self._least = self._threshold()
