@@ -116,6 +116,14 @@ def campaign(
     return shares, estimates
 
 
+def coverage_words(rows: list[dict[str, Any]]) -> str:
+    """Return how many of the 95 % intervals of `daskrf found` held the truth, and the mean error."""
+    pairs = [pair for row in rows for pair in zip(row["shares"][1:], row["estimates"], strict=True)]
+    held = sum(low <= truth <= high for truth, (_, low, high) in pairs)
+    error = float(np.mean([estimate - truth for truth, (estimate, _, _) in pairs]))
+    return f"found: {held} of {len(pairs)} 95 % intervals held the truth; mean error {error:+.1f} %"
+
+
 def main() -> None:
     """Run the campaigns and print the table."""
     options = argparse.ArgumentParser(
@@ -155,6 +163,8 @@ def main() -> None:
         lines.append({"rule": rule, **shares, "sd": spread, "seconds": seconds})
     rounds = {f"round {number}": ".1f" for number in range(settings.rounds + 1)}
     print(table(lines, {"rule": "s", **rounds, "sd": ".1f", "seconds": ".0f"}))
+    if settings.found:
+        print(coverage_words(rows))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from daskrf.commands.plan import plan as plan
     from daskrf.commands.predict import predict as predict
     from daskrf.commands.quickstart import quickstart as quickstart
+    from daskrf.commands.sample import sample as sample
     from daskrf.commands.screen import screen as screen
     from daskrf.commands.status import status as status
     from daskrf.commands.suggest import suggest as suggest

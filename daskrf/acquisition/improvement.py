@@ -29,6 +29,7 @@ class _Improvement(Acquisition):
     """A natural logarithm, because the values themselves underflow to ties for most of a large library."""
 
     needs_std: ClassVar[bool] = True
+    logarithmic: ClassVar[bool] = True
     logarithm: ClassVar[Callable[[Any, Any], Array]]
 
     best: float | None = None

@@ -45,6 +45,8 @@ class Acquisition(ABC):
     """Whether it uses standard deviations (of f)."""
     needs_sample: ClassVar[bool] = False
     """Whether it ranks by a posterior draw of f in place of its mean."""
+    logarithmic: ClassVar[bool] = False
+    """Whether its scores are logarithms."""
 
     maximize: bool = False
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf import seeds
+from daskrf.arrays import column_slice
 from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import (
     Direction,
@@ -461,13 +462,19 @@ class _Target:
         return found
 
     @cached_property
+    def structures(self) -> Any:
+        """The fingerprints without descriptors, which say nothing of similarity."""
+        n_columns = self.job.fit.n_structural
+        return self.X if n_columns is None else column_slice(self.X, 0, n_columns)
+
+    @cached_property
     def nearest(self) -> tuple[Array, Array]:
         """Label and similarity of the most similar molecule that each fold knows; NaN if not predicted."""
         found = np.full((2, len(self.y)), np.nan)
-        pairs = sum(len(known) * float(len(own)) for known, own in self.rows)
+        pairs, X = sum(len(known) * float(len(own)) for known, own in self.rows), self.structures
         for fold, (known, own) in enumerate(self.rows):
             some = _some(own, min(1.0, _PAIRS / pairs), self.job.seed, f"evaluate/nearest/{fold}")
-            found[:, some] = nearest_neighbour(self.X[known], self.y[known], self.X[some])
+            found[:, some] = nearest_neighbour(X[known], self.y[known], X[some])
         return found[0], found[1]
 
     @cached_property
@@ -557,7 +564,8 @@ class _Target:
             fit = self.process.predicted(some, own, f"curve-{part}-{fold}")
             found[MODEL][:, own] = fit.mean, fit.std
             asked = own[np.isfinite(self.nearest[0][own])]
-            found[NEAREST][0, asked] = nearest_neighbour(self.X[some], self.y[some], self.X[asked])[0]
+            X = self.structures
+            found[NEAREST][0, asked] = nearest_neighbour(X[some], self.y[some], X[asked])[0]
         return CurvePoint(_mean(counts), {name: self._figures(given) for name, given in found.items()})
 
     def columns(self) -> dict[str, Array]:

@@ -23,7 +23,16 @@ from daskrf.jobs.learner import prepared
 from daskrf.jobs.memory import CHUNK_BYTES, ROW_BYTES, Making, MemoryNeed, peak
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.jobs.progress import Progress
-from daskrf.jobs.sources import FingerprintSource, check_map, check_map_for, making_of, planned_rows
+from daskrf.jobs.sources import (
+    FingerprintSource,
+    check_map,
+    check_map_for,
+    folding_words,
+    making_of,
+    map_for,
+    planned_rows,
+)
+from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command
 from daskrf.quantities import amount, features_words
 from daskrf.report.notebook import Shown
@@ -50,7 +59,7 @@ class FeaturizeReport(Shown):
     """What `featurize` did: the store, its rows, components and bytes, and the partitions this run made.
 
     `n_filled` is the number of features that differ from 0 in some row (`FeatureMap.n_filled`). If there are
-    fewer than asked for, `warnings` say why.
+    fewer than asked for, `warnings` say why. `folded` says how fingerprints were folded, if they were.
     """
 
     store: PurePath
@@ -63,6 +72,7 @@ class FeaturizeReport(Shown):
     seconds: float
     warnings: tuple[str, ...] = ()
     n_filled: int | None = None
+    folded: str = ""
 
     def __str__(self) -> str:
         features = features_words(
@@ -73,6 +83,7 @@ class FeaturizeReport(Shown):
             f"{feature_bytes(self.n_components, self.dtype):,} bytes a molecule as {self.dtype}, "
             f"{self.bytes / max(1, self.rows):,.0f} with ID and SMILES ({self.seconds:.1f} s)"
         ]
+        lines += [f"  {self.folded}"] if self.folded else []
         lines += found_words(self.made, self.partitions)
         return "\n".join([*lines, *(f"  {warning}" for warning in self.warnings)])
 
@@ -83,6 +94,7 @@ def featurize(
     output: str | os.PathLike[str] | None = None,
     *,
     dtype: Dtype | None = None,
+    fold: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
     shard: AnyShard = None,
@@ -110,6 +122,10 @@ def featurize(
         signs, with a power of 4 (such as 4096) as their number, lose nothing. Maps with centroids refuse
         float16, because small features tell which centroid is nearest. Default: bits where features are
         signs, else float32.
+    fold : int, optional
+        Number of columns that each kind of unfolded fingerprints is folded to as they are read. Default: 2048
+        for maps that serve only so many columns, such as fastfood; other maps take unfolded fingerprints as
+        they are.
     client, progress, shard, prepare
         As in `fingerprint`.
 
@@ -142,6 +158,8 @@ def featurize(
             raise InputError(
                 "A dask array is featurized lazily and has no output path; store the result yourself."
             )
+        if fold is not None:
+            raise InputError("A dask array has no kinds to fold; take a FoldedFeatures as the map.")
         return featurize_array(source, feature_map, dtype=dtype)
     if not isinstance(source, (str, os.PathLike)):
         raise InputError(
@@ -151,6 +169,7 @@ def featurize(
         raise InputError(f"Name an output for the features of {source}.")
     fingerprints = FingerprintStore.open(source)
     fingerprints.require_complete()
+    feature_map = map_for(feature_map, FingerprintSpec.from_state(fingerprints.spec["fingerprint"]), fold)
     check_map(feature_map, fingerprints.n_columns)
     features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits")
     return run(_Featurize(features, as_path(output), dtype), client, progress, shard, prepare)
@@ -210,6 +229,7 @@ class _Featurize(Job[FeaturizeReport]):
             run.seconds,
             tuple(feature_map.cautions()),
             feature_map.n_filled,
+            folding_words(self.features),
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from distributed import Client
+from sklearn.base import clone
 
 from daskrf.commands.fingerprint import FingerprintReport, fingerprint
 from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
@@ -50,12 +51,15 @@ from daskrf.jobs.sources import (
     FingerprintSource,
     Source,
     check_map_for,
+    folding_words,
     making_of,
+    map_for,
     open_source,
 )
 from daskrf.jobs.totals import Labelled, Sums
 from daskrf.jobs.tree import Root, Tree
 from daskrf.kernels import Kernel, TanimotoMinMax
+from daskrf.kernels.weightedmean import kernel_on_first
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.layout import smiles_column
 from daskrf.molecules.measurements import BY_SMILES, Reading, keys_of, label_table, label_words, read_labels
@@ -185,6 +189,8 @@ class FitReport(Shown):
         For an exact process: how the equations of each target were solved, in words.
     choices : tuple of KernelChoice or None
         How the kernel of each target of an exact process was chosen; None if it was given.
+    folded : str
+        How fingerprints were folded as they were read, in words; empty if they were not.
     length_scale : LengthScaleSearch or None
         How the length scale of the map was found; None if it was given, or there is none.
     map_choice : MapChoice or None
@@ -208,6 +214,7 @@ class FitReport(Shown):
     kernel: str = ""
     solved: tuple[str, ...] = ()
     choices: tuple[KernelChoice | None, ...] = ()
+    folded: str = ""
     length_scale: LengthScaleSearch | None = None
     map_choice: MapChoice | None = None
 
@@ -224,6 +231,7 @@ class FitReport(Shown):
             f"({self.seconds:.1f} s)",
             *(f"  {words}" for words in self.inputs),
             f"  {self.labels}",
+            *([f"  {self.folded}"] if self.folded else []),
         ]
         for t, name in enumerate(printable(name, 60) for name in self.labels.names):
             toward = f" (to {self.directions[t]})" if self.directions and self.directions[t] else ""
@@ -253,6 +261,7 @@ def fit(
     process: ProcessName = "auto",
     kernel: Kernel | None = None,
     quick: bool = False,
+    fold: int | None = None,
     key: Key | None = None,
     key_column: str | int | None = None,
     target: str | int | Sequence[str | int] | None = None,
@@ -307,6 +316,9 @@ def fit(
         see `daskrf.gp.choose_kernel`. The report lists what was tried.
     quick : bool
         Take the Tanimoto (min-max) kernel for an exact process, without trying others.
+    fold : int, optional
+        Number of columns that each kind of unfolded fingerprints is folded to as they are read, for a process
+        with features. Default: as in `featurize`. The model predicts from fingerprints folded alike.
     key : {"id", "smiles", "structure", "parent", "inchikey", "row"}
         What joins a label to its molecule: the ID; the SMILES, letter for letter as in the library's files;
         the structure, however its SMILES is written; its parent, the largest fragment without charges, so
@@ -383,6 +395,7 @@ def fit(
         process=process,
         kernel=kernel,
         quick=quick,
+        fold=fold,
         reading=Reading(
             key or ("smiles" if labels is None else "id"),
             *(key_column, targets, drop_non_numbers, censored, transform, unit, replicates, replicate_std),
@@ -413,6 +426,7 @@ def job_of_fit(
     direction: Direction | Mapping[str, str] | None,
     client: Client | None,
     cut: bool = False,
+    fold: int | None = None,
     model_options: Mapping[str, Any],
 ) -> _Fit:
     """Return the job of a fit with the arguments of `fit`.
@@ -437,18 +451,22 @@ def job_of_fit(
     ):
         process = "features"
     exact = _exact_for(process, kernel, feature_map, options)
+    if exact is not None and fold is not None:
+        raise OptionError(
+            "--fold goes with --map or --process features; an exact process needs no folding: leave it out."
+        )
     asked = (output, fixed, options, direction, exact, kernel, process == "auto", client)
     if labels is None:
         unmade = cast(FingerprintSource, None)  # `plan` makes it
         alone = _FitAlone(unmade, source, reading, *asked)
-        alone.feature_map, alone.counted = feature_map, spec
+        alone.feature_map, alone.counted, alone.fold = feature_map, spec, fold
         return alone
     if _is_open(feature_map) and kind_of(source) == "features":
         raise InputError(f"{source} holds features of a known map; leave out the options of the map.")
-    features = open_source(source, _checkable(feature_map), raw=exact is not None)
+    features = open_source(source, _checkable(feature_map), raw=exact is not None, fold=fold)
     if exact is None:
         gp_for(features.feature_map, **options)  # refuses options of other models before reading labels
-    return _Fit(features, labels, reading, *asked, any_key=any_key, feature_map=feature_map)
+    return _Fit(features, labels, reading, *asked, any_key=any_key, feature_map=feature_map, fold=fold)
 
 
 def _check_alone(source: Paths, key: str, cut: bool) -> None:
@@ -478,6 +496,7 @@ class _Fit(Job[FitReport]):
     client: Client | None = None
     any_key: bool = False
     feature_map: FeatureMap | AutoMap | None = None
+    fold: int | None = None
     words: str = ""
     caution: str = ""
     given: LabelFiles = field(init=False)
@@ -502,6 +521,11 @@ class _Fit(Job[FitReport]):
         return FingerprintSpec.from_state(self.features.store.spec["fingerprint"]).columns
 
     @property
+    def n_structural(self) -> int | None:
+        """As in `FingerprintSpec`."""
+        return FingerprintSpec.from_state(self.features.store.spec["fingerprint"]).n_structural
+
+    @property
     def found_words(self) -> str:
         """What of the map the labels determined, for a report on parts of them; empty if nothing."""
         if self.found is None:
@@ -520,6 +544,9 @@ class _Fit(Job[FitReport]):
         self.given = self._join(run)
         self.parts = self.given.parts()
         _check_variance(self.joined, self.fixed)
+        if self.exact is not None and self.kernel is not None and self.n_structural is not None:
+            self.kernel = kernel_on_first(self.kernel, self.n_structural)
+            self.exact = clone(self.exact).set_params(kernel=self.kernel)
         if self.auto and self.exact is not None:
             self._choose_process(run, self.exact)
         if self.exact is None and _is_open(self.feature_map):
@@ -602,8 +629,10 @@ class _Fit(Job[FitReport]):
         if kind_of(self.output, missing_ok=True) is not None:
             known = read_model(self.output, statistics=False).metadata.get("search")
         store = self.features.store
-        self.found, self.search = found_map(run, asked, store, self.joined, self.options, known)
-        self.features = open_source(self.features.path, self.found.feature_map)
+        spec = FingerprintSpec.from_state(store.spec["fingerprint"])
+        used = functools.partial(map_for, spec=spec, fold=self.fold)
+        self.found, self.search = found_map(run, asked, store, self.joined, self.options, used, known)
+        self.features = open_source(self.features.path, self.found.feature_map, fold=self.fold)
 
     def need(self) -> Need:
         cut, making = _grouped(self.features, self.joined), making_of(self.features)
@@ -720,6 +749,7 @@ class _Fit(Job[FitReport]):
             " and ".join(dict.fromkeys(kernel for kernel, _ in solved)),
             tuple(way for _, way in solved),
             tuple(each.kernel_choice_ for each in processes_of(gp)) if self.exact else (),
+            folding_words(self.features),
             self.found if isinstance(self.found, LengthScaleSearch) else None,
             self.found if isinstance(self.found, MapChoice) else None,
         )
@@ -757,7 +787,8 @@ class _FitAlone(_Fit):
             if 2 * made.rejected > made.rows:
                 raise InputError(f"{path}: {left}; name the column of the SMILES with --key-column")
             left = f"; {left}, and their labels are left out"
-        self.features = open_source(folder, _checkable(self.feature_map), raw=self.exact is not None)
+        raw = self.exact is not None
+        self.features = open_source(folder, _checkable(self.feature_map), raw=raw, fold=self.fold)
         if self.exact is None:
             gp_for(self.features.feature_map, **self.options)
         super().plan(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from distributed import Client
+from scipy.special import ndtri
 
 from daskrf import seeds
 from daskrf.acquisition import acquisition_for
@@ -27,6 +28,7 @@ from daskrf.jobs.job import Need, Run, run
 from daskrf.jobs.models import Model
 from daskrf.jobs.passing import Passing
 from daskrf.jobs.progress import Progress
+from daskrf.jobs.rounds import rounds_of
 from daskrf.jobs.sources import Block
 from daskrf.molecules import TableFormat
 from daskrf.molecules.spec import Fragments
@@ -57,6 +59,9 @@ CLI = Command(
 )
 
 _INTERVAL = (0.025, 0.975)
+_DOUBT = 0.1  # standard deviation of the logarithm of what all deviations should be multiplied by
+_MANY_BETTER = 0.1  # times k: molecules better than the best label
+_FEWEST = 20  # labels of batches that tell what it is
 
 
 @dataclass(frozen=True)
@@ -157,8 +162,11 @@ def found(
 
     Notes
     -----
-    The interval is that of the posterior: it is right as far as the model's error bars are, which the
-    history of rounds shows (`daskrf add`).
+    The molecules that count are the outer tail of what is drawn, so that deviations too small by a twentieth
+    make an estimate too hopeful by several percent. So the deviations of a draw from the mean are multiplied
+    by a factor of its own: the root mean square error of the batches added so far, in standard deviations
+    predicted for them (`daskrf add`; 1 if there are fewer than 20 labels), times a factor whose logarithm has
+    a standard deviation of 0.1. `benchmarks/campaign.py --found` compares the intervals with the truth.
     """
     if n_draws < 2 or k < 1:
         raise OptionError("found needs at least two draws, and one molecule that counts as the best.")
@@ -205,7 +213,21 @@ class _Found(SuggestJob):
         process, own = process_of(self.model.gp, self.target)
         noise = math.sqrt(float(process.noise_variance_[own]))
         given = {**vars(plain), "k": self.k, "name": self.name, "keep_features": False}
-        return DrawnValues(**given, passing=self.passing, n_draws=self.n_draws, noise=noise)
+        given |= {"passing": self.passing, "n_draws": self.n_draws}
+        return DrawnValues(**given, noise=noise, factors=self._factors(run))
+
+    def _factors(self, run: Run) -> tuple[float, ...]:
+        """Return what the deviations of each draw are multiplied by."""
+        factor, n_labels = shown_by_batches(rounds_of(self.model), self.target)
+        said = (
+            f"deviations are taken {factor:.2f} times as large, as {amount(n_labels, 'labels')} of batches "
+            f"showed, and as uncertain by {_DOUBT:.0%}"
+            if n_labels
+            else f"deviations are taken as uncertain by {_DOUBT:.0%}; no batch has shown yet whether they "
+            "are right"
+        )
+        self._note(run, said)
+        return tuple((factor * np.exp(_DOUBT * _spread(self.n_draws))).tolist())
 
     def finish(self, run: Run, made: int) -> Any:
         """Count."""
@@ -213,6 +235,8 @@ class _Found(SuggestJob):
         labels = self.rule.sign * _measured(self.model, self.path, self.smiles, self.target)
         shares = [_share(labels, top.score, self.k) for top in values.tops]
         low, high = np.quantile(shares, _INTERVAL)
+        better = [int((top.score > labels.max()).sum()) for top in values.tops]
+        self.notes = (*self.notes, *_doubts(float(np.mean(better)), self.k))
         return FoundReport(
             self.k,
             len(labels),
@@ -239,6 +263,41 @@ def _measured(model: Model, path: PurePath, smiles: Sequence[str], target: int) 
     return np.bincount(index, y) / np.bincount(index)
 
 
+def _doubts(better: float, k: int) -> list[str]:
+    """Return what speaks against the draws, if they have so many molecules better than the best label."""
+    if better <= _MANY_BETTER * k:
+        return []
+    return [
+        f"in a draw, {better:,.0f} molecules without labels are better than the best label; if batches find "
+        "hardly any, the target has an end that the model does not know, and the estimate is too low"
+    ]
+
+
+def shown_by_batches(rounds: Sequence[Mapping[str, Any]], target: int) -> tuple[float, int]:
+    """Return how far labels of batches were from their means, in predicted deviations, and their number.
+
+    1 and 0 if the batches are not known or have too few labels; see `daskrf.gp.agreement`.
+
+    Examples
+    --------
+    >>> batch = {"agreement": [{"n": 50, "mean_z2": 1.44}]}
+    >>> shown_by_batches([{"labels": 100}, batch, batch], 0), shown_by_batches([{"labels": 100}], 0)
+    ((1.2, 100), (1.0, 0))
+    """
+    known = [each["agreement"][target] for each in rounds if each.get("agreement")]
+    found = [(each["n"], each["mean_z2"]) for each in known if each is not None]
+    n_labels = sum(n for n, _ in found)
+    if n_labels < _FEWEST:
+        return 1.0, 0
+    return math.sqrt(sum(n * z2 for n, z2 in found) / n_labels), n_labels
+
+
+def _spread(n: int) -> npt.NDArray[np.float64]:
+    """Return the quantiles of a standard normal distribution for n draws, in an order without meaning."""
+    order = np.argsort(seeds.words(0, "found/factor", n), kind="stable")
+    return np.asarray(ndtri((order + 0.5) / n))
+
+
 def _share(measured: npt.NDArray[np.float64], others: npt.NDArray[np.float64], k: int) -> float:
     """Return the share of the k largest of both that was measured.
 
@@ -256,15 +315,20 @@ def _share(measured: npt.NDArray[np.float64], others: npt.NDArray[np.float64], k
 
 @dataclass(frozen=True)
 class DrawnValues(Candidates):
-    """Draws new measurements of all rows: draws of the function, and noise that depends on row and draw."""
+    """Draws new measurements of all rows: draws of the function, and noise that depends on row and draw.
+
+    Their deviations from the mean are multiplied by a factor for each draw.
+    """
 
     noise: float = 0.0
+    factors: tuple[float, ...] = ()
 
     def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
-        drawn, _ = super().scores(model, block)
+        drawn, columns = super().scores(model, block)
+        mean = self.rule.sign * columns["mean"]
         drawn = drawn.reshape(len(block.rows), -1)
         for draw in range(drawn.shape[1]):
-            drawn[:, draw] += self.noise * normal_of(
-                seeds.words_at(self.seed, f"found/noise/{draw}", block.rows)
-            )
+            words = seeds.words_at(self.seed, f"found/noise/{draw}", block.rows)
+            drawn[:, draw] += self.noise * normal_of(words)
+            drawn[:, draw] = mean + self.factors[draw] * (drawn[:, draw] - mean)
         return drawn, {}

@@ -35,7 +35,7 @@ from daskrf.jobs.learner import need_of_learning
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.smiles import rejects_table, rows_table
-from daskrf.jobs.sources import check_map
+from daskrf.jobs.sources import check_map, map_for
 from daskrf.kernels import TanimotoMinMax
 from daskrf.molecules import Fingerprinter, FingerprintSpec, Library, TableFormat, rdkit_version, sample_rows
 from daskrf.molecules.spec import Fragments
@@ -177,6 +177,7 @@ def plan(
     check_feature_map(feature_map)
     feature_map = stand_in(feature_map)
     check_type("spec", spec, FingerprintSpec, "FingerprintSpec(radius=2)")
+    feature_map = map_for(feature_map, spec)
     M = feature_map.n_components
     check_map(feature_map, spec.n_columns)
     unfitted = feature_map

@@ -19,16 +19,17 @@ from scipy import sparse
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
-from daskrf.errors import InputError, OptionError, StoreError, check_type, printable
+from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.gp.separate import process_of, processes_of
 from daskrf.jobs.directions import maximizes, target_of, words
+from daskrf.jobs.draws import drawn_function, leave_draws
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.given import Data
 from daskrf.jobs.inputs import inputs_of, source_for, source_words
 from daskrf.jobs.job import AnyShard, Job, Need, Run, ShardReport, run
 from daskrf.jobs.learner import sampled_rows
 from daskrf.jobs.memory import MemoryNeed, held_by_model, need_of_model, need_of_scores
-from daskrf.jobs.models import Model, open_model, read_model, score_seconds
+from daskrf.jobs.models import Model, open_model, predictions_of, read_model, score_seconds
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.shortlist import SAMPLE, SAMPLED_PARTITIONS, Cut, Sample
@@ -45,10 +46,10 @@ from daskrf.report.webpage import ENDING, check_rows
 from daskrf.screening import TopK
 from daskrf.spaces.limits import ranges_of, ranges_of_texts
 from daskrf.spaces.spacefiles import space_among
-from daskrf.storage.backend import absolute, as_path, backend
+from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, rejects_of, write_hits, write_rejects
-from daskrf.storage.model import load_model, read_checkpoint, write_checkpoint
+from daskrf.storage.model import load_model
 from daskrf.storage.store import hash_of
 from daskrf.storage.tablefiles import beside, check_ending
 
@@ -67,7 +68,7 @@ def one_target(texts: Sequence[str]) -> str:
 
 
 def read_fraction(text: str) -> float:
-    """Return a fraction of the library; "none" means all of it."""
+    """Return a fraction of the library, or a number of products; "none" means all of a library."""
     return 1.0 if text == "none" else float(text)
 
 
@@ -76,12 +77,14 @@ CLI = Command(
     step=5,
     options={
         "k": Option(least=1),
-        "shortlist": Option(metavar="FRACTION|none", convert=read_fraction),
+        "shortlist": Option(metavar="FRACTION|none|N", convert=read_fraction),
         "maximize": Option("--maximize/--minimize"),
         "seed": Option(least=0),
         "target": Option(metavar="NAME", repeated=True, convert=one_target),
         "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts, section="Spaces"),
         "per_block": Option(least=1, section="Spaces"),
+        "rough": Option(section="Spaces"),
+        "rough_components": Option(least=2, section="Spaces"),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -165,6 +168,8 @@ def screen(
     overwrite: bool = False,
     within: Mapping[str, Sequence[float | None]] | None = None,
     per_block: int | None = None,
+    rough: Literal["fourier", "linear"] | None = None,
+    rough_components: int | None = None,
     format: TableFormat | None = None,
     fragments: Fragments | None = None,
     accept_rejects: bool = False,
@@ -223,7 +228,7 @@ def screen(
         Target to rank by; needed only if the model has several.
     exclude_labelled : bool
         Leave out the rows that the model was fitted to, if this is the same library. Copies of their
-        molecules in other rows stay, and are counted.
+        molecules in other rows stay, and are counted. Of a space, leave out all labelled molecules.
     overwrite : bool
         Replace the hits of another search at the output.
     within : dict of str to (float or None, float or None), optional
@@ -232,6 +237,13 @@ def screen(
         often those of molecules that are larger than any labelled one.
     per_block : int, optional
         Of a space, take at most so many hits with the same building block: the best ones.
+    rough : {"fourier", "linear"}, optional
+        What ranks all products of a space roughly, where the model cannot: a process on Fourier features,
+        which is better, or a linear function of counts, which takes minutes for 5 10^11 products. Default:
+        linear above 2 10^10 products.
+    rough_components : int, optional
+        Number of Fourier features of the rough ranking of a space. Default: 1,024. The search takes as much
+        longer as there are more, and the shortlist holds more of the best.
     format, fragments
         As in `predict`.
     accept_rejects, client, progress, shard, prepare
@@ -253,7 +265,7 @@ def screen(
         If `output` holds the hits of another search; the message names what differs.
     """
     output = as_path(output)
-    _check_options(k, std, shortlist, output)
+    _check_options(k, std, output)
     files = (source, format, fragments, accept_rejects)
     rule, maximize = asked_for(acquisition, maximize, settings)
     if rule.needs_std and std == "none":
@@ -262,12 +274,21 @@ def screen(
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
     space = space_among(source)
     if space is not None:
-        _check_space_options(files, shortlist, exclude_labelled)
+        _check_space_options(files)
         own = as_path(model), space, output, k, std, seed or 0, rule, maximize, target, overwrite
-        job_of_space = SpaceScreen(*own, ScreenReport, ranges_of(within), per_block)
+        limits, size = ranges_of(within), _number_of_products(shortlist)
+        job_of_space = SpaceScreen(*own, ScreenReport, _page_of, limits, per_block, size, rough_components)
+        job_of_space.exclude_labelled, job_of_space.rough = exclude_labelled, rough
         return run(job_of_space, client, progress, shard, prepare)
-    if within or per_block:
-        raise OptionError("--within and --per-block are for the products of a space; leave them out.")
+    if within or per_block or rough or rough_components:
+        raise OptionError(
+            "--within, --per-block, --rough and --rough-components are for the products of a space; leave "
+            "them out."
+        )
+    if shortlist is not None and not 0 < shortlist <= 1:
+        raise OptionError(
+            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
+        )
     job = ScreenJob(
         *(as_path(model), files, output, k, std, seed or 0, rule, maximize, target, exclude_labelled),
         *(overwrite, shortlist),
@@ -307,9 +328,14 @@ class ScreenJob(Job[ScreenReport]):
         return work_folder(self.output)
 
     @property
+    def deviations(self) -> bool:
+        """Whether all molecules get standard deviations."""
+        return self.std == "all"
+
+    @property
     def shortlisted(self) -> bool:
         """Whether only the molecules with the best means get the deviations that they are ranked by."""
-        return self.rule.needs_std and self.std == "candidates"
+        return self.rule.needs_std and not self.deviations
 
     @property
     def n_kept(self) -> int:
@@ -378,7 +404,7 @@ class ScreenJob(Job[ScreenReport]):
         if self.earlier is not None:
             return Need()
         making, n_sums = making_of(self.features), len(processes_of(self.model.gp))
-        k, std = self.n_kept if self.std == "candidates" else 0, self.std == "all"
+        k, std = self.n_kept if self.std == "candidates" else 0, self.deviations
 
         def need_of(k: int) -> MemoryNeed:
             return making.need(lambda making: need_of_model(self.model, making, k, std=std), "rows")
@@ -409,7 +435,7 @@ class ScreenJob(Job[ScreenReport]):
         """Return what scores the library."""
         draw = None
         if self.rule.needs_sample:
-            draw = _draw_weights(self.model, self.target, self.seed, run.work, self.n_draws)
+            draw = leave_draws(self.model, self.target, self.seed, run.work, self.n_draws)
         return Search(
             absolute(self.path),
             self.model.metadata["spec_hash"],
@@ -419,7 +445,7 @@ class ScreenJob(Job[ScreenReport]):
             draw,
             self.exclude_labelled,
             self.std == "candidates" and not self.features.raw,
-            self.std == "all",
+            self.deviations,
             self.seed,
         )
 
@@ -427,7 +453,7 @@ class ScreenJob(Job[ScreenReport]):
         """Return the tree that scores the library."""
         chunk = Blocks(self.features.carried(run.work)).of
         search, fraction = self._with_shortlist(run, search, chunk)
-        groups, rows = _grouped(self.features, self.model, std=self.std == "all", fraction=fraction)
+        groups, rows = _grouped(self.features, self.model, std=self.deviations, fraction=fraction)
         root = Root(search, chunk, run.work / "partials", hash_of(self.spec))
         return Tree([root], groups, rows, _PIECES)
 
@@ -472,17 +498,8 @@ class ScreenJob(Job[ScreenReport]):
             "rejected": rejected,
             "notes": list(notes),
         }
-        write_hits(table, self.output, about, self._write_page(about))
+        write_hits(table, self.output, about, _page_of(self.output, about, self.model, self.path))
         return self._report(table, about, rejects, notes, run.seconds)
-
-    def _write_page(self, about: dict[str, Any]) -> Callable[[pa.Table, Path], None] | None:
-        """Return the function that writes the hits as a page, if that is what the output is."""
-        if self.output.suffix.lower() != ENDING:
-            return None
-        command = screen_command(about, self.output.name)
-        return functools.partial(
-            write_hits_page, about=about, model=self.model, model_path=self.path, command=command
-        )
 
     def _ranked(self, top: TopK) -> dict[str, Any]:
         """Return the columns of the k hits, best first; candidates get their standard deviations here."""
@@ -539,29 +556,30 @@ class ScreenJob(Job[ScreenReport]):
         )
 
 
-def _check_options(k: int, std: str, shortlist: float | None, output: PurePath) -> None:
+def _check_options(k: int, std: str, output: PurePath) -> None:
     """Refuse impossible options."""
     if k < 1:
         raise OptionError(f"The number of hits must be at least 1, not {k}.")
     if std not in get_args(Std):
         raise OptionError(f"std is one of candidates, all, none, not {std!r}.")
-    if shortlist is not None and not 0 < shortlist <= 1:
-        raise OptionError(
-            f"shortlist must be a fraction above 0 and up to 1 (1 means no shortlist), not {shortlist}."
-        )
     check_ending(output, others=(ENDING,))
     if output.suffix.lower() == ENDING:
         check_rows(k)
 
 
-def _check_space_options(
-    files: tuple[Any, TableFormat | None, str | None, bool], shortlist: float | None, exclude_labelled: bool
-) -> None:
+def _number_of_products(shortlist: float | None) -> int | None:
+    """Return the length of the shortlist of a space."""
+    if shortlist is not None and (shortlist < 1 or shortlist != int(shortlist)):
+        raise OptionError(
+            f"The shortlist of a space is a number of products, such as 50000, not {shortlist:g}."
+        )
+    return None if shortlist is None else int(shortlist)
+
+
+def _check_space_options(files: tuple[Any, TableFormat | None, str | None, bool]) -> None:
     """Refuse options that a space has no use for."""
     _, format, fragments, accept_rejects = files
     given = {
-        "--shortlist": shortlist is not None,
-        "--exclude-labelled": exclude_labelled,
         "--fragments": fragments is not None,
         "--accept-rejects": accept_rejects,
         "options on how to read SMILES files": format is not None and format != TableFormat(),
@@ -586,6 +604,16 @@ def asked_for(
     return acquisition, acquisition.maximize or maximize
 
 
+def _page_of(
+    output: PurePath, about: dict[str, Any], model: Model, path: PurePath
+) -> Callable[[pa.Table, Path], None] | None:
+    """Return the function that writes the hits as a page, if that is what the output is."""
+    if output.suffix.lower() != ENDING:
+        return None
+    command = screen_command(about, output.name)
+    return functools.partial(write_hits_page, about=about, model=model, model_path=path, command=command)
+
+
 def _best(model: Model, target: int, maximize: bool) -> float:
     """Return the best label that the model was fitted to."""
     return float((max if maximize else min)(model.metadata["range"][target]))
@@ -598,22 +626,6 @@ def _check_library(model: Model, features: Source) -> None:
             "The labelled molecules can be left out only of the fingerprint store that the model was fitted "
             "on; screen that store, or drop --exclude-labelled (exclude_labelled)."
         )
-
-
-def _draw_weights(model: Model, target: int, seed: int, work: PurePath, n_draws: int) -> str:
-    """Write the weights of draws of the function to a file that every task finds; return the file."""
-    several = f"-{n_draws}" if n_draws > 1 else ""
-    path = work / f"draw-{model.metadata['spec_hash'][:16]}-{target}-{seed}{several}"
-    if read_checkpoint(path, path.name) is None:
-        backend(work).make(work)
-        with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
-            gp, own = process_of(model.gp, target)
-            weights = gp.weights_of_draws(n_draws, seed, own) if several else gp.weights_of_draw(seed, own)
-        for keep in (True, False):  # another shard's file is as good, unless it is damaged
-            write_checkpoint(path, {"weights": weights}, {}, path.name, keep=keep)
-            if read_checkpoint(path, path.name) is not None:
-                break
-    return absolute(path)
 
 
 def _grouped(
@@ -725,7 +737,7 @@ class Search(Reduction):
                 columns["diagonal"] = block.diagonal
         values = columns["mean"]
         if self.draw is not None:
-            drawn = _drawn(self.draw, self.model, self.model_hash, self.target, self.seed)
+            drawn = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
             values = drawn.predict(block.phi)
         return self.rule(values, columns.get("std")), columns
 
@@ -739,38 +751,12 @@ class Search(Reduction):
         return Hits(TopK(self.k, columns.pop("score"), columns.pop("row"), columns), n_scored)
 
 
-def predictions_of(
-    model: Model,
-    target: int,
-    phi: Any,
-    diagonal: npt.NDArray[np.float64] | None,
-    *,
-    std: bool,
-) -> dict[str, npt.NDArray[Any]]:
-    """Return the mean for a target and, if wanted, the standard deviations of f and of y."""
-    if not std:
-        return {"mean": model.gp.predict(phi, target=target)}
-    options: dict[str, Any] = {"of": "both", "target": target, "diagonal": diagonal}
-    found = model.gp.predict(phi, return_std=True, **options)
-    return dict(zip(("mean", "std", "std_y"), found, strict=True))
-
-
 @functools.lru_cache(maxsize=1)
 def _labelled_rows(path: str, model_hash: str, target: int) -> npt.NDArray[np.int64]:
     """Return the rows that have labels for a target."""
     open_model(path, model_hash, statistics=False)  # refuses another model
     arrays = load_model(path, names=["labelled_rows", "labels"]).arrays
     return np.unique(arrays["labelled_rows"][np.isfinite(arrays["labels"][:, target])])
-
-
-@functools.lru_cache(maxsize=1)
-def _drawn(draw: str, path: str, model_hash: str, target: int, seed: int) -> Any:
-    """Return a predictor of one draw of the whole function, or of several."""
-    gp, own = process_of(open_model(path, model_hash, statistics=False).gp, target)
-    found = read_checkpoint(as_path(draw), as_path(draw).name)
-    if found is None:
-        raise StoreError(f"{draw} is missing or damaged; run the same command again to make it")
-    return gp.drawn(found.arrays["weights"], seed, own)
 
 
 def table_of_rows(features: Source, columns: dict[str, Any]) -> pa.Table:

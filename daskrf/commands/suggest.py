@@ -16,6 +16,7 @@ from distributed import Client
 
 from daskrf.acquisition import Acquisition
 from daskrf.acquisition.believer import Believer
+from daskrf.acquisition.requirement import Requirement, weighed
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.commands import READING
 from daskrf.commands.screen import (
@@ -40,9 +41,10 @@ from daskrf.jobs.models import Model, open_model
 from daskrf.jobs.passing import PASSED, UNTESTED, Excluded, Passing, check_columns, columns_of
 from daskrf.jobs.progress import Progress
 from daskrf.jobs.sources import Block
-from daskrf.molecules import TableFormat, lay_out, read_partition, scan_files
+from daskrf.molecules import TableFormat, given_words, lay_out, read_partition, scan_files
 from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
-from daskrf.molecules.filters import Filters
+from daskrf.molecules.filters import Filters, Limit, limits_of
+from daskrf.molecules.names import listed
 from daskrf.molecules.similarity import nearest
 from daskrf.molecules.spec import Fragments
 from daskrf.molecules.structures import canonical_smiles
@@ -63,6 +65,24 @@ __all__ = ["SuggestReport", "suggest"]
 Paths = str | os.PathLike[str]
 Batch = Literal["ranked", "believer"]
 
+
+def caps_of_texts(texts: Sequence[str]) -> dict[str, int]:
+    """Return caps by column.
+
+    Examples
+    --------
+    >>> caps_of_texts(["amine=3", "acid name=2"])
+    {'amine': 3, 'acid name': 2}
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if not name or not number.strip().isdecimal():
+            raise ValueError(f"give a column and a number, such as amine=3, not {text!r}.")
+        found[name.strip()] = int(number)
+    return found
+
+
 _PASSING = Option(section="Which molecules may be chosen")
 _DIFFERENT = Option(section="Different molecules")
 
@@ -81,9 +101,13 @@ CLI = Command(
         "smarts": Option(metavar="SMARTS", section=_PASSING.section),
         "without_smarts": Option(metavar="SMARTS", section=_PASSING.section),
         "alerts": Option(metavar="NAME", section=_PASSING.section),
+        "require": Option(metavar="CONDITION", section=_PASSING.section),
         "exclude": _PASSING,
         "max_similarity": _DIFFERENT,
         "per_scaffold": Option(least=1, section=_DIFFERENT.section),
+        "per_value": Option(
+            metavar="COLUMN=N", repeated=True, convert=caps_of_texts, section=_DIFFERENT.section
+        ),
         "fragments": READING,
         "accept_rejects": READING,
     },
@@ -91,6 +115,8 @@ CLI = Command(
     resumable=True,
 )
 
+_SIGNS = ("<", "<=", ">", ">=")
+_LEAST_LOG = -700.0  # logarithm of a probability that is not 0 in double precision
 _TAKEN = ("mean", "std", "std_y", "acquisition")  # of the candidates, and given again for the batch
 _KAPPA, _MOST_KAPPA = 0.5, 1.0  # of ucb; see benchmarks/README.md
 _CHUNK = 1024  # molecules tested at a time
@@ -167,9 +193,11 @@ def suggest(
     smarts: str | Sequence[str] = (),
     without_smarts: str | Sequence[str] = (),
     alerts: str | Sequence[str] = (),
+    require: str | Sequence[str] = (),
     exclude: Data | Sequence[Data] = (),
     max_similarity: float | None = None,
     per_scaffold: int | None = None,
+    per_value: Mapping[str, int] | None = None,
     shortlist: float | None = None,
     seed: int | None = None,
     target: str | int | None = None,
@@ -223,12 +251,20 @@ def suggest(
         A pattern that no molecule may contain.
     alerts : str or sequence of str
         Leave out molecules with structural alerts of these catalogs of RDKit: pains, brenk, nih, zinc.
+    require : str or sequence of str
+        What other targets of the model should be, such as "logD < 3 and hERG < 5". The probability that a
+        molecule meets it multiplies its score: what it is better than the mean of the target, for ucb and
+        greedy, and the expected or probable improvement for ei and pi. All molecules get standard deviations
+        then, which costs more.
     exclude : path or sequence of paths
         Files of molecules to leave out, such as earlier batches; molecules are compared by structure.
     max_similarity : float, optional
         Leave out molecules with a Tanimoto similarity above this to a better pick (ECFP4), such as 0.7.
     per_scaffold : int, optional
         Take at most so many molecules with the same Murcko scaffold.
+    per_value : dict of str to int, optional
+        Take at most so many molecules with the same value of a column of the library, such as a building
+        block or a supplier: on the command line amine=3. Molecules without a value are not capped.
     shortlist : float, optional
         As in `screen`.
     seed : int, optional
@@ -271,7 +307,9 @@ def suggest(
     _check(n, rule, batch, max_similarity, per_scaffold, shortlist, seed, output)
     files = (source, format, fragments, accept_rejects)
     demands = _Demands(
-        (where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold
+        *((where, smarts, without_smarts, alerts), tuple(as_list(exclude)), max_similarity, per_scaffold),
+        dict(per_value or {}),
+        (require,) if isinstance(require, str) else tuple(require),
     )
     job = SuggestJob(
         *(as_path(model), files, output, n, "candidates", seed or 0, rule, maximize, target, False),
@@ -293,6 +331,25 @@ class _Demands:
     exclude: tuple[Paths, ...] = ()
     max_similarity: float | None = None
     per_scaffold: int | None = None
+    per_value: Mapping[str, int] = field(default_factory=dict)
+    require: tuple[str, ...] = ()
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuse caps that are none, or of columns that the library lacks."""
+        for name, most in self.per_value.items():
+            if name not in columns:
+                there = f"has {listed(columns, chr(39))}" if columns else "keeps no further columns"
+                raise InputError(
+                    f"There is no column '{name}' in the library to cap by; it {there}. A fingerprint store "
+                    "keeps those named by --keep-columns."
+                )
+            if most < 1:
+                raise OptionError(f"per_value must be at least 1 for each column, not {most} for '{name}'.")
+
+    @property
+    def different(self) -> bool:
+        """Whether picks leave out other molecules than copies."""
+        return bool(self.max_similarity is not None or self.per_scaffold or self.per_value)
 
 
 @dataclass
@@ -304,8 +361,14 @@ class SuggestJob(ScreenJob):
     demands: _Demands = field(default_factory=_Demands)
     passing: Passing = field(init=False)
     smiles: list[str] = field(default_factory=list)
+    requirements: tuple[Requirement, ...] = ()
 
     name = "suggest"
+
+    @property
+    def deviations(self) -> bool:
+        """See `ScreenJob`: probabilities take deviations of all molecules."""
+        return super().deviations or bool(self.requirements)
 
     @property
     def n_kept(self) -> int:
@@ -322,8 +385,10 @@ class SuggestJob(ScreenJob):
                 )
         earlier_hits(rejects_of(self.output))
         self.read()
+        self.requirements = tuple(_requirements(self.demands.require, self.model, self.target))
         self.features = source_for(run, self.model, *self.files, keep_columns=True)
         self.exclude_labelled = self.features.library_hash == self.model.metadata["library"]
+        self.demands.check(columns_of(self.features))
         filters = Filters.of(*self.demands.filters, columns=columns_of(self.features))
         check_columns(filters, self.features)
         self.passing = Passing(self.features, filters, tuple(self._excluded(run)))
@@ -343,11 +408,7 @@ class SuggestJob(ScreenJob):
             return 2 * self.n if solves else max(2 * self.n, min(_CANDIDATES * self.n, _JOINT))
         if self.rule.needs_std:
             return _CANDIDATES * self.n
-        return (
-            self.n * (4 if demands.max_similarity is not None or demands.per_scaffold else 1)
-            + self.n // 4
-            + 8
-        )
+        return self.n * (4 if demands.different else 1) + self.n // 4 + 8
 
     def _draw_words(self) -> str:
         each = "one each" if self.n_draws == self.n else f"{-(-self.n // self.n_draws)} or fewer each"
@@ -370,8 +431,9 @@ class SuggestJob(ScreenJob):
             yield Excluded.of("a labelled molecule", canonical_smiles(dict.fromkeys(self.smiles)), run.work)
         for path in self.demands.exclude:
             found = canonical_smiles(_molecules_of(path))
-            self._note(run, f"{amount(len(found), 'molecules')} of {path} are left out by structure")
-            yield Excluded.of(f"a molecule of {as_path(path).name}", found, run.work)
+            name = given_words(path) or as_path(path).name
+            self._note(run, f"{amount(len(found), 'molecules')} of {name} to leave out by structure")
+            yield Excluded.of(f"a molecule of {name}", found, run.work)
 
     def _note(self, run: Run, text: str) -> None:
         self.notes = (*self.notes, text)
@@ -381,7 +443,8 @@ class SuggestJob(ScreenJob):
     def spec(self) -> dict[str, Any]:
         """What the candidates depend on."""
         filters = [list(self.passing.words), [each.key for each in self.passing.excluded]]
-        return {**super().spec, "filters": filters, "draws": self.n_draws, "cut": self.shortlist}
+        asked = {"require": list(map(str, self.requirements))} if self.requirements else {}
+        return {**super().spec, "filters": filters, "draws": self.n_draws, "cut": self.shortlist, **asked}
 
     def need(self) -> Need:
         """Return what the screen needs, and the joint choice."""
@@ -397,7 +460,25 @@ class SuggestJob(ScreenJob):
         """See `ScreenJob`: candidates that pass."""
         plain = super().search(run)
         own = {**vars(plain), "k": self.k, "name": self.name}
-        return Candidates(**own, passing=self.passing, n_draws=self.n_draws)
+        return Candidates(
+            **own,
+            passing=self.passing,
+            n_draws=self.n_draws,
+            requirements=self.requirements,
+            usual=self.usual,
+        )
+
+    @property
+    def usual(self) -> float:
+        """The score of the mean of the process."""
+        process, own = process_of(self.model.gp, self.target)
+        return self.rule.sign * float(process.mean_[own])
+
+    def _weighed(self, score: npt.NDArray[np.float64], columns: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+        """Return the scores of candidates, weighed by the probability that they meet what is required."""
+        if not self.requirements:
+            return score
+        return weighed(self.rule, score, np.log(columns["meets"]), self.usual)
 
     def finish(self, run: Run, made: int) -> Any:
         """Choose the batch, from more candidates if it takes more, and write it."""
@@ -430,8 +511,8 @@ class SuggestJob(ScreenJob):
         counts = [f"left out, {name}: {number:,}" for name, number in left_out.items() if number]
         tested = f"{found.n_tested:,} of the best molecules were tested, until enough passed"
         ranked = f"chosen from the {self.k:,} best means that pass"
-        some = [*([ranked] if self.rule.needs_std else []), *([tested] if self.passing.filters.words else [])]
-        notes = (*self.notes, *some, *counts, similar)
+        some = [*([ranked] if self.shortlisted else []), *([tested] if self.passing.filters.words else [])]
+        notes = (*self.notes, *some, *counts, *self._required(table), similar)
         self._write(table, notes)
         return SuggestReport(
             self.output,
@@ -446,6 +527,15 @@ class SuggestJob(ScreenJob):
             notes,
             inputs_of(self.features),
         )
+
+    def _required(self, table: pa.Table) -> list[str]:
+        """Return how probably the batch meets what is required."""
+        if not self.requirements:
+            return []
+        return [
+            f"probability of {' and '.join(map(str, self.requirements))}: median "
+            f"{np.median(table['meets'].to_numpy()):.0%} in the batch"
+        ]
 
     def _write(self, table: pa.Table, notes: Sequence[str]) -> None:
         """Write the batch as its ending says."""
@@ -484,13 +574,15 @@ class SuggestJob(ScreenJob):
         with ONE_BLAS_THREAD:
             columns |= predictions_of(self.model, self.target, own["phi"], own["diagonal"], std=True)
         if self.rule.needs_std:
-            score = self.rule(columns["mean"], columns["std"])
+            score = self._weighed(self.rule(columns["mean"], columns["std"]), columns)
         return columns | {"acquisition": score} | own
 
     def _chosen(self, columns: dict[str, Any]) -> Diversity:
         """Return the picks, in order, and what they leave out."""
         demands = self.demands
-        diverse = Diversity(columns["smiles"].to_pylist(), demands.max_similarity, demands.per_scaffold)
+        caps = [(columns["described"][name].to_pylist(), n) for name, n in demands.per_value.items()]
+        limits = demands.max_similarity, demands.per_scaffold, caps
+        diverse = Diversity(columns["smiles"].to_pylist(), *limits)
         columns["order"] = np.lexsort((columns["row"], -columns["acquisition"]))
         if not len(columns["row"]):
             return diverse
@@ -515,7 +607,7 @@ class SuggestJob(ScreenJob):
         believer = Believer(self.rule, mean, covariance, float(process.noise_variance_[own]))
         scores = columns["acquisition"].copy()
         while len(diverse.picks) < self.n and diverse.free.any():
-            now = np.where(diverse.free, believer.scores(), -np.inf)
+            now = np.where(diverse.free, self._weighed(believer.scores(), columns), -np.inf)
             pick = int(np.lexsort((columns["row"], -now))[0]) if np.isinf(now).all() else int(now.argmax())
             scores[pick] = now[pick]
             diverse.take(pick)
@@ -552,7 +644,7 @@ class SuggestJob(ScreenJob):
         rank[columns["order"]] = np.arange(1, len(rank) + 1)
         table = pa.table({"rank": np.arange(1, len(picks) + 1), "smiles": smiles})
         table = table.append_column("id", described["id"])
-        for name in _TAKEN:
+        for name in (*_TAKEN, *(["meets"] if self.requirements else [])):
             table = table.append_column(name, pa.array(columns[name][picks]))
         words, labelled = (
             "there are too many labelled molecules to compare with",
@@ -632,6 +724,21 @@ class Candidates(Search):
 
     passing: Passing = field(kw_only=True)
     n_draws: int = 1
+    requirements: tuple[Requirement, ...] = ()
+    usual: float = 0.0
+
+    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+        """See `Search`; weighed by the probability of what is required, which is a column."""
+        scores, columns = super().scores(model, block)
+        if not self.requirements:
+            return scores, columns
+        log_probability = np.zeros(len(block.rows))
+        for each in self.requirements:
+            found = predictions_of(model, each.target, block.phi, block.diagonal, std=True)
+            log_probability += each.log_probability(found["mean"], found["std"])
+        log_probability = np.maximum(log_probability, _LEAST_LOG)
+        columns["meets"] = np.exp(log_probability)
+        return weighed(self.rule, scores, log_probability, self.usual), columns
 
     def zero(self) -> Found:
         tops = [TopK(self.k) for _ in range(self.n_draws)]
@@ -697,6 +804,38 @@ class Candidates(Search):
             tops.append(TopK(self.k, own.pop("score"), own.pop("row"), own))
         n_scored, n_tested, n_labelled, *left_out = arrays["counts"].tolist()
         return Found(TopK(self.k), n_scored, tops, np.array(left_out, np.int64), n_tested, n_labelled)
+
+
+def _requirements(texts: Sequence[str], model: Model, target: int) -> Iterator[Requirement]:
+    """Yield what is asked of targets other than the one that ranks."""
+    there = listed(model.targets, "'")
+    if texts and len(model.targets) < 2:
+        raise InputError(
+            f"--require asks for other targets than the one that ranks, and {there} is the only one of the "
+            "model; --where asks for properties and columns."
+        )
+    for limit in (limit for text in texts for limit in _limits_of_targets(text, model, there)):
+        if not limit.column:
+            raise InputError(
+                f"'{limit.name}' is no target of the model, which has {there}; --where asks for properties "
+                "and columns."
+            )
+        if model.targets.index(limit.name) == target:
+            raise InputError(f"'{limit.name}' is the target that ranks, and cannot be required as well.")
+        if limit.sign not in _SIGNS:
+            raise OptionError(f"A target is required to be above or below a number, not {limit}.")
+        yield Requirement(model.targets.index(limit.name), limit.name, limit.sign[0] == ">", limit.number)
+
+
+def _limits_of_targets(text: str, model: Model, there: str) -> tuple[Limit, ...]:
+    """Return the comparisons in a text."""
+    try:
+        return limits_of(text, model.targets)
+    except OptionError:
+        raise OptionError(
+            f"{text!r} cannot be read; write a target of the model ({there}), a sign and a number, such as "
+            f"'{model.targets[-1]} < 5', joined by 'and'."
+        ) from None
 
 
 def _check(

@@ -4,6 +4,7 @@ from daskrf.features.featuremap import FeatureMap as FeatureMap
 from daskrf.features.featuremap import default_map as default_map
 from daskrf.features.featuremap import from_state as from_state
 from daskrf.features.featuremap import known_maps as known_maps
+from daskrf.features.foldedfeatures import FoldedFeatures as FoldedFeatures
 from daskrf.features.fourier import RandomFourierFeatures as RandomFourierFeatures
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures as GaussianMaclaurinFeatures
 from daskrf.features.harmonics import FastfoodDotProductFeatures as FastfoodDotProductFeatures
@@ -24,6 +25,7 @@ __all__ = [
     "FastfoodDotProductFeatures",
     "FastfoodFeatures",
     "FeatureMap",
+    "FoldedFeatures",
     "GaussianMaclaurinFeatures",
     "LandmarkFeatures",
     "LocalGaussianFeatures",

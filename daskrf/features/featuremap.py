@@ -280,6 +280,10 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     def check_columns(self, n_columns: int) -> None:
         """Raise InputError if the map cannot serve rows of `n_columns` columns, whatever they hold."""
 
+    def for_folded(self, size: int) -> FeatureMap:
+        """Return the map that does the same for fingerprints folded to `size` columns a kind."""
+        return self
+
     def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
         """Return the features of each row of `X` as packed bits: bit 1 is -1/sqrt(M), bit 0 is +1/sqrt(M).
 

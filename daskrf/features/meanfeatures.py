@@ -15,10 +15,12 @@ from daskrf.arrays import as_csr, column_slice, n_bytes, row_slice, unpack_bits
 from daskrf.errors import InputError, counted_from
 from daskrf.features.featuremap import FeatureMap, MapFacts, from_state, resized, same_but_for_size
 from daskrf.features.minmax import TanimotoMinMaxFeatures
-from daskrf.kernels.weightedmean import Columns, Mean, as_weights, column_ranges
+from daskrf.kernels.folding import UNFOLDED
+from daskrf.kernels.kernel import Kernel
+from daskrf.kernels.weightedmean import Columns, Mean, as_weights, column_ranges, kernel_on_first
 from daskrf.parameters import GIVEN
 
-__all__ = ["MeanFeatures"]
+__all__ = ["MeanFeatures", "map_on_first"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _ENTRIES = 1 << 21  # features in a part of the rows
@@ -128,6 +130,17 @@ class MeanFeatures(FeatureMap):
         for term in self._made_terms(n_columns):
             term.feature_map._check_parameters()
             term.feature_map.check_columns(term.columns[1] - term.columns[0])
+
+    def for_folded(self, size: int) -> MeanFeatures:
+        """Return this mean with `size` columns for each kind in place of those of unfolded ones."""
+        if self.columns == UNFOLDED:
+            return clone(self).set_params(columns=size)
+        if not isinstance(self.columns, (tuple, list)) or any(
+            at % UNFOLDED for own in self.columns for at in own
+        ):
+            return self
+        folded = tuple((start // UNFOLDED * size, stop // UNFOLDED * size) for start, stop in self.columns)
+        return clone(self).set_params(columns=folded)
 
     def summarize(self, X: Any) -> dict[str, Any]:
         """Return what each inner map needs to know about its columns of the rows of `X`."""
@@ -249,6 +262,36 @@ class MeanFeatures(FeatureMap):
                     "is fitted to a sample."
                 )
             each._check_parameters()
+
+
+def map_on_first(feature_map: FeatureMap, n_columns: int) -> FeatureMap:
+    """Return a map that sees only the first columns of rows, as where descriptors follow.
+
+    A mean, and a map of a mean of kernels, choose their columns themselves, and are returned as they are.
+
+    Raises
+    ------
+    InputError
+        If the map learns from a sample, and has no kernel that could leave columns out.
+
+    Examples
+    --------
+    >>> map_on_first(TanimotoMinMaxFeatures(64), 5).columns
+    ((0, 5),)
+    """
+    kernel = getattr(feature_map, "kernel", None)
+    if isinstance(feature_map, MeanFeatures) or isinstance(kernel, Mean):
+        return feature_map
+    size = feature_map.n_components
+    if feature_map.learns_from != "sample":
+        seed = feature_map.random_state
+        return MeanFeatures((1.0,), feature_map, ((0, n_columns),), size, random_state=seed)
+    if isinstance(kernel, Kernel) and not feature_map.is_fitted():
+        return clone(feature_map).set_params(kernel=kernel_on_first(kernel, n_columns))
+    raise InputError(
+        f"{type(feature_map).__name__} would take descriptors for counts of features, and it cannot leave "
+        "them out; fingerprint the library without --kind descriptors, or take another map."
+    )
 
 
 def _bytes_of(shares: list[float], size: int, seed: int) -> list[npt.NDArray[np.int64]]:

@@ -28,6 +28,7 @@ from daskrf.kernels.kernel import Kernel, from_state
 from daskrf.kernels.radial import Gaussian
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.kernels.weightedmean import Mean
+from daskrf.molecules.spec import DESCRIPTORS
 
 __all__ = ["KernelChoice", "Trial", "choose_kernel"]
 
@@ -55,6 +56,7 @@ WORTH = 0.01
 _WEIGHED, _FEWEST_WEIGHED = 1000, 50  # rows whose evidence finds weights, and how many it takes at least
 _LEAST = 0.01  # part of the differences that makes a term worth its time
 _STEPS, _FLAT, _SCALES = 30, 1e-6, (-9.0, 5.0)  # of the search for weights, whose unit is a nat a label
+_HEAVIEST = 8.0  # weight of descriptors against that of all other kinds
 _TOLERANCE, _MOST_PRODUCTS = 3e-3, 60
 
 
@@ -175,9 +177,11 @@ def choose_kernel(
 
     Tried are the Tanimoto (min-max) kernel and a Gaussian kernel with its best length scale, on all columns
     and on those of each kind of fingerprint, the mean of the best of both, and a weighted mean of the
-    Tanimoto kernels of all kinds and the best Gaussian one, in this order. One is taken in place of an
-    earlier one if its mean log probability is better by more than 0.01 and the standard error. With a kernel
-    whose length scale is "auto", only its length scales are tried, and the best is taken.
+    Tanimoto kernels of all kinds and the best Gaussian one, in this order. Columns of "descriptors" are left
+    out of these; tried is then the best of them beside a Gaussian kernel of the descriptors, with its best
+    length scale and weight. One is taken in place of an earlier one if its mean log probability is better by
+    more than 0.01 and the standard error. With a kernel whose length scale is "auto", only its length scales
+    are tried, and the best is taken.
 
     Parameters
     ----------
@@ -226,7 +230,8 @@ def choose_kernel(
     if not np.isfinite(y).all():
         raise InputError("y has values that are not finite: leave these rows out.")
     if len(y) < FEWEST_LABELS or y.min() == y.max():
-        return KernelChoice(TanimotoMinMax() if kernel is None else usual_kernel(kernel, X), asked=kernel)
+        tanimoto = _on(TanimotoMinMax(), next(_parts(columns or {}))[1])
+        return KernelChoice(tanimoto if kernel is None else usual_kernel(kernel, X), asked=kernel)
     order = np.argsort(seeds.words(random_state, "gp/kernelchoice", len(y)), kind="stable")
     if len(y) <= _ONE_BY_ONE:
         out = np.arange(len(y))
@@ -269,6 +274,8 @@ class _Search:
         self.add(_half(kernel, first[0]), f"mean of {name} and {first[1]}")
         kinds = [i for i, part in enumerate(parts.values()) if part is not None] or [0]
         self.add_weighted([*(self.found[i][:2] for i in kinds), (kernel, name)])
+        if (apart := parts[names[0]]) is not None:
+            self.add_described((apart[1], columns[DESCRIPTORS][1]))
 
     def add_weighted(self, terms: Sequence[tuple[Kernel, str]]) -> None:
         """Try the mean of some kernels with the weights of the largest evidence."""
@@ -296,6 +303,36 @@ class _Search:
         reach = _FAR * _LENGTH_STEP
         _climb(score, start, _LENGTH_STEP, (start - reach, start + reach))
         self.found = [tried[at] for at in sorted(tried)]
+
+    def add_described(self, part: Range) -> None:
+        """Try the best kernel so far beside a Gaussian one of descriptors, with its length scale and weight.
+
+        All kernels so far are means, since none of them sees the columns of descriptors.
+        """
+        best, name, _ = max(self.found, key=lambda each: each[2].mean)
+        assert isinstance(best, Mean)
+        assert isinstance(best.columns, tuple)
+        kernels, columns = best.kernels, (*best.columns, part)
+
+        def kernel_at(log_length: float, log_weight: float) -> Mean:
+            weight = float(f"{math.exp(log_weight):.2g}")
+            length = float(f"{math.exp(log_length):.3g}")
+            return Mean((*best.shares, weight), (*kernels, Gaussian(length)), columns)
+
+        self.on_trial(f"{name}, and descriptors")
+        start = math.log(_LENGTH * _distance(self.some, part))
+        limits = start - _LENGTH_STEPS * _LENGTH_STEP, start + _LENGTH_STEPS * _LENGTH_STEP
+        length, _ = _climb(
+            lambda at: self.scorer(kernel_at(at, 0.0))(self.log_ratio), start, _LENGTH_STEP, limits
+        )
+        heavy = math.log(_HEAVIEST)
+        weight, _ = _climb(
+            lambda at: self.scorer(kernel_at(length, at))(self.log_ratio), 0.0, math.log(2.0), (-heavy, heavy)
+        )
+        kernel = kernel_at(length, weight)
+        score = self.scored(kernel)
+        own = f"{kernel.weights[-1]:g} times {kernel.kernels[-1].words()}"
+        self.found.append((kernel, f"{name} + {own} on descriptors", score))
 
     def add(self, kernel: Kernel, part: str) -> _Score:
         """Try a kernel with the noise that suits it best."""
@@ -395,10 +432,15 @@ def _climb(
 
 
 def _parts(columns: Mapping[str, Range]) -> Iterator[tuple[str, Range | None]]:
-    """Yield what kernels see, by name: all columns, and those of each kind where there are several."""
-    several = len(columns) > 1
-    yield (" + ".join(columns) if several else ""), None
-    yield from columns.items() if several else ()
+    """Yield what kernels see, by name: all columns, and those of each kind where there are several.
+
+    Descriptors beside other kinds are not among them: they have a kernel of their own.
+    """
+    own = {name: part for name, part in columns.items() if name != DESCRIPTORS} or columns
+    several, apart = len(own) > 1, len(own) < len(columns)
+    whole = (0, columns[DESCRIPTORS][0]) if apart else None
+    yield (" + ".join(own) if several or apart else ""), whole
+    yield from own.items() if several else ()
 
 
 def _on(kernel: Kernel, part: Range | None) -> Kernel:

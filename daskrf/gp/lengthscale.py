@@ -130,6 +130,7 @@ def choose_length_scale(
     random_state: int = 0,
     options: Mapping[str, Any] | None = None,
     on_trial: Callable[[str], None] | None = None,
+    used: Callable[[FeatureMap], FeatureMap] = lambda feature_map: feature_map,
 ) -> LengthScaleSearch:
     """Return the map with the length scale that maximizes the evidence on random rows.
 
@@ -155,6 +156,8 @@ def choose_length_scale(
         Parameters of the process, such as a noise variance that is known.
     on_trial : callable, optional
         Called with words for each length scale before it is tried.
+    used : callable, optional
+        Returns the map to use on these rows in place of one, such as one that folds them first.
 
     Raises
     ------
@@ -188,7 +191,7 @@ def choose_length_scale(
         if length not in tried:
             if on_trial is not None:
                 on_trial(f"the length scale {length:g}")
-            one = with_length_scale(feature_map, length)
+            one = used(with_length_scale(feature_map, length))
             tried[length] = _evidence(one, rows, targets, options or {})
         return -tried[length]
 

@@ -174,6 +174,7 @@ def choose_map(
     random_state: int = 0,
     options: Mapping[str, Any] | None = None,
     on_trial: Callable[[str], None] | None = None,
+    used: Callable[[FeatureMap], FeatureMap] = lambda feature_map: feature_map,
 ) -> MapChoice:
     """Return the map that predicts best the labels that it has not seen.
 
@@ -196,6 +197,8 @@ def choose_map(
         Parameters of the processes, such as a noise variance that is known.
     on_trial : callable, optional
         Called with words for each map, and each length scale, before it is tried.
+    used : callable, optional
+        As in `choose_length_scale`.
 
     Raises
     ------
@@ -223,12 +226,12 @@ def choose_map(
     order = np.argsort(seeds.words(random_state, "gp/mapchoice", n), kind="stable")
     n_out = min(_LEFT_OUT, n // 5)
     out, kept = np.sort(order[:n_out]), np.sort(order[n_out:])
-    parts = _Parts(X[kept], targets[kept], X[out], targets[out], dict(options or {}), told)
+    parts = _Parts(X[kept], targets[kept], X[out], targets[out], dict(options or {}), told, used)
     trials, scores = [], []
     for candidate in candidates:
         one = parts.decided(candidate, random_state)
         told(MapTrial(one, 0.0, 0.0).name)
-        log_probability, r2 = parts.score(_small(one))
+        log_probability, r2 = parts.score(used(_small(one)))
         trials.append(MapTrial(one, float(log_probability.mean()), r2))
         scores.append(log_probability)
     taken = 0
@@ -255,12 +258,14 @@ class _Parts:
     y_out: Double
     options: dict[str, Any]
     told: Callable[[str], None]
+    used: Callable[[FeatureMap], FeatureMap]
 
     def decided(self, feature_map: FeatureMap, seed: int) -> FeatureMap:
         """Return the map with the length scale that the known labels determine, if it lacks one."""
         if not undecided(feature_map):
             return feature_map
         given: dict[str, Any] = {"options": self.options, "on_trial": self.told, "random_state": seed}
+        given["used"] = self.used
         found = choose_length_scale(_small(feature_map), self.X, self.y, **given)
         return with_length_scale(feature_map, found.length_scale)
 

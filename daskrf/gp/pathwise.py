@@ -24,7 +24,7 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.arrays import row_slice
 from daskrf.errors import InputError
-from daskrf.gp.conjugategradients import Solution, solve
+from daskrf.gp.conjugategradients import BlockSystem, Solution
 from daskrf.gp.kernelmatrix import KernelMatrix
 from daskrf.gp.landmarkpreconditioner import LandmarkPreconditioner
 from daskrf.gp.posterior import standard_normal
@@ -187,14 +187,11 @@ class PathwisePosterior:
         cross = kernel(own, X)
         preconditioner = LandmarkPreconditioner(kernel, own, len(self.landmarks), self.random_state)
         preconditioner.set_ratio(self.hyperparameters.noise_variance / self.hyperparameters.signal_variance)
-        found = _solved(
-            self.matrix,
-            preconditioner,
-            cross.astype(np.float32),
-            tolerance=tolerance,
-            accepted=tolerance,
-            max_iterations=max_iterations,
+        system = BlockSystem(
+            self.matrix.product, preconditioner, cross.astype(np.float32), preconditioner.ratio
         )
+        found = system.solve(tolerance, max_iterations)
+        _check_residuals(found, tolerance, max_iterations)
         covariance = kernel(X) - cross.T @ found.x
         covariance = self.hyperparameters.signal_variance * (covariance + covariance.T) / 2
         return self.mean(X), covariance
@@ -306,7 +303,7 @@ def fit_pathwise(
             _search_some(search, system, prior, keep_bytes, tolerance, random_state)
         search.run(system, tolerance)
         log_ratio, at_bound = search.log_ratio, search.at_bound
-    system.solve(log_ratio, tolerance)
+    system.solve(log_ratio, tolerance, check=False)
     system.refine(tolerance)
     found = system.hyperparameters()
     variances = _variances(matrix, found, system.solution.x[:, 2:])
@@ -373,27 +370,8 @@ def _variances(matrix: KernelMatrix, found: ProcessParameters, beta: Single) -> 
     )
 
 
-def _solved(
-    matrix: KernelMatrix,
-    preconditioner: LandmarkPreconditioner,
-    right: Single,
-    *,
-    tolerance: float,
-    accepted: float,
-    max_iterations: int,
-    start: Single | None = None,
-) -> Solution:
-    """Solve (K + lambda I) x = b; raise InputError if a residual exceeds `accepted`."""
-    ratio = np.float32(preconditioner.ratio)
-
-    def multiply(vectors: Single) -> Single:
-        product = matrix.product(vectors)
-        product += ratio * vectors
-        return product
-
-    found = solve(
-        multiply, right, preconditioner, start=start, tolerance=tolerance, max_iterations=max_iterations
-    )
+def _check_residuals(found: Solution, accepted: float, max_iterations: int) -> None:
+    """Raise InputError if a residual exceeds `accepted`."""
     worst = float(found.residuals.max(initial=0.0))
     spent = found.n_iterations + 1 >= max_iterations  # the last one would be of the residual
     if not worst <= accepted:
@@ -406,7 +384,6 @@ def _solved(
             f"conjugate gradients reached a residual of {worst:.1e}, not {accepted:.1e}, {end}"
             "a larger noise variance, or solver='cholesky'."
         )
-    return found
 
 
 class _System:
@@ -428,49 +405,49 @@ class _System:
         self.y = y - self.shift
         self.scale = float(np.abs(self.y).max(initial=0.0)) or 1.0
         self.noise = standard_normal(random_state, "gp/pathwise", *draws.shape).astype(np.float32)
-        self.n_iterations, self.begun = 0, False
-        size = 2 + draws.shape[1]
-        self.solution = Solution(np.zeros((len(y), size), np.float32), np.full(size, np.inf), 0)
+        self.ratio, self.n_iterations = 0.0, 0
+        self.start: Single | None = None
+        self.equations: BlockSystem | None = None
+        self.solution: Solution
 
     def begin_from(self, other: PathwisePosterior) -> None:
         """Take the solution of another posterior as the initial guess for its rows, which come first."""
-        rows = slice(len(other.alpha))
         shift = np.float32((other.hyperparameters.mean - self.shift) / self.scale)
         labels = np.float32(other.scale / self.scale) * other.alpha[:, 0] + shift * other.ones
-        self.solution.x[rows] = np.column_stack([labels, other.ones, other.alpha[:, 1:]])
-        self.begun = True
+        self.start = np.zeros((len(self.y), 2 + self.draws.shape[1]), np.float32)
+        self.start[: len(other.alpha)] = np.column_stack([labels, other.ones, other.alpha[:, 1:]])
 
-    def solve(self, log_ratio: float, tolerance: float) -> None:
-        """Solve for a given lambda, starting from the last solution."""
-        self.ratio = math.exp(log_ratio)
-        self.preconditioner.set_ratio(self.ratio)
-        draws = self.draws + np.float32(math.sqrt(self.ratio)) * self.noise
-        self._solve(np.column_stack([self._labels(), draws]), slice(None), tolerance, tolerance)
+    def solve(self, log_ratio: float, tolerance: float, *, check: bool = True) -> None:
+        """Solve for a given lambda, going on from the last solution."""
+        ratio = math.exp(log_ratio)
+        if self.equations is None or ratio != self.ratio:
+            self.ratio = ratio
+            self.preconditioner.set_ratio(ratio)
+            right = np.column_stack([self._labels(), self.draws + np.float32(math.sqrt(ratio)) * self.noise])
+            if self.equations is None:
+                product = self.matrix.product
+                self.equations = BlockSystem(product, self.preconditioner, right, ratio, start=self.start)
+            else:
+                self.equations.move(right, ratio)
+        self._solve(tolerance, tolerance, check=check)
 
     def refine(self, tolerance: float) -> None:
         """Solve for labels and ones, which determine the mean, more precisely than for the draws.
 
         Where rounding prevents that, the tolerance of the draws is accepted.
         """
-        self._solve(self._labels(), slice(2), _REFINED * tolerance, tolerance)
+        size = 2 + self.draws.shape[1]
+        self._solve(np.where(np.arange(size) < 2, _REFINED, 1.0) * tolerance, tolerance)
 
     def _labels(self) -> Single:
         return np.column_stack([self.y / self.scale, np.ones(len(self.y))]).astype(np.float32)
 
-    def _solve(self, right: Single, columns: slice, tolerance: float, accepted: float) -> None:
-        found = _solved(
-            self.matrix,
-            self.preconditioner,
-            right,
-            start=np.ascontiguousarray(self.solution.x[:, columns]) if self.begun else None,
-            tolerance=tolerance,
-            accepted=accepted,
-            max_iterations=self.max_iterations - self.n_iterations,
-        )
-        self.n_iterations += found.n_iterations
-        self.begun = True
-        self.solution.x[:, columns] = found.x
-        self.solution.residuals[columns] = found.residuals
+    def _solve(self, tolerance: float | Double, accepted: float, *, check: bool = True) -> None:
+        assert self.equations is not None
+        left = self.max_iterations - self.n_iterations
+        self.solution = self.equations.solve(tolerance, left, check=check)
+        self.n_iterations += self.solution.n_iterations
+        _check_residuals(self.solution, accepted, left)
 
     @property
     def mean(self) -> float:
@@ -530,7 +507,8 @@ class _Search:
     def run(self, system: _System, tolerance: float) -> None:
         """Search with the evidence of a system of equations, which may be solved coarsely."""
         while not self.done:
-            system.solve(self.log_ratio, min(_SEARCH * tolerance, max(tolerance, _COARSEST)))
+            coarse = min(_SEARCH * tolerance, max(tolerance, _COARSEST))
+            system.solve(self.log_ratio, coarse, check=False)
             self.tell(system.slope())
 
     def begin_again(self) -> None:

@@ -13,16 +13,29 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from daskrf.errors import StoreError
+from daskrf.errors import InputError, StoreError
 from daskrf.jobs.progress import Progress
 from daskrf.molecules import FingerprintSpec
-from daskrf.spaces import CutSpace, Entries, Space, cut, n_cuts
+from daskrf.quantities import amount
+from daskrf.spaces import CutSpace, Entries, Space, compare, cut, n_cuts
 from daskrf.spaces.families import Family, Side, families
 from daskrf.spaces.synthons import Reach
 from daskrf.storage.backend import as_path, backend
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 
-__all__ = ["SearchTables", "cut_once", "families_once", "search_tables"]
+__all__ = [
+    "COMPARED",
+    "SearchTables",
+    "cut_once",
+    "families_once",
+    "left_out",
+    "no_products",
+    "search_tables",
+    "without_differing",
+]
+
+COMPARED = 50
+"""Random combinations of blocks of each reaction that are compared with RDKit."""
 
 _OF_SIDE = ("synthon", "reach", "edge", "overlap", "places")
 
@@ -55,6 +68,43 @@ def cut_once(space: Space, spec: FingerprintSpec, work: PurePath, key: str, prog
     meta = {"reaches": made.reaches, "refused": [[own.refused for own in slots] for slots in made.entries]}
     _leave(path, arrays, meta, key)
     return made
+
+
+def without_differing(found: CutSpace, progress: Progress) -> tuple[CutSpace, list[str]]:
+    """Return a space without the reactions whose products differ from RDKit's, and these in words."""
+    progress.start("compare", len(found.entries), "reactions")
+    kept, refused = [], []
+    for r, own in enumerate(found.entries):
+        difference = compare(found, r, COMPARED).difference if found.sizes[r] else ""
+        kept.append([] if difference else own)
+        if difference:
+            refused.append(f"{found.space.reactions[r].name} ({difference})")
+        progress.advance(1)
+    progress.finish()
+    return _with_entries(found, kept), refused
+
+
+def left_out(cut: CutSpace) -> list[str]:
+    """Return notes on reactions and blocks of a space that have no products."""
+    notes = []
+    out = [r.name for r, size in zip(cut.space.reactions, cut.sizes, strict=True) if not size]
+    if out:
+        names = ", ".join(out[:5]) + ", ..." * (len(out) > 5)
+        notes.append(f"left out: {amount(len(out), 'reactions')} ({names}); `daskrf check-space` says why")
+    blocks = sum(len(ids) for slots in cut.entries for own in slots for ids in own.refused.values())
+    if blocks:
+        notes.append(
+            f"left out: {amount(blocks, 'blocks')} without a synthon in their slot; `daskrf check-space` "
+            "says why"
+        )
+    return notes
+
+
+def no_products(space: Space, refused: Sequence[str]) -> InputError:
+    """Return the error about a space without products; `refused` are reactions that differ from RDKit's."""
+    reasons = [reaction.refusal for reaction in space.reactions if reaction.refusal]
+    why = refused[0] if refused else reasons[0] if reasons else "no block matches its slot"
+    return InputError(f"{space.path} has no products: {why}. See `daskrf check-space {space.path}`.")
 
 
 def families_once(

@@ -128,11 +128,12 @@ def as_files(
         elif isinstance(item, os.PathLike) or (isinstance(item, str) and item in paths):
             files.append(item)
         elif is_table(item):
-            files.append(_written(table_of(item), place, "DataFrame"))
+            files.append(_written(table_of(item), place, "table"))
         else:
             molecules.append(item)
     if molecules:
-        files.append(_written(molecule_table(molecules), place, "molecules"))
+        what = "SMILES" if all(isinstance(each, str) for each in molecules) else "molecules"
+        files.append(_written(molecule_table(molecules), place, f"{what}-{len(molecules)}"))
     return files
 
 

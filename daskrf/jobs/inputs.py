@@ -19,6 +19,7 @@ from daskrf.molecules import (
     Library,
     TableFormat,
     check_first_lines,
+    given_words,
     is_spooled,
     lay_out,
     scan_files,
@@ -195,4 +196,5 @@ def inputs_of(source: Source) -> tuple[str, ...]:
 def source_words(inputs: Paths | Sequence[Paths]) -> str:
     """Return the first input's name and how many more there are; no folder, so moved files read the same."""
     paths = as_list(inputs)
-    return f"{as_path(paths[0]).name}{f' and {len(paths) - 1:,} more' if len(paths) > 1 else ''}"
+    first = given_words(paths[0]) or as_path(paths[0]).name
+    return f"{first}{f' and {len(paths) - 1:,} more' if len(paths) > 1 else ''}"

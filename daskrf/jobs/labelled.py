@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.errors import StoreError
+from daskrf.errors import InputError, StoreError
 from daskrf.jobs.models import Model
 from daskrf.jobs.sources import Source, StoreSource, planned_rows, positions
+from daskrf.molecules.structures import canonical_smiles
 from daskrf.storage.backend import as_path
 from daskrf.storage.fingerprintstore import FingerprintStore
 from daskrf.storage.model import load_model
@@ -20,6 +21,7 @@ __all__ = [
     "SMILES",
     "labelled_batches",
     "labelled_smiles",
+    "labelled_structures",
     "library_of_model",
     "smiles_array",
     "smiles_of_rows",
@@ -80,6 +82,26 @@ def labelled_smiles(
     except StoreError as error:
         return [], str(error)
     return ([], "they are spread over too much of the library") if texts is None else (texts, "")
+
+
+def labelled_structures(model: Model, path: str | os.PathLike[str]) -> frozenset[str]:
+    """Return the canonical SMILES of the labelled molecules of the model at `path`.
+
+    Raises
+    ------
+    InputError
+        If they are not known.
+    """
+    found, reason = labelled_smiles(model, path)
+    if not found or reason:
+        raise InputError(
+            f"The labelled molecules cannot be left out: {reason}; drop --exclude-labelled "
+            "(exclude_labelled)."
+        )
+    names = canonical_smiles(dict.fromkeys(found))
+    # Stereo centres that depend on each other may be written in two ways at first.
+    again = canonical_smiles([name for name in names if set(name) & set("@/\\")])
+    return frozenset([*names, *again])
 
 
 def library_of_model(

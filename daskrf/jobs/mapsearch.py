@@ -7,7 +7,7 @@ runs of a job have the same map.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,14 @@ from scipy import sparse
 
 from daskrf import seeds
 from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.features.featuremap import resized
 from daskrf.gp.kernelchoice import FEWEST_LABELS
 from daskrf.gp.lengthscale import (
     LengthScaleSearch,
     choose_length_scale,
+    stand_in,
     typical_distance,
     usual_length_scale,
     with_length_scale,
@@ -53,6 +55,7 @@ def found_map(
     store: FingerprintStore,
     joined: JoinedLabels,
     options: Mapping[str, Any],
+    used: Callable[[FeatureMap], FeatureMap],
     known: Mapping[str, Any] | None = None,
 ) -> tuple[LengthScaleSearch | MapChoice, dict[str, Any]]:
     """Return the map, or the length scale of a map, that the labels determine, and what a model says of it.
@@ -66,17 +69,20 @@ def found_map(
     joined : JoinedLabels
     options : mapping
         Those of the process.
+    used : callable
+        Returns the map to use on the fingerprints of the store in place of one; see `map_for`.
     known : mapping, optional
         What an earlier model says of its search; it counts if it was the same one.
     """
     given = asked.spec if isinstance(asked, AutoMap) else asked.state()
-    key = hash_of([store.spec_hash, joined.digest, given, dict(options)])
+    as_used = used(asked.stand_in if isinstance(asked, AutoMap) else stand_in(asked)).state()
+    key = hash_of([store.spec_hash, joined.digest, given, as_used, dict(options)])
     path = run.work / f"map-of-labels-{key[:16]}"
     if known is None or known["key"] != key:
         found = read_checkpoint(path, key)
         known = None if found is None else found.metadata["search"]
     if known is None:
-        known = {"key": key, **_searched(run, asked, store, joined, options).state()}
+        known = {"key": key, **_searched(run, asked, store, joined, options, used).state()}
         backend(run.work).make(run.work)
         for keep in (True, False):  # of shards that search at once, the first counts, unless damaged
             write_checkpoint(path, {}, {"search": known}, key, keep=keep)
@@ -94,6 +100,7 @@ def _searched(
     store: FingerprintStore,
     joined: JoinedLabels,
     options: Mapping[str, Any],
+    used: Callable[[FeatureMap], FeatureMap],
 ) -> LengthScaleSearch | MapChoice:
     """Search a map, or its length scale, on a sample of the labels."""
     seed = int(getattr(asked, "random_state", 0))
@@ -102,14 +109,23 @@ def _searched(
     def told(words: str) -> None:
         run.progress.start(f"try {words}", 1, "maps")
 
-    given: dict[str, Any] = {"random_state": seed, "options": options, "on_trial": told}
+    given: dict[str, Any] = {"random_state": seed, "options": options, "on_trial": told, "used": used}
     if isinstance(asked, AutoMap):
-        return choose_map(asked.candidates, X, y, **given)
+        return choose_map([each for each in asked.candidates if _serves(each, used)], X, y, **given)
     if len(y) < FEWEST_LABELS or typical_distance(X, seed) == 0.0:
         usual = usual_length_scale(X, seed)
         return LengthScaleSearch(with_length_scale(asked, usual), usual)
     smaller = resized(asked, min(asked.n_components, _FEATURES), seed)
     return choose_length_scale(smaller, X, y, n_rows=_LABELS, **given)
+
+
+def _serves(feature_map: FeatureMap, used: Callable[[FeatureMap], FeatureMap]) -> bool:
+    """Return whether a map can be used on the fingerprints of the store."""
+    try:
+        used(stand_in(feature_map))
+    except InputError:
+        return False
+    return True
 
 
 def labelled_sample(

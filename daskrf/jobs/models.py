@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from daskrf.errors import StoreError
 from daskrf.gp import model_from_state
@@ -20,7 +21,15 @@ from daskrf.molecules.values import scales_in
 from daskrf.storage.integrity import believed
 from daskrf.storage.model import load_model
 
-__all__ = ["Model", "feature_map_of", "open_model", "read_model", "score_seconds", "target_names"]
+__all__ = [
+    "Model",
+    "feature_map_of",
+    "open_model",
+    "predictions_of",
+    "read_model",
+    "score_seconds",
+    "target_names",
+]
 
 
 _OF_LABELS = ("labelled_rows", "labels", "labelled_smiles")  # arrays that only some users of a model need
@@ -125,6 +134,22 @@ def target_names(model: Model, prefix: str) -> list[str]:
     """Return a column name for each target; just the prefix if there is only one target."""
     names: list[Any] = model.targets
     return [prefix] if len(names) == 1 else [f"{prefix}_{name}" for name in names]
+
+
+def predictions_of(
+    model: Model,
+    target: int,
+    phi: Any,
+    diagonal: npt.NDArray[np.float64] | None,
+    *,
+    std: bool,
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the mean for a target and, if wanted, the standard deviations of f and of y."""
+    if not std:
+        return {"mean": model.gp.predict(phi, target=target)}
+    options: dict[str, Any] = {"of": "both", "target": target, "diagonal": diagonal}
+    found = model.gp.predict(phi, return_std=True, **options)
+    return dict(zip(("mean", "std", "std_y"), found, strict=True))
 
 
 def score_seconds(model: Model, n_components: int, *, std: bool) -> float:

@@ -26,6 +26,7 @@ from daskrf.molecules import (
     Library,
     Reject,
     RowBatch,
+    given_words,
     rdkit_version,
     read_partition,
 )
@@ -104,7 +105,8 @@ def rows_table(batch: RowBatch, library: Library, kept: Any) -> pa.Table:
 
 
 def _source_column(indices: Any, library: Library) -> pa.DictionaryArray:
-    paths = pa.array([source.path for source in library.sources], pa.string())
+    names = [given_words(source.path) or source.path for source in library.sources]
+    paths = pa.array(names, pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), paths)
 
 

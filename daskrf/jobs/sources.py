@@ -21,15 +21,17 @@ from scipy import sparse
 from sklearn.base import clone
 
 from daskrf.arrays import row_slice
-from daskrf.errors import ROW, InputError
-from daskrf.features import FeatureMap, default_map
+from daskrf.errors import ROW, InputError, OptionError
+from daskrf.features import FeatureMap, FoldedFeatures, default_map
 from daskrf.features.featuremap import brief_state, check_feature_map, undecided
+from daskrf.features.meanfeatures import map_on_first
 from daskrf.gp.posterior import as_features
 from daskrf.gp.shapes import SumsShape
 from daskrf.jobs.mapreference import MapReference, agrees, rebuild
 from daskrf.jobs.memory import NONZEROS, Making, block_rows
 from daskrf.jobs.pieces import opened
 from daskrf.kernels.kernel import UNDECIDED
+from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.formats import BATCH_ROWS
 from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
@@ -46,14 +48,17 @@ __all__ = [
     "check_map",
     "check_map_for",
     "feature_blocks",
+    "folding_words",
     "gathered",
     "making_of",
+    "map_for",
     "open_source",
 ]
 
 
 RAW_ROWS = 16_384  # rows per block of fingerprints
 READ_SECONDS = 3e-6  # per row read from a disk
+_FOLDED = 2_048  # columns that a kind is folded to by default
 _SHOWN = 80  # maximum characters of a SMILES in a message
 _WAY_OUT = (
     "; leave that molecule out, or make the features and the model again with a range that includes it: "
@@ -453,6 +458,58 @@ def check_map(feature_map: FeatureMap, n_columns: int) -> None:
         feature_map.transform(sparse.csr_matrix((0, n_columns), dtype=np.uint16))
 
 
+def map_for(feature_map: FeatureMap, spec: FingerprintSpec, fold: int | None = None) -> FeatureMap:
+    """Return the map to use on fingerprints: the one given, or one that leaves out or folds columns first.
+
+    Descriptors beside other kinds are left out, unless the map is a mean, or its kernel is one. With `fold`,
+    each kind is folded to so many columns. Without, unfolded fingerprints are folded, to 2,048 columns a
+    kind, only if the map cannot serve so many columns, and can serve the folded ones.
+
+    Raises
+    ------
+    InputError
+        If a parameter of the map is invalid, or it cannot be combined with `fold` or with descriptors; as an
+        OptionError, if the fingerprints are folded already.
+    """
+    clone(feature_map).fit(None)
+    if isinstance(feature_map, FoldedFeatures) and fold in (None, feature_map.size):
+        return feature_map
+    if spec.n_structural is not None:
+        feature_map = map_on_first(feature_map, spec.n_structural)
+    if fold is None:
+        if spec.size or _serves(feature_map, spec.n_columns):
+            return feature_map
+        folded = FoldedFeatures.of(feature_map, _FOLDED, spec.hashed, not spec.counts)
+        return folded if _serves(folded, spec.n_columns) else feature_map
+    if spec.size:
+        raise OptionError(
+            f"--fold is for unfolded fingerprints, and these are folded already, to {spec.size:,} columns a "
+            "kind; leave it out."
+        )
+    if isinstance(feature_map, FoldedFeatures):
+        raise OptionError(f"--fold is {fold:,}, but the map folds to {feature_map.size:,}; leave it out.")
+    return FoldedFeatures.of(feature_map, fold, spec.hashed, not spec.counts)
+
+
+def _serves(feature_map: FeatureMap, n_columns: int) -> bool:
+    try:
+        clone(feature_map).fit(None)
+        feature_map.check_columns(n_columns)
+    except InputError:
+        return False
+    return True
+
+
+def folding_words(source: Source) -> str:
+    """Return what a report says of a map that folds fingerprints as it reads them; empty for other maps."""
+    if source.raw or isinstance(source, FeatureSource) or not isinstance(source.feature_map, FoldedFeatures):
+        return ""
+    return (
+        f"fingerprints are folded to {source.feature_map.size:,} columns a kind as they are read "
+        "(--fold N sets another number)"
+    )
+
+
 def check_map_for(feature_map: FeatureMap | None, source: str | os.PathLike[str]) -> None:
     """Refuse a map that does not support the fingerprint store `source`, if it is one, before workers start.
 
@@ -462,7 +519,12 @@ def check_map_for(feature_map: FeatureMap | None, source: str | os.PathLike[str]
         As :func:`check_map`.
     """
     if kind_of(source, missing_ok=True) == "fingerprints":
-        check_map(feature_map or default_map(), FingerprintStore.open(source).n_columns)
+        store = FingerprintStore.open(source)
+        check_map(map_for(feature_map or default_map(), _spec_of(store)), store.n_columns)
+
+
+def _spec_of(store: FingerprintStore) -> FingerprintSpec:
+    return FingerprintSpec.from_state(store.spec["fingerprint"])
 
 
 def open_source(
@@ -472,10 +534,12 @@ def open_source(
     *,
     predicts: bool = False,
     raw: bool = False,
+    fold: int | None = None,
 ) -> FeatureSource | FingerprintSource:
     """Return the source of a feature store, or of a fingerprint store under a map.
 
-    The default map is `default_map()`. With `raw`, blocks hold the fingerprints themselves. `bits=False`
+    The default map is `default_map()`, and a map may be replaced by one that folds fingerprints first, to
+    `fold` columns a kind; see `map_for`. With `raw`, blocks hold the fingerprints themselves. `bits=False`
     requests floats in any case, and `predicts` only the features that predictions need, if features are made.
     A map that is not fitted yet matches a feature store whose map was fitted from it.
 
@@ -496,7 +560,9 @@ def open_source(
         )
     if kind == "features":
         store = FeatureStore.open(path)
-        if feature_map is not None and not agrees(feature_map, store.spec["map"]):
+        if fold is not None:
+            raise OptionError(f"--fold is for fingerprints, and {path} holds features; leave it out.")
+        if feature_map is not None and not agrees(_as_stored(feature_map, store), store.spec["map"]):
             raise InputError(
                 f"{path} holds {map_words(store.spec['map'])}, and another map is needed here, "
                 f"{map_words(feature_map.state())}; give the fingerprint store in its place."
@@ -509,6 +575,13 @@ def open_source(
     fingerprints.require_complete()
     if raw:
         return FingerprintSource.of(fingerprints, None)
-    feature_map = feature_map or default_map()
+    feature_map = map_for(feature_map or default_map(), _spec_of(fingerprints), fold)
     check_map(feature_map, fingerprints.n_columns)
     return FingerprintSource.of(fingerprints, feature_map, bits, predicts=predicts)
+
+
+def _as_stored(feature_map: FeatureMap, store: FeatureStore) -> FeatureMap:
+    """Return the map as it would be stored there: without descriptors, and folding like the one stored."""
+    stored = rebuild(store.spec["map"])
+    spec = FingerprintSpec.from_state(store.spec["fingerprint"])
+    return map_for(feature_map, spec, stored.size if isinstance(stored, FoldedFeatures) else None)

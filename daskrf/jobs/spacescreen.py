@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
@@ -15,30 +12,42 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daskrf.acquisition import Acquisition
-from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.errors import InputError, OptionError
-from daskrf.features.fourier import FourierFeatures
-from daskrf.gp.process import RandomFeatureGP
-from daskrf.gp.separate import process_of
-from daskrf.jobs.cutspaces import cut_once, families_once
+from daskrf.gp.shapes import SumsShape
+from daskrf.jobs.cutspaces import cut_once, families_once, left_out, no_products, without_differing
 from daskrf.jobs.directions import maximizes, target_of
+from daskrf.jobs.draws import leave_draws
 from daskrf.jobs.duplicates import duplicates
 from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.labelled import labelled_structures
 from daskrf.jobs.mapreference import MapReference
-from daskrf.jobs.memory import need_of_products
+from daskrf.jobs.memory import Making, MemoryNeed, need_of_model, need_of_products
 from daskrf.jobs.models import Model, feature_map_of, read_model
+from daskrf.jobs.nearestlabelled import nearest_labelled
 from daskrf.jobs.pieces import Done, Pieces, group_by_rows
-from daskrf.jobs.spacesearch import Ranked, SpacePieces, SpaceSearch
+from daskrf.jobs.productscores import MOST_ROWS, ProductScores, Scored, product_texts, scored
+from daskrf.jobs.spacehits import Candidates
+from daskrf.jobs.spaceranking import (
+    COMPONENTS,
+    LINEAR_SPEC,
+    ROUGH_SPEC,
+    SAMPLE,
+    Ranking,
+    learned,
+    ranks_itself,
+)
+from daskrf.jobs.spacesearch import SpacePieces, SpaceSearch, SumPieces, SumSearch
 from daskrf.jobs.tree import Root, Tree
-from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.screening import TopK
-from daskrf.spaces import CutSpace, Space, compare, read_space
-from daskrf.spaces.families import Family, Product, decoded, identifiers
+from daskrf.spaces import CutSpace, Space, read_space
+from daskrf.spaces.families import Family, Product, decoded
 from daskrf.spaces.limits import SUMS, Range
 from daskrf.spaces.ranking import pieces_of
-from daskrf.spaces.synthons import check_spec
+from daskrf.spaces.sampling import counts_of, inside, random_numbers
+from daskrf.spaces.sumranking import Linear, pieces_of_sums
 from daskrf.storage.backend import absolute
 from daskrf.storage.files import work_folder
 from daskrf.storage.hits import Earlier, earlier_hits, write_hits
@@ -53,10 +62,15 @@ MORE = 4  # times k products are kept, since some are the same molecule
 _GROWTH = 4  # if too few, so many times as many
 _TRIES = 4
 _TIES = "very many are the same molecule, equally good, or of the same blocks: others may belong to the hits"
-COMPARED = 50  # random combinations of blocks of each reaction
 _CLOSE = 1e-3  # of the signal's deviation: means of the search, in single precision, agree better by far
 _VERSION = 1
-_FRACTIONAL = ("weight", "polar_surface")
+_ROUGHLY = 20  # times k products of the rough ranking are ranked by the model at first
+LEAST_SHORTLIST = 20_000  # products that are ranked by a model which cannot rank all, if k is small
+_MOST_FOURIER = 2e10  # products, above which a rough ranking is linear: it takes minutes, not hours
+_RECALL = 0.95  # of the best k, up to which a shortlist grows
+DEEPEST = 16  # times the shortlist are kept, to look below it
+_MOST_KEPT = 640_000  # unless the shortlist is larger than half of that
+BELOW = 1000  # random products of each range of places below the shortlist
 
 
 @dataclass
@@ -73,8 +87,18 @@ class SpaceScreen(Job[Any]):
         What products must lie in.
     per_block : int or None
         At most so many hits have the same block.
+    shortlist : int or None
+        How many products a model ranks that cannot rank all.
+    components : int or None
+        Number of features of the process that ranks all in its place.
+    exclude_labelled : bool
+        Whether labelled molecules are no hits.
+    rough : {"fourier", "linear"} or None
+        What ranks all products if the model cannot.
     made : callable
         Makes the report.
+    page : callable
+        Returns what writes the hits, if they are to be a page.
     """
 
     path: PurePath
@@ -88,8 +112,14 @@ class SpaceScreen(Job[Any]):
     asked: str | int | None
     overwrite: bool
     made: Callable[..., Any]
+    page: Callable[..., Any]
     limits: tuple[Range, ...] = ()
     per_block: int | None = None
+    shortlist: int | None = None
+    components: int | None = None
+    exclude_labelled: bool = False
+    rough: str | None = None
+    excluded: frozenset[str] = frozenset()
     model: Model = field(init=False)
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
@@ -97,6 +127,8 @@ class SpaceScreen(Job[Any]):
     target: int = 0
     notes: tuple[str, ...] = ()
     earlier: Earlier | None = None
+    ranks_itself: bool = False
+    ranking: Ranking | Linear = field(init=False)
     tree: Tree = field(init=False)
 
     name = "screen"
@@ -113,20 +145,45 @@ class SpaceScreen(Job[Any]):
                 "Standard deviations of all products of a space would take too long; leave out --std all: "
                 "the products with the best means get them."
             )
-        self.model = read_model(self.path, statistics=self.std != "none" or self.rule.needs_sample)
+        self.model = read_model(self.path, statistics=self.rule.needs_sample)  # tasks read it themselves
         self.target = target_of(self.model, self.asked)
-        spec = _spec_of(self.model, self.target)
+        own = ranks_itself(self.model, self.target)
+        self.ranks_itself = own is not None
+        self._check_options()
         up, self.notes = maximizes(self.model, self.target, self.maximize)
         best = float((max if up else min)(self.model.metadata["range"][self.target]))
         self.rule = replace(self.rule, maximize=up).with_best(best)
         earlier = earlier_hits(self.output)
         self.space = read_space(self.source)
+        spec = own or (LINEAR_SPEC if self.linear else ROUGH_SPEC)
         if earlier is not None and not self.overwrite:
             earlier.refuse_other(self.spec, self.source.name)
         if earlier is not None and earlier.is_of(self.spec):
             self.earlier = None if self.overwrite and earlier.is_damaged() else earlier
         if self.earlier is None:
+            if self.exclude_labelled:
+                self.excluded = labelled_structures(self.model, self.path)
             self._cut(run, spec)
+
+    def _check_options(self) -> None:
+        """Refuse options that a model which ranks all products has no use for, and a short shortlist."""
+        given = {
+            "--shortlist": self.shortlist,
+            "--rough": self.rough,
+            "--rough-components": self.components,
+        }
+        if self.rough == "linear" and self.components is not None:
+            raise OptionError("A linear ranking has no Fourier features; leave out --rough-components.")
+        for name, value in given.items():
+            if self.ranks_itself and value is not None:
+                raise OptionError(
+                    f"This model ranks all products of a space itself, without a shortlist; leave out {name}."
+                )
+        if self.shortlist is not None and self.shortlist < self.k:
+            raise OptionError(
+                f"A shortlist of {self.shortlist:,} products cannot hold {self.k:,} hits; take a longer one, "
+                "or leave out --shortlist."
+            )
 
     def _cut(self, run: Run, spec: FingerprintSpec) -> None:
         """Cut the space, and leave out reactions whose products do not compose."""
@@ -134,48 +191,28 @@ class SpaceScreen(Job[Any]):
         found = cut_once(self.space, spec, run.work, key, run.progress)
 
         def check(found: CutSpace) -> CutSpace:
-            run.progress.start("compare", len(found.entries), "reactions")
-            kept = []
-            for r, own in enumerate(found.entries):
-                difference = compare(found, r, COMPARED).difference if found.sizes[r] else ""
-                kept.append([] if difference else own)
-                if difference:
-                    refused.append(f"{self.space.reactions[r].name} ({difference})")
-                run.progress.advance(1)
-            run.progress.finish()
-            return dataclasses.replace(found, entries=kept)
+            kept, differing = without_differing(found, run.progress)
+            refused.extend(differing)
+            return kept
 
         self.cut, self.families = families_once(found, run.work, key, check)
         if not self.families:
-            reasons = [reaction.refusal for reaction in self.space.reactions if reaction.refusal]
-            why = refused[0] if refused else reasons[0] if reasons else "no block matches its slot"
-            raise InputError(f"{self.source} has no products: {why}. See `daskrf check-space {self.source}`.")
-        self.notes = (*self.notes, *self._left_out())
+            raise no_products(self.space, refused)
+        self.notes = (*self.notes, *left_out(self.cut))
 
     def _key(self, spec: FingerprintSpec) -> str:
         """Return the hash of what the tables of the space depend on."""
         return hash_of({"space": self.space.digest, "fingerprint": spec.state(), "version": _VERSION})
 
-    def _left_out(self) -> list[str]:
-        """Return notes on reactions and blocks that have no products."""
-        notes = []
-        out = [r.name for r, size in zip(self.space.reactions, self.cut.sizes, strict=True) if not size]
-        if out:
-            names = ", ".join(out[:5]) + ", ..." * (len(out) > 5)
-            notes.append(
-                f"left out: {amount(len(out), 'reactions')} ({names}); `daskrf check-space` says why"
-            )
-        blocks = sum(len(ids) for slots in self.cut.entries for own in slots for ids in own.refused.values())
-        if blocks:
-            notes.append(
-                f"left out: {amount(blocks, 'blocks')} without a synthon in their slot; `daskrf check-space` "
-                "says why"
-            )
-        return notes
-
     @property
     def spec(self) -> dict[str, Any]:
         """What the hits depend on, as shards must agree on it."""
+        within = " ".join(f"{SUMS[i]}={_bound(low)}:{_bound(high)}" for i, low, high in self.limits)
+        asked = {
+            "shortlist": self.shortlist,
+            "rough": self.rough,
+            "rough_components": self.components,
+        }
         return {
             "model": self.model.metadata["spec_hash"],
             "acquisition": self.rule.state(),
@@ -183,38 +220,124 @@ class SpaceScreen(Job[Any]):
             "std": self.std,
             "target": self.model.targets[self.target],
             "seed": self.seed if self.rule.needs_sample else None,
-            "within": " ".join(f"{SUMS[i]}={_bound(low)}:{_bound(high)}" for i, low, high in self.limits)
-            or None,
+            "within": within or None,
             "per_block": self.per_block,
+            "exclude_labelled": self.exclude_labelled,
+            **({} if self.ranks_itself else asked),
             "library": self.space.digest,
         }
 
     def need(self) -> Need:
         if self.earlier is not None:
             return Need()
-        n_components = feature_map_of(self.model).n_components
-        pieces = pieces_of(self.families, n_components)
+        n_components = 0 if self.linear else self.n_components
+        pieces = pieces_of_sums(self.families) if self.linear else pieces_of(self.families, n_components)
         rows = max(sum(stop - start for start, stop in piece.bounds) for piece in pieces)
         tables = self.cut.own.data.nbytes + self.cut.own.indices.nbytes
         tables += sum(s.counts.data.nbytes + s.counts.indices.nbytes for f in self.families for s in f.sides)
-        return Need(need_of_products(rows, n_components, tables, self.n_kept))
+        search = need_of_products(rows, n_components, tables, self.n_kept)
+        scoring = self._need_of_scores()
+        return Need(search if search.total > scoring.total else scoring)
+
+    def _need_of_scores(self) -> MemoryNeed:
+        """Return the need of a task that scores products; see `daskrf.jobs.productscores`."""
+        feature_map = feature_map_of(self.model)
+        spec = FingerprintSpec.from_state(self.model.metadata["fingerprint"])
+        making = Making(1, MOST_ROWS, one_bit=True, usual=spec.nonzeros)
+        if feature_map is not None:
+            shape, tables = SumsShape.of(feature_map), feature_map.table_bytes(spec.n_columns)
+            bits, own = self.model.gp.one_bit_, feature_map.n_components
+            making = Making(own, MOST_ROWS, bits, shape, tables=tables, usual=spec.nonzeros)
+        std = self.rule.needs_std or self.std != "none"
+        return making.need(lambda making: need_of_model(self.model, making, 0, std=std))
+
+    @property
+    def linear(self) -> bool:
+        """Whether a linear function of counts ranks all products, because there are so many."""
+        if self.ranks_itself or self.rough is not None or self.components is not None:
+            return not self.ranks_itself and self.rough == "linear"
+        slots = (self.space.slots_of(r) for r in range(len(self.space.reactions)))
+        return sum(math.prod(map(len, own)) for own in slots) > _MOST_FOURIER
+
+    @property
+    def n_components(self) -> int:
+        """Number of features of the process that ranks all products."""
+        if self.ranks_itself:
+            return int(feature_map_of(self.model).n_components)
+        return self.components or COMPONENTS
+
+    @property
+    def first(self) -> int:
+        """How many products the model ranks at first, where it cannot rank all."""
+        return self.shortlist or max(LEAST_SHORTLIST, _ROUGHLY * self.k)
 
     @property
     def n_kept(self) -> int:
-        """How many products are kept until all have been scored."""
-        return self.k * (_SHORTLIST if self.rule.needs_std else MORE)
+        """How many products are kept until all have been ranked."""
+        if self.ranks_itself:
+            excluded = min(len(self.excluded), _SHORTLIST * self.k)
+            return self.k * (_SHORTLIST if self.rule.needs_std else MORE) + excluded
+        return max(2 * self.first, min(DEEPEST * self.first, _MOST_KEPT))
+
+    @property
+    def n_products(self) -> int:
+        """Number of products, each way to make one."""
+        return sum(self.cut.sizes)
 
     def pieces(self, run: Run) -> list[Pieces]:
         if self.earlier is not None:
             return [Done(1, _PIECES)]
         run.agree(self.spec)
+        if self.ranks_itself:
+            seed = self.seed if self.rule.needs_sample else None
+            self.ranking = Ranking.of_model(self.model, self.target, self.rule.sign, seed)
+        elif self.n_products <= self.first:
+            return [Done(1, _PIECES)]
+        else:
+            self._learn(run)
         self.tree = self._tree(run, self.n_kept)
         return [self.tree]
 
+    def _learn(self, run: Run) -> None:
+        """Have a Fourier process learn the model's scores of random products."""
+        numbers = random_numbers(
+            self.n_products, SAMPLE, 0, "space/learn", lambda n: inside(self.cut, n, self.limits)
+        )
+        if not len(numbers):
+            raise InputError(f"None of {30 * SAMPLE:,} random products lies within the limits; widen them.")
+        products = decoded(self.cut, numbers.tolist())
+        found = self._scored(run, products)
+        counts = counts_of(self.cut, products)
+        key = hash_of([self.spec, self.n_components, SAMPLE, self._key(self.cut.spec)])
+        n_components = None if self.linear else self.n_components
+        rough = learned(run, counts, found.columns["score"], n_components, key)
+        self.ranking = rough.ranking
+        self.notes = (*self.notes, rough.words)
+        run.progress.note(rough.words)
+
+    def _scored(self, run: Run, products: Sequence[Product], *, std: bool = False) -> Scored:
+        """Return what the model says of products; with `std`, means and deviations whatever the rule."""
+        rule: Acquisition = acquisition_for("greedy", maximize=self.rule.maximize) if std else self.rule
+        draw = None
+        if rule.needs_sample:
+            draw = leave_draws(self.model, self.target, self.seed, run.work, 1)
+        scores = ProductScores(
+            *(absolute(self.path), self.model.metadata["spec_hash"], rule, self.target, self.seed, draw),
+            std or rule.needs_std,
+        )
+        return scored(run, scores, self.model, product_texts(self.cut, products))
+
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for the best `n_kept` products."""
-        feature_map = feature_map_of(self.model)
         tables = absolute(run.work), self._key(self.cut.spec), self.cut.spec.n_columns
+        key, folder = hash_of([self.spec, n_kept]), run.work / f"partials-{n_kept}"
+        if isinstance(self.ranking, Linear):
+            by_sums = SumSearch(tables, self._leave_weights(run), n_kept, self.limits)
+            pieces = pieces_of_sums(self.families)
+            sizes = [piece.size for piece in pieces]
+            root = Root(by_sums, SumPieces(tables).of, folder, key)
+            return Tree([root], [(i,) for i in range(len(pieces))], sizes, _PIECES)
+        feature_map = self.ranking.feature_map
         reference = MapReference.of(feature_map.state()).carried(run.work)
         search = SpaceSearch(tables, self._leave_weights(run), reference, n_kept, self.limits)
         pieces = pieces_of(self.families, feature_map.n_components)
@@ -222,51 +345,40 @@ class SpaceScreen(Job[Any]):
         groups = group_by_rows([(i, piece.size) for i, piece in enumerate(pieces)], most)
         sizes = [sum(pieces[i].size for i in group) for group in groups]
         chunk = SpacePieces(tables, feature_map.n_components).of
-        root = Root(search, chunk, run.work / f"partials-{n_kept}", hash_of([self.spec, n_kept]))
+        root = Root(search, chunk, folder, key)
         return Tree([root], groups, sizes, _PIECES)
 
     def _leave_weights(self, run: Run) -> str:
         """Write the weights that rank to a file that every task finds; return the file."""
         path = run.work / f"weights-{hash_of(self.spec)[:16]}"
         if read_checkpoint(path, path.name) is None:
-            write_checkpoint(path, {"weights": self.rule.sign * self._weights()}, {}, path.name, keep=True)
+            columns = {"columns": self.ranking.columns} if isinstance(self.ranking, Linear) else {}
+            write_checkpoint(path, {"weights": self.ranking.weights, **columns}, {}, path.name, keep=True)
         return absolute(path)
-
-    def _weights(self) -> npt.NDArray[np.float64]:
-        """Return the weights of the mean, or of the draw that ranks."""
-        gp, own = self.process
-        if not self.rule.needs_sample:
-            return gp.weights_[:, own]
-        with ONE_BLAS_THREAD:  # the same on any number of processors
-            return gp.weights_of_draw(self.seed, own)[:, 0]
-
-    @property
-    def process(self) -> tuple[RandomFeatureGP, int]:
-        """The process that ranks, and the index of the target in it."""
-        gp, own = process_of(self.model.gp, self.target)
-        assert isinstance(gp, RandomFeatureGP)
-        return gp, own
 
     def finish(self, run: Run, made: int) -> Any:
         """Write the hits and what is known of them."""
         if self.earlier is not None:
             about, there = self.earlier.about, f"{self.output} already holds exactly these hits"
             return self._report(self.earlier.table, about, (*about["notes"], there), run.seconds)
-        n_kept = self.n_kept
-        for attempt in range(_TRIES):
-            if attempt:
-                n_kept *= _GROWTH
-                self.tree = self._tree(run, n_kept)
-                self.tree.make(client=run.client, progress=run.progress)
-            found: Ranked = self.tree.result()
-            hits = _Hits.of(self, found.top, whole=len(found.top) < n_kept)
-            if hits.enough(self.k):
-                break
+        if self.ranks_itself:
+            found, whole, notes = self._best_of_all(run)
+        elif self.n_products <= self.first:
+            found, whole, notes = self._all_ranked(run)
         else:
-            self.notes = (*self.notes, f"only the best {len(found.top):,} products were compared, as {_TIES}")
-        table, notes = hits.best(self.k)
-        labelled = duplicates(table["smiles"], self.model, self.path, None, labelled=True)
-        notes = (*self.notes, *notes, labelled)
+            found, whole, notes = self._best_of_shortlist(run)
+        hits = found.best(self.k)
+        deviations = None
+        if self.std != "none" and "std" not in hits.columns:
+            deviations = self._scored(run, decoded(self.cut, hits.row.tolist()), std=True)
+        table = hits.table(deviations)
+        near, similarity = nearest_labelled(hits.smiles, self.model, self.path, self.target)
+        for name, values in near.items():
+            table = table.append_column(name, values)
+        labelled = duplicates(
+            table["smiles"], self.model, self.path, None, labelled=not self.exclude_labelled
+        )
+        notes = (*self.notes, *notes, *self._counted(found, whole), labelled, similarity)
         about = {
             **self.spec,
             "direction": "maximize" if self.rule.maximize else "minimize",
@@ -276,8 +388,109 @@ class SpaceScreen(Job[Any]):
             "rejected": 0,
             "notes": list(notes),
         }
-        write_hits(table, self.output, about)
+        write_hits(table, self.output, about, self.page(self.output, about, self.model, self.path))
         return self._report(table, about, notes, run.seconds)
+
+    def _best_of_all(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best products by the model, which ranks them itself, and whether these are all."""
+        n_kept, notes = self.n_kept, tuple[str, ...]()
+        for attempt in range(_TRIES):
+            if attempt:
+                n_kept *= _GROWTH
+                self.tree = self._tree(run, n_kept)
+                self.tree.make(client=run.client, progress=run.progress)
+            top = self.tree.result().top
+            scores = self._scored(run, decoded(self.cut, top.row.tolist()))
+            bar = self._bar(top, scores)
+            found, whole = self._candidates(top.row, scores), len(top) < n_kept
+            if whole:
+                break
+            enough = len(found) >= self.k
+            if enough and (self.rule.needs_std or float(found.columns["score"][self.k - 1]) > bar):
+                break
+        else:
+            notes = (f"only the best {len(top):,} products were compared, as {_TIES}",)
+        if self.rule.needs_std:
+            notes = (*notes, f"ranked among the {self.n_kept:,} best means")
+        return found, whole, notes
+
+    def _candidates(self, row: npt.NDArray[np.int64], found: Scored) -> Candidates:
+        return Candidates.of(self.cut, row, found, self.per_block, self.excluded)
+
+    def _bar(self, top: TopK, found: Scored) -> float:
+        """Return what the score of products that were not kept is at most.
+
+        Raises
+        ------
+        InputError
+            If means of products differ from those of their SMILES.
+        """
+        if not len(top):
+            return -math.inf
+        assert isinstance(self.ranking, Ranking)
+        searched = top.score + self.ranking.offset
+        error = float(np.abs(searched - self.rule.sign * found.columns["value"]).max())
+        if not error <= _CLOSE * self.ranking.deviation:
+            raise InputError(
+                f"Means of products differ by {error:.2g} from those of their SMILES, so that their "
+                f"fingerprints do not compose; find the reaction by `daskrf check-space {self.source} "
+                "--sample 5000`, and leave it out."
+            )
+        return float(searched.min()) + 2 * error
+
+    def _all_ranked(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return all products of a small space, scored by the model."""
+        numbers = np.arange(self.n_products, dtype=np.int64)
+        numbers = numbers[inside(self.cut, numbers, self.limits)]
+        scores = self._scored(run, decoded(self.cut, numbers.tolist()))
+        found = self._candidates(numbers, scores)
+        return found, True, ("the model has ranked every product",)
+
+    def _best_of_shortlist(self, run: Run) -> tuple[Candidates, bool, tuple[str, ...]]:
+        """Return the best products of a shortlist by the model, and an estimate of what it lacks."""
+        top = self.tree.result().top
+        size, scores = 0, Scored()
+        while True:
+            more = min(len(top), 2 * size or self.first)
+            scores += self._scored(run, decoded(self.cut, top.row[size:more].tolist()))
+            size = more
+            found = self._candidates(top.row[:size], scores.alike())
+            there = len(top) < self.n_kept
+            if there and size == len(top):
+                return found, True, ("the model has ranked every product",)
+            bar = float(found.columns["score"][self.k - 1]) if len(found) >= self.k else -math.inf
+            missed = Missed.of(self.k, size, bar, self._below(run, top, size), whole=there)
+            if self.shortlist or missed.recall >= _RECALL or 4 * size > len(top):
+                return found, False, (str(missed),)
+
+    def _below(self, run: Run, top: TopK, size: int) -> Iterator[tuple[int, int, npt.NDArray[np.float64]]]:
+        """Yield ranges of places below the shortlist, and the scores of random products in each."""
+        start = size
+        while start < len(top):
+            stop = min(len(top), 2 * start)
+            chosen = start + random_numbers(stop - start, BELOW, 0, "space/below")
+            products = decoded(self.cut, top.row[chosen].tolist())
+            found = self._scored(run, products)
+            free = np.array([text not in self.excluded for text in found.smiles])
+            yield start, stop, np.where(free, found.columns["score"], -np.inf)
+            start = stop
+
+    def _counted(self, found: Candidates, whole: bool) -> list[str]:
+        """Return notes on what products were counted, and left out."""
+        sizes = self.cut.sizes
+        notes = [
+            f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
+            "to make them counts; those of equal synthons were scored once"
+        ]
+        if found.repeats:
+            notes.append(
+                f"left out: {amount(found.repeats, 'products')} that are the same molecule as a better one"
+            )
+        if self.exclude_labelled:
+            notes.append(f"left out: {amount(found.n_excluded, 'labelled molecules')}")
+        if len(found) < self.k and whole:
+            notes.append(f"these are all: {amount(len(found), 'molecules')}")
+        return notes
 
     def _report(self, table: pa.Table, about: dict[str, Any], notes: Sequence[str], seconds: float) -> Any:
         direction = about["direction"]
@@ -291,196 +504,57 @@ def _bound(value: float) -> str:
     return f"{value:g}" if math.isfinite(value) else ""
 
 
-def _spec_of(model: Model, target: int) -> FingerprintSpec:
-    """Return the fingerprints of a model that can rank a space.
-
-    Raises
-    ------
-    InputError
-        If it cannot: the sentence says what to fit instead.
-    """
-    gp, _ = process_of(model.gp, target)
-    how = "fit with --map fourier --kernel gaussian --length-scale 25 to fingerprints of --kind morgan:2, say"
-    if not isinstance(gp, RandomFeatureGP) or not isinstance(feature_map_of(model), FourierFeatures):
-        of = model.metadata["map"]
-        what = "an exact process" if of is None else f"on {of['class']}"
-        raise InputError(
-            f"A space can be screened only with a model on Fourier features, and this one is {what}; {how}."
-        )
-    spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
-    try:
-        check_spec(spec)
-    except InputError as error:
-        raise InputError(f"The model cannot rank a space. {error}") from None
-    return spec
-
-
 @dataclass(frozen=True)
-class _Hits:
-    """Candidates of a search: distinct molecules, best first.
+class Missed:
+    """How many of the best products a shortlist is estimated to lack.
 
     Attributes
     ----------
-    job : SpaceScreen
-    products : list of Product
-        No more of a block than are asked for.
-    columns : dict of arrays
-        By column of the table.
-    repeats : int
-        Products that are the same molecule as a better one.
-    bar : float
-        The score of products that were not kept is at most this.
+    k, size : int
+        Hits, and products of the shortlist.
+    looked : tuple of (int, int, int, int)
+        Ranges of places below the shortlist: first and last place, random products that were scored, and
+        how many of these are better than the last hit.
     whole : bool
-        Whether all products have been kept.
+        Whether the ranges reach to the last product.
     """
 
-    job: SpaceScreen
-    products: list[Product]
-    columns: dict[str, Any]
-    repeats: int
-    bar: float
-    whole: bool
+    k: int
+    size: int
+    looked: tuple[tuple[int, int, int, int], ...]
+    whole: bool = False
 
     @classmethod
-    def of(cls, job: SpaceScreen, top: TopK, *, whole: bool) -> _Hits:
-        """Predict the products that a search has kept, from their SMILES."""
-        cut, rule = job.cut, job.rule
-        products = decoded(cut, top.row.tolist())
-        smiles = _smiles(cut, products)
-        features, place = _features(job, smiles)
-        gp, own = job.process
-        with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
-            value = gp.predict(features, target=own)
-            if rule.needs_sample:
-                value = gp.drawn(job._weights()[:, None], job.seed, own).predict(features)
-            columns: dict[str, Any] = {}
-            if rule.needs_std:
-                columns = _predicted(job, features)
-            score = rule(value, columns.get("std"))[place]
-        error = 0.0
-        searched = top.score + rule.sign * float(gp.mean_[own])
-        if len(top):
-            error = float(np.abs(searched - rule.sign * value[place]).max())
-            deviation = math.sqrt(float(gp.signal_variance_[own]))
-            if not error <= _CLOSE * deviation:
-                raise InputError(
-                    f"Means of products differ by {error:.2g} from those of their SMILES, so that their "
-                    f"fingerprints do not compose; find the reaction by `daskrf check-space {job.source} "
-                    "--sample 5000`, and leave it out."
-                )
-        order = np.lexsort((top.row, -score))
-        first = np.sort(np.unique(np.array(smiles, object)[order], return_index=True)[1])
-        kept = order[first]
-        n_distinct, capped = len(kept), _capped([products[i].blocks for i in kept], job.per_block)
-        kept = kept[capped]
-        columns = {name: values[place][kept] for name, values in columns.items()}
-        columns |= {"row": top.row[kept], "smiles": [smiles[i] for i in kept], "acquisition": score[kept]}
-        bar = float(searched.min()) + 2 * error if len(top) else -math.inf
-        return cls(job, [products[i] for i in kept], columns, len(top) - n_distinct, bar, whole)
+    def of(
+        cls,
+        k: int,
+        size: int,
+        bar: float,
+        below: Iterable[tuple[int, int, npt.NDArray[np.float64]]],
+        *,
+        whole: bool = False,
+    ) -> Missed:
+        """Return the estimate from the score of the last hit and from scores below the shortlist."""
+        looked = tuple(
+            (start + 1, stop, len(score), int((score > bar).sum())) for start, stop, score in below
+        )
+        return cls(k, size, looked, whole)
 
-    def enough(self, k: int) -> bool:
-        """Return whether the best k are among them: all have been kept, or those that were not are worse."""
-        if self.whole:
-            return True
-        if len(self.products) < k:
-            return False
-        return self.job.rule.needs_std or float(self.columns["acquisition"][k - 1]) > self.bar
+    @property
+    def recall(self) -> float:
+        """The estimated fraction of the best k that the shortlist holds, as far as was looked."""
+        lacking = sum((last - first + 1) * better / n for first, last, n, better in self.looked)
+        return self.k / (self.k + lacking)
 
-    def best(self, k: int) -> tuple[pa.Table, tuple[str, ...]]:
-        """Return the table of the best k, and notes."""
-        job, products = self.job, self.products[:k]
-        columns = {name: values[:k] for name, values in self.columns.items()}
-        if "mean" not in columns and len(products):
-            features, place = _features(job, columns["smiles"])
-            with ONE_BLAS_THREAD:
-                found = _predicted(job, features, std=job.std != "none")
-            columns |= {name: values[place] for name, values in found.items()}
-        names, space = [reaction.name for reaction in job.space.reactions], job.space
-        table: dict[str, Any] = {
-            "rank": pa.array(np.arange(1, len(products) + 1)),
-            "row": columns["row"],
-            "id": pa.array(identifiers(job.cut, products), pa.string()),
-            "smiles": pa.array(columns["smiles"], pa.string()),
-            "reaction": pa.array([names[p.reaction] for p in products], pa.string()),
-        }
-        for slot in range(max((len(own) for own in job.cut.entries), default=2)):
-            blocks = [space.blocks[p.blocks[slot]] if slot < len(p.blocks) else None for p in products]
-            table[f"block_{slot}"] = pa.array(blocks, pa.string())
-        sums = np.array([job.cut.sums[list(p.synthons)].sum(axis=0) for p in products])
-        for name, values in zip(SUMS, sums.reshape(-1, len(SUMS)).T, strict=True):
-            table[name] = values.round(3) if name in _FRACTIONAL else values.astype(np.int64)
-        for name in ("mean", "std", "std_y", "acquisition"):
-            if name in columns or not products:
-                table[name] = np.asarray(columns.get(name, np.empty(0)), np.float64)
-        sizes = job.cut.sizes
-        notes = [
-            f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
-            "to make them counts; those of equal synthons were scored once"
+    def __str__(self) -> str:
+        said = [
+            f"{better or 'none'} of {n:,} at places {first:,} to {last:,}"
+            for first, last, n, better in self.looked
         ]
-        if self.repeats:
-            notes.append(
-                f"left out: {amount(self.repeats, 'products')} that are the same molecule as a better one"
-            )
-        if len(products) < k and self.whole:
-            notes.append(f"these are all: {amount(len(products), 'molecules')}")
-        if job.rule.needs_std:
-            notes.append(f"ranked among the {job.n_kept:,} best means")
-        return pa.table(table), tuple(notes)
-
-
-def _capped(blocks: Sequence[tuple[int, ...]], most: int | None) -> list[int]:
-    """Return which products to take, in order, so that no block is in more than `most` of them.
-
-    Examples
-    --------
-    >>> _capped([(0, 7), (0, 8), (1, 7), (1, 9)], 1)
-    [0, 3]
-    """
-    if most is None:
-        return list(range(len(blocks)))
-    seen, taken = Counter[int](), []
-    for i, own in enumerate(blocks):
-        if all(seen[block] < most for block in own):
-            seen.update(set(own))
-            taken.append(i)
-    return taken
-
-
-def _predicted(job: SpaceScreen, features: Any, *, std: bool = True) -> dict[str, npt.NDArray[np.float64]]:
-    """Return mean and standard deviations of f and of y."""
-    gp, own = job.process
-    if not std:
-        return {"mean": gp.predict(features, target=own)}
-    found = gp.predict(features, return_std=True, of="both", target=own)
-    return dict(zip(("mean", "std", "std_y"), found, strict=True))
-
-
-def _smiles(cut: CutSpace, products: Sequence[Product]) -> list[str]:
-    """Return the canonical SMILES of products."""
-    found = [""] * len(products)
-    for n_slots in {len(p.synthons) for p in products}:
-        at = [i for i, p in enumerate(products) if len(p.synthons) == n_slots]
-        made = cut.product_smiles(np.array([products[i].synthons for i in at]))
-        for i, smiles in zip(at, made, strict=True):
-            found[i] = smiles
-    return found
-
-
-def _features(job: SpaceScreen, smiles: Sequence[str]) -> tuple[Any, npt.NDArray[np.intp]]:
-    """Return the features of distinct fingerprints, and which of them each molecule has.
-
-    Equal fingerprints, as of stereoisomers, get exactly equal means.
-    """
-    counted = Fingerprinter(job.cut.spec)(smiles)
-    if counted.rejects:
-        bad, reason = counted.rejects[0]
-        raise InputError(f"The product {smiles[bad]} has no fingerprint: {reason}.")
-    rows = counted.fingerprints
-    known: dict[bytes, int] = {}
-    texts = (
-        rows.indices[start:stop].tobytes() + b"|" + rows.data[start:stop].tobytes()
-        for start, stop in itertools.pairwise(rows.indptr.tolist())
-    )
-    place = np.array([known.setdefault(text, len(known)) for text in texts], np.intp)
-    first = np.unique(place, return_index=True)[1]
-    return feature_map_of(job.model).transform(rows[first]), place
+        deepest = self.looked[-1][1] if self.looked else self.size
+        rest = "" if self.whole else f"; beyond place {deepest:,} nothing is known"
+        return (
+            f"the model has ranked the best {self.size:,} of the rough ranking, and random ones of the next: "
+            f"{', '.join(said)} would be hits, so that the shortlist holds an estimated {self.recall:.0%} of "
+            f"the best {self.k:,}{rest}"
+        )

@@ -20,10 +20,11 @@ from daskrf.screening import TopK
 from daskrf.spaces.families import Family
 from daskrf.spaces.limits import Range
 from daskrf.spaces.ranking import Limit, Piece, RowsOf, amplitudes, pieces_of, score_piece
+from daskrf.spaces.sumranking import Linear, best_sums, pieces_of_sums
 from daskrf.storage.backend import as_path
 from daskrf.storage.model import read_checkpoint
 
-__all__ = ["Ranked", "SpacePieces", "SpaceSearch"]
+__all__ = ["Ranked", "SpacePieces", "SpaceSearch", "SumPieces", "SumSearch"]
 
 _AT_ONCE = 16  # times k candidates of a tile get their numbers at a time
 _HELD = 8  # times k products are collected before the best of them are chosen
@@ -78,13 +79,19 @@ class Chosen:
                 self._choose()
                 at = at[scores[at] >= self._least]
 
+    @property
+    def least(self) -> float:
+        """See `Best`."""
+        return self._least
+
     def top(self) -> TopK:
         """Return the best products."""
         self._choose()
         return self._top
 
     def _choose(self) -> None:
-        for score, number in self._held:
+        if self._held:  # all at once: each product is shown once
+            score, number = map(np.concatenate, zip(*self._held, strict=True))
             self._top = self._top.combine(TopK(self._top.k).from_chunk(score, number))
         self._held, self._n_held = [], 0
         self._least = self._threshold()
@@ -153,6 +160,64 @@ class SpaceSearch(Reduction):
         if found is None:
             raise StoreError(f"{path} is missing or damaged; run the same command again to make it")
         return amplitudes(found.arrays["weights"])
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
+        columns: dict[str, Any] = dict(arrays)
+        return Ranked(TopK(self.k, columns.pop("score"), columns.pop("row"), columns))
+
+
+@dataclass(frozen=True)
+class SumPieces:
+    """Pieces of a space by number: a chunk for `SumSearch`."""
+
+    tables: tuple[str, str, int]
+    pieces: tuple[int, ...] = ()
+
+    def of(self, pieces: tuple[int, ...]) -> SumPieces:
+        """Return the chunk of some pieces."""
+        return replace(self, pieces=pieces)
+
+    def __iter__(self) -> Iterator[Piece]:
+        every = pieces_of_sums(search_tables(*self.tables).families)
+        for number in self.pieces:
+            check_stop()
+            yield every[number]
+
+
+@dataclass(frozen=True)
+class SumSearch(Reduction):
+    """Keeps the best k products by a linear function of counts; see `daskrf.spaces.sumranking`.
+
+    Attributes
+    ----------
+    tables : tuple
+        Arguments of `search_tables`.
+    weights : str
+        File of the columns and their weights.
+    k : int
+    limits : tuple of Range
+    """
+
+    tables: tuple[str, str, int]
+    weights: str
+    k: int
+    limits: tuple[Range, ...] = ()
+    name: str = "screen"
+
+    def zero(self) -> Ranked:
+        return Ranked(TopK(self.k))
+
+    def add(self, total: Ranked, block: Piece) -> None:
+        tables, path = search_tables(*self.tables), as_path(self.weights)
+        found = read_checkpoint(path, path.name)
+        if found is None:
+            raise StoreError(f"{path} is missing or damaged; run the same command again to make it")
+        family = tables.families[block.family]
+        limits = [Limit(tables.sums[:, column], low, high) for column, low, high in self.limits]
+        best = Chosen(family, total.top)
+        function = Linear(found.arrays["columns"], found.arrays["weights"])
+        best_sums(block, family, tables.own, function, limits, best)
+        total.top = best.top()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
         columns: dict[str, Any] = dict(arrays)

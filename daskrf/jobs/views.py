@@ -21,6 +21,7 @@ from daskrf.jobs.models import Model, feature_map_of, read_model
 from daskrf.jobs.pieces import opened
 from daskrf.jobs.sources import Block, feature_blocks
 from daskrf.molecules import Fingerprinter, FingerprintSpec
+from daskrf.molecules.frames import is_molecule, molecule_table
 from daskrf.storage.backend import absolute, backend, readable
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import FingerprintStore
@@ -222,10 +223,10 @@ class Predictor(Model):
 
         Parameters
         ----------
-        X : sequence of str, sparse matrix of shape (n, n_columns), or ndarray
-            SMILES; or sparse counts of the fingerprint that the model was fitted to; or dense features of its
-            map, as packed bits (uint8 of shape (n, ceil(M / 8))) or floats (n, M). An exact process has no
-            features.
+        X : sequence of str or of molecules, sparse matrix of shape (n, n_columns), or ndarray
+            SMILES, molecules of RDKit, sparse counts of the fingerprint that the model was fitted to, or
+            dense features of its map, as packed bits (uint8 of shape (n, ceil(M / 8))) or floats (n, M). An
+            exact process has no features.
         return_std : bool
             Also return standard deviations; the model must have been loaded with its statistics.
         of : {"y", "f"}
@@ -294,11 +295,18 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     return Predictor(found.gp, found.metadata)
 
 
+def _smiles_of(molecule: Any) -> str:
+    return molecule_table([molecule])["smiles"][0].as_py() or ""
+
+
 def _fingerprints_of(smiles: Iterable[str], metadata: dict[str, Any]) -> Any:
-    """Return the fingerprint counts of SMILES, all of which must be readable."""
-    given = list(smiles)
+    """Return the fingerprint counts of SMILES or molecules of RDKit, all of which must be readable."""
+    given = [_smiles_of(each) if is_molecule(each) else each for each in smiles]
     if not all(isinstance(text, str) for text in given):
-        raise InputError("Give SMILES as strings, fingerprints as a sparse matrix, or features as an array.")
+        raise InputError(
+            "Give SMILES as strings, molecules of RDKit, fingerprints as a sparse matrix, or features as an "
+            "array."
+        )
     block = Fingerprinter(FingerprintSpec.from_state(metadata["fingerprint"]), metadata["fragments"])(given)
     if block.rejects:
         position, reason = block.rejects[0]

@@ -1,5 +1,6 @@
 from daskrf.kernels.composition import Composition as Composition
 from daskrf.kernels.dotproduct import TanimotoDotProduct as TanimotoDotProduct
+from daskrf.kernels.folding import Folded as Folded
 from daskrf.kernels.kernel import Kernel as Kernel
 from daskrf.kernels.kernel import from_state as from_state
 from daskrf.kernels.powerseries import DotProduct as DotProduct
@@ -24,6 +25,7 @@ __all__ = [
     "DotProduct",
     "DotProductKernel",
     "Exponential",
+    "Folded",
     "Gaussian",
     "Intersection",
     "Kernel",

@@ -17,7 +17,7 @@ from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.parameters import GIVEN
 
-__all__ = ["Columns", "Mean", "as_weights", "column_ranges"]
+__all__ = ["Columns", "Mean", "as_weights", "column_ranges", "kernel_on_first"]
 
 _BLOCK = 1 << 18  # values at a time, which stay near the processor
 _FEWEST = 128  # rows at a time
@@ -150,6 +150,17 @@ class Mean(Kernel):
         for share, kernel, part in zip(self.shares, self.kernels, self.parts(X), strict=True):
             own += share * kernel.diag(part)
         return own
+
+
+def kernel_on_first(kernel: Kernel, n_columns: int) -> Kernel:
+    """Return a kernel that sees only the first columns of rows; a mean, which chooses its own, as it is.
+
+    Examples
+    --------
+    >>> kernel_on_first(TanimotoMinMax(), 2)([[1, 2, 9]], [[1, 4, 0]]).tolist()
+    [[0.6]]
+    """
+    return kernel if isinstance(kernel, Mean) else Mean((1.0,), (kernel,), ((0, n_columns),))
 
 
 def as_weights(weights: Sequence[float]) -> tuple[float, ...]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from daskrf.molecules.library import Source as Source
     from daskrf.molecules.library import clean_smiles as clean_smiles
     from daskrf.molecules.library import file_words as file_words
+    from daskrf.molecules.library import given_words as given_words
     from daskrf.molecules.library import table_words as table_words
     from daskrf.molecules.lingo import lingo_counts as lingo_counts
     from daskrf.molecules.preview import check_first_lines as check_first_lines

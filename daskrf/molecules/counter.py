@@ -20,7 +20,8 @@ from daskrf.molecules.costs import (
     refusal_of_size,
     refusal_of_text,
 )
-from daskrf.molecules.spec import FingerprintSpec
+from daskrf.molecules.descriptors import described
+from daskrf.molecules.spec import DESCRIPTORS, FingerprintSpec
 
 __all__ = [
     "Counter",
@@ -111,6 +112,8 @@ def _features(spec: FingerprintSpec) -> Callable[[Chem.Mol], bytes]:
     """Return the function that computes the features of a molecule, as bytes."""
     if spec.kind == "lingo":
         return lambda molecule: Chem.MolToSmiles(molecule, isomericSmiles=spec.chirality).encode("ascii")
+    if spec.kind == DESCRIPTORS:
+        return lambda molecule: described(molecule, spec.width)
     generator = generator_of(spec)
     count = generator.GetCountFingerprint if spec.size else generator.GetSparseCountFingerprint
     return lambda molecule: packed(count(molecule), spec.width)

@@ -18,11 +18,12 @@ from daskrf.molecules.structures import canonical_smiles
 
 __all__ = ["REASONS", "Diversity", "scaffolds"]
 
-FREE, TAKEN, COPY, SIMILAR, CROWDED = range(5)
+FREE, TAKEN, COPY, SIMILAR, CROWDED, CAPPED = range(6)
 REASONS = {
     COPY: "the same molecule as a pick",
     SIMILAR: "too similar to a pick",
     CROWDED: "of a scaffold that has enough picks",
+    CAPPED: "with a value of a column that has enough picks",
 }
 
 
@@ -37,6 +38,9 @@ class Diversity:
         Candidates with a larger Tanimoto similarity to a pick are left out; see `Similarities`.
     per_scaffold : int, optional
         Picks with the same Murcko scaffold, at most; molecules without rings have none, and are not capped.
+    caps : sequence of (sequence of str, int)
+        Values of a column, one for each candidate, and how many picks may have the same one; empty values are
+        not capped.
 
     Attributes
     ----------
@@ -49,18 +53,27 @@ class Diversity:
     >>> diversity = Diversity(["CCO", "OCC", "CCCO", "c1ccccc1O", "c1ccccc1N"], 0.4, 1)
     >>> [diversity.take(i) for i in range(5)], diversity.state.tolist()
     ([True, False, False, True, False], [1, 2, 3, 1, 4])
+    >>> amines = Diversity(["CCO", "CCCO", "CCCCO"], caps=[(["A1", "A1", "A2"], 1)])
+    >>> [amines.take(i) for i in range(3)], amines.state.tolist()
+    ([True, False, True], [1, 5, 1])
     """
 
     def __init__(
-        self, smiles: Sequence[str], max_similarity: float | None = None, per_scaffold: int | None = None
+        self,
+        smiles: Sequence[str],
+        max_similarity: float | None = None,
+        per_scaffold: int | None = None,
+        caps: Sequence[tuple[Sequence[str | None], int]] = (),
     ) -> None:
         self.state = np.zeros(len(smiles), np.int8)
         self.picks: list[int] = []
         self._names = np.unique(canonical_smiles(smiles), return_inverse=True)[1]
         self._similar = None if max_similarity is None else Similarities(smiles)
-        self._most_similar, self._most = max_similarity, per_scaffold
-        self._scaffold = None if per_scaffold is None else scaffolds(smiles)
-        self._times: Counter[str] = Counter()
+        self._most_similar = max_similarity
+        own = [] if per_scaffold is None else [(scaffolds(smiles), per_scaffold, CROWDED)]
+        columns = ((np.array([text or "" for text in values], dtype=np.str_), n) for values, n in caps)
+        self._groups = [*own, *((values, n, CAPPED) for values, n in columns)]
+        self._times: Counter[tuple[int, str]] = Counter()
 
     @property
     def free(self) -> npt.NDArray[np.bool_]:
@@ -76,10 +89,11 @@ class Diversity:
         self._leave(self._names == self._names[pick], COPY)
         if self._similar is not None and self._most_similar is not None:
             self._leave(self._similar.to(pick) > self._most_similar, SIMILAR)
-        if self._scaffold is not None and (own := str(self._scaffold[pick])):
-            self._times[own] += 1
-            if self._times[own] == self._most:
-                self._leave(self._scaffold == own, CROWDED)
+        for number, (values, most, reason) in enumerate(self._groups):
+            if own := str(values[pick]):
+                self._times[number, own] += 1
+                if self._times[number, own] == most:
+                    self._leave(values == own, reason)
         return True
 
     def _leave(self, which: npt.NDArray[np.bool_], reason: int) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "Source",
     "clean_smiles",
     "file_words",
+    "given_words",
     "table_words",
 ]
 
@@ -223,13 +224,32 @@ class RowBatch:
         return len(self.smiles) + len(self.rejects)
 
 
+def given_words(path: str | os.PathLike[str]) -> str:
+    """Return what stands in a file that was written for data in the place of a file; "" for any other file.
+
+    See `daskrf.jobs.given`, which writes such files in folders that end in ".given", under the name of what
+    is in them, with their number and a digest.
+
+    Examples
+    --------
+    >>> given_words("/tmp/x.given/SMILES-2-0a1b2c.parquet"), given_words("/tmp/x.given/table-0a1b2c.parquet")
+    ('the 2 SMILES given', 'the table given')
+    >>> given_words("SMILES-2-0a1b2c.parquet")
+    ''
+    """
+    if not Path(path).parent.name.endswith(".given"):
+        return ""
+    what, *number = Path(path).name.split("-")[:-1]
+    return "standard input" if what == "stdin" else f"the {' '.join([*number, what])} given"
+
+
 def file_words(path: str | os.PathLike[str]) -> str:
     """Return a file name for a message: relative to the working directory if the file is below it.
 
-    Of data that were given in the place of a file, only their name: see `daskrf.jobs.given`.
+    Of data that were given in the place of a file, what they are: see `given_words`.
     """
-    if Path(path).parent.name.endswith(".given"):
-        return Path(path).name.removesuffix(".parquet")
+    if words := given_words(path):
+        return words
     text, here = str(path), f"{Path.cwd()}{os.sep}"
     return printable(text.removeprefix(here))
 
@@ -249,6 +269,9 @@ def table_words(tables: Iterable[tuple[str | os.PathLike[str], Layout]]) -> tupl
     lines = []
     for words, paths in files.items():
         which = file_words(paths[0])
+        if which.endswith("SMILES given"):  # how they were written to a file is of no interest
+            lines.append(which)
+            continue
         lines.append(f"{f'{len(paths):,} files such as {which}' if len(paths) > 1 else which}: {words}")
     more = len(lines) - _LAYOUTS
     return (*lines[:_LAYOUTS], *([f"and files of {more:,} other layouts"] if more > 0 else []))

@@ -10,17 +10,20 @@ from typing import Any, ClassVar, Literal, cast, get_args
 from daskrf.errors import InputError
 from daskrf.parameters import Option
 
-__all__ = ["DEFAULT_KINDS", "FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
+__all__ = ["DEFAULT_KINDS", "DESCRIPTORS", "FRAGMENTS", "KINDS", "FingerprintSpec", "Fragments"]
 
 Fragments = Literal["keep", "largest", "reject"]
 _MOST, _RADIUS = 10, 1  # bonds in a radius: the most, and if none is given
 FRAGMENTS = get_args(Fragments)
-KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo")
+DESCRIPTORS = "descriptors"
+KINDS = ("morgan", "atompair", "torsion", "rdkit", "lingo", DESCRIPTORS)
 DEFAULT_KINDS = ("morgan:2", "morgan:2:features")
 """What is counted by default; docs/maps.md has the comparison."""
 # Features of drug-like molecules, about a third more than the mean of three libraries; for Morgan
 # environments, per bond of the radius plus once more.
-_USUAL = {"morgan": 20, "atompair": 220, "torsion": 45, "rdkit": 750, "lingo": 50}
+_USUAL = {"morgan": 20, "atompair": 220, "torsion": 45, "rdkit": 750, "lingo": 50, DESCRIPTORS: 14}
+_NOT_HASHES = ("atompair", "lingo")
+_N_DESCRIPTORS = 14
 _FEATURES = "features"  # suffix of a kind that uses pharmacophoric atom classes
 
 
@@ -32,8 +35,10 @@ class FingerprintSpec:
     ----------
     kind : str or sequence of str, optional
         "morgan" (circular environments), "atompair" (pairs of atoms), "torsion" (topological torsions),
-        "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), or "lingo" (windows of four characters of
-        RDKit's canonical SMILES, see `daskrf.molecules.lingo`). Morgan may have a radius of its own, as in
+        "rdkit" (RDKit's linear and branched paths of 1 to 7 bonds), "lingo" (windows of four characters of
+        RDKit's canonical SMILES, see `daskrf.molecules.lingo`), or "descriptors" (weight, logP, polar surface
+        and others, in fixed units, for a Gaussian kernel of their own beside the other kinds; they stand last
+        in a row, see `daskrf.molecules.descriptors`). Morgan may have a radius of its own, as in
         "morgan:2", and feature classes, as in "morgan:2:features". Several kinds (give --kind several times)
         are put side by side in a row, each in columns of its own. Default: "morgan:2" and
         "morgan:2:features", or "morgan" if `radius` or `features` is given.
@@ -97,7 +102,7 @@ class FingerprintSpec:
                 raise InputError(
                     f"fingerprint {name} must be an integer from {low} to {high}, not {value!r}."
                 )
-        given = self._given_kinds()
+        given = sorted(self._given_kinds(), key=lambda text: text == DESCRIPTORS)
         if len(given) == 1:
             self._take(*_parsed(given[0], self.radius, self.features))
             self._check_kind()
@@ -133,6 +138,11 @@ class FingerprintSpec:
             raise InputError(
                 f"option {option!r} belongs to Morgan fingerprints; leave it out for {self.kind!r}."
             )
+        if self.kind == DESCRIPTORS and (not self.counts or 0 < self.size < _N_DESCRIPTORS):
+            raise InputError(
+                f"Descriptors are {_N_DESCRIPTORS} numbers in columns of their own: leave out --binary, and "
+                "any --size below that."
+            )
         if self.kind == "rdkit" and self.chirality:
             raise InputError(
                 "RDKit path fingerprints have no chirality; choose another kind, or leave it out."
@@ -159,9 +169,20 @@ class FingerprintSpec:
         return {kind.name: (i * width, (i + 1) * width) for i, kind in enumerate(self.kinds)}
 
     @property
+    def n_structural(self) -> int | None:
+        """Number of columns before those of descriptors that stand beside other kinds; else None."""
+        columns = self.columns
+        return columns[DESCRIPTORS][0] if DESCRIPTORS in columns and len(columns) > 1 else None
+
+    @property
     def n_columns(self) -> int:
         """Number of columns of the matrix: `size`, or 2**32 when unfolded, for each kind."""
         return len(self.kinds) * (self.size or 2**32)
+
+    @property
+    def hashed(self) -> tuple[int, ...]:
+        """Positions of the kinds whose unfolded identifiers are not hashes; see `daskrf.kernels.Folded`."""
+        return tuple(i for i, kind in enumerate(self.kinds) if kind.kind in _NOT_HASHES)
 
     @property
     def nonzeros(self) -> int:

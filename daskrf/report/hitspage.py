@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 from collections.abc import Mapping
@@ -11,16 +12,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from daskrf.gp.calibration import coverage, r2, rmse
+from daskrf.gp.exact import ExactGP
+from daskrf.gp.leaveoneout import leave_one_out
+from daskrf.gp.separate import process_of
 from daskrf.jobs.labelled import labelled_smiles
 from daskrf.jobs.models import Model
 from daskrf.quantities import amount
 from daskrf.report.annotation import Known
+from daskrf.report.plots import HeldOut, Panels, plot_evaluation
 from daskrf.report.webpage import Words, write_page
 from daskrf.storage.inspection import status
 from daskrf.storage.model import load_model
 
 __all__ = ["labelled_of", "screen_command", "write_hits_page"]
 
+_FEWEST_SHOWN = 10  # labels of which pictures are shown
 _MOST_COMPARED = 100_000  # labelled molecules, in which the nearest is looked for
 
 
@@ -63,13 +70,40 @@ def write_hits_page(
         labelled, left_out = labelled_of(model, model_path, target)
         notes += [left_out] if left_out else []
         sections["The model"] = [f"{Path(model_path).name}", *status(model_path).words]
-    words = Words(title or _title(table, target), summary, target, sections, command)
+    shown = (b"", "") if model is None else _goodness(model, target)
+    words = Words(title or _title(table, target), summary, target, sections, command, *shown)
     write_page(table, path, words, labelled, actives)
 
 
 def _title(table: pa.Table, target: str) -> str:
     what = "hits" if "rank" in table.column_names else "molecules"
     return f"{amount(table.num_rows, what)}{f' for {target}' if target else ''}"
+
+
+def _goodness(model: Model, target: str) -> tuple[bytes, str]:
+    """Return a picture of how well labels are predicted from the others, and what it shows."""
+    name = target if target in model.targets else model.targets[0]
+    process, _ = process_of(model.gp, model.targets.index(name))
+    if not isinstance(process, ExactGP) or process.solver_ != "cholesky":
+        return b"", "To see how good the model is, predict labels that are left out: daskrf evaluate."
+    if process.n_rows_ < _FEWEST_SHOWN:
+        return b"", f"There are too few labels to tell, {process.n_rows_:,}."
+    left = leave_one_out(process)
+    held_out = HeldOut(left.y, left.mean, left.std)
+    if np.ptp(left.y) == 0:
+        return b"", "All labels are equal."
+    share, error = r2(left.y, left.mean), rmse(left.y, left.mean)
+    held = float(coverage(left.y, left.mean, left.std, [0.95])[0])
+    each = f"{len(left.y):,} of {process.n_rows_:,} labels" if len(left.y) < process.n_rows_ else "Each label"
+    text = (
+        f"{each} of '{name}', predicted without its molecule's labels: R2 {share:.2f}, RMSE {error:.3g}; "
+        f"the 95 % intervals hold {held:.0%} of them. Kernel and variances "
+        "are those of all labels. Molecules unlike any labelled one are harder: daskrf evaluate --split "
+        "scaffold."
+    )
+    picture = io.BytesIO()
+    plot_evaluation(picture, [Panels(held_out, share, name, what="labels, each left out of the fit")])
+    return picture.getvalue(), text
 
 
 def labelled_of(model: Model, path: str | os.PathLike[str], target: str) -> tuple[Known, str]:
@@ -122,5 +156,9 @@ def screen_command(about: Mapping[str, Any], output: str) -> str:
     words += ["--std", about["std"]] if about.get("std", "candidates") != "candidates" else []
     words += ["--seed", str(about["seed"])] if about.get("seed") else []
     words += ["--shortlist", str(about["shortlist"])] if about.get("shortlist") else []
+    for limit in (about.get("within") or "").split():  # of the products of a space
+        words += ["--within", limit]
+    for name in ("per_block", "rough", "rough_components"):
+        words += [f"--{name.replace('_', '-')}", str(about[name])] if about.get(name) else []
     words += ["--exclude-labelled"] if about.get("exclude_labelled") else []
     return shlex.join(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +77,8 @@ class Panels:
         Where the best molecules are in the ranking, if it is known which values are good.
     curve : sequence of (int, dict of str to (float, float))
         The learning curve: numbers of labels, and the RMSE of each predictor with its spread; may be empty.
+    what : str
+        What the molecules are.
     """
 
     held_out: HeldOut
@@ -84,14 +86,15 @@ class Panels:
     quantity: str
     found: Recovery | None = None
     curve: Sequence[tuple[int, Mapping[str, tuple[float, float]]]] = ()
+    what: str = "molecules not used in the fit"
 
 
-def plot_evaluation(path: str | Path, targets: Sequence[Panels], format: str = "png") -> None:
+def plot_evaluation(path: str | Path | BinaryIO, targets: Sequence[Panels], format: str = "png") -> None:
     """Write one figure with a row for each target: parity, calibration, and what else is known.
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path or binary file
     targets : sequence of Panels
         At least one; all have the same panels.
     format : str
@@ -101,7 +104,7 @@ def plot_evaluation(path: str | Path, targets: Sequence[Panels], format: str = "
     figure = _figure(4.5 * several, 5.0 * len(targets))
     for row, each in zip(figure.subplots(len(targets), several, squeeze=False), targets, strict=True):
         left = list(row)
-        _parity(left.pop(0), each.held_out, each.r2, each.quantity)
+        _parity(left.pop(0), each.held_out, each.r2, each.quantity, each.what)
         _calibration(left.pop(0), each.held_out)
         if each.found is not None:
             _recovery(left.pop(0), each.found)
@@ -146,7 +149,7 @@ def _learning(axes: Axes, shown: Panels) -> None:
     axes.set(xlabel="labels", ylabel=f"RMSE of {shown.quantity}", title="What do more labels bring?")
 
 
-def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str) -> None:
+def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str, what: str = Panels.what) -> None:
     truth, mean, std = held_out.truth, held_out.mean, held_out.std
     axes.scatter(mean, truth, s=3, color=_GREY, alpha=0.25, linewidths=0, rasterized=True)
     shown = _spread(mean, _ERROR_BARS)
@@ -166,7 +169,7 @@ def _parity(axes: Axes, held_out: HeldOut, r2: float, quantity: str) -> None:
     axes.set(
         xlabel=f"predicted {quantity}",
         ylabel=f"true {quantity}",
-        title=f"{len(truth):,} molecules not used in the fit (R² = {r2:.2f})",
+        title=f"{len(truth):,} {what} (R² = {r2:.2f})",
     )
 
 

@@ -58,6 +58,10 @@ class Words:
         Lines below the table, by heading.
     command : str
         How to make it again.
+    picture : bytes
+        A PNG file, shown below the table under the heading "How good the model is".
+    picture_words : str
+        What it shows.
     """
 
     title: str
@@ -65,6 +69,8 @@ class Words:
     quantity: str = ""
     sections: dict[str, Sequence[str]] = field(default_factory=dict)
     command: str = ""
+    picture: bytes = b""
+    picture_words: str = ""
 
 
 def check_rows(n_rows: int) -> None:
@@ -216,6 +222,12 @@ def _notes(words: Words, data: dict[str, Any]) -> str:
     for heading, lines in sections.items():
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
         parts += [f"<h2>{html.escape(heading)}</h2><ul>{items}</ul>"] if items else []
+    if words.picture_words:
+        parts.append(f"<h2>How good the model is</h2><p>{html.escape(words.picture_words)}</p>")
+    if words.picture:
+        png = base64.b64encode(words.picture).decode()
+        alt = html.escape(words.picture_words, quote=True)
+        parts.append(f'<img id="picture" src="data:image/png;base64,{png}" alt="{alt}">')
     if words.command:
         parts.append(f"<h2>How to repeat it</h2><pre>{html.escape(words.command)}</pre>")
     return "\n".join(parts)

@@ -25,12 +25,13 @@ from scipy import sparse
 from daskrf.features.fourier import FourierFeatures
 from daskrf.spaces.families import Family, Side
 
-__all__ = ["Best", "Limit", "Piece", "amplitudes", "pieces_of", "score_piece", "waves"]
+__all__ = ["ROUNDING", "Best", "Limit", "Piece", "amplitudes", "pieces_of", "score_piece", "waves"]
 
 PIECE_FLOP = 8e11  # of a piece with two slots: some ten seconds
 LEAST_ROWS = 256  # of a slot in a piece
 LEADING = 4  # synthons of the first of three slots in a piece
-_ROUNDING = 1e-6  # of sums of properties
+ROUNDING = 1e-6
+"""Of sums of properties."""
 TILE = 1024, 4096  # products that are scored at a time
 
 Complex = npt.NDArray[np.complex64]
@@ -60,6 +61,10 @@ class Piece(NamedTuple):
 
 class Best(Protocol):
     """What keeps the best products of a family."""
+
+    @property
+    def least(self) -> float:
+        """The score below which nothing is among the best."""
 
     def look(self, scores: Single, rows_of: RowsOf) -> None:
         """Take what may be among the best.
@@ -221,7 +226,7 @@ class _Bounds(NamedTuple):
     def forbids(self, rows: slice, columns: slice) -> npt.NDArray[np.bool_] | None:
         """Return which pairs are outside of the limit, or None if none is."""
         left, right = self.left[rows] + self.rest, self.right[columns]
-        low, high = self.limit.low - _ROUNDING, self.limit.high + _ROUNDING
+        low, high = self.limit.low - ROUNDING, self.limit.high + ROUNDING
         if left.min() + right.min() >= low and left.max() + right.max() <= high:
             return None
         sums = left[:, None] + right[None, :]

@@ -37,7 +37,7 @@ _NAMES = (
     (r"(?:library\.)?partitions.*|chunk_rows|partition_chunks|rows_per_partition", "--rows-per-partition"),
     (r"targets.*", "--target"),
     (r"(fragments|dtype|k|std|seed|target|exclude_labelled|n_components|molecules|labelled)", None),
-    (r"(within|per_block)", None),
+    (r"(within|per_block|shortlist|rough|rough_components)", None),
     (r"extra.*", "--keep-columns"),
     (r"rdkit", "the version of RDKit"),
     (r"source", "the library"),

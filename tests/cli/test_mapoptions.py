@@ -395,11 +395,8 @@ def test_options_of_the_local_process(made: Path, tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     "arguments",
     [
-        "--map fastfood --length-scale 9",
-        "--map fourier --length-scale 9 -M 64 --orthogonal",
-        "--map fastfood-dot-product",
-        "--map polynomial --method tensorsrht",
-        "--map gaussian-maclaurin --length-scale 9 --method tensorsrht",
+        "--map local-gaussian --length-scale 9 --method tensorsrht",
+        "--map maclaurin --degree 3 -M 128 --h01",
     ],
 )
 def test_fingerprints_that_are_not_folded_are_refused_before_workers_start(
@@ -471,7 +468,7 @@ def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
         ("--map local-gaussian --length-scale -2", "length_scale must be"),
         ("--map local-gaussian", "The length scale is not known yet: fit finds it by the labels"),
         ("--map local-gaussian --length-scale 2 -M 4", "n_centroids must be an integer from 1 to"),
-        ("--map polynomial --method tensorsrht", "fold the fingerprints"),
+        ("--map local-gaussian --length-scale 9 --method tensorsrht", "fold the fingerprints"),
         ("--map fastfood-dot-product --degree 3 --c 0 --expansion monomials", 'use expansion="legendre"'),
         ("--map fastfood-dot-product --expansion monomials --no-normalize", "needs a kernel with normalize"),
         ("--map maclaurin --degree 3 --c 0 --max-degree 2", "up to max_degree = 2; raise it"),
@@ -480,7 +477,7 @@ def test_bytes_of_a_molecule_are_the_same_in_report_and_status(
             "but 99 terms need at least one feature each);",
         ),
         ("--map composition --inner landmarks", "inner must be a map of random features"),
-        ("--map composition --inner fastfood --length-scale 9 --projection hadamard", "(--size 1024, say)"),
+        ("--map landmarks -M 16 --fold 200", "LandmarkFeatures is not a map for folded fingerprints"),
     ],
 )
 def test_bad_values_are_refused_before_workers_start(

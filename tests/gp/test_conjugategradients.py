@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daskrf.gp.conjugategradients import solve
+from daskrf.gp.conjugategradients import BlockSystem, solve
+from daskrf.gp.solvers import NotPositiveError
 
 
 def system(n: int, m: int, seed: int, smallest: float) -> tuple[np.ndarray, np.ndarray]:
@@ -81,6 +82,54 @@ def test_what_single_precision_cannot_reach_ends() -> None:
     found = solve(lambda v: a @ v, b, plain, tolerance=1e-12, max_iterations=100_000)
     assert found.n_iterations < 100_000
     assert found.residuals.max() > 1e-12
+
+
+def test_right_hand_sides_together_take_fewer_products_than_each_alone() -> None:
+    a, b = system(400, 16, 4, 1e-3)
+    together = solve(lambda v: a @ v, b, plain, tolerance=1e-3, max_iterations=999)
+    alone = [
+        solve(lambda v: a @ v, np.ascontiguousarray(b[:, [k]]), plain, tolerance=1e-3, max_iterations=999)
+        for k in range(3)
+    ]
+    assert together.n_iterations < 0.6 * min(each.n_iterations for each in alone)
+
+
+def test_more_right_hand_sides_than_share_directions_and_repeated_ones() -> None:
+    a, b = system(300, 50, 5, 0.01)
+    b = np.hstack([b, b, b[:, :3] * 1e-6])  # two blocks; in the first, some depend on others
+    found = solve(lambda v: a @ v, b, plain, tolerance=1e-4, max_iterations=300)
+    exact = np.linalg.solve(a.astype(np.float64), b)
+    np.testing.assert_allclose(found.x, exact, rtol=0, atol=1e-3 * np.abs(exact).max())
+    assert found.residuals.max() <= 1e-4
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_solution_is_moved_to_other_labels_and_another_ratio(check: bool) -> None:
+    a, b = system(300, 4, 6, 1e-3)
+    c = b + 0.01 * np.random.default_rng(7).standard_normal(b.shape).astype(np.float32)
+    made: list[Any] = []
+
+    def multiply(v: np.ndarray) -> np.ndarray:
+        made.append(v.shape)
+        return a @ v
+
+    equations = BlockSystem(multiply, plain, b, 0.02)
+    first = equations.solve(1e-4, 300, check=check)
+    equations.move(c, 0.0202)
+    second = equations.solve(1e-4, 300, check=check)
+    third = equations.solve(1e-5, 300)
+    assert len(made) == first.n_iterations + second.n_iterations + third.n_iterations
+    assert second.n_iterations < 0.8 * first.n_iterations
+    whole = a.astype(np.float64) + 0.0202 * np.eye(300)
+    residuals = np.linalg.norm(c - whole @ third.x, axis=0) / np.linalg.norm(c, axis=0)
+    assert residuals.max() <= 1.1e-5
+    np.testing.assert_allclose(third.residuals, residuals, rtol=0.1, atol=1e-6)
+
+
+def test_a_matrix_that_is_not_positive_is_refused() -> None:
+    a, b = system(50, 3, 8, 0.1)
+    with pytest.raises(NotPositiveError):
+        solve(lambda v: -(a @ v), b, plain, tolerance=1e-3, max_iterations=99)
 
 
 @pytest.mark.parametrize("n", [0, 1])

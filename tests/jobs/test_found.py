@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 import daskrf
 from daskrf import fingerprint, fit, found
+from daskrf.acquisition import acquisition_for
 from daskrf.commands.found import DrawnValues
 from daskrf.errors import InputError
 from daskrf.gp import ExactGP
@@ -65,6 +66,40 @@ def test_estimates_are_honest(process: str, store: Path, tmp_path: Path) -> None
     assert abs(np.mean(z)) < 1.1
 
 
+def test_batches_that_contradict_the_error_bars_widen_the_interval(store: Path, tmp_path: Path) -> None:
+    """Labels whose deviations are twice what the model was told: `add` sees it, and the estimate follows."""
+    rows, X = rows_of(FingerprintStore.open(store)), daskrf.open_library(store).fingerprints.compute()
+    options: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1}
+    y = 2.0 * ExactGP(TanimotoMinMax(), **options).sample_y(X, 1, 3)[:, 0]
+    frame = rows.assign(y=y)[["id", "smiles", "y"]]
+    frame[:100].to_csv(tmp_path / "y.csv", index=False)
+    fit(store, tmp_path / "y.csv", tmp_path / "model", direction="maximize", quick=True, **options)
+    before = found(tmp_path / "model", store, k=K)
+    assert "no batch has shown yet" in str(before)
+    added = daskrf.add(tmp_path / "model", frame[100:160])
+    z2 = added.agreement[0].mean_z2  # type: ignore[union-attr]
+    assert z2 > 2
+    after = found(tmp_path / "model", store, k=K)
+    assert f"deviations are taken {np.sqrt(z2):.2f} times as large, as 60 labels of batches showed" in str(
+        after
+    )
+    truth = np.isin(np.argsort(-y)[:K], np.arange(160)).mean()
+    assert after.low <= truth <= after.high
+
+
+def test_a_target_with_an_end_that_the_model_does_not_know(store: Path, tmp_path: Path) -> None:
+    """Draws go beyond values that no molecule exceeds, and the report says so."""
+    rows, X = rows_of(FingerprintStore.open(store)), daskrf.open_library(store).fingerprints.compute()
+    options: dict[str, Any] = {"mean": 0.0, "signal_variance": 1.0, "noise_variance": 0.1}
+    drawn = ExactGP(TanimotoMinMax(), **options).sample_y(X, 1, 3)[:, 0]
+    for name, y in (("free", drawn), ("bounded", np.minimum(drawn, 0.2))):
+        frame = rows.assign(y=y)[["id", "smiles", "y"]][:150]
+        fit(frame, output=tmp_path / name, target="y", direction="maximize", quick=True, **options)
+    said = "molecules without labels are better than the best label"
+    assert said in str(found(tmp_path / "bounded", store, k=K))
+    assert said not in str(found(tmp_path / "free", store, k=K))
+
+
 def test_a_library_that_is_labelled_throughout(store: Path, tmp_path: Path) -> None:
     rows = rows_of(FingerprintStore.open(store))
     rows.assign(y=rows.smiles.str.len().astype(float))[["id", "y"]].to_csv(tmp_path / "y.csv", index=False)
@@ -79,18 +114,21 @@ def test_noise_depends_on_row_and_draw_alone() -> None:
         def __init__(self) -> None:
             object.__setattr__(self, "seed", 3)
             object.__setattr__(self, "noise", 2.0)
+            object.__setattr__(self, "factors", (1.0, 1.0, 1.0, 0.5))
+            object.__setattr__(self, "rule", acquisition_for("thompson", maximize=True))
 
     import daskrf.commands.suggest as suggesting
 
     def drawn(self: Any, model: Any, block: Block) -> Any:
-        return np.zeros((len(block.rows), 4)), {}
+        return np.full((len(block.rows), 4), 7.0), {"mean": np.full(len(block.rows), 7.0)}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(suggesting.Candidates, "scores", drawn)
         whole = Plain().scores(None, Block(np.arange(20_000), None))[0]  # type: ignore[arg-type]
         part = Plain().scores(None, Block(np.arange(50, 90), None))[0]  # type: ignore[arg-type]
     np.testing.assert_array_equal(whole[50:90], part)
-    assert stats.kstest(whole.ravel() / 2.0, "norm").pvalue > 1e-3
+    whole = (whole - 7.0) / [2.0, 2.0, 2.0, 1.0]  # the last draw has half of the deviations
+    assert stats.kstest(whole.ravel(), "norm").pvalue > 1e-3
     assert abs(np.corrcoef(whole.T) - np.eye(4)).max() < 0.03
 
 

@@ -98,7 +98,7 @@ def test_labels_in_memory(labels: Any, model: Path, tmp_path: Path) -> None:
     """The model is that of the file, with a library and alone, and predicts what is given in any way."""
     report = daskrf.fit(labels, output=tmp_path / "alone", target="y", **GIVEN)
     assert report.labels.matched == N
-    assert re.match(r"(DataFrame|molecules)-[0-9a-f]{12}: Parquet; SMILES in 'smiles'", report.inputs[0])
+    assert re.match(r"the (table|60 molecules) given: Parquet; SMILES in 'smiles'", report.inputs[0])
     daskrf.fingerprint(FRAME, tmp_path / "store")
     joined = daskrf.fit(tmp_path / "store", labels, tmp_path / "joined", target="y", **GIVEN)
     assert (joined.labels.matched, joined.labels.unmatched) == (N, 0)

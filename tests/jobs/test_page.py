@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 
+import daskrf
 from daskrf import fingerprint, fit, page, predict, screen, status, verify
 from daskrf.commands import page as page_module
 from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.gp.leaveoneout import leave_one_out
+from daskrf.jobs.models import read_model
 from daskrf.report.webpage import MARK
 from tests.jobs.job import FEATURES
 from tests.report.test_webpage import Reader
@@ -35,6 +41,26 @@ def data_of(path: Path) -> tuple[list[dict[str, Any]], str]:
     data = json.loads(Reader(text).scripts["data"])
     names = [column["name"] for column in data["columns"]]
     return [dict(zip(names, row, strict=True)) for row in data["rows"]], text[text.index("<section") :]
+
+
+def test_a_page_shows_how_good_the_model_is(made: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """Of an exact process, each label without its molecule, in a picture and in words; else where to look."""
+    daskrf.fit(made / "fp", inputs[1], tmp_path / "exact", direction="minimize", quick=True)
+    page(made / "hits.parquet", tmp_path / "none.html")
+    hits = screen(tmp_path / "exact", inputs[0], tmp_path / "hits.html", k=5, std="none")
+    daskrf.page(made / "hits.parquet", tmp_path / "features.html", model=made / "model")
+    exact, features, none = ((tmp_path / f"{name}.html").read_text() for name in ("hits", "features", "none"))
+    gp: Any = read_model(tmp_path / "exact").gp
+    found = leave_one_out(gp)
+    z = (found.y - found.mean) / found.std
+    assert f"R2 {1 - np.var(found.y - found.mean) / np.var(found.y):.1f}" in exact
+    assert f"hold {np.mean(abs(z) < 1.96):.0%} of them" in exact
+    [png] = re.findall(r'<img id="picture" src="data:image/png;base64,([^"]+)" alt="Each label of', exact)
+    assert base64.b64decode(png).startswith(b"\x89PNG")
+    assert "daskrf evaluate" in features
+    assert 'id="picture"' not in features
+    assert "How good the model is" not in none
+    assert hits.table.num_rows == 5
 
 
 def test_a_page_shows_hits_with_the_nearest_labelled_molecules(

@@ -27,7 +27,7 @@ from daskrf import (
 )
 from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
-from daskrf.jobs import spacescreen
+from daskrf.jobs import cutspaces, spacescreen
 from daskrf.jobs.models import feature_map_of, read_model
 from daskrf.jobs.spacesearch import SpaceSearch
 from daskrf.molecules import Fingerprinter
@@ -71,7 +71,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small space into many pieces and tiles."""
-    monkeypatch.setattr(spacescreen, "COMPARED", 2)
+    monkeypatch.setattr(cutspaces, "COMPARED", 2)
     monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
     monkeypatch.setattr(ranking, "LEAST_ROWS", 9)
     monkeypatch.setattr(ranking, "LEADING", 2)
@@ -237,37 +237,29 @@ def test_more_is_kept_where_many_products_are_one_molecule(
 def test_reactions_that_differ_from_rdkit_are_left_out(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = spacescreen.compare
+    real = cutspaces.compare
 
     def compare(found: Any, reaction: int, n: int) -> Any:
         done = real(found, reaction, n)
         return done._replace(difference="it differs") if reaction == 0 else done
 
-    monkeypatch.setattr(spacescreen, "compare", compare)
+    monkeypatch.setattr(cutspaces, "compare", compare)
     report = screen(made / "model", made / "space", tmp_path / "h.parquet", k=9999)
     assert set(report.table["reaction"].to_pylist()) == set(REACTIONS) - {"amide"}
     assert "left out: 1 reaction (amide)" in str(report)
 
 
-def test_what_cannot_rank_a_space_is_refused(made: Path, tmp_path: Path) -> None:
-    fit(made / "fp", made / "y.csv", tmp_path / "minmax", direction="maximize", process="features")
-    with pytest.raises(InputError, match=r"on Fourier features.*--map fourier --kernel gaussian"):
-        screen(tmp_path / "minmax", made / "space", tmp_path / "h.parquet")
-    spec = FingerprintSpec("morgan:2:features")
-    fingerprint(made / "lib.smi", tmp_path / "fp", spec=spec)
-    options: dict[str, Any] = {"feature_map": MAPS["radius 1"], "direction": "maximize"}
-    fit(tmp_path / "fp", made / "y.csv", tmp_path / "classes", **options)
-    with pytest.raises(InputError, match=r"'morgan:2:features' do not compose.*--kind morgan:2"):
-        screen(tmp_path / "classes", made / "space", tmp_path / "h.parquet")
-    assert not (tmp_path / "h.parquet").exists()
+def test_a_model_that_ranks_itself_needs_no_shortlist(made: Path, tmp_path: Path) -> None:
+    for options in ({"shortlist": 100}, {"rough_components": 64}):
+        with pytest.raises(OptionError, match="ranks all products of a space itself"):
+            screen(made / "model", made / "space", tmp_path / "h.parquet", **options)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"std": "all"}, "leave out --std all"),
-        ({"shortlist": 0.5}, "leave out --shortlist"),
-        ({"exclude_labelled": True}, "leave out --exclude-labelled"),
+        ({"shortlist": 0.5}, "is a number of products, such as 50000, not 0.5"),
         ({"fragments": "keep"}, "leave out --fragments"),
     ],
 )
@@ -342,7 +334,7 @@ def test_limits_hold_during_the_search(made: Path, every: list[Made], tmp_path: 
 def test_impossible_limits_are_refused(made: Path, tmp_path: Path, within: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         screen(made / "model", made / "space", tmp_path / "h.parquet", within=within)
-    with pytest.raises(OptionError, match="--within and --per-block are for"):
+    with pytest.raises(OptionError, match="--rough-components are for the products of a space"):
         screen(made / "model", made / "lib.smi", tmp_path / "h.parquet", within=within)
 
 

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from rdkit import Chem
 from rdkit.Chem import Crippen, Descriptors, FilterCatalog, rdMolDescriptors
+from scipy.stats import norm
 
 import daskrf
 from daskrf import fingerprint, fit, suggest
+from daskrf.acquisition.improvement import ExpectedImprovement
 from daskrf.commands import suggest as suggesting
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import ExactGP
@@ -121,6 +123,102 @@ def test_the_batch_is_that_of_testing_everything(
     assert report.table["row"].to_pylist() == found.row.tolist()
     nearest = [max(naive.similarity(text, other) for other in labelled) for text in found.smiles[:3]]
     np.testing.assert_allclose(found.similarity_to_labelled[:3], nearest, atol=1e-4)
+
+
+def test_caps_by_columns(made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path) -> None:
+    """At most 2 of each value of a column of a file, as if every molecule had been looked at in turn."""
+    blocks = library.assign(block=[f"B{k % 7}" for k in range(len(library))], vendor=library.price % 3)
+    blocks.to_csv(tmp_path / "library.csv", index=False)
+    report = suggest(
+        *(made / "exact", tmp_path / "library.csv", tmp_path / "batch.csv"),
+        n=12,
+        acquisition="greedy",
+        per_value={"block": 2, "vendor": 5},
+    )
+    caps = [(blocks.block.tolist(), 2), (blocks.vendor.tolist(), 5)]
+    picks = naive.batch(list(library.smiles), gains(made, library, "exact"), 12, excluded=labelled, caps=caps)
+    found = pd.read_csv(tmp_path / "batch.csv")
+    assert names(library, found.row.tolist()) == names(library, picks)
+    assert found.block.value_counts().max() == 2
+    assert report.left_out["with a value of a column that has enough picks"] > 0
+    with pytest.raises(InputError, match="There is no column 'amine' in the library to cap by; it has '"):
+        suggest(made / "exact", tmp_path / "library.csv", tmp_path / "b.csv", n=3, per_value={"amine": 1})
+    with pytest.raises(OptionError, match="at least 1 for each column, not 0 for 'block'"):
+        suggest(made / "exact", tmp_path / "library.csv", tmp_path / "b.csv", n=3, per_value={"block": 0})
+
+
+@pytest.fixture(scope="module")
+def two(made: Path, library: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of two targets, of which one is logP."""
+    out = tmp_path_factory.mktemp("two")
+    some = library[:200:2]
+    y = {
+        "size": [float(len(t)) for t in some.smiles],
+        "logP": [Crippen.MolLogP(Chem.MolFromSmiles(t)) for t in some.smiles],
+    }
+    frame = some[["id", "smiles"]].assign(**y)
+    both = {"target": ["size", "logP"], "direction": {"size": "maximize"}}
+    fit(frame, output=out / "exact", quick=True, **both)
+    fit(frame, output=out / "features", feature_map=FEATURES, **both)
+    return out
+
+
+@pytest.mark.parametrize("rule", ["greedy", "ucb", "ei", "believer"])
+@pytest.mark.parametrize("model", ["exact", "features"])
+def test_other_targets_are_required(
+    rule: str, model: str, two: Path, library: pd.DataFrame, tmp_path: Path
+) -> None:
+    """The score of each molecule of the library is weighed by the probability that it passes."""
+    options: dict[str, Any] = {"batch": "believer"} if rule == "believer" else {"acquisition": rule}
+    options |= {"kappa": 0.5} if rule == "ucb" else {}
+    report = suggest(
+        *(two / model, tmp_library(library, tmp_path), tmp_path / "batch.csv"),
+        n=10,
+        target="size",
+        require="logP < 2.5 and logP > 0",
+        **options,
+    )
+    found = pd.read_csv(tmp_path / "batch.csv")
+    loaded = daskrf.load(two / model)
+    mean, std = loaded.predict(list(library.smiles), return_std=True, of="f")
+    p = norm.cdf((2.5 - mean[:, 1]) / std[:, 1]) * norm.cdf(mean[:, 1] / std[:, 1])
+    np.testing.assert_allclose(found.meets, p[found.row], rtol=1e-4)
+    assert f"probability of logP < 2.5 and logP > 0: median {found.meets.median():.0%}" in str(report)
+    best = library.smiles[:200:2].str.len().max()
+    kappa = {"greedy": 0.0, "ucb": 0.5}.get(rule)
+    if rule == "ei":
+        improvement = ExpectedImprovement(best=float(best), maximize=True)(mean[:, 0], std[:, 0])
+        score = improvement + np.log(np.maximum(p, 1e-300))
+    elif kappa is not None:
+        gain = mean[:, 0] + kappa * std[:, 0] - loaded.gp.mean_[0]
+        score = loaded.gp.mean_[0] + np.where(gain > 0, gain * p, gain / np.maximum(p, 1e-12))
+    else:
+        assert found.acquisition[0] == pytest.approx(found.acquisition.max())
+        return
+    labelled = list(library.smiles[:200:2])
+    picks = naive.batch(list(library.smiles), score.tolist(), 10, excluded=labelled)
+    assert names(library, found.row.tolist()) == names(library, picks)
+
+
+def tmp_library(library: pd.DataFrame, folder: Path) -> Path:
+    library.to_csv(folder / "library.csv", index=False)
+    return folder / "library.csv"
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("size > 3", "is the target that ranks, and cannot be required as well"),
+        ("weight < 300", "'weight' is no target of the model, which has 'size', 'logP'"),
+        ("hERG < 5", "cannot be read; write a target of the model"),
+        ("logP = 2", "required to be above or below a number"),
+    ],
+)
+def test_requirements_that_cannot_be(
+    condition: str, message: str, two: Path, made: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        suggest(two / "exact", made / "fp", tmp_path / "b.csv", n=3, target="size", require=condition)
 
 
 def test_prices_and_files(made: Path, library: pd.DataFrame, labelled: list[str], tmp_path: Path) -> None:

@@ -10,8 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from rdkit import Chem
 
+import daskrf
 from daskrf import fit, load, predict
 from daskrf.commands.predict import MOST_PRINTED
 from daskrf.errors import InputError, OptionError
@@ -108,7 +111,27 @@ def test_words_and_standard_input_can_be_written_to_a_file(
     with (tmp_path / "p.csv").open(newline="") as file:
         rows: list[dict[str, Any]] = list(csv.DictReader(file))
     assert [row["smiles"] for row in rows] == ["CCO", "CCN", "CCC"]
-    assert not [path for path in Path("/tmp").glob("daskrf-*/given-*") if path.name in str(report)]
+    assert report.inputs[1:] == ("the 1 SMILES given",)
+    assert report.inputs[0].startswith("standard input: UTF-8 text")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["CCO", "CCN"], "the 2 SMILES given"),
+        (pd.DataFrame({"smiles": ["CCO", "CCN"]}), "the table given"),
+        ([Chem.MolFromSmiles("CCO"), Chem.MolFromSmiles("CCN")], "the 2 molecules given"),
+    ],
+)
+def test_what_was_given_is_named_in_words(given: Any, words: str, model: Path, tmp_path: Path) -> None:
+    """Not by the file that it was written to, which nobody has seen."""
+    hits = tmp_path / "hits.csv"
+    report = daskrf.screen(model, given, hits, k=1, maximize=True)
+    assert report.inputs[0].split(":")[0] == words
+    assert report.table["source"].to_pylist() == [words]
+    batch = daskrf.suggest(model, ["CCC", "CCCC"], tmp_path / "b.csv", n=1, exclude=given, maximize=True)
+    assert f"{words} to leave out by structure" in str(batch)
+    assert ".given" not in str(report) + str(batch) + hits.read_text() + (tmp_path / "b.csv").read_text()
 
 
 def test_files_and_patterns_stay_as_they_are(tmp_path: Path) -> None:

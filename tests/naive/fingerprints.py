@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rdkit import Chem, RDLogger
 from rdkit.Chem import rdFingerprintGenerator
 
@@ -112,3 +114,17 @@ def count_paths(bonds: list[tuple[int, int]], longest: int) -> int:
         }
         total += len(found)
     return total
+
+
+def folded(
+    row: dict[int, int], size: int, hashed: Sequence[int] = (), binary: bool = False
+) -> dict[int, int]:
+    """Return one unfolded row, {column: count}, folded to `size` columns a kind."""
+    counts: dict[int, int] = {}
+    for column, count in row.items():
+        kind, identifier = divmod(column, 2**32)
+        if kind in hashed:
+            identifier = mixed(identifier) >> 32
+        place = kind * size + identifier % size
+        counts[place] = counts.get(place, 0) + count
+    return {place: 1 if binary else min(count, 65_535) for place, count in sorted(counts.items())}

@@ -33,6 +33,7 @@ def batch(
     excluded: Collection[str] = (),
     max_similarity: float = 1.0,
     per_scaffold: int = 10**9,
+    caps: Sequence[tuple[Sequence[object], int]] = (),
 ) -> list[int]:
     """Return the positions of the picks: the best that may be taken, one after the other."""
     unwanted = {Chem.CanonSmiles(text) for text in excluded}
@@ -46,6 +47,8 @@ def batch(
             continue
         own = scaffold(smiles[i])
         if own and times[own] == per_scaffold:
+            continue
+        if any(sum(values[p] == values[i] for p in picks) >= most for values, most in caps):
             continue
         unwanted.add(name)
         times[own] += 1

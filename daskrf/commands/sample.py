@@ -1,0 +1,225 @@
+"""Space -> random products of it, to score and begin with."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.jobs.cutspaces import cut_once, left_out, no_products, without_differing
+from daskrf.jobs.progress import Progress
+from daskrf.jobs.spacehits import product_columns
+from daskrf.molecules import FingerprintSpec
+from daskrf.parameters import Command, Option
+from daskrf.quantities import amount
+from daskrf.report.notebook import Shown
+from daskrf.seeds import check_seed
+from daskrf.spaces import CutSpace, read_space
+from daskrf.spaces.families import decoded, starts_of
+from daskrf.spaces.limits import Range, ranges_of, ranges_of_texts
+from daskrf.spaces.sampling import inside, random_numbers
+from daskrf.storage.backend import as_path, backend, exists
+from daskrf.storage.files import file_errors
+from daskrf.storage.tablefiles import check_ending, write_molecules
+
+__all__ = ["SampleReport", "sample"]
+
+By = Literal["products", "reactions"]
+
+CLI = Command(
+    "daskrf sample real_space/ -n 1000 -o first.csv",
+    step=10,
+    options={
+        "n": Option(least=1),
+        "seed": Option(least=0),
+        "within": Option(metavar="NAME=LOW:HIGH", repeated=True, convert=ranges_of_texts),
+    },
+)
+
+_AT_ONCE = 4096  # products whose SMILES are made at a time
+_GROWTH = 4  # times as many are drawn where too few are different molecules
+
+
+@dataclass(frozen=True)
+class SampleReport(Shown):
+    """What `sample` drew.
+
+    Attributes
+    ----------
+    output : Path
+    table : pyarrow.Table
+        The same as in the file.
+    products : int
+        Number of products of the space, each way to make one.
+    seconds : float
+    notes : tuple of str
+        What was left out, and how many are of each reaction.
+    """
+
+    output: PurePath
+    table: pa.Table = field(repr=False)
+    products: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = f"{amount(self.table.num_rows, 'random molecules')} of {amount(self.products, 'products')}"
+        return "\n".join([f"{what} in {self.output} ({self.seconds:.1f} s)", *map("  {}".format, self.notes)])
+
+
+def sample(
+    space: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    n: int = 1000,
+    by: By = "products",
+    within: Mapping[str, Sequence[float | None]] | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> SampleReport:
+    """Draw random products of a make-on-demand space.
+
+    For the first round: score them, fit a model to them, and screen the space by it. The molecules are
+    different ones, in random order, with the columns id, smiles, reaction and block_0, block_1 and so on, and
+    heavy_atoms, weight, donors, rings and polar_surface.
+
+    Parameters
+    ----------
+    space : path
+        As in `check_space`.
+    output : path
+        File of the molecules; its ending chooses the format, as in `screen`.
+    n : int
+        Number of molecules.
+    by : {"products", "reactions"}
+        Whether each product is as likely as any other, so that most are of the largest reactions, or each
+        reaction gives equally many, as far as it has so many.
+    within : dict of str to (float or None, float or None), optional
+        Least and most of heavy_atoms, weight, donors (of hydrogen bonds), rings or polar_surface.
+    seed : int
+        Seed of the draw. A smaller sample with the same seed is the beginning of a larger one.
+    overwrite : bool
+        Replace a file at the output.
+    progress : Progress, optional
+        As in `fingerprint`.
+
+    Returns
+    -------
+    SampleReport
+
+    Raises
+    ------
+    InputError
+        If the space cannot be read, or has no products within the limits.
+    StoreError
+        If there is a file at the output.
+    """
+    start, output, progress = time.monotonic(), as_path(output), progress or Progress()
+    ranges = _checked(n, by, within, seed, output, overwrite=overwrite)
+    read = read_space(space)
+    with tempfile.TemporaryDirectory(prefix="daskrf-") as folder:
+        whole = cut_once(read, FingerprintSpec("morgan"), Path(folder), read.digest, progress)
+    cut, refused = without_differing(whole, progress)
+    if not any(cut.sizes):
+        raise no_products(read, refused)
+    row, smiles = _distinct(cut, n, by, ranges, seed)
+    if not len(row):
+        raise InputError(f"No product of {space} that was drawn lies within the limits; widen them.")
+    products = decoded(cut, row.tolist())
+    table = pa.table(product_columns(cut, products, smiles))
+    with file_errors("write", output), backend(output).writing(output) as staged:
+        write_molecules(table, staged, output)
+    notes = [*_counts(table), *left_out(cut)]
+    if len(row) < n:
+        notes.append(f"these are all that were found: {amount(len(row), 'different molecules')}")
+    return SampleReport(output, table, sum(cut.sizes), time.monotonic() - start, tuple(notes))
+
+
+def _checked(
+    n: int, by: str, within: Any, seed: int, output: PurePath, *, overwrite: bool
+) -> tuple[Range, ...]:
+    """Refuse impossible options; return the limits."""
+    if n < 1:
+        raise OptionError(f"The number of molecules must be at least 1, not {n}.")
+    if by not in get_args(By):
+        raise OptionError(f"by is one of {', '.join(get_args(By))}, not {by!r}.")
+    check_seed(seed)
+    check_ending(output)
+    if exists(output) and not overwrite:
+        raise StoreError(f"{output} exists; give another path, or replace it by --overwrite (overwrite=True)")
+    return ranges_of(within)
+
+
+def _distinct(
+    cut: CutSpace, n: int, by: str, ranges: Sequence[Range], seed: int
+) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Return numbers and SMILES of random products that are different molecules."""
+    drawn, total = n, sum(cut.sizes)
+    while True:
+        candidates = _drawn(cut, drawn, by, ranges, seed)
+        found: dict[str, int] = {}
+        for number, smiles in _made(cut, candidates):
+            found.setdefault(smiles, number)
+            if len(found) == n:
+                break
+        if len(found) == n or drawn >= total:
+            return np.array(list(found.values()), np.int64), list(found)
+        drawn *= _GROWTH
+
+
+def _drawn(cut: CutSpace, n: int, by: str, ranges: Sequence[Range], seed: int) -> npt.NDArray[np.int64]:
+    """Return random numbers of products, `n` of all or `n` of each reaction, by turns."""
+    starts = starts_of(cut)
+    if by == "products":
+        return _stream(cut, (0, starts[-1]), n, ranges, seed, "space/sample")
+    streams = [
+        _stream(cut, (starts[r], size), n, ranges, seed, f"space/sample/{cut.space.reactions[r].name}")
+        for r, size in enumerate(cut.sizes)
+        if size
+    ]
+    turn = np.concatenate([np.arange(len(stream)) for stream in streams])
+    return np.concatenate(streams)[np.argsort(turn, kind="stable")]
+
+
+def _stream(
+    cut: CutSpace, numbered: tuple[int, int], n: int, ranges: Sequence[Range], seed: int, name: str
+) -> npt.NDArray[np.int64]:
+    """Return random numbers of so many products from a first one on."""
+    first, size = numbered
+
+    def wanted(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return inside(cut, first + numbers, ranges)
+
+    return first + random_numbers(size, n, seed, name, wanted)
+
+
+def _made(cut: CutSpace, numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, str]]:
+    """Yield number and SMILES of products."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        own = numbers[start : start + _AT_ONCE].tolist()
+        products = decoded(cut, own)
+        smiles = [""] * len(products)
+        for slots in {len(p.synthons) for p in products}:
+            at = [i for i, p in enumerate(products) if len(p.synthons) == slots]
+            made = cut.product_smiles(np.array([products[i].synthons for i in at]))
+            for i, one in zip(at, made, strict=True):
+                smiles[i] = one
+        yield from zip(own, smiles, strict=True)
+
+
+def _counts(table: pa.Table) -> list[str]:
+    """Return how many molecules are of each reaction."""
+    counted = table["reaction"].value_counts().to_pylist()
+    counted.sort(key=lambda one: -one["counts"])
+    said = ", ".join(f"{one['counts']:,} of {one['values']}" for one in counted[:20])
+    return [f"by reaction: {said}" + (", ..." if len(counted) > 20 else "")]

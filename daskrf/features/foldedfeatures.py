@@ -1,0 +1,241 @@
+"""Features of folded fingerprints, made from unfolded ones: rows are folded as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from daskrf.errors import InputError
+from daskrf.features.featuremap import FeatureMap, from_state, resized
+from daskrf.features.minmax import TanimotoMinMaxFeatures
+from daskrf.kernels.folding import Folded, check_size, folded_columns, folded_rows
+from daskrf.kernels.kernel import Kernel
+
+__all__ = ["FoldedFeatures"]
+
+
+@dataclass(eq=False, repr=False)
+class FoldedFeatures(FeatureMap):
+    """Features by another map of fingerprints that are folded first; see `daskrf.kernels.Folded`.
+
+    Some maps serve some thousand columns, and unfolded fingerprints have 2**32 for each kind. `featurize` and
+    `fit` make this map where it is needed. A model and a feature store hold it in place of the map itself, so
+    that what they predict from is folded in the same way.
+
+    Parameters
+    ----------
+    inner : FeatureMap, optional
+        The map. Its number of components and its seed do not matter. It may not be one with a Gaussian
+        process of its own, such as `LandmarkFeatures`: those serve unfolded fingerprints. In Python
+        ``TanimotoMinMaxFeatures()`` by default.
+    size : int, default 2048
+        Number of columns that each kind of fingerprint is folded to.
+    hashed : sequence of int, default ()
+        Positions of kinds that are hashed before they are folded, from 0: LINGOs and atom pairs.
+    binary : bool, default False
+        Whether fingerprints say only if a feature is there, before and after.
+    n_components : int, default 4096
+        Number M of features.
+    random_state : int, default 0
+        Seed of every random number of the map.
+
+    Attributes
+    ----------
+    inner_ : FeatureMap
+        The fitted inner map; absent if it learns nothing.
+    n_features_in_ : int
+        Number of unfolded columns that `fit` saw; absent if it saw none.
+
+    Examples
+    --------
+    >>> from daskrf import FastfoodFeatures, FingerprintSpec, Gaussian
+    >>> from daskrf.molecules import Fingerprinter
+    >>> smiles = ["CCO", "CCN", "c1ccccc1"]
+    >>> X, Y = (Fingerprinter(FingerprintSpec("morgan", size=size))(smiles).fingerprints for size in (0, 512))
+    >>> fastfood = FastfoodFeatures(Gaussian(4.0), 256)
+    >>> Phi = FoldedFeatures(fastfood, 512, n_components=256).fit_transform(X)
+    >>> np.array_equal(Phi, fastfood.fit_transform(Y))
+    True
+    """
+
+    inner: FeatureMap | None = None
+    size: int = 2048
+    hashed: Sequence[int] = ()
+    binary: bool = False
+    n_components: int = 4096
+    _: KW_ONLY
+    random_state: int = 0
+
+    @classmethod
+    def of(
+        cls, feature_map: FeatureMap, size: int, hashed: Sequence[int] = (), binary: bool = False
+    ) -> FoldedFeatures:
+        """Return a map, of fingerprints that are folded first."""
+        inner = feature_map.for_folded(size)
+        return cls(
+            inner,
+            size,
+            tuple(hashed),
+            binary,
+            feature_map.n_components,
+            random_state=getattr(feature_map, "random_state", 0),
+        )
+
+    def words(self) -> str:
+        return f"fingerprints folded to {self.size:,} columns a kind, then {self._current.words()}"
+
+    @property
+    def learns_from(self) -> Literal["nothing", "summary", "sample"]:  # type: ignore[override]
+        """What the inner map learns from."""
+        return self._current.learns_from
+
+    @property
+    def gram_precision(self) -> Literal["single", "double"]:  # type: ignore[override]
+        """Precision that the inner map needs."""
+        return self._current.gram_precision
+
+    @property
+    def composed_width(self) -> int:  # type: ignore[override]
+        """That of the inner map."""
+        return self._current.composed_width
+
+    @property
+    def seconds_per_component(self) -> float:
+        return self._current.seconds_per_component
+
+    @property
+    def one_bit(self) -> bool:
+        """True if the inner map has bits."""
+        return self._current.one_bit
+
+    @property
+    def kernel_(self) -> Folded:
+        return self._folded(self._current.kernel_)
+
+    @property
+    def projected_kernel(self) -> Kernel | None:
+        kernel = self._current.projected_kernel
+        return None if kernel is None else self._folded(kernel)
+
+    @property
+    def smaller(self) -> Any:
+        found = self._current.smaller
+        if found is None:
+            return None
+        what, number, with_number = found
+
+        def fewer(n: int) -> FoldedFeatures:
+            return clone(self).set_params(inner=with_number(n))
+
+        return what, number, fewer
+
+    @property
+    def n_filled(self) -> int:
+        return self._current.n_filled
+
+    def _folded(self, kernel: Kernel) -> Folded:
+        return Folded(kernel, self.size, tuple(self.hashed), self.binary)
+
+    def cautions(self) -> list[str]:
+        return self._current.cautions()
+
+    def check_dtype(self, dtype: str) -> None:
+        self._current.check_dtype(dtype)
+
+    def check_columns(self, n_columns: int) -> None:
+        """Raise InputError if the rows are not unfolded, or the inner map refuses the folded columns."""
+        self._current.check_columns(folded_columns(n_columns, self.size))
+
+    def table_bytes(self, n_columns: int) -> int:
+        return self._current.table_bytes(folded_columns(n_columns, self.size))
+
+    def fit_bytes(self, n_nonzeros: float) -> int:
+        return self._current.fit_bytes(n_nonzeros)
+
+    def sample_size(self, n_rows: int) -> int:
+        return self._current.sample_size(n_rows)
+
+    def is_fitted(self) -> bool:
+        """Tell whether the inner map is fitted."""
+        return self._current.is_fitted()
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        if X is None or self.learns_from != "sample":
+            return super().fit(X, y)
+        self.check_columns(X.shape[1])
+        self.inner_ = clone(self._given).fit(self._rows(X))
+        return self
+
+    def summarize(self, X: Any) -> dict[str, Any]:
+        """Return what the inner map needs to know about the folded rows of `X`."""
+        known = super().summarize(X)
+        if self.learns_from == "nothing":
+            return known
+        return {**known, "inner": self._given.summarize(self._rows(X))}
+
+    def _learn(self, parts: list[dict[str, Any]]) -> None:
+        self.__dict__.pop("inner_", None)
+        if parts and self.learns_from != "nothing":
+            self.inner_ = clone(self._given).fit_summaries([part["inner"] for part in parts])
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        return self._current.transform(self._rows(X))
+
+    def transform_nearest(self, X: Any) -> npt.NDArray[np.float32]:
+        return self._current.transform_nearest(self._rows(X))
+
+    def transform_bits(self, X: Any) -> npt.NDArray[np.uint8]:
+        return self._current.transform_bits(self._rows(X))
+
+    def _rows(self, X: Any) -> sp.csr_matrix:
+        return folded_rows(X, self.size, self.hashed, self.binary)
+
+    @property
+    def _given(self) -> FeatureMap:
+        """The map that was given, with the number of features and the seed of this one."""
+        given = TanimotoMinMaxFeatures() if self.inner is None else self.inner
+        size = int(self.n_components), int(self.random_state)
+        if (given.n_components, given.random_state) == size:
+            return given
+        key = given.state(), size
+        kept = getattr(self, "_made", None)  # with its tables
+        if kept is None or kept[0] != key:
+            kept = self._made = key, resized(given, *size)
+        return kept[1]
+
+    @property
+    def _current(self) -> FeatureMap:
+        """The fitted inner map, or the one that was given if it is not fitted or has been changed."""
+        given, fitted = self._given, getattr(self, "inner_", None)
+        if fitted is None or type(fitted) is not type(given):
+            return given
+        return fitted if fitted.state()["parameters"] == given.state()["parameters"] else given
+
+    def _fitted_state(self) -> dict[str, Any]:
+        known, inner = super()._fitted_state(), self._current
+        return {**known, "inner": inner.state()} if inner is getattr(self, "inner_", None) else known
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        super()._restore(fitted)
+        if "inner" in fitted:
+            self.inner_ = from_state(fitted["inner"])
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_size(self.size)
+        if self.inner is None:
+            return
+        if not isinstance(self.inner, FeatureMap) or isinstance(self.inner, FoldedFeatures):
+            raise InputError(f"inner must be a feature map that does not fold by itself, not {self.inner!r}.")
+        if self.inner.process != FeatureMap.process:
+            raise InputError(
+                f"{type(self.inner).__name__} is not a map for folded fingerprints: it serves unfolded ones "
+                "as they are; leave out the fold."
+            )
+        self._given._check_parameters()

@@ -1,0 +1,107 @@
+"""Random products of a space, each as likely as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from daskrf import seeds
+from daskrf.spaces.cut import CutSpace
+from daskrf.spaces.families import Product, starts_of
+from daskrf.spaces.limits import Range
+from daskrf.spaces.ranking import ROUNDING
+
+__all__ = ["counts_of", "inside", "product_sums", "random_numbers"]
+
+Integers = npt.NDArray[np.int64]
+
+_FEW = 2**20  # numbers that are all put in random order
+_TRIES = 30  # times as many numbers are drawn where few are wanted
+
+
+def random_numbers(
+    total: int,
+    n: int,
+    seed: int,
+    name: str,
+    wanted: Callable[[Integers], npt.NDArray[np.bool_]] | None = None,
+) -> Integers:
+    """Return `n` distinct random numbers from 0 to total - 1, in random order; fewer where there are no more.
+
+    They are the first distinct ones in a stream of random words, so that more of them begin with the same.
+
+    Parameters
+    ----------
+    total, n, seed : int
+    name : str
+        Of the stream.
+    wanted : callable, optional
+        Returns which numbers count. Where fewer than one in 30 does, fewer than `n` may be found.
+
+    Returns
+    -------
+    int64 array, shape (at most n,)
+
+    Examples
+    --------
+    >>> first = random_numbers(10**18, 3, 0, "example")
+    >>> bool((random_numbers(10**18, 2, 0, "example") == first[:2]).all())
+    True
+    >>> sorted(random_numbers(3, 5, 0, "example").tolist())
+    [0, 1, 2]
+    """
+    if total <= max(2 * n, _FEW):
+        order = np.argsort(seeds.words(seed, name, total), kind="stable").astype(np.int64)
+        return (order if wanted is None else order[wanted(order)])[:n]
+    found = np.empty(0, np.int64)
+    most = np.uint64((2**64 // total) * total - 1)  # words above would make small numbers more likely
+    size = 2 * n + 64
+    for part in range(_TRIES):
+        words = seeds.words(seed, name, size, start=part * size)
+        numbers = (words[words <= most] % np.uint64(total)).astype(np.int64)
+        found = _distinct(np.concatenate([found, numbers if wanted is None else numbers[wanted(numbers)]]))
+        if len(found) >= n:
+            break
+    return found[:n]
+
+
+def product_sums(cut: CutSpace, numbers: Integers) -> npt.NDArray[np.float64]:
+    """Return the sums of products by number, shape (n, 5): see `daskrf.spaces.limits.SUMS`."""
+    starts = np.array(starts_of(cut), np.int64)
+    reaction = np.searchsorted(starts[1:], numbers, side="right")
+    found = np.zeros((len(numbers), cut.sums.shape[1]))
+    for r in np.unique(reaction).tolist():
+        at = np.flatnonzero(reaction == r)
+        rest = numbers[at] - starts[r]
+        for slot in reversed(cut.entries[r]):
+            rest, place = np.divmod(rest, len(slot.block))
+            found[at] += cut.sums[slot.synthon[place]]
+    return found
+
+
+def inside(cut: CutSpace, numbers: Integers, limits: Sequence[Range]) -> npt.NDArray[np.bool_]:
+    """Return which products lie in all limits, as a search leaves out the others."""
+    found = np.ones(len(numbers), bool)
+    if limits:
+        sums = product_sums(cut, numbers)
+        for column, low, high in limits:
+            found &= (sums[:, column] >= low - ROUNDING) & (sums[:, column] <= high + ROUNDING)
+    return found
+
+
+def counts_of(cut: CutSpace, products: Sequence[Product]) -> sparse.csr_matrix:
+    """Return the fingerprints of products of any number of slots, as sums; see `CutSpace.fingerprints`."""
+    n_slots = np.array([len(product.synthons) for product in products], np.int64)
+    parts, places = [sparse.csr_matrix((0, cut.spec.n_columns), dtype=np.uint16)], [np.empty(0, np.int64)]
+    for n in np.unique(n_slots).tolist():
+        places.append(np.flatnonzero(n_slots == n))
+        parts.append(cut.fingerprints(np.array([products[i].synthons for i in places[-1].tolist()])))
+    return sparse.vstack(parts, format="csr")[np.argsort(np.concatenate(places))]
+
+
+def _distinct(numbers: Integers) -> Integers:
+    """Return each number once, in the order of their first places."""
+    return numbers[np.sort(np.unique(numbers, return_index=True)[1])]

@@ -1,0 +1,318 @@
+"""Screens of spaces by any model: a rough ranking chooses what the model ranks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from daskrf import (
+    FingerprintSpec,
+    Gaussian,
+    LandmarkFeatures,
+    RandomFourierFeatures,
+    TanimotoMinMax,
+    TanimotoMinMaxFeatures,
+    fingerprint,
+    fit,
+    load,
+    screen,
+)
+from daskrf.acquisition import acquisition_for
+from daskrf.errors import OptionError, StoreError
+from daskrf.jobs import cutspaces, spaceranking, spacescreen
+from daskrf.jobs.models import read_model
+from daskrf.jobs.productscores import ProductScores, Scored
+from daskrf.jobs.spacescreen import Missed
+from daskrf.molecules import Fingerprinter
+from daskrf.spaces import cut, ranking, read_space
+from tests.naive.spaces import Made, best_products, every_product
+from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
+
+REACTIONS = {
+    **{name: SPACES[name] for name in ("amide", "boc", "imide")},
+    "amide2": (AMIDE, [AMINES[3:], [*ACIDS[:4], "OC(=O)CCN"]]),
+}
+# Fingerprints that do not compose, kernels without random features of their own, bits, landmarks, counts of
+# radius 1 that compose but in bits, and several targets.
+MODELS: dict[str, dict[str, Any]] = {
+    "Tanimoto": {"kernel": TanimotoMinMax()},
+    "Gaussian": {"kernel": Gaussian(5.0)},
+    "conjugate gradients": {"kernel": TanimotoMinMax(), "solver": "cg", "n_features": 512},
+    "bits": {"feature_map": TanimotoMinMaxFeatures(256)},
+    "landmarks": {"feature_map": LandmarkFeatures(40)},
+    "Fourier": {"feature_map": RandomFourierFeatures(Gaussian(6.0), n_components=128)},
+}
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A space, and labels of two targets of some of its products."""
+    out = tmp_path_factory.mktemp("any")
+    write_space(out / "space", REACTIONS)
+    read = cut(read_space(out / "space"), FingerprintSpec("morgan"))
+    smiles = [one.smiles for one in every_product(read, lambda smiles: np.zeros(len(smiles)))][::9]
+    random = np.random.default_rng(5)
+    lines = [f"{s},{s.count('N') - 0.1 * len(s) + 0.2 * random.normal()},{len(s)}\n" for s in smiles]
+    (out / "y.csv").write_text("smiles,score,length\n" + "".join(lines))
+    (out / "lib.smi").write_text("".join(f"{s} m{i}\n" for i, s in enumerate(smiles)))
+    fingerprint(out / "lib.smi", out / "fp")
+    return out
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def made(request: pytest.FixtureRequest, space: Path) -> Path:
+    """A model of the space."""
+    path = space / request.param.replace(" ", "-")
+    options = {"direction": "maximize", "key": "smiles", "target": "score", **MODELS[request.param]}
+    fit(space / "fp", space / "y.csv", path, **options)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the small space into pieces, and learn from few products."""
+    monkeypatch.setattr(cutspaces, "COMPARED", 2)
+    monkeypatch.setattr(spacescreen, "SAMPLE", 300)
+    monkeypatch.setattr(spacescreen, "BELOW", 50)
+    monkeypatch.setattr(ranking, "PIECE_FLOP", 1.0)
+    monkeypatch.setattr(ranking, "LEAST_ROWS", 60)
+    monkeypatch.setattr(spaceranking, "_TRIALS", 3)
+
+
+def every(model: Path, score: Any) -> list[Made]:
+    """Return all products of the space, with their scores."""
+    read = cut(read_space(model.parent / "space"), FingerprintSpec("morgan"))
+    return every_product(read, score)
+
+
+def means(model: Path) -> Any:
+    """Return the function from SMILES to means, of distinct molecules."""
+
+    def of(smiles: Any) -> npt.NDArray[np.float64]:
+        first = list(dict.fromkeys(smiles))
+        known = dict(zip(first, predicted(model, first)["mean"].tolist(), strict=True))
+        return np.array([known[text] for text in smiles])
+
+    return of
+
+
+def predicted(model: Path, smiles: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return what the model predicts of molecules."""
+    predictor = load(model)
+    mean, std = predictor.predict(smiles, return_std=True, of="f")
+    return {"mean": mean, "std": std, "std_y": predictor.predict(smiles, return_std=True)[1]}
+
+
+def test_a_long_shortlist_finds_what_a_list_would_give(made: Path, tmp_path: Path) -> None:
+    report = screen(made, made.parent / "space", tmp_path / "all.parquet", k=40)
+    assert "the model has ranked every product" in report.notes
+    found, expected = report.table.to_pydict(), best_products(every(made, means(made)), 40)
+    scores = np.array([one.score for one in expected])
+    np.testing.assert_allclose(found["acquisition"], scores, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["mean"], scores, rtol=1e-5, atol=1e-5)
+    last = scores[-1] + 1e-4
+    assert {one.smiles for one in expected if one.score > last} <= set(found["smiles"])
+    values = predicted(made, found["smiles"])
+    np.testing.assert_allclose(found["std"], values["std"], rtol=1e-4)
+    np.testing.assert_allclose(found["std_y"], values["std_y"], rtol=1e-4)
+
+
+def test_the_rough_ranking_finds_the_best(made: Path, tmp_path: Path) -> None:
+    report = screen(made, made.parent / "space", tmp_path / "h.parquet", k=20, shortlist=400)
+    assert any("have learned the model's scores of 225 random products" in note for note in report.notes)
+    assert any("the model has ranked the best 400 of the rough ranking" in note for note in report.notes)
+    best = {one.smiles for one in best_products(every(made, means(made)), 20)}
+    found = report.table["smiles"].to_pylist()
+    assert len(found) == len(set(found)) == 20
+    assert len(best & set(found)) >= 16  # of 20, and a random shortlist would hold 5
+
+
+@pytest.mark.parametrize("rule", ["ucb", "ei", "thompson"])
+def test_every_rule_ranks(space: Path, tmp_path: Path, rule: str) -> None:
+    model = space / "rules"
+    if not model.exists():
+        fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    options: dict[str, Any] = {"acquisition": rule, "k": 15, "maximize": True}
+    report = screen(model, space / "space", tmp_path / "h.parquet", shortlist=300, **options)
+    found = report.table.to_pydict()
+    assert found["acquisition"] == sorted(found["acquisition"], reverse=True)
+    values = predicted(model, found["smiles"])
+    np.testing.assert_allclose(found["mean"], values["mean"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["std"], values["std"], rtol=1e-4)
+    every_one = screen(model, space / "space", tmp_path / "all.parquet", shortlist=99_999, **options)
+    both = set(every_one.table["smiles"].to_pylist()) & set(found["smiles"])
+    assert len(both) >= 7
+    if rule == "thompson":
+        rows = Fingerprinter()(found["smiles"]).fingerprints
+        drawn = np.asarray(read_model(model).gp.draw(0).predict(rows)).ravel()
+        np.testing.assert_allclose(found["acquisition"], drawn, rtol=1e-4, atol=1e-4)
+    else:
+        best = float(read_model(model).metadata["range"][0][1])
+        score = acquisition_for(rule, maximize=True).with_best(best)(values["mean"], values["std"])
+        np.testing.assert_allclose(found["acquisition"], score, rtol=1e-3, atol=1e-3)
+
+
+def test_shards_and_a_resumed_run_give_the_same_hits(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"k": 10, "shortlist": 300}
+    source = made.parent / "space"
+    whole = screen(made, source, tmp_path / "whole.parquet", **options).table
+    if made.name == "Tanimoto":
+        for shard in ("0/2", "1/2"):
+            screen(made, source, tmp_path / "shards.parquet", shard=shard, **options)
+        assert screen(made, source, tmp_path / "shards.parquet", **options).table.equals(whole)
+    add, left = ProductScores.add, [3]
+
+    def interrupted(self: ProductScores, total: Any, block: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        add(self, total, block)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProductScores, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            screen(made, source, tmp_path / "again.parquet", **options)
+    left[0] = 999
+    with monkeypatch.context() as patch:
+        patch.setattr(spaceranking, "_learn", None)  # what was learned stays
+        patch.setattr(ProductScores, "add", interrupted)
+        assert screen(made, source, tmp_path / "again.parquet", **options).table.equals(whole)
+    again = screen(made, source, tmp_path / "again.parquet", **options)
+    assert any("already holds exactly these hits" in note for note in again.notes)
+    with pytest.raises(StoreError, match=r"--shortlist \(was 300, now 301\)"):
+        screen(made, source, tmp_path / "again.parquet", k=10, shortlist=301)
+
+
+def test_a_linear_ranking_finds_the_best(
+    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = space / "linear"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    options: dict[str, Any] = {"k": 20, "shortlist": 400, "maximize": True}
+    report = screen(model, space / "space", tmp_path / "h.parquet", rough="linear", **options)
+    assert any("by a linear function of morgan:2 counts" in note for note in report.notes)
+    best = {one.smiles for one in best_products(every(model, means(model)), 20)}
+    assert len(best & set(report.table["smiles"].to_pylist())) >= 15
+    monkeypatch.setattr(spacescreen, "_MOST_FOURIER", 10)  # more products are ranked so
+    again = screen(model, space / "space", tmp_path / "again.parquet", **options)
+    assert again.table.equals(report.table)
+    for shard in ("0/2", "1/2"):
+        screen(model, space / "space", tmp_path / "shards.parquet", shard=shard, **options)
+    assert screen(model, space / "space", tmp_path / "shards.parquet", **options).table.equals(report.table)
+    limits = {"heavy_atoms": (9, 12)}
+    within = screen(model, space / "space", tmp_path / "w.parquet", rough="linear", within=limits, **options)
+    assert set(within.table["heavy_atoms"].to_pylist()) <= {9, 10, 11, 12}
+    with pytest.raises(OptionError, match="has no Fourier features"):
+        screen(model, space / "space", tmp_path / "h.parquet", rough="linear", rough_components=8, **options)
+
+
+def test_hits_name_the_nearest_labelled_molecule(space: Path, tmp_path: Path) -> None:
+    model = space / "near"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    options: dict[str, Any] = {"k": 30, "maximize": True, "within": {"rings": (0, 5)}, "per_block": 9}
+    found = screen(model, space / "space", tmp_path / "h.parquet", **options).table.to_pydict()
+    labels = dict(line.split(",")[:2] for line in (space / "y.csv").read_text().splitlines()[1:])
+    bits = {s: set(Fingerprinter(FingerprintSpec("morgan:2"))([s]).fingerprints.indices) for s in labels}
+    for i, smiles in enumerate(found["smiles"]):
+        own = set(Fingerprinter(FingerprintSpec("morgan:2"))([smiles]).fingerprints.indices)
+        similarity = {s: len(own & other) / max(1, len(own | other)) for s, other in bits.items()}
+        assert found["similarity_to_labelled"][i] == pytest.approx(max(similarity.values()), abs=1e-4)
+        near = found["nearest_labelled"][i]
+        assert similarity[near] == max(similarity.values())
+        assert found["its_label"][i] == pytest.approx(float(labels[near]))
+    report = screen(model, space / "space", tmp_path / "h.html", **options)
+    assert any(note.startswith("similarity of the hits to the nearest") for note in report.notes)
+    page = (tmp_path / "h.html").read_text()
+    assert "--within rings=0:5 --per-block 9" in page
+
+
+@pytest.mark.parametrize("kind", ["Tanimoto", "Fourier of radius 1"])
+def test_labelled_molecules_are_left_out(space: Path, tmp_path: Path, kind: str) -> None:
+    model = space / f"excluded-{kind[:3]}"
+    options: dict[str, Any] = {"quick": True}
+    if kind != "Tanimoto":
+        options = {"spec": FingerprintSpec("morgan"), "feature_map": MODELS["Fourier"]["feature_map"]}
+    fit(space / "y.csv", output=model, target="score", direction="maximize", **options)
+    labelled = {line.split(",")[0] for line in (space / "y.csv").read_text().splitlines()[1:]}
+    expected = [one for one in best_products(every(model, means(model)), 9999) if one.smiles not in labelled]
+    report = screen(model, space / "space", tmp_path / "h.csv", k=50, exclude_labelled=True)
+    assert set(report.table["smiles"].to_pylist()).isdisjoint(labelled)
+    scores = [one.score for one in expected[:50]]
+    np.testing.assert_allclose(report.table["acquisition"].to_numpy(), scores, rtol=1e-5, atol=1e-5)
+    assert any("left out: " in note and "labelled molecules" in note for note in report.notes)
+    with pytest.raises(StoreError, match="exclude-labelled"):
+        screen(model, space / "space", tmp_path / "h.csv", k=50)
+
+
+def test_limits_and_caps_hold(space: Path, tmp_path: Path) -> None:
+    model = space / "limits"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    for shortlist in (200, 99_999):
+        report = screen(
+            *(model, space / "space", tmp_path / f"{shortlist}.parquet"),
+            k=15,
+            maximize=False,
+            shortlist=shortlist,
+            within={"heavy_atoms": (9, 14)},
+            per_block=3,
+        )
+        found = report.table.to_pydict()
+        assert all(9 <= n <= 14 for n in found["heavy_atoms"])
+        slots = zip(*(found[f"block_{s}"] for s in range(3)), strict=True)
+        blocks = Counter(block for own in slots for block in set(filter(None, own)))
+        assert max(blocks.values()) == 3
+        assert found["acquisition"] == sorted(found["acquisition"], reverse=True)
+
+
+def test_the_estimate_of_what_is_missed() -> None:
+    scores = np.arange(100.0)
+    missed = Missed.of(50, 1000, 89.0, iter([(1000, 2000, scores), (2000, 4000, scores - 50)]))
+    assert missed.looked == ((1001, 2000, 100, 10), (2001, 4000, 100, 0))
+    assert missed.recall == pytest.approx(50 / 150)
+    assert "10 of 100 at places 1,001 to 2,000, none of 100 at places 2,001 to 4,000" in str(missed)
+    assert str(missed).endswith("33% of the best 50; beyond place 4,000 nothing is known")
+    all_looked_at = Missed.of(50, 1000, 89.0, iter([(1000, 2000, scores)]), whole=True)
+    assert str(all_looked_at).endswith("of the best 50")
+
+
+def test_the_shortlist_grows_until_it_holds_enough(
+    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = space / "grows"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    monkeypatch.setattr(spacescreen, "LEAST_SHORTLIST", 40)
+    monkeypatch.setattr(spacescreen, "_ROUGHLY", 1)
+    report = screen(model, space / "space", tmp_path / "h.parquet", k=40, maximize=True)
+    (note,) = [note for note in report.notes if note.startswith("the model has ranked")]
+    assert "best 40 of the rough" not in note
+    best = {one.smiles for one in best_products(every(model, means(model)), 40)}
+    assert len(best & set(report.table["smiles"].to_pylist())) >= 32
+
+
+def test_scores_that_do_not_differ_rank_alike() -> None:
+    counts = Fingerprinter(FingerprintSpec("morgan"))(["CCO", "CCN", "CCC"]).fingerprints
+    found = spaceranking._learn(counts, np.zeros(3), 8)
+    assert "do not differ" in found.words
+    assert found.ranking.values(counts).tolist() == [0.0, 0.0, 0.0]
+    low = spaceranking._clipped(np.array([-np.inf, -900.0, *np.linspace(0, 1, 98)]))
+    assert low.min() > -3
+
+
+def test_equal_fingerprints_get_equal_numbers() -> None:
+    columns = {"key": np.array([5, 7, 5]), "score": np.array([1.0, 2.0, 1.0 + 1e-9])}
+    assert Scored(["a", "b", "c"], columns).alike().columns["score"].tolist() == [1.0, 2.0, 1.0]
+
+
+def test_a_shortlist_is_longer_than_the_hits(space: Path, tmp_path: Path) -> None:
+    model = space / "short"
+    fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
+    with pytest.raises(OptionError, match="cannot hold 1,000 hits"):
+        screen(model, space / "space", tmp_path / "h.parquet", maximize=True, shortlist=100)
