@@ -12,6 +12,7 @@ from distributed import Client
 
 from daskrf import (
     ExactGP,
+    FastfoodFeatures,
     GaussianMaclaurinFeatures,
     LandmarkFeatures,
     evaluate,
@@ -229,3 +230,16 @@ def test_what_a_map_is_not_chosen_for(store: Path, inputs: tuple[Path, Path], tm
         fit(store, inputs[1], tmp_path / "m", feature_map=AutoMap(), process="exact")
     with pytest.raises(InputError, match="must be an object such as"):
         featurize(store, AutoMap(), tmp_path / "m")  # type: ignore[arg-type]
+
+
+def test_fingerprints_are_folded_for_the_search_as_for_the_fit(
+    store: Path, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for fold, columns in ((None, "2,048"), (128, "128")):
+        path = tmp_path / columns
+        report: Any = fit(
+            store, inputs[1], path, feature_map=FastfoodFeatures(Gaussian("auto"), 32), fold=fold
+        )
+        assert report.length_scale.length_scales
+        assert f"folded to {columns} columns" in str(report)
+        predict(path, inputs[0], tmp_path / f"{columns}.csv")
