@@ -510,8 +510,12 @@ def folding_words(source: Source) -> str:
     )
 
 
-def check_map_for(feature_map: FeatureMap | None, source: str | os.PathLike[str]) -> None:
+def check_map_for(
+    feature_map: FeatureMap | None, source: str | os.PathLike[str], fold: int | None = None
+) -> None:
     """Refuse a map that does not support the fingerprint store `source`, if it is one, before workers start.
+
+    It is folded as by `map_for`.
 
     Raises
     ------
@@ -520,7 +524,7 @@ def check_map_for(feature_map: FeatureMap | None, source: str | os.PathLike[str]
     """
     if kind_of(source, missing_ok=True) == "fingerprints":
         store = FingerprintStore.open(source)
-        check_map(map_for(feature_map or default_map(), _spec_of(store)), store.n_columns)
+        check_map(map_for(feature_map or default_map(), _spec_of(store), fold), store.n_columns)
 
 
 def _spec_of(store: FingerprintStore) -> FingerprintSpec:

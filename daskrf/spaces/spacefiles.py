@@ -74,10 +74,10 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     >>> amide = "[N:1]([H])[*:2].[OH][C:3]=[O:4]>>[*:2][N:1][C:3]=[O:4]"
     >>> _ = (folder / "amide.smarts").write_text(amide)
     >>> _ = (folder / "1_amines.smi").write_text("CN methylamine")
-    >>> _ = (folder / "2_acids.smi").write_text("CC(=O)O acetic acid")
+    >>> _ = (folder / "2_acids.smi").write_text("CC(=O)O ethanoic_acid")
     >>> space = read_space(folder)
     >>> space.reactions[0].name, space.slots_of(0), space.blocks
-    ('amide', [array([0], dtype=int32), array([1], dtype=int32)], ['methylamine', 'acetic acid'])
+    ('amide', [array([0], dtype=int32), array([1], dtype=int32)], ['methylamine', 'ethanoic_acid'])
     """
     place = as_path(path)
     with file_errors("read", place):
