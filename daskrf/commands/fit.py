@@ -110,9 +110,9 @@ def _directions(texts: Sequence[str]) -> str | dict[str, str]:
     return _by_name(texts)
 
 
-def _check_map(feature_map: FeatureMap | AutoMap | None, source: Paths) -> None:
+def _check_map(feature_map: FeatureMap | AutoMap | None, source: Paths, fold: int | None = None) -> None:
     """Refuse a map that does not support the fingerprint store `source`, if it is one."""
-    check_map_for(_checkable(feature_map), source)
+    check_map_for(_checkable(feature_map), source, fold)
 
 
 def _checkable(feature_map: FeatureMap | AutoMap | None) -> FeatureMap | None:
