@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf.errors import InputError
+from daskrf.quantities import MAX_COUNT
 
 __all__ = [
     "MAX_COUNT",
@@ -32,9 +33,6 @@ __all__ = [
     "squared_norms",
     "unpack_bits",
 ]
-
-MAX_COUNT = 65_535
-"""Largest count in one column: counts are stored as uint16."""
 
 
 def as_csr(X: Any) -> sp.csr_matrix:

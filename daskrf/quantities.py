@@ -1,10 +1,13 @@
-"""Sizes, durations, counts and choices in words, formatted the same in every report, message and display."""
+"""Sizes, durations, counts and choices in words, the same everywhere; and the largest count of a fingerprint."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["amount", "duration", "either", "features_words", "format_bytes"]
+__all__ = ["MAX_COUNT", "amount", "duration", "either", "features_words", "format_bytes"]
+
+MAX_COUNT = 65_535
+"""Largest count in one column: counts are stored as uint16."""
 
 
 def format_bytes(size: float) -> str:

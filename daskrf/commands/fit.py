@@ -125,7 +125,10 @@ def _checkable(feature_map: FeatureMap | AutoMap | None) -> FeatureMap | None:
 
 def _is_open(feature_map: FeatureMap | AutoMap | None) -> bool:
     """Return whether labels have to determine the map or its length scale."""
-    return isinstance(feature_map, AutoMap) or (feature_map is not None and undecided(feature_map))
+    if feature_map is None or isinstance(feature_map, AutoMap):
+        return feature_map is not None
+    check_feature_map(feature_map)
+    return undecided(feature_map)
 
 
 CLI = Command(

@@ -319,13 +319,6 @@ class Engine(Protocol):
         out : float32 array, shape (n, m)
         """
 
-    def add_weighted(self, values: Array, own: float, others: Array, other: float, out: Array) -> None:
-        """Write own * values + other * others to `out`, rounded to its dtype; `out` may be `values`.
-
-        `values` and `others` are both float64 or both float32, and the sum is computed in that dtype. All
-        have shape (n, m).
-        """
-
     def add_squares(self, values: Single, scales: Single, largest: Single, total: Single) -> None:
         """Raise `largest` to the largest (scales_j values_ij)^2 of each row i, and add their sum to `total`.
 

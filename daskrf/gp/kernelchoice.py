@@ -272,7 +272,7 @@ class _Search:
         kernel, name, _ = max(self.found[-len(gaussian) :], key=lambda each: each[2].mean)
         first = self.found[best]
         self.add(_half(kernel, first[0]), f"mean of {name} and {first[1]}")
-        kinds = [i for i, part in enumerate(parts.values()) if part is not None] or [0]
+        kinds = [i for i, name in enumerate(names) if name in columns] or [0]  # the first has all columns
         self.add_weighted([*(self.found[i][:2] for i in kinds), (kernel, name)])
         if (apart := parts[names[0]]) is not None:
             self.add_described((apart[1], columns[DESCRIPTORS][1]))

@@ -37,6 +37,7 @@ from daskrf.storage.backend import absolute, as_path
 from daskrf.storage.featurestore import FeatureStore
 from daskrf.storage.fingerprintstore import REJECT_SCHEMA, FingerprintStore
 from daskrf.storage.inspection import kind_of, map_words
+from daskrf.storage.integrity import believed
 from daskrf.storage.rowstore import RowStore
 
 __all__ = [
@@ -528,7 +529,8 @@ def check_map_for(
 
 
 def _spec_of(store: FingerprintStore) -> FingerprintSpec:
-    return FingerprintSpec.from_state(store.spec["fingerprint"])
+    with believed("the fingerprints of a store"):
+        return FingerprintSpec.from_state(store.spec["fingerprint"])
 
 
 def open_source(
@@ -587,5 +589,6 @@ def open_source(
 def _as_stored(feature_map: FeatureMap, store: FeatureStore) -> FeatureMap:
     """Return the map as it would be stored there: without descriptors, and folding like the one stored."""
     stored = rebuild(store.spec["map"])
-    spec = FingerprintSpec.from_state(store.spec["fingerprint"])
+    with believed("the fingerprints of a store"):
+        spec = FingerprintSpec.from_state(store.spec["fingerprint"])
     return map_for(feature_map, spec, stored.size if isinstance(stored, FoldedFeatures) else None)

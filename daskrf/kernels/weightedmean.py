@@ -10,7 +10,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf.arrays import as_csr, check_finite, column_slice, row_slice
-from daskrf.engine import engine
 from daskrf.errors import InputError, counted_from
 from daskrf.kernels.index import check_columns
 from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
@@ -131,10 +130,9 @@ class Mean(Kernel):
                 stop = min(start + step, left.shape[0])
                 given = zip(terms, parts, strict=True)
                 total, *others = (term(row_slice(part, start, stop), start, kind) for term, part in given)
-                weight = terms[0].share
+                total = total * terms[0].share if others else total
                 for term, more in zip(terms[1:], others, strict=True):
-                    engine().add_weighted(total, weight, more, term.share, total)
-                    weight = 1.0
+                    total += term.share * more
                 out[start:stop] = total
             return out
 

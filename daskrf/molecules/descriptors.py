@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 
-from daskrf.arrays import MAX_COUNT
+from daskrf.quantities import MAX_COUNT
 
 __all__ = ["DESCRIPTORS", "Descriptor", "described"]
 

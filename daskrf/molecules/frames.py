@@ -10,11 +10,10 @@ import pyarrow as pa
 from rdkit import Chem
 
 from daskrf.errors import InputError
-from daskrf.molecules.formats.parquet import NOT_TEXT
 
 __all__ = ["is_molecule", "is_table", "molecule_table", "table_of"]
 
-_NOT_ARROW = (*NOT_TEXT, OverflowError)
+_NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
 
 
 def is_molecule(item: object) -> bool:

@@ -19,7 +19,7 @@ PANELS = "daskrf.jobs.exactsolve:Panels.leave"
 LEFT = "daskrf.jobs.exactsolve:write_checkpoint"
 EXACT: dict[str, Any] = {
     "process": "exact", "quick": True, "solver": "cg", "n_landmarks": 30, "n_features": 512, "n_draws": 4,
-    "noise_variance": 0.05,
+    "noise_variance": 0.05, "tolerance": 1e-4,
 }  # fmt: skip
 
 

@@ -3,14 +3,13 @@
 from daskrf.engine.cpu.countsketch import first_term, product_term
 from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks
 from daskrf.engine.cpu.popcount import add_parities, bit_gram, bit_means, bit_sums
-from daskrf.engine.cpu.reals import add_squares, add_weighted, cosines, project, radial_values
+from daskrf.engine.cpu.reals import add_squares, cosines, project, radial_values
 from daskrf.engine.cpu.sharedcolumns import overlaps
 from daskrf.engine.cpu.tiles import hash_bits, hash_levels, random_products
 
 __all__ = [
     "add_parities",
     "add_squares",
-    "add_weighted",
     "bit_gram",
     "bit_means",
     "bit_sums",

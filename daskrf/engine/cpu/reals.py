@@ -15,7 +15,7 @@ import numpy.typing as npt
 from daskrf.engine import Rows
 from daskrf.engine.cpu.jit import jit
 
-__all__ = ["add_squares", "add_weighted", "cosines", "project", "radial_values"]
+__all__ = ["add_squares", "cosines", "project", "radial_values"]
 
 Array = npt.NDArray[Any]
 
@@ -122,20 +122,6 @@ def radial_values(
     root, a, b = form
     with np.errstate(all="ignore"):
         _values(own, others, np.float32(factor), root, np.float32(a), np.float32(b), out)
-
-
-@jit
-def _add_weighted(values: Array, own: Any, others: Array, other: Any, out: Array) -> None:
-    for i in range(out.shape[0]):
-        a, b, target = values[i], others[i], out[i]
-        for j in range(target.size):
-            target[j] = own * a[j] + other * b[j]
-
-
-def add_weighted(values: Array, own: float, others: Array, other: float, out: Array) -> None:
-    """Write a weighted sum of two matrices; see `Engine`."""
-    kind = values.dtype.type
-    _add_weighted(values, kind(own), others, kind(other), out)
 
 
 @jit

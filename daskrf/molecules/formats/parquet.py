@@ -28,13 +28,13 @@ from daskrf.molecules.formats import (
 from daskrf.molecules.spool import Spool, SpoolWriter
 from daskrf.storage.backend import readable
 
-__all__ = ["NOT_TEXT", "ParquetReader"]
+__all__ = ["ParquetReader"]
 
 _BUFFER = 1 << 16  # per column; otherwise the whole row group would be read
 _HEAD_FIELDS = 100_000
 
-NOT_TEXT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
-"""What Arrow raises on values that are not of the type asked for; a lack of memory, say, is none of these."""
+# What a cast to text raises on values that are none; other errors, such as a lack of memory, are not theirs.
+_NOT_TEXT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 
 class ParquetReader(Reader):
@@ -129,7 +129,7 @@ def _sample(batch: pa.RecordBatch, name: str) -> list[str]:
     """Return the values of a column; none if they cannot be text, which readers will report."""
     try:
         cells = _as_text(batch.column(batch.schema.get_field_index(name)))
-    except NOT_TEXT:
+    except _NOT_TEXT:
         return []
     return [cell.decode(errors="replace") if isinstance(cell, bytes) else cell or "" for cell in cells]
 
@@ -141,7 +141,7 @@ def _cells(batch: pa.RecordBatch, name: str, view: View) -> list[str | bytes | N
         if view.purpose.strict and pa.types.is_floating(column.type):
             column = column.cast(pa.float64())  # shortest decimal text of a float32 is not exact
         return _as_text(column)
-    except NOT_TEXT:
+    except _NOT_TEXT:
         raise InputError(
             f"column {name!r} of {view.path} is {column.type}, which is not text or a number; leave it out."
         ) from None
