@@ -1,4 +1,4 @@
-"""Sizes, durations, counts and choices in words, the same everywhere; and the largest count of a fingerprint."""
+"""Sizes, durations, counts and choices in words, the same everywhere; and the largest count there is."""
 
 from __future__ import annotations
 
