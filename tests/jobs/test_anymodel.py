@@ -134,7 +134,8 @@ def test_the_rough_ranking_finds_the_best(made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", ["ucb", "ei", "thompson"])
-def test_every_rule_ranks(space: Path, tmp_path: Path, rule: str) -> None:
+def test_every_rule_ranks(space: Path, tmp_path: Path, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spacescreen, "SAMPLE", 800)  # improvements have a long tail, which few tell little of
     model = space / "rules"
     if not model.exists():
         fit(space / "fp", space / "y.csv", model, key="smiles", target="score", quick=True)
@@ -147,7 +148,7 @@ def test_every_rule_ranks(space: Path, tmp_path: Path, rule: str) -> None:
     np.testing.assert_allclose(found["std"], values["std"], rtol=1e-4)
     every_one = screen(model, space / "space", tmp_path / "all.parquet", shortlist=99_999, **options)
     both = set(every_one.table["smiles"].to_pylist()) & set(found["smiles"])
-    assert len(both) >= 7
+    assert len(both) >= 10  # of 15; a random shortlist would hold 5
     if rule == "thompson":
         rows = Fingerprinter()(found["smiles"]).fingerprints
         drawn = np.asarray(read_model(model).gp.draw(0).predict(rows)).ravel()
